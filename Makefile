@@ -1,0 +1,56 @@
+# Everything here works on a machine that has only Python 3.11 or newer, pip, git and make:
+# each target first creates .venv and installs into it what it needs.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+FUZZ   ?= 20000
+
+.PHONY: help setup demo test test-null lint format fuzz clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 14
+
+setup: $(STAMP)  ## create .venv with the library and all development tools
+
+# Some systems ship Python without ensurepip; there the system's pip fills the environment.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "phipsi needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1)." \
+	         "Name another one:  make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) 2>/dev/null || \
+	  { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	@echo "installing phipsi and its development tools into $(VENV) (a minute or two the first time)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: setup  ## show the library's main job
+	$(BIN)/python -m phipsi.demo
+
+# One BLAS thread per test process: the matrices are small, and there is a process per core.
+test fuzz: export OPENBLAS_NUM_THREADS := 1
+
+test: setup  ## all tests and docstring examples
+	$(BIN)/python -m pytest -n auto
+
+test-null: setup  ## the tests without numerics, a few seconds
+	$(BIN)/python -m pytest tests/null
+
+lint: setup  ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: setup  ## format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
+	PHIPSI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --timeout 0 tests/numeric/test_random_expressions.py
+
+clean:  ## remove .venv, caches and build output
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .nox
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""phipsi: type the operator equation of the paper, get its O(N) recursion."""
+
+from phipsi.operators import parse
+
+__all__ = ["parse"]

@@ -1,0 +1,1 @@
+"""The named algorithms, each written as an operator expression."""

@@ -1,0 +1,1 @@
+"""Where programs run: the reference interpreter and the dense oracle."""

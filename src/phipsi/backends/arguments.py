@@ -1,0 +1,120 @@
+"""Arguments of a program: by position or name, broadcast, and checked with the joint's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from phipsi.backends.layout import input_shapes
+from phipsi.errors import InputError
+
+if TYPE_CHECKING:
+    from phipsi.backends.program import Program
+
+Array = np.ndarray
+
+
+def bind_arguments(
+    program: Program, args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[dict[str, Array], tuple[int, ...]]:
+    """The inputs as arrays by name, and the common batch shape."""
+    values = _by_name(program, args, named)
+    shapes = input_shapes(program)
+    arrays: dict[str, Array] = {}
+    batches: list[tuple[int, ...]] = []
+    columns: int | None = None
+    for name in program.inputs:
+        a = _as_array(name, values[name])
+        expected = shapes[name]
+        core = a.shape[a.ndim - len(expected) :] if a.ndim >= len(expected) else ()
+        fits = a.ndim >= len(expected) and all(
+            e in (-1, c) for e, c in zip(expected, core, strict=True)
+        )
+        if not fits:
+            raise InputError(_shape_text(program, name, expected, a.shape))
+        if -1 in expected:
+            if columns not in (None, core[-1]):
+                raise InputError(
+                    f"operands have {columns} and {core[-1]} columns; they must have the same number"
+                )
+            columns = core[-1]
+        arrays[name] = a
+        batches.append(a.shape[: a.ndim - len(expected)])
+    try:
+        batch = np.broadcast_shapes(*batches)
+    except ValueError:
+        shown = ", ".join(f"{n}: {b}" for n, b in zip(program.inputs, batches, strict=True))
+        raise InputError(f"the batch axes do not broadcast: {shown}") from None
+    if columns is not None:
+        arrays["columns"] = np.zeros(columns)
+    return arrays, batch
+
+
+def _by_name(program: Program, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = program.inputs
+    signature = f"this program takes ({', '.join(wanted)})"
+    if len(args) > len(wanted):
+        raise InputError(f"{len(args)} arguments were given, but {signature}")
+    values = dict(zip(wanted, args, strict=False))
+    for name, value in named.items():
+        if name not in wanted:
+            raise InputError(f"there is no input {name!r}; {signature}")
+        if name in values:
+            raise InputError(f"input {name!r} was given twice; {signature}")
+        values[name] = value
+    missing = [name for name in wanted if name not in values]
+    if missing:
+        raise InputError(f"missing {', '.join(missing)}; {signature}")
+    return values
+
+
+def _as_array(name: str, value: Any) -> Array:
+    try:
+        a = np.asarray(value)
+    except (ValueError, TypeError) as e:
+        raise InputError(f"{name} is no array of numbers: {e}") from None
+    if a.dtype == object:
+        return a
+    if a.dtype.kind not in "fiuc" and a.size:
+        raise InputError(f"{name} holds {a.dtype}, not numbers")
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
+
+
+def _shape_text(
+    program: Program, name: str, expected: tuple[int, ...], got: tuple[int, ...]
+) -> str:
+    m = program.model
+    wanted = ", ".join("columns" if e == -1 else str(e) for e in expected)
+    names = {"q": "nq", "v": "nv", "vdot": "nv", "tau": "nv"}
+    size = f"{names[name]} = {expected[0]}" if name in names else "see Program.inputs"
+    return (
+        f"{name} has shape {got}, but this model needs (..., {wanted})  ({size}).\n"
+        f"The model has {m.n_bodies} bodies, nq = {m.nq}, nv = {m.nv}; "
+        "batches go on leading axes."
+    )
+
+
+def check_finite(program: Program, arrays: Mapping[str, Array]) -> None:
+    """Refuse NaN and infinity, naming the joint or body and the element."""
+    for name, a in arrays.items():
+        if name == "columns" or a.dtype == object or np.isfinite(a).all():
+            continue
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
+        core = len(input_shapes(program)[name])
+        where = _place(program, name, index[len(index) - core :])
+        batch = f" (element {list(index[:-core])} of the batch)" if index[:-core] else ""
+        raise InputError(f"{name} is {a[index]} at {where}{batch}; inputs must be finite")
+
+
+def _place(program: Program, name: str, index: tuple[int, ...]) -> str:
+    m = program.model
+    if len(index) == 1 and name != "f0":
+        slices = m.q_slices if name == "q" else m.v_slices
+        for joint, s in zip(m.joint_names, slices, strict=True):
+            if s.start <= index[0] < s.stop:
+                return f"joint {joint!r}"
+    if len(index) > 1 and index[0] < m.n_bodies and name not in ("f0", "G", "H"):
+        return f"body {m.body_names[index[0]]!r}"
+    return f"index {list(index)}"

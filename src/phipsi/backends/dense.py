@@ -1,0 +1,168 @@
+"""Any expression as a dense matrix, by plain linear algebra: the explicit O(N³) route, the oracle.
+
+φ is the inverse of I − E_φ, an inverse is an inverse, bd is a mask. No sweep, no rewriting: nothing
+of the compiler is used, so what it makes can be compared with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.backends.dense_evaluate import Evaluation
+from phipsi.backends.dense_inputs import (
+    Inputs,
+    check_expression,
+    check_points,
+    collect,
+    dimension,
+)
+from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import Space
+from phipsi.model import Model
+from phipsi.model.points import PointSet, point_set
+
+Array = NDArray[Any]
+
+
+def dense(
+    expr: Expr,
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    *,
+    vdot: ArrayLike | None = None,
+    tau: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    f0: ArrayLike | None = None,
+    given: Mapping[str | Expr, ArrayLike] | None = None,
+    points: Sequence[Any] | PointSet | None = None,
+    order: str = "base_to_tip",
+    axes: str = "body",
+) -> Array:
+    """Evaluate an expression as a dense matrix, vector or number.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0`
+    (..., nC, 6), real or complex, batched on leading axes; `given` maps names of leaves to values
+    in storage layout that are used instead of computing them; `points` are
+    ``[(body_or_frame, offset), …]`` or a `PointSet`, which also has axes; `order` "base_to_tip"
+    (as stored) or "tip_to_base" (the papers'); `axes` of body quantities: "body" or "inertial"
+    (world axes, about the same points).
+    **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
+    scalars (...), poses (..., n, 4, 4).
+    **Cost:** O(N³) per configuration; meant for checking and for small models.
+    """
+    options = _Options(order, axes)
+    inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, given)
+    shape = _shape(expr, model, len(where))
+    out = np.empty((*inputs.batch, *shape), inputs.dtype)
+    for index in np.ndindex(inputs.batch):
+        one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
+        out[index] = _arranged(expr, one, options).reshape(shape)
+    return out[()]
+
+
+def dense_with_scale(
+    expr: Expr,
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    *,
+    vdot: ArrayLike | None = None,
+    tau: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    f0: ArrayLike | None = None,
+    given: Mapping[str | Expr, ArrayLike] | None = None,
+    points: Sequence[Any] | PointSet | None = None,
+) -> tuple[Array, Array]:
+    """Evaluate as `dense` does and say how large the numbers were that went into it.
+
+    **Returns:** the value, and a scale of shape (...): the sum over the terms of the product of
+    the factors' spectral norms, where an inverse counts with the norm of the inverse times the
+    condition number, and derived operators count as what they stand for. Two ways to compute the
+    same thing agree if they differ by no more than 1e-9 · scale, also when terms cancel exactly.
+    """
+    inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, given)
+    shape = _shape(expr, model, len(where))
+    out = np.empty((*inputs.batch, *shape), inputs.dtype)
+    scale = np.empty(inputs.batch)
+    for index in np.ndindex(inputs.batch):
+        one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
+        out[index] = one.value(expr).reshape(shape)
+        scale[index] = one.scale(expr)
+    return out, scale
+
+
+def _inputs(
+    expr: Expr,
+    model: Model,
+    points: Sequence[Any] | PointSet | None,
+    q: ArrayLike,
+    v: ArrayLike | None,
+    vdot: ArrayLike | None,
+    tau: ArrayLike | None,
+    f_ext: ArrayLike | None,
+    f0: ArrayLike | None,
+    given: Mapping[str | Expr, ArrayLike] | None,
+) -> tuple[Inputs, PointSet]:
+    check_expression(expr)
+    if points is None:
+        check_points(expr)
+    where = point_set(model, points)
+    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0}
+    return collect(model, where, named, given), where
+
+
+def _shape(expr: Expr, model: Model, n_points: int) -> tuple[int, ...]:
+    assert expr.takes is not None and expr.gives is not None
+    if expr.is_scalar:
+        return ()
+    if expr.is_vector and expr.gives.name == "poses":
+        return (model.n_bodies, 4, 4)
+    rows = dimension(expr.gives, model, n_points)
+    return (rows,) if expr.is_vector else (rows, dimension(expr.takes, model, n_points))
+
+
+# ---- order and axes ----------------------------------------------------------------------------
+
+
+class _Options:
+    def __init__(self, order: str, axes: str) -> None:
+        if order not in ("base_to_tip", "tip_to_base"):
+            raise InputError(f"order={order!r} is not 'base_to_tip' or 'tip_to_base'")
+        if axes not in ("body", "inertial"):
+            raise InputError(
+                f"axes={axes!r} is not 'body' or 'inertial'; the axes of points belong to the "
+                f"points: points=point_set(model, points, axes='world' | 'body' | 'spatial')"
+            )
+        self.reverse = order == "tip_to_base"
+        self.inertial = axes == "inertial"
+
+
+def _arranged(expr: Expr, one: Evaluation, options: _Options) -> Array:
+    """The value in the axes and the order asked for."""
+    out = one.value(expr)
+    assert expr.takes is not None and expr.gives is not None
+    if options.inertial:
+        if expr.gives.index == "body" and expr.gives.width == 6:
+            out = one.at.diagonal(one.at.turn) @ out
+        if expr.takes.index == "body" and expr.takes.width == 6:
+            out = out @ one.at.diagonal(one.at.turn).T
+    if options.reverse:
+        out = out[_reversed(expr.gives, one)][:, _reversed(expr.takes, one)]
+    return out
+
+
+def _reversed(space: Space, one: Evaluation) -> Array:
+    """Component numbers with the blocks in the papers' order, tip first."""
+    if not space.per_body:
+        return np.arange(one.size(space))
+    if space.index == "body":
+        width = 6 if space.width == 6 else 16
+        return np.arange(one.size(space)).reshape(-1, width)[::-1].reshape(-1)
+    numbers = [np.arange(s.start, s.stop) for s in reversed(one.model.v_slices)]
+    return np.concatenate([np.arange(0), *numbers])

@@ -1,0 +1,211 @@
+"""The value of every kind of expression node at one configuration, and the scale of its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends import dense_leaves as leaves
+from phipsi.backends import dense_riccati as riccati
+from phipsi.backends.dense_inputs import dimension, from_storage
+from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
+from phipsi.errors import InputError, SingularMatrixError, SpaceError
+from phipsi.expressions.node import Expr
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import Space
+from phipsi.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.definitions import Riccati, definition, family_of
+
+Array = NDArray[Any]
+
+_V = catalogue_leaf("V")
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Evaluation:
+    """Values of expressions at one configuration, each computed once.
+
+    Every value is a matrix; a vector is one column, a scalar 1 × 1.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        points: PointSet,
+        arguments: dict[str, Array],
+        given: dict[Expr, Array],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.model, self.points, self.dtype = model, points, dtype
+        self.at = Configuration(model, points, arguments, dtype)
+        self._values: dict[Expr, Array] = {}
+        for x, stored in given.items():
+            matrix = from_storage(x, stored, model, points)
+            adjoint = x.op is Op.ADJOINT
+            self._values[x.args[0] if adjoint else x] = matrix.T if adjoint else matrix
+        self._given = frozenset(self._values)
+        self._families: dict[Riccati, riccati.Articulated] = {}
+        self._scales: dict[Expr, float] = {}
+
+    def size(self, space: Space | None) -> int:
+        """Number of components of a space."""
+        assert space is not None
+        return dimension(space, self.model, len(self.points))
+
+    def value(self, x: Expr) -> Array:
+        """The matrix of x."""
+        if x not in self._values:
+            self._values[x] = self._compute(x)
+        return self._values[x]
+
+    def _compute(self, x: Expr) -> Array:
+        if x.op is Op.LEAF:
+            return self._leaf(x)
+        if x.op is Op.ADJOINT:
+            return self.value(x.args[0]).T
+        if x.op is Op.SUM:
+            return sum(float(c) * self.value(y) for c, y in x.terms)  # pyright: ignore[reportReturnType]
+        if x.op is Op.PRODUCT:
+            return self._product(x)
+        if x.op is Op.INVERSE:
+            return self._inverse(x.args[0])
+        if x.op is Op.BD:
+            return self._block_diagonal(x)
+        if x.op is Op.CROSS:
+            return leaves.cross(self.at, self.value(x.args[0]))
+        if x.op is Op.LOGDET:
+            return self._logdet(x.args[0])
+        rows, cols = self.size(x.gives), self.size(x.takes)
+        return np.eye(rows, dtype=self.dtype) if x.op is Op.IDENTITY else self.at.zeros(rows, cols)
+
+    def _product(self, x: Expr) -> Array:
+        """From the right if a vector stands there, so that no matrix is multiplied by a matrix."""
+        factors = [self.value(y) for y in x.args]
+        out = factors.pop() if x.is_vector else factors.pop(0)
+        while factors:
+            out = factors.pop() @ out if x.is_vector else out @ factors.pop(0)
+        return out
+
+    def _inverse(self, x: Expr) -> Array:
+        matrix = self.value(x)
+        if matrix.shape[0] != matrix.shape[1]:
+            raise SpaceError(f"{x} is {matrix.shape[0]} × {matrix.shape[1]} and has no inverse")
+        try:
+            out = np.linalg.inv(matrix)
+        except np.linalg.LinAlgError:
+            out = np.full_like(matrix, np.inf)
+        if not np.isfinite(out).all() or _norm(matrix) * _norm(out) * _EPS > 1:
+            self._blame_hinge(x)
+            raise SingularMatrixError(
+                f"{x} is singular here (condition number "
+                f"{np.linalg.cond(matrix) if matrix.size else 0:.3g}), so it has no inverse"
+            )
+        return out
+
+    def _blame_hinge(self, x: Expr) -> None:
+        """If the family's own D is singular, say so in terms of the joint."""
+        if x.takes is not None and x.takes.index == "joint":
+            self._family(Riccati())
+
+    def _block_diagonal(self, x: Expr) -> Array:
+        assert x.takes is not None and x.gives is not None
+        full, out = self.value(x.args[0]), self.at.zeros(self.size(x.gives), self.size(x.takes))
+        for k, s in enumerate(self.model.v_slices):
+            body = slice(6 * k, 6 * k + 6)
+            rows = s if x.gives.index == "joint" else body
+            cols = s if x.takes.index == "joint" else body
+            out[rows, cols] = full[rows, cols]
+        return out
+
+    def _logdet(self, x: Expr) -> Array:
+        sign, size = np.linalg.slogdet(self.value(x))
+        if not (sign.real > 0 and np.isfinite(size)):
+            raise SingularMatrixError(f"logdet({x}): the determinant is not positive here")
+        return np.array([[size + np.log(sign)]])
+
+    # ---- leaves ---------------------------------------------------------------------------------
+
+    def _leaf(self, x: Expr) -> Array:
+        meaning = definition(x)
+        if meaning is not None:
+            return self.value(meaning)
+        if x.row.riccati:
+            return self._member(family_of(x), x.name)
+        if x.name in ARGUMENTS:
+            return self.at.argument(x.name).reshape(-1, 1)
+        if x.name == "total":
+            return leaves.total(self.at, x.params)
+        if x.name == "Bdot":
+            return leaves.picks_rate(self.at, self.value(_V))
+        if x.name == "s_gauge":
+            return leaves.gauge(self.value(_V))
+        if x.name in LEAVES:
+            return LEAVES[x.name](self.at)
+        raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
+
+    def _member(self, f: Riccati, name: str) -> Array:
+        """P, D, D½, G or ψ of a family; what is given is used for what follows from it."""
+        if name == "P":
+            return self._family(f).P
+        if name == "D":
+            if f.P not in self._given:
+                return self._family(f).D
+            return self.value(f.H @ f.P @ f.H.T) + self._armature(f)
+        if name == "G":
+            if f.P not in self._given and f.D not in self._given:
+                return self._family(f).G
+            return riccati.gain(self.model, self.value(f.H), self.value(f.P), self.value(f.D))
+        if name == "D_half":
+            return riccati.cholesky(self.model, self.value(f.D))
+        step = self.value(f.E_psi)
+        return np.linalg.inv(np.eye(len(step)) - step)
+
+    def _family(self, f: Riccati) -> riccati.Articulated:
+        if f not in self._families:
+            H, E, M = self.value(f.H), self.value(f.E), self.value(f.M)
+            self._families[f] = riccati.articulated(self.model, H, E, M, self._armature(f))
+        return self._families[f]
+
+    def _armature(self, f: Riccati) -> Array:
+        if isinstance(f.Jr, int):
+            return self.at.zeros(self.model.nv, self.model.nv)
+        return self.value(f.Jr)
+
+    # ---- scale ----------------------------------------------------------------------------------
+
+    def scale(self, x: Expr) -> float:
+        """Σ over terms of Π over factors of norms; see `dense_with_scale`."""
+        if x not in self._scales:
+            self._scales[x] = self._scale(x)
+        return self._scales[x]
+
+    def _scale(self, x: Expr) -> float:
+        if x.op is Op.SUM:
+            return sum(abs(float(c)) * self.scale(y) for c, y in x.terms)
+        if x.op is Op.PRODUCT:
+            return float(np.prod([self.scale(y) for y in x.args]))
+        if x.op in (Op.ADJOINT, Op.BD):
+            return self.scale(x.args[0])
+        if x.op is Op.CROSS:
+            return 2 * self.scale(x.args[0])
+        if x.op is Op.INVERSE:
+            inverse = _norm(self.value(x))
+            return inverse * max(1.0, inverse * _norm(self.value(x.args[0])))
+        if x.op is Op.LOGDET:
+            # rounding X by ε moves log det X by up to rows · cond(X) · ε
+            matrix = self.value(x.args[0])
+            cond = _norm(matrix) * _norm(np.linalg.inv(matrix))
+            return float(np.abs(self.value(x)[0, 0])) + len(matrix) * max(1.0, 1e-6 * cond)
+        if x.op is Op.LEAF and x not in self._given:
+            meaning = definition(x)
+            if meaning is not None:
+                return max(_norm(self.value(x)), self.scale(meaning))
+        return _norm(self.value(x))
+
+
+def _norm(matrix: Array) -> float:
+    return float(np.linalg.norm(matrix, 2)) if matrix.size else 0.0

@@ -1,0 +1,265 @@
+"""What `dense` is handed: shapes, batches, finite numbers, and `given` values in storage layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import InputError, SpaceError
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import Space
+from phipsi.expressions.structure import is_memoryless
+from phipsi.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators import parse
+
+Array = NDArray[Any]
+
+_BODY_FRAME_PAIR = {"a", "b"}
+_PAPER_PAIR = {"a_paper", "b_paper"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked arguments of `dense`, each with the common batch shape in front.
+
+    The keys of `given` are leaves or adjoints of leaves (H*).
+    """
+
+    batch: tuple[int, ...]
+    dtype: np.dtype[Any]
+    arguments: dict[str, Array]
+    given: dict[Expr, Array]
+
+    def at(self, index: tuple[int, ...]) -> tuple[dict[str, Array], dict[Expr, Array]]:
+        """The arguments and given values of one configuration of the batch."""
+        return (
+            {name: array[index] for name, array in self.arguments.items()},
+            {leaf: array[index] for leaf, array in self.given.items()},
+        )
+
+
+# ---- the expression ----------------------------------------------------------------------------
+
+
+def leaves_of(expr: Expr) -> set[Expr]:
+    """All leaves of an expression, those inside Riccati instances included."""
+    found: set[Expr] = set()
+    stack, seen = [expr], {expr}
+    while stack:
+        x = stack.pop()
+        if x.op is Op.LEAF:
+            found.add(x)
+        for y in x.args:
+            if y not in seen:
+                seen.add(y)
+                stack.append(y)
+    return found
+
+
+def check_expression(expr: Expr) -> None:
+    """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
+    if expr.takes is None or expr.gives is None:
+        raise SpaceError(check.undetermined(expr))
+    names = {x.name for x in leaves_of(expr)}
+    ours, papers = sorted(names & _BODY_FRAME_PAIR), sorted(names & _PAPER_PAIR)
+    if ours and papers:
+        raise SpaceError(
+            f"{expr} mixes {' and '.join(ours)} with {' and '.join(papers)}\n"
+            "a, b are the body-frame pair and a_paper, b_paper the papers' pair; they differ by\n"
+            "    a_paper = a + (I − E_φ*) s,   b_paper = b − M s,   s(k) = [0; ω × v]\n"
+            "Either pair alone gives the right forces, a of one with b of the other does not. "
+            "Use one pair, or s_gauge to go from one to the other."
+        )
+
+
+def check_points(expr: Expr) -> None:
+    """Refuse an expression about points when no points were named."""
+    for x in sorted(leaves_of(expr), key=str):
+        if "point" in {s.index for s in (x.takes, x.gives) if s is not None}:
+            raise InputError(
+                f"{x} is about points: pass points=[(body_or_frame, offset), ...], or points=[] "
+                f"for none"
+            )
+
+
+# ---- shapes ------------------------------------------------------------------------------------
+
+
+def dimension(space: Space, model: Model, n_points: int) -> int:
+    """Number of components of the vectors of a space."""
+    if space.index == "joint":
+        return model.nv
+    if space.index == "body":
+        return model.n_bodies * (16 if space.name == "poses" else 6)
+    if space.index == "point":
+        return 6 * n_points
+    if space.index == "world":
+        return 6
+    if space.index == "one":
+        return 1
+    raise SpaceError(f"{space.phrase} have no size: no operator with constraint rows is known here")
+
+
+def storage_shape(leaf: Expr, model: Model, n_points: int) -> tuple[int, ...]:
+    """Shape in which a leaf's value is given and returned, without the batch.
+
+    Vectors: (nv,), (n, 6), (nC, 6), poses (n, 4, 4). Memoryless operators: between body spaces
+    (n, 6, 6); from joint to body spaces (6, nv), the columns of joint k being block k, and the
+    other way (nv, 6); between joint spaces (n, r, r) with r the widest hinge, zero padded; of
+    points (nC, 6, 6).
+    """
+    takes, gives = leaf.takes, leaf.gives
+    assert takes is not None and gives is not None
+    n = model.n_bodies
+    if leaf.is_vector:
+        if gives.name == "poses":
+            return (n, 4, 4)
+        by_index = {"joint": (model.nv,), "body": (n, 6), "point": (n_points, 6), "one": ()}
+        return by_index[gives.index]
+    if is_memoryless(leaf.structure):
+        kinds = {takes.index, gives.index}
+        if kinds == {"body"}:
+            return (n, 6, 6)
+        if kinds == {"body", "joint"}:
+            return (6, model.nv) if gives.index == "body" else (model.nv, 6)
+        if kinds == {"joint"}:
+            r = widest_hinge(model)
+            return (n, r, r)
+        if "point" in kinds:
+            return (n_points, 6, 6)
+    raise InputError(
+        f"{leaf} cannot be given: only vectors and memoryless operators have a storage layout, "
+        f"and {leaf} is an operator {check.signature(leaf)} that reaches from body to body."
+    )
+
+
+def widest_hinge(model: Model) -> int:
+    """The largest number of degrees of freedom of one joint."""
+    return max((s.stop - s.start for s in model.v_slices), default=0)
+
+
+def from_storage(leaf: Expr, value: Array, model: Model, points: PointSet) -> Array:
+    """The full matrix of a leaf from its storage layout (one configuration)."""
+    if leaf.is_vector:
+        return value.reshape(-1, 1)
+    assert leaf.takes is not None and leaf.gives is not None
+    rows = dimension(leaf.gives, model, len(points))
+    cols = dimension(leaf.takes, model, len(points))
+    out = np.zeros((rows, cols), value.dtype)
+    if "point" in (leaf.takes.index, leaf.gives.index):
+        for i, k in enumerate(points.body):
+            body, point = slice(6 * k, 6 * k + 6), slice(6 * i, 6 * i + 6)
+            if k >= 0 and leaf.takes.index == "point":
+                out[body, point] = value[i]
+            elif k >= 0:
+                out[point, body] = value[i]
+        return out
+    for k, s in enumerate(model.v_slices):
+        body, r = slice(6 * k, 6 * k + 6), s.stop - s.start
+        row = body if leaf.gives.index == "body" else s
+        col = body if leaf.takes.index == "body" else s
+        if leaf.takes.index == leaf.gives.index:
+            out[row, col] = value[k] if leaf.gives.index == "body" else value[k, :r, :r]
+        else:
+            out[row, col] = value[:, s] if leaf.gives.index == "body" else value[s]
+    return out
+
+
+# ---- values ------------------------------------------------------------------------------------
+
+
+def collect(
+    model: Model,
+    points: PointSet,
+    arguments: Mapping[str, ArrayLike | None],
+    given: Mapping[str | Expr, ArrayLike] | None,
+) -> Inputs:
+    """Check all values and give them one batch shape and one number type."""
+    n, nv = model.n_bodies, model.nv
+    shapes: dict[str, tuple[int, ...]] = {
+        "q": (model.nq,),
+        "v": (nv,),
+        "vdot": (nv,),
+        "tau": (nv,),
+        "f_ext": (n, 6),
+        "f0": (len(points), 6),
+    }
+    named = {
+        name: _checked(name, value, shapes[name], model, points)
+        for name, value in arguments.items()
+        if value is not None
+    }
+    values: dict[Expr, tuple[Array, int]] = {}
+    for key, value in (given or {}).items():
+        leaf = _leaf_named(key)
+        shape = storage_shape(leaf, model, len(points))
+        array = _checked(f"given[{leaf.text('ascii')!r}]", value, shape, model, points)
+        values[leaf] = array, len(shape)
+    leading = [a.shape[: a.ndim - len(shapes[name])] for name, a in named.items()]
+    leading += [a.shape[: a.ndim - core] for a, core in values.values()]
+    try:
+        batch = np.broadcast_shapes(*leading)
+    except ValueError:
+        listed = ", ".join(f"{name} {a.shape}" for name, a in named.items())
+        listed += "".join(f", {leaf} {a.shape}" for leaf, (a, _) in values.items())
+        raise InputError(f"the leading (batch) axes do not broadcast together: {listed}") from None
+    dtypes = [a.dtype for a in named.values()] + [a.dtype for a, _ in values.values()]
+    dtype = np.result_type(np.float64, *dtypes)
+    return Inputs(
+        batch,
+        dtype,
+        {name: np.broadcast_to(a, batch + shapes[name]).astype(dtype) for name, a in named.items()},
+        {
+            leaf: np.broadcast_to(a, batch + a.shape[a.ndim - core :]).astype(dtype)
+            for leaf, (a, core) in values.items()
+        },
+    )
+
+
+def _leaf_named(key: str | Expr) -> Expr:
+    leaf = parse(key) if isinstance(key, str) else key
+    if (leaf.args[0] if leaf.op is Op.ADJOINT else leaf).op is not Op.LEAF:
+        raise InputError(f"given[{str(key)!r}] must be one operator or vector of the catalogue")
+    return leaf
+
+
+def _checked(
+    name: str, value: ArrayLike, shape: tuple[int, ...], model: Model, points: PointSet
+) -> Array:
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind != "c":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, not {value!r}") from None
+    core = array.shape[array.ndim - len(shape) :] if array.ndim >= len(shape) else None
+    if core != shape:
+        wanted = ", ".join(["...", *map(str, shape)])
+        raise InputError(f"{name} has shape {array.shape}, but this model needs ({wanted})")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        index = tuple(int(i) for i in bad[0])
+        where = _place(name, index[len(index) - len(shape) :], model, points)
+        raise InputError(f"{name} of {where} is {array[index]}; every number must be finite")
+    return array
+
+
+def _place(name: str, index: tuple[int, ...], model: Model, points: PointSet) -> str:
+    """Whose number it is, by name."""
+    if name in ("q", "v", "vdot", "tau"):
+        slices = model.q_slices if name == "q" else model.v_slices
+        for joint, s in zip(model.joint_names, slices, strict=True):
+            if s.start <= index[0] < s.stop:
+                return f"joint {joint!r}"
+    if name == "f_ext":
+        return f"body {model.body_names[index[0]]!r}"
+    if name == "f0":
+        return f"point {index[0]} (on {points.names[index[0]]!r})"
+    return f"entry {index}"

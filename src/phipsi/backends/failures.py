@@ -1,0 +1,82 @@
+"""What went wrong in which element of a batch, and the errors that say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phipsi.errors import SingularHingeError, SingularMatrixError
+from phipsi.model.model import Model
+
+HINGE, BLOCK, SMALL, NOT_FINITE = 1, 2, 3, 4
+STATUS_WORDS = {
+    0: "fine",
+    HINGE: "hinge without inertia",
+    BLOCK: "singular block",
+    SMALL: "singular matrix",
+    NOT_FINITE: "not a finite number",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One operation that has no result in some elements of the batch.
+
+    `mask` marks the elements (batch shape), `body` is the body (−1: none), `what` the operator that
+    is singular, `value` its block, batched.
+    """
+
+    code: int
+    body: int
+    what: str
+    mask: np.ndarray
+    value: np.ndarray
+
+
+def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
+    """0, or code + 8·(body + 1), per element; the first failure counts."""
+    status = np.zeros(batch, dtype=np.int64)
+    for f in failures:
+        status = np.where((status == 0) & f.mask, f.code + 8 * (f.body + 1), status)
+    return status
+
+
+def error_of(failure: Failure, model: Model) -> Exception:
+    """The exception for the first failing element."""
+    index = tuple(int(i) for i in np.argwhere(failure.mask)[0]) if failure.mask.ndim else ()
+    where = f"\n(element {list(index)} of the batch)" if index else ""
+    value = failure.value[index]
+    if failure.code == HINGE:
+        return SingularHingeError(singular_hinge_text(model, failure.body, value) + where)
+    if failure.code == BLOCK:
+        name = model.body_names[failure.body]
+        return SingularMatrixError(
+            f"the block of  {failure.what}  at body {name!r} is singular:\n{value}\n"
+            f"so its inverse does not exist there.{where}"
+        )
+    return SingularMatrixError(
+        f"({failure.what})⁻¹ does not exist: the matrix has rank "
+        f"{np.linalg.matrix_rank(value)} of {value.shape[-1]}. The points cannot all move "
+        f"independently (J lacks row rank). Drop points or directions that depend on each other, or "
+        f"use the compliance J ℳ⁻¹ J* itself, which always exists.{where}"
+    )
+
+
+def singular_hinge_text(model: Model, body: int, d: np.ndarray) -> str:
+    """The text of a SingularHingeError: joint, D, the bodies outboard, and the fix."""
+    joint, name = model.joint_names[body], model.body_names[body]
+    kind = model.joints[body].kind
+    outboard = [model.body_names[i] for i in model.tree.subtree(body)]
+    shown = ", ".join(repr(b) for b in outboard[:6]) + (", …" if len(outboard) > 6 else "")
+    number = f"{d.item():.3g}" if d.size == 1 else "\n" + np.array2string(d, prefix="    ")
+    width = model.joints[body].nv
+    armature = "1e-4" if width == 1 else str((1e-4,) * width)
+    return (
+        f"joint {joint!r} ({kind}, body {name!r}) has no inertia to move:\n"
+        f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
+        f"Every body outboard of it — {shown} — together has no inertia in a direction in which the "
+        f"joint can move.\n"
+        f"Give one of them inertia, or give the joint rotor inertia:\n"
+        f"    model.with_body({name!r}, armature={armature})"
+    )

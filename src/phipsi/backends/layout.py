@@ -1,0 +1,169 @@
+"""Storage layouts: how block fields stand in the arrays that users pass in and get back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from phipsi.errors import InputError
+from phipsi.expressions.spaces import Space
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators.catalogue import CATALOGUE
+from phipsi.sweeps.ir import Domain, Field
+
+if TYPE_CHECKING:
+    from phipsi.backends.program import Program
+
+Array = np.ndarray
+
+
+def space_size(space: Space, model: Model, points: PointSet) -> int:
+    """Number of scalars in a vector of the space."""
+    counts = {
+        "joint": model.nv,
+        "body": 6 * model.n_bodies,
+        "point": 6 * len(points),
+        "world": 6,
+        "one": 1,
+    }
+    return counts[space.index]
+
+
+def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...]:
+    """Trailing shape of a vector of the space in storage layout."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "joint": (model.nv,),
+        "body": (model.n_bodies, 6),
+        "point": (len(points), 6),
+        "world": (6,),
+        "one": (),
+    }
+    return shapes[space.index]
+
+
+def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:
+    """Trailing shape of diagonal blocks in storage layout."""
+    n, nv = model.n_bodies, model.nv
+    widest = max((j.nv for j in model.joints), default=0)
+    if gives.index == "body" and takes.index == "body":
+        return (n, 6, 6)
+    if gives.index == "body":
+        return (6, nv)
+    if takes.index == "body":
+        return (nv, 6)
+    return (n, widest, widest)
+
+
+def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
+    """Trailing shape of every input; −1 stands for a number of columns that is free."""
+    m, points = program.model, program.request.points
+    shapes: dict[str, tuple[int, ...]] = {
+        "q": (m.nq,),
+        "v": (m.nv,),
+        "vdot": (m.nv,),
+        "tau": (m.nv,),
+        "f_ext": (m.n_bodies, 6),
+        "f0": (len(points), 6),
+    }
+    for name in program.request.given:
+        row = CATALOGUE[name]
+        if name == "pose":
+            shapes[name] = (m.n_bodies, 4, 4)
+        elif name == "H":  # stored as its transpose, the hinge axes
+            shapes[name] = (6, m.nv)
+        elif row.takes.index == "one":
+            shapes[name] = vector_shape(row.gives, m, points)
+        else:
+            shapes[name] = block_shape(row.takes, row.gives, m)
+    operands = [n for n in program.inputs if n not in shapes]
+    for name, space in zip(operands, program.lowered.operands, strict=True):
+        tail = (-1,) if program.request.columns else ()
+        shapes[name] = (*vector_shape(space, m, points), *tail)
+    return shapes
+
+
+def block_rows(space: Space, which: Any, model: Model, points: PointSet) -> slice:
+    """Rows of one block of a space: by body (or joint) name, or by the number of a point."""
+    if space.index == "point":
+        if not isinstance(which, int) or not 0 <= which < len(points):
+            raise InputError(f"block {which!r}: points are numbered 0 … {len(points) - 1}")
+        return slice(6 * which, 6 * which + 6)
+    if space.index == "world":
+        return slice(0, 6)
+    if space.index == "joint":
+        known = which in model.joint_names
+        k = model.joint_index(which) if known else model.body_index(which)
+        return model.v_slices[k]
+    k = model.body_index(which)
+    return slice(6 * k, 6 * k + 6)
+
+
+def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
+    """The block of an input field at body or point k."""
+    rows, cols = x.type.rows, x.type.cols
+    hinge = model.v_slices[k] if "r" in (rows, cols) else slice(0)
+    width = hinge.stop - hinge.start if "r" in (rows, cols) else 0
+    if x.type.domain is Domain.WORLD:
+        return a[..., None] if cols == "1" else a
+    if cols == "1":
+        return a[..., hinge, None] if rows == "r" else a[..., k, :, None]
+    if cols == "c":
+        return a[..., hinge, :] if rows == "r" else a[..., k, :, :]
+    if rows == "r" and cols == "r":
+        return a[..., k, :width, :width]
+    if cols == "r":
+        return a[..., :, hinge]
+    if rows == "r":
+        return a[..., hinge, :]
+    return a[..., k, :, :]
+
+
+def write_vector(
+    values: Any,
+    space: Space,
+    model: Model,
+    points: PointSet,
+    batch: tuple[int, ...],
+    dtype: Any,
+    columns: bool,
+) -> Array:
+    """A vector (or several columns) of a space as one array in storage layout."""
+    if space.index in ("one", "world"):
+        out = np.broadcast_to(values, (*batch, *values.shape[-2:]))
+        out = out[..., 0, :] if space.index == "one" else out
+        return np.array(out if columns else out[..., 0])
+    if not values:
+        shape = vector_shape(space, model, points)
+        return np.zeros((*batch, *shape, *((0,) if columns else ())), dtype=dtype)
+    blocks = [np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
+    joined = np.concatenate(blocks, -2) if space.index == "joint" else np.stack(blocks, -3)
+    return np.ascontiguousarray(joined if columns else joined[..., 0])
+
+
+def write_blocks(
+    values: Any, takes: Space, gives: Space, model: Model, batch: tuple[int, ...], dtype: Any
+) -> Array:
+    """Diagonal blocks in storage layout; hinge blocks are padded with zeros."""
+    out = np.zeros((*batch, *block_shape(takes, gives, model)), dtype=dtype)
+    for k, value in enumerate(values):
+        hinge = model.v_slices[k]
+        width = hinge.stop - hinge.start
+        if gives.index == "body" and takes.index == "body":
+            out[..., k, :, :] = value
+        elif gives.index == "body":
+            out[..., :, hinge] = value
+        elif takes.index == "body":
+            out[..., hinge, :] = value
+        else:
+            out[..., k, :width, :width] = value
+    return out
+
+
+def write_poses(values: Any, model: Model, batch: tuple[int, ...], dtype: Any) -> Array:
+    """Homogeneous matrices (..., n, 4, 4)."""
+    out = np.zeros((*batch, model.n_bodies, 4, 4), dtype=dtype)
+    for k, value in enumerate(values):
+        out[..., k, :, :] = value
+    return out

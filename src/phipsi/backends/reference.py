@@ -1,0 +1,419 @@
+"""The reference backend: plain NumPy loops that define what every operation of the IR means.
+
+Generic over the scalar: float64, complex128 (never conjugated) and object arrays (SymPy symbols give
+closed forms, mpmath numbers any precision). Every block is an ordinary dense array with the batch on
+leading axes; the structure a block is known to have is for other backends to exploit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from phipsi import spatial
+from phipsi.backends.failures import BLOCK, HINGE, SMALL, Failure
+from phipsi.backends.layout import read_input, space_size
+from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
+from phipsi.expressions.spaces import space_named
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
+
+Array = np.ndarray
+# a pivot of D below this fraction of the body's largest articulated inertia is rounding error
+HINGE_TOLERANCE = 1e-14
+
+
+class Run:
+    """One evaluation of a program. `values[field]` is one array per body or point, or one in all."""
+
+    def __init__(
+        self,
+        program: SweepProgram,
+        model: Model,
+        points: PointSet,
+        inputs: Mapping[str, Array],
+        batch: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.program, self.model, self.points = program, model, points
+        self.inputs, self.batch, self.dtype = inputs, batch, dtype
+        self.scalars = Scalars(dtype)
+        self.failures: list[Failure] = []
+        self.values: dict[Field, Any] = {}
+        self.children = [[] for _ in range(model.n_bodies)]
+        for i, p in enumerate(model.parent):
+            if p >= 0:
+                self.children[p].append(i)
+
+    def run(self) -> dict[Field, Any]:
+        """Evaluate all steps."""
+        for step in self.program.steps:
+            self._run_step(step)
+        return self.values
+
+    def _run_step(self, step: Step) -> None:
+        n = self.model.n_bodies
+        sizes = {Domain.BODY: n, Domain.POINT: len(self.points), Domain.WORLD: 1}
+        for x in step.fields:
+            if x.op == "total":
+                self.values[x] = self._zeros(x, -1)
+            elif x.type.domain is Domain.WORLD:
+                self.values[x] = None
+            else:
+                self.values[x] = [None] * sizes[x.type.domain]
+            if x.op == "scatter":
+                self.values[x] = [self._zeros(x, k) for k in range(n)]
+        order: Any = range(sizes[step.domain])
+        if step.kind is StepKind.TIP_TO_BASE:
+            order = reversed(order)
+        plan = [(x, getattr(self, "_" + x.op)) for x in step.fields]
+        for k in order:
+            for x, operation in plan:
+                out = operation(x, k)
+                if x.op in ("total", "scatter", "small_solve"):
+                    continue  # these store their own result
+                if x.type.domain is Domain.WORLD:
+                    self.values[x] = out
+                else:
+                    self.values[x][k] = out
+
+    # -- helpers -----------------------------------------------------------------------------------
+
+    def _at(self, x: Field, k: int) -> Array:
+        """The block of x at body or point k."""
+        values = self.values[x]
+        return values if x.type.domain is Domain.WORLD else values[k]
+
+    def _width(self, size: str, k: int) -> int:
+        return self.model.joints[k].nv if size == "r" else int(size)
+
+    def _columns(self, x: Field) -> int:
+        if x.type.cols == "c":
+            return self.inputs["columns"].shape[0]
+        if x.type.cols == "m":
+            return space_size(space_named(self._seed_space(x)), self.model, self.points)
+        return 1
+
+    def _seed_space(self, x: Field) -> str:
+        stack, seen = [x], set[Field]()
+        while stack:
+            y = stack.pop()
+            if y.op == "seed":
+                return str(y.data)
+            if y in seen:
+                continue
+            seen.add(y)
+            more = (y.equation,) if y.equation is not None else y.args
+            stack.extend(a for a in more if a.type.cols == "m")
+        raise AssertionError("columns without a seed")
+
+    def _zeros(self, x: Field, k: int) -> Array:
+        rows = self._width(x.type.rows, k)
+        if x.type.cols in ("c", "m"):
+            cols = self._columns(x)
+        else:
+            cols = self._width(x.type.cols, k)
+        return np.zeros((*self.batch, rows, cols), dtype=self.dtype)
+
+    def _const(self, array: Array) -> Array:
+        return np.asarray(array, dtype=self.dtype)
+
+    def _q(self, k: int) -> list[Array]:
+        q = self.inputs["q"][..., self.model.q_slices[k]]
+        return [q[..., i] for i in range(q.shape[-1])]
+
+    # -- leaves ------------------------------------------------------------------------------------
+
+    def _input(self, x: Field, k: int) -> Array:
+        return read_input(self.inputs[str(x.data)], x, k, self.model)
+
+    def _zero(self, x: Field, k: int) -> Array:
+        return self._zeros(x, k)
+
+    def _eye(self, x: Field, k: int) -> Array:
+        return self._const(np.eye(self._width(x.type.rows, k)))
+
+    def _seed(self, x: Field, k: int) -> Array:
+        space = space_named(str(x.data))
+        size = space_size(space, self.model, self.points)
+        if space.index == "joint":
+            rows = self.model.v_slices[k]
+        else:
+            width = self._width(x.type.rows, k)
+            rows = slice(width * k, width * (k + 1))
+        return self._const(np.eye(size)[rows])
+
+    def _transform(self, x: Field, k: int) -> Array:
+        joint = self.model.joints[k]
+        rotation, position = joint.transform(joint.params, self._q(k), self.scalars)
+        turn = matrix(rotation, self.batch, self.dtype)
+        arm = matrix([[p] for p in position], self.batch, self.dtype)
+        place = self._const(self.model.placement_rotations[k])
+        origin = self._const(self.model.placement_translations[k])
+        turn, arm = place @ turn, origin + (place @ arm)[..., 0]
+        return _rigid(turn, arm)
+
+    def _hinge_axes(self, x: Field, k: int) -> Array:
+        joint = self.model.joints[k]
+        return matrix(
+            joint.hinge_axes(joint.params, self._q(k), self.scalars), self.batch, self.dtype
+        )
+
+    def _hinge_axes_rate(self, x: Field, k: int) -> Array:
+        joint = self.model.joints[k]
+        v = self.inputs["v"][..., self.model.v_slices[k]]
+        rates = [v[..., i] for i in range(v.shape[-1])]
+        out = joint.hinge_axes_rate(joint.params, self._q(k), rates, self.scalars)
+        return matrix(out, self.batch, self.dtype)
+
+    def _M(self, x: Field, k: int) -> Array:
+        return self._const(self.model.inertia_matrices[k])
+
+    def _Jr(self, x: Field, k: int) -> Array:
+        return self._const(np.diag(self.model.armature[self.model.v_slices[k]]))
+
+    def _gravity(self, x: Field, k: int) -> Array:
+        return self._const(np.concatenate([np.zeros(3), -self.model.gravity]))[:, None]
+
+    def _point_frame(self, x: Field, k: int) -> Array:
+        return _rigid(self._const(self.points.rotation[k]), self._const(self.points.offset[k]))
+
+    def _point_arm(self, x: Field, k: int) -> Array:
+        return _rigid(self._const(np.eye(3)), self._const(self.points.offset[k]))
+
+    def _world_arm(self, x: Field, k: int) -> Array:
+        at: Any = x.data
+        return _rigid(self._const(np.eye(3)), -self._const(np.array(at)))
+
+    # -- blocks of one body ------------------------------------------------------------------------
+
+    def _rec(self, x: Field, k: int) -> Array:
+        assert x.equation is not None
+        return self._at(x.equation, k)
+
+    def _mul(self, x: Field, k: int) -> Array:
+        return np.matmul(self._at(x.args[0], k), self._at(x.args[1], k))
+
+    def _cong(self, x: Field, k: int) -> Array:
+        a = self._at(x.args[0], k)
+        return a @ self._at(x.args[1], k) @ np.swapaxes(a, -1, -2)
+
+    def _T(self, x: Field, k: int) -> Array:
+        return np.swapaxes(self._at(x.args[0], k), -1, -2)
+
+    def _add(self, x: Field, k: int) -> Array:
+        out: Any = 0
+        data: Any = x.data
+        for c, y in zip(data, x.args, strict=True):
+            term = self._at(y, k)
+            if c == -1:
+                out = out - term
+            elif c == 1:
+                out = out + term
+            else:
+                out = out + self._number(c) * term
+        return out
+
+    def _number(self, c: Any) -> Any:
+        if self.dtype == object:
+            return c.numerator / _like(self.inputs, c.denominator) if hasattr(c, "numerator") else c
+        return float(c)
+
+    def _cross(self, x: Field, k: int) -> Array:
+        return spatial.crm(self._at(x.args[0], k)[..., 0]) @ self._at(x.args[1], k)
+
+    def _cross_force(self, x: Field, k: int) -> Array:
+        return spatial.crf(self._at(x.args[0], k)[..., 0]) @ self._at(x.args[1], k)
+
+    def _crm(self, x: Field, k: int) -> Array:
+        return spatial.crm(self._at(x.args[0], k)[..., 0])
+
+    def _spin(self, x: Field, k: int) -> Array:
+        return _twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
+
+    def _gauge(self, x: Field, k: int) -> Array:
+        motion = self._at(x.args[0], k)
+        out = np.zeros_like(motion)
+        out[..., 3:, :] = spatial.skew(motion[..., :3, 0]) @ motion[..., 3:, :]
+        return out
+
+    def _rotation(self, x: Field, k: int) -> Array:
+        return _twice(self._at(x.args[0], k)[..., :3, :3])
+
+    def _rigid_inverse(self, x: Field, k: int) -> Array:
+        w = self._at(x.args[0], k)
+        turn = np.swapaxes(w[..., :3, :3], -1, -2)
+        out = _twice(turn)
+        out[..., :3, 3:] = np.swapaxes(w[..., :3, 3:], -1, -2)  # (l~ R)* = −R* l~
+        return out
+
+    def _pose_matrix(self, x: Field, k: int) -> Array:
+        w = self._at(x.args[0], k)
+        turn = w[..., :3, :3]
+        arm = w[..., :3, 3:] @ np.swapaxes(turn, -1, -2)
+        out = np.zeros((*w.shape[:-2], 4, 4), dtype=self.dtype)
+        out[..., :3, :3] = turn
+        out[..., 0, 3], out[..., 1, 3], out[..., 2, 3] = arm[..., 2, 1], arm[..., 0, 2], arm[..., 1, 0]
+        out[..., 3, 3] = 1
+        return out
+
+    def _rigid_of_pose(self, x: Field, k: int) -> Array:
+        pose = self._at(x.args[0], k)
+        return _rigid(pose[..., :3, :3], pose[..., :3, 3])
+
+    def _hinge_scale(self, x: Field, k: int) -> Array:
+        """Largest articulated inertia in the units of each hinge direction, r × 1."""
+        p, axes = (self._at(y, k) for y in x.args)
+        if self.dtype != np.float64:
+            return np.zeros((*self.batch, axes.shape[-1], 1), dtype=self.dtype)
+        diagonal = np.abs(np.diagonal(p, axis1=-2, axis2=-1))
+        squares = axes * axes
+        turn = squares[..., :3, :].sum(-2) * diagonal[..., :3].max(-1, keepdims=True)
+        slide = squares[..., 3:, :].sum(-2) * diagonal[..., 3:].max(-1, keepdims=True)
+        return (turn + slide)[..., None]
+
+    def _inv(self, x: Field, k: int) -> Array:
+        a = self._at(x.args[0], k)
+        how, what = x.data  # type: ignore[misc]
+        if a.shape[-1] == 0:
+            return a
+        if self.dtype != np.float64:
+            return generic_inverse(a)
+        if how == "definite":
+            scale = self._at(x.args[1], k)[..., 0] if len(x.args) > 1 else 0.0
+            bad = ~(_pivots(a) > HINGE_TOLERANCE * scale).all(-1)
+        else:
+            with np.errstate(all="ignore"):
+                size = np.abs(a).max((-2, -1))
+                bad = ~(np.linalg.cond(np.where(np.isfinite(a), a, 0.0)) < 1e15) | ~(size > 0)
+        if bad.any():
+            code = HINGE if how == "definite" else BLOCK
+            body = k if x.type.domain is Domain.BODY else -1
+            mask = np.broadcast_to(bad, self.batch)
+            value = np.broadcast_to(a, (*self.batch, *a.shape[-2:]))
+            self.failures.append(Failure(code, body, what, mask, value))
+            a = np.where(bad[..., None, None], np.eye(a.shape[-1]), a)
+            return np.where(bad[..., None, None], np.nan, np.linalg.inv(a))
+        return np.linalg.inv(a)
+
+    def _chol(self, x: Field, k: int) -> Array:
+        a = self._at(x.args[0], k)
+        if self.dtype != np.float64:
+            return generic_cholesky(a, self.scalars)
+        bad = ~(_pivots(a) > 0).all(-1)
+        if bad.any():
+            mask = np.broadcast_to(bad, self.batch)
+            self.failures.append(Failure(HINGE, k, "D", mask, np.broadcast_to(a, (*self.batch, *a.shape[-2:]))))
+            return np.where(
+                bad[..., None, None],
+                np.nan,
+                np.linalg.cholesky(np.where(bad[..., None, None], np.eye(a.shape[-1]), a)),
+            )
+        return np.linalg.cholesky(a)
+
+    def _logdet(self, x: Field, k: int) -> Array:
+        low = generic_cholesky(self._at(x.args[0], k), self.scalars)
+        diagonal = np.diagonal(low, axis1=-2, axis2=-1)
+        if diagonal.shape[-1] == 0:
+            return np.zeros((*self.batch, 1, 1), dtype=self.dtype)
+        return (2 * self.scalars.log(diagonal).sum(-1))[..., None, None]
+
+    # -- neighbours and other index sets -----------------------------------------------------------
+
+    def _up(self, x: Field, k: int) -> Array:
+        children = self.children[k]
+        if not children:
+            return self._zeros(x, k)
+        values = self.values[x.args[0]]
+        out = values[children[0]]
+        for c in children[1:]:
+            out = out + values[c]
+        return out
+
+    def _down(self, x: Field, k: int) -> Array:
+        parent = self.model.parent[k]
+        if parent >= 0:
+            return self.values[x.args[0]][parent]
+        return self.values[x.args[1]] if len(x.args) == 2 else self._zeros(x, k)
+
+    def _gather(self, x: Field, k: int) -> Array:
+        body = self.points.body[k]
+        return self.values[x.args[0]][body] if body >= 0 else self._zeros(x, k)
+
+    def _scatter(self, x: Field, k: int) -> None:
+        body = self.points.body[k]
+        if body >= 0:
+            self.values[x][body] = self.values[x][body] + self._at(x.args[0], k)
+
+    def _total(self, x: Field, k: int) -> None:
+        self.values[x] = self.values[x] + self._at(x.args[0], k)
+
+    def _spread(self, x: Field, k: int) -> Array:
+        return self.values[x.args[0]]
+
+    def _assemble(self, x: Field, k: int) -> Array:
+        rows = self.values[x.args[0]]
+        if x.args[0].type.domain is Domain.WORLD:
+            return rows
+        return np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
+
+    def _small_solve(self, x: Field, k: int) -> None:
+        a, u = self.values[x.args[0]], self.values[x.args[1]]
+        world = x.type.domain is Domain.WORLD
+        if not world:
+            u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in u], -2)
+        if self.dtype == np.float64:
+            singular = np.linalg.matrix_rank(a, tol=None) < a.shape[-1]
+            if np.any(singular):
+                mask = np.broadcast_to(singular, self.batch)
+                self.failures.append(Failure(SMALL, -1, str(x.data), mask, a))
+                safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
+                y = np.where(singular[..., None, None], np.nan, np.linalg.solve(safe, u))
+            else:
+                y = np.linalg.solve(a, u)
+        else:
+            y = generic_inverse(a) @ u
+        self.values[x] = y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+
+
+def _rigid(turn: Array, arm: Array) -> Array:
+    """[[R, l~ R], [0, R]]."""
+    out = _twice(turn, shape=np.broadcast_shapes(turn.shape[:-2], arm.shape[:-1]))
+    out[..., :3, 3:] = spatial.skew(arm) @ turn
+    return out
+
+
+def _twice(turn: Array, shape: tuple[int, ...] | None = None) -> Array:
+    """diag(R, R)."""
+    out = np.zeros((*(turn.shape[:-2] if shape is None else shape), 6, 6), dtype=turn.dtype)
+    out[..., :3, :3] = turn
+    out[..., 3:, 3:] = turn
+    return out
+
+
+def _pivots(a: Array) -> Array:
+    """Squared diagonal of the Cholesky factor; NaN or ≤ 0 from the first one that fails."""
+    n = a.shape[-1]
+    if n == 1:
+        return a[..., 0]
+    work = a.copy()
+    out = np.empty(a.shape[:-1])
+    with np.errstate(all="ignore"):
+        for i in range(n):
+            out[..., i] = work[..., i, i]
+            column = work[..., i:, i] / work[..., i, i][..., None]
+            work[..., i:, i:] = work[..., i:, i:] - column[..., :, None] * work[..., i, i:][..., None, :]
+    return out
+
+
+def _like(inputs: Mapping[str, Array], number: int) -> Any:
+    """An exact 1-like divisor in the scalar type of the inputs."""
+    for a in inputs.values():
+        if a.dtype == object and a.size:
+            return number + 0 * a.flat[0]
+    return number
+
+

@@ -1,0 +1,108 @@
+"""Arithmetic that works for float, complex and object arrays (SymPy, mpmath) alike.
+
+Complex numbers are never conjugated, so that complex-step derivatives pass through.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Scalars:
+    """Elementary functions for one array type; passed to the joint formulas as `ops`."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+
+    def sin(self, x: Any) -> Any:
+        """Sine, elementwise."""
+        return _call("sin", x)
+
+    def cos(self, x: Any) -> Any:
+        """Cosine, elementwise."""
+        return _call("cos", x)
+
+    def sqrt(self, x: Any) -> Any:
+        """Square root, elementwise."""
+        return _call("sqrt", x)
+
+    def log(self, x: Any) -> Any:
+        """Natural logarithm, elementwise."""
+        return _call("log", x)
+
+
+def _call(name: str, x: Any) -> Any:
+    if isinstance(x, (int, float, complex)):
+        x = np.asarray(x)
+    if getattr(x, "dtype", None) is not None and x.dtype != object:
+        return getattr(np, name)(x)
+    if isinstance(x, np.ndarray):
+        return np.vectorize(lambda e: _object_function(name, e)(e), otypes=[object])(x)
+    return _object_function(name, x)(x)
+
+
+def _object_function(name: str, x: Any) -> Callable[[Any], Any]:
+    package = type(x).__module__.split(".")[0]
+    module = sys.modules.get(package)
+    found = getattr(module, name, None) if package in ("sympy", "mpmath") else None
+    if found is None:
+        if isinstance(x, (int, float)):
+            return lambda e: getattr(np, name)(float(e))
+        raise TypeError(f"{name} of {type(x).__name__} is not known; use SymPy or mpmath numbers")
+    return found
+
+
+def result_dtype(arrays: list[np.ndarray]) -> np.dtype[Any]:
+    """float64, complex128 or object, whichever holds all inputs."""
+    if any(a.dtype == object for a in arrays):
+        return np.dtype(object)
+    if any(np.iscomplexobj(a) for a in arrays):
+        return np.dtype(np.complex128)
+    return np.dtype(np.float64)
+
+
+def matrix(entries: list[list[Any]], batch: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """A block ``batch + (rows, cols)`` from nested lists of numbers or batch arrays."""
+    cols = len(entries[0]) if entries else 0
+    out = np.zeros((*batch, len(entries), cols), dtype=dtype)
+    for i, line in enumerate(entries):
+        for j, x in enumerate(line):
+            if not (isinstance(x, int) and x == 0):
+                out[..., i, j] = x
+    return out
+
+
+def generic_inverse(a: np.ndarray) -> np.ndarray:
+    """Inverse by elimination without pivoting, for complex and object blocks."""
+    n = a.shape[-1]
+    work = a.copy()
+    out = np.zeros_like(a)
+    for i in range(n):
+        out[..., i, i] = 1 if a.dtype != object else 1 + 0 * a[..., i, i]
+    for i in range(n):
+        pivot = 1 / work[..., i, i]
+        work[..., i, :] = work[..., i, :] * pivot[..., None]
+        out[..., i, :] = out[..., i, :] * pivot[..., None]
+        for j in range(n):
+            if j != i:
+                factor = work[..., j, i].copy()[..., None]
+                work[..., j, :] = work[..., j, :] - factor * work[..., i, :]
+                out[..., j, :] = out[..., j, :] - factor * out[..., i, :]
+    return out
+
+
+def generic_cholesky(a: np.ndarray, scalars: Scalars) -> np.ndarray:
+    """Lower L with L L* = A (no conjugation), for complex and object blocks."""
+    n = a.shape[-1]
+    out = np.zeros_like(a)
+    for j in range(n):
+        s = a[..., j, j] - (out[..., j, :j] * out[..., j, :j]).sum(axis=-1)
+        out[..., j, j] = scalars.sqrt(s)
+        for i in range(j + 1, n):
+            t = a[..., i, j] - (out[..., i, :j] * out[..., j, :j]).sum(axis=-1)
+            out[..., i, j] = t / out[..., j, j]
+    return out

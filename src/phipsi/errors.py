@@ -1,0 +1,64 @@
+"""Exception classes of the whole library, and the helper that suggests close names.
+
+Every message says what went wrong, where by name, why in physical terms, and how to mend it.
+Each class also derives from the built-in exception a caller would expect, so ``except ValueError``
+keeps working.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PhipsiError(Exception):
+    """Base of every exception raised on purpose by this library."""
+
+
+class ModelError(PhipsiError, ValueError):
+    """A mechanism, or a part of one, that cannot exist or cannot be understood."""
+
+
+class SpaceError(PhipsiError, TypeError):
+    """Operators or vectors combined although their spaces do not fit."""
+
+
+class ParseError(PhipsiError, ValueError):
+    """Text or data from outside that does not follow its grammar or format."""
+
+
+class LoweringError(PhipsiError, ValueError):
+    """An expression that has no O(N) form under the rules; the message shows the residue."""
+
+
+class InputError(PhipsiError, ValueError):
+    """Arrays or options handed to a function that do not fit the model or the program."""
+
+
+class SingularHingeError(PhipsiError, ArithmeticError):
+    """A joint with nothing to move: its articulated hinge inertia D = H P H* is singular."""
+
+
+class SingularMatrixError(PhipsiError, ArithmeticError):
+    """A matrix that had to be inverted and is singular, for example J without full row rank."""
+
+
+class PhipsiWarning(UserWarning):
+    """Something accepted on request that the user should nevertheless know about."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint such as ``Did you mean 'elbow'?``, or the known names if none is close.
+
+    **Arguments:** `name`, what the user wrote; `known`, the names that would have been accepted.
+    **Returns:** one sentence, never empty.
+    """
+    names = [str(candidate) for candidate in known]
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+    if close:
+        return f"Did you mean {' or '.join(repr(candidate) for candidate in close)}?"
+    if not names:
+        return "There are none yet."
+    shown = ", ".join(repr(candidate) for candidate in names[:8])
+    more = f", … ({len(names)} in all)" if len(names) > 8 else ""
+    return f"Known names: {shown}{more}."

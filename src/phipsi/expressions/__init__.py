@@ -1,0 +1,1 @@
+"""What the user writes: interned operator expressions over typed spaces."""

@@ -1,0 +1,401 @@
+"""The one expression node: immutable, interned (equal means identical), typed by spaces.
+
+Nothing is computed here. `@`, `+`, `-`, scalar multiples, `.T`, `.inv` and `**` build nodes; the
+constructors keep sums and products flat, push adjoints to the leaves, pull scalars out of products
+and refuse what does not fit. What a leaf *is* stands in its catalogue row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from fractions import Fraction
+from numbers import Real
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from phipsi.errors import SpaceError
+from phipsi.expressions import check, render
+from phipsi.expressions.row import Op, Row
+from phipsi.expressions.spaces import MOTIONS, ONE, Space
+from phipsi.expressions.structure import (
+    GENERAL,
+    MEMORYLESS,
+    Structure,
+    adjoint_structure,
+    inverse_structure,
+    product_structure,
+)
+
+Number = int | float | Fraction
+
+
+class Expr:
+    """An operator ``takes → gives``; a vector is an operator from the scalars.
+
+    `takes` and `gives` are None only for an identity or zero whose space is not known yet.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_keys",
+        "args",
+        "data",
+        "gives",
+        "op",
+        "structure",
+        "takes",
+    )
+    __array_ufunc__ = None  # NumPy arrays must not swallow us elementwise
+
+    op: Op
+    args: tuple[Expr, ...]
+    data: Any
+    takes: Space | None
+    gives: Space | None
+    structure: Structure
+    _keys: dict[str, str]
+
+    # -- what kind of thing it is --------------------------------------------------------------
+
+    @property
+    def row(self) -> Row:
+        """The catalogue row of a leaf."""
+        if self.op is not Op.LEAF:
+            raise TypeError(f"{self} is not a leaf of the catalogue")
+        return cast(Row, self.data[0])
+
+    @property
+    def name(self) -> str:
+        """The catalogue name of a leaf, "" for anything else."""
+        return self.row.name if self.op is Op.LEAF else ""
+
+    @property
+    def params(self) -> tuple[Hashable, ...]:
+        """What a leaf carries beyond its row (e.g. the point a total is taken about)."""
+        return cast("tuple[Hashable, ...]", self.data[1]) if self.op is Op.LEAF else ()
+
+    @property
+    def is_vector(self) -> bool:
+        """True for a vector (an operator from the scalars), scalars included."""
+        return self.takes is ONE
+
+    @property
+    def is_scalar(self) -> bool:
+        """True for a scalar expression such as ``v.T @ tau``."""
+        return self.takes is ONE and self.gives is ONE
+
+    @property
+    def terms(self) -> tuple[tuple[Number, Expr], ...]:
+        """The terms of a sum with their coefficients; anything else is one term."""
+        if self.op is Op.SUM:
+            return tuple(zip(self.data, self.args, strict=True))
+        return ((1, self),)
+
+    @property
+    def factors(self) -> tuple[Expr, ...]:
+        """The factors of a product; anything else is one factor."""
+        return self.args if self.op is Op.PRODUCT else (self,)
+
+    # -- building ------------------------------------------------------------------------------
+
+    def __matmul__(self, other: Expr) -> Expr:
+        if not isinstance(cast(object, other), Expr):
+            return NotImplemented
+        return product((self, other))
+
+    def __add__(self, other: Expr | int) -> Expr:
+        return total_of(((1, self), (1, _as_expr(other))))
+
+    def __radd__(self, other: Expr | int) -> Expr:
+        return total_of(((1, _as_expr(other)), (1, self)))
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return total_of(((1, self), (-1, _as_expr(other))))
+
+    def __rsub__(self, other: Expr | int) -> Expr:
+        return total_of(((1, _as_expr(other)), (-1, self)))
+
+    def __neg__(self) -> Expr:
+        return total_of(((-1, self),))
+
+    def __mul__(self, number: Number) -> Expr:
+        return total_of(((_as_number(number, self), self),))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, number: Number) -> Expr:
+        c = _as_number(number, self)
+        if c == 0:
+            raise SpaceError(f"cannot divide {self} by zero")
+        return total_of(((_reciprocal(c), self),))
+
+    def __pow__(self, power: int) -> Expr:
+        if not isinstance(cast(object, power), int):
+            raise SpaceError(f"{self} ** {power!r}: operators have whole powers only")
+        if power < 0:
+            return self.inv**-power
+        if self.takes is not self.gives:
+            raise SpaceError(check.no_power(self, power))
+        return identity(self.takes) if power == 0 else product((self,) * power)
+
+    @property
+    def T(self) -> Expr:
+        """The adjoint, written ``*`` in the papers."""
+        return adjoint(self)
+
+    @property
+    def inv(self) -> Expr:
+        """The inverse, as an expression; nothing is computed."""
+        return inverse(self)
+
+    # -- printing ------------------------------------------------------------------------------
+
+    def text(self, style: str = "greek") -> str:
+        """The expression as text: style "greek" (default), "ascii" or "latex"."""
+        if style not in self._keys:
+            self._keys[style] = render.render(self, style)
+        return self._keys[style]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<{self.text('ascii')} : {check.signature(self)}>"
+
+    def _repr_latex_(self) -> str:
+        return f"${self.text('latex')}$"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (intern, (self.op, self.args, self.data, self.takes, self.gives, self.structure))
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expr:
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("expressions are immutable; build a new one instead")
+
+
+_INTERNED: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
+
+
+def intern(
+    op: Op,
+    args: tuple[Expr, ...],
+    data: Hashable,
+    takes: Space | None,
+    gives: Space | None,
+    structure: Structure,
+) -> Expr:
+    """The one node with these contents. Use the constructors below instead."""
+    key = (op, args, data, takes, gives)
+    found = _INTERNED.get(key)
+    if found is not None:
+        return found
+    node = object.__new__(Expr)
+    for name, value in (
+        ("op", op),
+        ("args", args),
+        ("data", data),
+        ("takes", takes),
+        ("gives", gives),
+        ("structure", structure),
+        ("_keys", {}),
+    ):
+        object.__setattr__(node, name, value)
+    return _INTERNED.setdefault(key, node)
+
+
+def leaf(row: Row, args: tuple[Expr, ...] = (), params: tuple[Hashable, ...] = ()) -> Expr:
+    """A leaf of the catalogue; `args` are the operators a Riccati leaf is built from."""
+    return intern(Op.LEAF, args, (row, params), row.takes, row.gives, row.structure)
+
+
+def identity(space: Space | None = None) -> Expr:
+    """The identity on a space; without a space it takes that of the sum or product it stands in."""
+    return intern(Op.IDENTITY, (), None, space, space, MEMORYLESS)
+
+
+def zero(takes: Space | None = None, gives: Space | None = None) -> Expr:
+    """The zero operator (or vector)."""
+    return intern(Op.ZERO, (), None, takes, gives, Structure.ZERO)
+
+
+def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
+    """The sum Σ cᵢ Xᵢ, flat, with equal terms collected."""
+    flat: dict[Expr, Number] = {}
+    shape: Expr | None = None  # the term that fixes the spaces
+    for c, x in terms:
+        for d, y in x.terms:
+            flat[y] = flat.get(y, 0) + c * d
+            if y.takes is not None and shape is None:
+                shape = y
+    if shape is None:  # only identities and zeros without a space
+        c = sum(c for y, c in flat.items() if y.op is Op.IDENTITY)
+        untyped = identity()
+        if c == 0:
+            return zero()
+        return untyped if c == 1 else intern(Op.SUM, (untyped,), (c,), None, None, MEMORYLESS)
+    takes, gives = shape.takes, shape.gives
+    typed: dict[Expr, Number] = {}
+    for y, c in flat.items():
+        if y.takes is None:
+            if y.op is Op.ZERO:
+                continue
+            if takes is not gives:
+                raise SpaceError(check.identity_does_not_fit(shape))
+            y = identity(takes)
+        elif y.takes is not takes or y.gives is not gives:
+            raise SpaceError(check.cannot_add(shape, y))
+        typed[y] = typed.get(y, 0) + c
+    kept = [(y, _tidy(c)) for y, c in typed.items() if c != 0 and y.op is not Op.ZERO]
+    if not kept:
+        return zero(takes, gives)
+    if len(kept) == 1 and kept[0][1] == 1:
+        return kept[0][0]
+    kept.sort(key=lambda t: _order(*t))
+    structure = Structure.ZERO
+    for y, _ in kept:
+        structure |= y.structure
+    args, coeffs = tuple(y for y, _ in kept), tuple(c for _, c in kept)
+    return intern(Op.SUM, args, coeffs, takes, gives, structure)
+
+
+def product(factors: Iterable[Expr]) -> Expr:
+    """The product X₁ X₂ …, flat, with scalar coefficients in front."""
+    coefficient: Number = 1
+    flat: list[Expr] = []
+    for factor in factors:
+        x = factor
+        if x.op is Op.SUM and len(x.args) == 1:
+            coefficient *= x.data[0]
+            x = x.args[0]
+        flat.extend(x.factors)
+    typed = [x for x in flat if x.takes is not None]
+    for left, right in zip(typed, typed[1:], strict=False):
+        if left.takes is not right.gives:
+            raise SpaceError(check.cannot_compose(left, right))
+    if any(x.op is Op.ZERO for x in flat):
+        return zero(typed[-1].takes, typed[0].gives) if typed else zero()
+    kept = [x for x in typed if x.op is not Op.IDENTITY]
+    if not kept:
+        core = typed[0] if typed else identity()
+    elif len(kept) == 1:
+        core = kept[0]
+    else:
+        structure = kept[0].structure
+        for x in kept[1:]:
+            structure = product_structure(structure, x.structure)
+        core = intern(Op.PRODUCT, tuple(kept), None, kept[-1].takes, kept[0].gives, structure)
+    return core if coefficient == 1 else total_of(((coefficient, core),))
+
+
+def adjoint(x: Expr) -> Expr:
+    """The adjoint X*, pushed to the leaves: (X Y)* = Y* X*, (X⁻¹)* = (X*)⁻¹."""
+    if x.op is Op.ADJOINT:
+        return x.args[0]
+    if x.op is Op.SUM:
+        return total_of((c, adjoint(y)) for c, y in x.terms)
+    if x.op is Op.PRODUCT:
+        return product(adjoint(y) for y in reversed(x.args))
+    if x.op is Op.INVERSE:
+        return inverse(adjoint(x.args[0]))
+    if x.op is Op.BD:
+        return block_diagonal(adjoint(x.args[0]))
+    if x.op is Op.LOGDET or x.takes is None:
+        return x
+    assert x.gives is not None
+    if x.op is Op.IDENTITY:
+        return identity(x.takes.dual)
+    if x.op is Op.ZERO:
+        return zero(x.gives.dual, x.takes.dual)
+    if x.op is Op.LEAF and x.row.symmetric:
+        return x
+    return intern(
+        Op.ADJOINT, (x,), None, x.gives.dual, x.takes.dual, adjoint_structure(x.structure)
+    )
+
+
+def inverse(x: Expr) -> Expr:
+    """The inverse X⁻¹ of an operator between spaces of the same size."""
+    if x.op is Op.INVERSE:
+        return x.args[0]
+    if x.op is Op.IDENTITY:
+        return x
+    if x.op is Op.ZERO:
+        raise SpaceError(f"{x} has no inverse")
+    if x.op is Op.SUM and len(x.args) == 1:
+        return total_of(((_reciprocal(x.data[0]), inverse(x.args[0])),))
+    assert x.takes is not None and x.gives is not None
+    if x.takes.index != x.gives.index:
+        raise SpaceError(check.not_square(x))
+    return intern(Op.INVERSE, (x,), None, x.gives, x.takes, inverse_structure(x.structure))
+
+
+def block_diagonal(x: Expr) -> Expr:
+    """bd(X), the block-diagonal part of an operator on bodies or joints."""
+    if x.takes is None or x.op is Op.ZERO:
+        return x
+    assert x.gives is not None
+    if not (x.takes.per_body and x.gives.per_body):
+        raise SpaceError(check.no_diagonal(x))
+    if x.structure == MEMORYLESS:
+        return x
+    if x.op is Op.SUM and len(x.args) == 1:
+        return total_of(((x.data[0], block_diagonal(x.args[0])),))
+    return intern(Op.BD, (x,), None, x.takes, x.gives, MEMORYLESS)
+
+
+def cross(x: Expr) -> Expr:
+    """The memoryless operator y ↦ x(k) × y(k) on body motions, of a body-motion vector x."""
+    if x.takes is not ONE or x.gives is not MOTIONS:
+        raise SpaceError(check.no_cross(x))
+    if x.op is Op.ZERO:
+        return zero(MOTIONS, MOTIONS)
+    if x.op is Op.SUM and len(x.args) == 1:
+        return total_of(((x.data[0], cross(x.args[0])),))
+    return intern(Op.CROSS, (x,), None, MOTIONS, MOTIONS, MEMORYLESS)
+
+
+def logdet(x: Expr) -> Expr:
+    """log det X of a symmetric positive operator between spaces of the same size."""
+    if x.takes is None or x.gives is None or x.takes.index != x.gives.index or x.is_vector:
+        raise SpaceError(check.not_square(x))
+    return intern(Op.LOGDET, (x,), None, ONE, ONE, GENERAL)
+
+
+def _as_expr(x: Expr | int) -> Expr:
+    if isinstance(x, Expr):
+        return x
+    if isinstance(cast(object, x), Real) and x == 0:
+        return zero()
+    raise SpaceError(f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity")
+
+
+def _as_number(c: Number, x: Expr) -> Number:
+    if isinstance(cast(object, c), Expr):
+        raise SpaceError(f"write X @ Y for the product of operators, here with {x}")
+    if hasattr(c, "item"):
+        c = cast(Any, c).item()
+    if not isinstance(cast(object, c), Real) or not math.isfinite(c):
+        raise SpaceError(f"{c!r} is not a finite real number, so it cannot scale {x}")
+    return _tidy(c)
+
+
+def _tidy(c: Number) -> Number:
+    """Whole numbers as int, so that 2.0 X and 2 X print alike."""
+    if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < 2**53):
+        return int(c)
+    return c
+
+
+def _reciprocal(c: Number) -> Number:
+    return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else _tidy(1 / c)
+
+
+def _order(x: Expr, c: Number) -> tuple[object, ...]:
+    """Order of the terms in a sum: added before subtracted, the identity first, short first."""
+    return (c < 0, x.op is not Op.IDENTITY, len(x.factors), x.text("ascii"))

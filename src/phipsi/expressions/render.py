@@ -1,0 +1,111 @@
+"""Expressions as text: Greek for people, ASCII for code, LaTeX for papers. All parse back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from phipsi.expressions.row import Op
+
+if TYPE_CHECKING:
+    from phipsi.expressions.node import Expr
+
+_ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
+_INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
+_INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}
+_MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
+_CALLS = {
+    Op.BD: {"greek": "bd", "ascii": "bd", "latex": r"\operatorname{bd}"},
+    Op.CROSS: {"greek": "cross", "ascii": "cross", "latex": r"\operatorname{cross}"},
+    Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
+}
+
+
+def render(x: Expr, style: str) -> str:
+    """The text of `x` in one of the styles "greek", "ascii", "latex"."""
+    if x.op in (Op.IDENTITY, Op.ZERO) and x.takes is not None:
+        assert x.gives is not None
+        sign = "I" if x.op is Op.IDENTITY else "0"
+        spaces = x.takes.name if x.op is Op.IDENTITY else f"{x.takes.name},{x.gives.name}"
+        return f"{sign}_{{\\text{{{spaces}}}}}" if style == "latex" else f"{sign}[{spaces}]"
+    return _node(x, style)
+
+
+def _node(x: Expr, style: str) -> str:
+    if x.op is Op.LEAF:
+        return _leaf(x, style)
+    if x.op is Op.IDENTITY:
+        return "I"
+    if x.op is Op.ZERO:
+        return "0"
+    if x.op is Op.ADJOINT:
+        return _tight(x.args[0], style) + _ADJOINT[style]
+    if x.op is Op.INVERSE:
+        inner = x.args[0]
+        if inner.op is Op.ADJOINT:
+            return _tight(inner.args[0], style) + _INVERSE_ADJOINT[style]
+        return _tight(inner, style) + _INVERSE[style]
+    if x.op is Op.PRODUCT:
+        return " ".join(_factor(y, style) for y in x.args)
+    if x.op is Op.SUM:
+        return _sum(x, style)
+    inner = render(x.args[0], style)
+    opening, closing = (r"\left(", r"\right)") if style == "latex" else ("(", ")")
+    return f"{_CALLS[x.op][style]}{opening}{inner}{closing}"
+
+
+def _leaf(x: Expr, style: str) -> str:
+    row = x.row
+    name = {"greek": row.symbol, "ascii": row.name, "latex": row.latex}[style]
+    if x.params:
+        inside = ", ".join(str(p) for p in x.params)
+        name += f"_{{({inside})}}" if style == "latex" else f"[{inside}]"
+    if x.args:
+        inside = "; ".join(render_argument(y, style) for y in x.args)
+        name += rf"\langle {inside} \rangle" if style == "latex" else f"{{{inside}}}"
+    return name
+
+
+def render_argument(x: Expr, style: str) -> str:
+    """An operator inside the braces of a Riccati leaf, where zero needs no space."""
+    return "0" if x.op is Op.ZERO else _node(x, style)
+
+
+def _tight(x: Expr, style: str) -> str:
+    """Text that a superscript can follow."""
+    text = _node(x, style)
+    if x.op in (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE):
+        return rf"\left({text}\right)" if style == "latex" else f"({text})"
+    return text
+
+
+def _factor(x: Expr, style: str) -> str:
+    text = _node(x, style)
+    if x.op is Op.SUM:
+        return rf"\left({text}\right)" if style == "latex" else f"({text})"
+    return text
+
+
+def _sum(x: Expr, style: str) -> str:
+    out = ""
+    for c, y in x.terms:
+        sign = _MINUS[style] if c < 0 else "+"
+        body = _term(abs(c), y, style)
+        if not out:
+            out = f"{_MINUS[style]}{body}" if c < 0 else body
+        else:
+            out += f" {sign} {body}"
+    return out
+
+
+def _term(c: int | float | Fraction, y: Expr, style: str) -> str:
+    text = _node(y, style) if y.op is not Op.SUM else f"({_node(y, style)})"
+    if c == 1:
+        return text
+    if isinstance(c, Fraction):
+        number = rf"\tfrac{{{c.numerator}}}{{{c.denominator}}}" if style == "latex" else f"{c}"
+    else:
+        number = repr(c)
+    return f"{number} {text}"
+
+

@@ -1,0 +1,47 @@
+"""A row of the operator catalogue, and the kinds of expression node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from phipsi.expressions.spaces import Space
+from phipsi.expressions.structure import Structure
+
+
+class Op(Enum):
+    """The kinds of expression node."""
+
+    LEAF = "leaf"
+    ADJOINT = "adjoint"  # of a leaf or of a cross-product operator; pushed inward everywhere else
+    SUM = "sum"  # data: the coefficients
+    PRODUCT = "product"
+    INVERSE = "inverse"
+    BD = "bd"  # the block-diagonal part
+    CROSS = "cross"  # the operator x ↦ V × x of a body-motion vector V
+    LOGDET = "logdet"
+    IDENTITY = "identity"
+    ZERO = "zero"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is true of one operator or vector of the catalogue.
+
+    `needs` names the inputs the leaf itself reads ("q", "v", …). `riccati` marks the leaves of the
+    Riccati family (P, D, G, psi, …), which carry the four operators (H, E, M, Jr) they are built
+    from as arguments; without arguments they are the default instance. `symmetric` leaves are their
+    own adjoint.
+    """
+
+    name: str
+    symbol: str
+    latex: str
+    takes: Space
+    gives: Space
+    structure: Structure
+    needs: tuple[str, ...] = ()
+    symmetric: bool = False
+    riccati: bool = False
+    meaning: str = ""
+    source: str = ""

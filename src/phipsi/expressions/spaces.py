@@ -1,0 +1,70 @@
+"""The spaces operators map between.
+
+A shape check cannot see that ``M @ phi`` is meaningless, because both factors are 6n × 6n. Spaces
+can: joint rates and joint efforts are dual to each other, body motions and body forces too, and an
+operator ``A : X → Y`` has the adjoint ``A* : Y' → X'`` where ' is the dual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Space:
+    """One space: what its vectors are, what it is dual to, and what its blocks are indexed by.
+
+    `index` is the set the blocks run over: "joint" and "body" (one block per body), "point",
+    "row", "world" (one block in all) or "one" (scalars). `width` is the size of a block; None means
+    that it differs from joint to joint.
+    """
+
+    name: str
+    phrase: str
+    index: str
+    width: int | None
+    dual_name: str
+
+    @property
+    def dual(self) -> Space:
+        """The space of the linear functionals on this one."""
+        return SPACES[self.dual_name]
+
+    @property
+    def per_body(self) -> bool:
+        """True if there is one block per body (joint and body spaces)."""
+        return self.index in ("joint", "body")
+
+    def __repr__(self) -> str:
+        return self.phrase
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (space_named, (self.name,))
+
+
+SPACES: dict[str, Space] = {}
+
+
+def _space(name: str, phrase: str, index: str, width: int | None, dual: str) -> Space:
+    SPACES[name] = Space(name, phrase, index, width, dual)
+    return SPACES[name]
+
+
+def space_named(name: str) -> Space:
+    """The space with this name, e.g. ``space_named("efforts")``."""
+    return SPACES[name]
+
+
+RATES = _space("rates", "joint rates", "joint", None, "efforts")
+EFFORTS = _space("efforts", "joint efforts", "joint", None, "rates")
+NORMALISED = _space("normalised", "normalised innovations", "joint", None, "normalised")
+MOTIONS = _space("motions", "body motions", "body", 6, "forces")
+FORCES = _space("forces", "body forces", "body", 6, "motions")
+POINT_MOTIONS = _space("point_motions", "point motions", "point", 6, "point_forces")
+POINT_FORCES = _space("point_forces", "point forces", "point", 6, "point_motions")
+ROW_RATES = _space("row_rates", "constraint rates", "row", 1, "row_forces")
+ROW_FORCES = _space("row_forces", "constraint multipliers", "row", 1, "row_rates")
+WORLD_MOTION = _space("world_motion", "motion of the whole", "world", 6, "world_force")
+WORLD_FORCE = _space("world_force", "total force", "world", 6, "world_motion")
+POSES = _space("poses", "body poses", "body", 4, "poses")
+ONE = _space("one", "scalars", "one", 1, "one")

@@ -1,0 +1,180 @@
+"""The records a mechanism is described with: Body, Frame, and the Description that lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.errors import ModelError
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.pose import Pose
+from phipsi.model.value import plain, vector3
+
+WORLD_NAME = "world"
+Numbers = tuple[float, ...]
+Limits = tuple[Numbers, Numbers] | None
+LimitsArgument = tuple[ArrayLike, ArrayLike] | Sequence[ArrayLike] | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body together with the joint that attaches it to its parent.
+
+    `placement` is the pose of the inboard joint frame in the parent's body frame; at neutral q the
+    body frame coincides with it. `armature` (kg·m² or kg) and `damping` (N·m·s/rad or N·s/m) have
+    one number per rate; `limits` are the lower and upper bounds of each coordinate, or None.
+    """
+
+    name: str
+    parent: str
+    joint: Joint
+    placement: Pose
+    inertia: SpatialInertia
+    joint_name: str
+    armature: Numbers
+    damping: Numbers
+    limits: Limits
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A named frame fixed in a body or in the world; `placement` is its pose there."""
+
+    name: str
+    body: str
+    placement: Pose
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Everything the user said about a mechanism: bodies, frames, gravity (m/s², world axes)."""
+
+    bodies: tuple[Body, ...]
+    frames: tuple[Frame, ...]
+    gravity: Numbers
+
+
+def make_body(
+    name: str,
+    *,
+    parent: str,
+    joint: Joint,
+    placement: Pose,
+    inertia: SpatialInertia,
+    joint_name: str | None,
+    armature: ArrayLike,
+    damping: ArrayLike,
+    limits: LimitsArgument,
+) -> Body:
+    """Return a record with checked types and sizes; values are judged when the model is built."""
+    _check_name(name, "a body's name")
+    _check_name(parent, f"the parent of body {name!r}")
+    if joint_name is not None:
+        _check_name(joint_name, f"the joint name of body {name!r}")
+    if isinstance(joint, type) and issubclass(joint, Joint):
+        raise ModelError(
+            f"body {name!r}: joint is the class {joint.__name__}; make a joint from it:\n"
+            f"    joint={joint.__name__}()"
+        )
+    _check_type(name, "joint", joint, Joint, "Revolute(axis=(0, 0, 1))")
+    _check_type(name, "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
+    _check_type(name, "inertia", inertia, SpatialInertia, "SpatialInertia(mass=1.0)")
+    joint_name = name if joint_name is None else joint_name
+    return Body(
+        name=name,
+        parent=parent,
+        joint=joint,
+        placement=placement,
+        inertia=inertia,
+        joint_name=joint_name,
+        armature=_per_rate(armature, "armature", joint, joint_name),
+        damping=_per_rate(damping, "damping", joint, joint_name),
+        limits=_limits(limits, joint, joint_name),
+    )
+
+
+def make_frame(name: str, body: str, placement: Pose) -> Frame:
+    """Return a frame record with checked types."""
+    _check_name(name, "a frame's name")
+    _check_name(body, f"the body of frame {name!r}")
+    if not isinstance(placement, Pose):
+        raise ModelError(
+            f"frame {name!r}: placement must be a Pose, not {placement!r}. For example:\n"
+            f"    placement=Pose(translation=(0, 0, 0.1))"
+        )
+    return Frame(name, body, placement)
+
+
+def _check_name(name: Any, what: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"{what} must be a non-empty string, not {name!r}.")
+
+
+def _check_type(body: str, what: str, value: Any, wanted: type, example: str) -> None:
+    if not isinstance(value, wanted):
+        raise ModelError(
+            f"body {body!r}: {what} must be a {wanted.__name__}, not {value!r}. For example:\n"
+            f"    {what}={example}"
+        )
+
+
+def _numbers(values: ArrayLike, size: int, complaint: str) -> Numbers:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{complaint}, not {values!r}.") from error
+    if array.ndim == 0:
+        return (float(array),) * size
+    if array.shape != (size,):
+        raise ModelError(f"{complaint}, but it has shape {array.shape}.")
+    return tuple(array.tolist())
+
+
+def _per_rate(values: ArrayLike, what: str, joint: Joint, joint_name: str) -> Numbers:
+    return _numbers(
+        values,
+        joint.nv,
+        f"joint {joint_name!r} ({joint.kind}): {what} must be one number or {joint.nv}, "
+        f"one per rate",
+    )
+
+
+def _limits(limits: LimitsArgument, joint: Joint, joint_name: str) -> Limits:
+    if limits is None:
+        return None
+    who = f"joint {joint_name!r} ({joint.kind})"
+    if joint.nq != joint.nv:
+        raise ModelError(
+            f"{who}: limits bound coordinates one by one, which means nothing for a quaternion. "
+            f"Leave limits=None, or use revolute joints with massless bodies between."
+        )
+    try:
+        lower, upper = limits
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"{who}: limits must be a pair (lower, upper), not {limits!r}. For example:\n"
+            f"    limits=(-1.5, 1.5)"
+        ) from error
+    bounds = tuple(
+        _numbers(side, joint.nq, f"{who}: a limit must be one number or {joint.nq}")
+        for side in (lower, upper)
+    )
+    return (bounds[0], bounds[1])
+
+
+def checked_gravity(gravity: ArrayLike) -> Numbers:
+    """Return three finite floats, or raise a ModelError."""
+    g = vector3(gravity, "gravity")
+    if not np.isfinite(g).all():
+        raise ModelError(
+            f"gravity {plain(g)} has a number that is not finite; use (0, 0, 0) for none."
+        )
+    return plain(g)

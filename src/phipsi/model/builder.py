@@ -1,0 +1,95 @@
+"""ModelBuilder: say what the mechanism is, then build the frozen model."""
+
+from __future__ import annotations
+
+from typing import final
+
+from numpy.typing import ArrayLike
+
+from phipsi.model.assemble import assemble
+from phipsi.model.body import (
+    WORLD_NAME,
+    Body,
+    Description,
+    Frame,
+    LimitsArgument,
+    checked_gravity,
+    make_body,
+    make_frame,
+)
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.joints_axial import Revolute
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.model.validate import InertiaPolicy, validate
+
+_DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
+_NO_PLACEMENT = Pose()
+_NO_INERTIA = SpatialInertia()
+
+
+@final
+class ModelBuilder:
+    """Collects bodies and frames in any order; `build` checks them and returns a `Model`.
+
+    **Arguments:** `gravity`, the acceleration of gravity in world axes, m/s².
+    """
+
+    def __init__(self, gravity: ArrayLike = (0, 0, -9.81)) -> None:
+        self._gravity = checked_gravity(gravity)
+        self._bodies: list[Body] = []
+        self._frames: list[Frame] = []
+
+    def add_body(
+        self,
+        name: str,
+        *,
+        parent: str = WORLD_NAME,
+        joint: Joint = _DEFAULT_JOINT,
+        placement: Pose = _NO_PLACEMENT,
+        inertia: SpatialInertia = _NO_INERTIA,
+        joint_name: str | None = None,
+        armature: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+        limits: LimitsArgument = None,
+    ) -> None:
+        """Add a body and the joint that attaches it to its parent.
+
+        **Arguments:** `parent`, a body's name (it may be added later) or "world"; `placement`, the
+        pose of the inboard joint frame in the parent's body frame: at neutral q the body frame
+        coincides with it; `inertia`, in the body frame; `joint_name`, by default the body's name;
+        `armature`, rotor inertia reflected to the joint (kg·m², or kg for sliding), and `damping`
+        (N·m·s/rad, or N·s/m), one number or one per rate; `limits`, None or (lower, upper)
+        bounds of q, one number or one per coordinate, ±inf for none.
+        """
+        self._bodies.append(
+            make_body(
+                name,
+                parent=parent,
+                joint=joint,
+                placement=placement,
+                inertia=inertia,
+                joint_name=joint_name,
+                armature=armature,
+                damping=damping,
+                limits=limits,
+            )
+        )
+
+    def add_frame(self, name: str, body: str, placement: Pose = _NO_PLACEMENT) -> None:
+        """Name a frame fixed in a body or in "world"; `placement` is its pose there."""
+        self._frames.append(make_frame(name, body, placement))
+
+    def build(self, inertia: InertiaPolicy = "error") -> Model:
+        """Check everything and return the frozen model. Cost: O(n).
+
+        **Arguments:** `inertia`, what to do about moments of inertia that no rigid body has:
+        "error" or "warn" (one `PhipsiWarning` listing the bodies).
+        """
+        description = Description(tuple(self._bodies), tuple(self._frames), self._gravity)
+        validate(description, inertia)
+        return Model(assemble(description))
+
+    def __repr__(self) -> str:
+        return f"ModelBuilder({len(self._bodies)} bodies, {len(self._frames)} frames)"

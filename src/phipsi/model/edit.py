@@ -1,0 +1,183 @@
+"""Changed copies of a description: one body replaced, joints locked, another mechanism attached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.errors import InputError, ModelError
+from phipsi.model.body import (
+    WORLD_NAME,
+    Body,
+    Description,
+    Frame,
+    LimitsArgument,
+    make_body,
+)
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.joints_axial import Fixed
+from phipsi.model.pose import Pose
+from phipsi.model.scalars import NUMPY_OPS, as_array
+from phipsi.model.validate import InertiaPolicy, check_body, check_moments
+
+Keep = Literal["keep"]
+
+
+def replaced_body(
+    body: Body,
+    *,
+    inertia: SpatialInertia | None,
+    placement: Pose | None,
+    joint: Joint | None,
+    armature: ArrayLike | None,
+    damping: ArrayLike | None,
+    limits: LimitsArgument | Keep,
+    moments: InertiaPolicy,
+) -> Body:
+    """Return the body with what is not None replaced, checked like a new one."""
+    new_joint = body.joint if joint is None else joint
+    kept = f"joint {body.joint_name!r} changes from {body.joint.kind} to {{}}, so its {{}} {{}}"
+    changes = isinstance(new_joint, Joint) and new_joint.kind != body.joint.kind
+
+    def carried(what: str, old: tuple[float, ...], new: ArrayLike | None) -> ArrayLike:
+        if new is not None:
+            return new
+        if not changes:
+            return old
+        if len(set(old)) <= 1 and (not any(old) or len(old) == new_joint.nv):
+            return old[0] if old else 0.0
+        raise ModelError(
+            kept.format(new_joint.kind, what, old) + f" no longer applies. Give {what}= as well."
+        )
+
+    if isinstance(limits, str):
+        if limits != "keep":
+            raise ModelError(f'limits must be (lower, upper), None or "keep", not {limits!r}.')
+        if changes and body.limits is not None and new_joint.nv:
+            raise ModelError(
+                kept.format(new_joint.kind, "limits", body.limits)
+                + " no longer apply. Give limits= as well (None for no limits)."
+            )
+        limits = None if changes else body.limits
+    changed = make_body(
+        body.name,
+        parent=body.parent,
+        joint=new_joint,
+        placement=body.placement if placement is None else placement,
+        inertia=body.inertia if inertia is None else inertia,
+        joint_name=body.joint_name,
+        armature=carried("armature", body.armature, armature) if new_joint.nv else 0.0,
+        damping=carried("damping", body.damping, damping) if new_joint.nv else 0.0,
+        limits=limits,
+    )
+    check_body(changed)
+    if inertia is not None:
+        check_moments([changed], moments, accept='model.with_body(..., moments="warn")')
+    return changed
+
+
+def with_body(description: Description, changed: Body) -> Description:
+    """Return the description with the body of that name exchanged."""
+    bodies = tuple(changed if body.name == changed.name else body for body in description.bodies)
+    return replace(description, bodies=bodies)
+
+
+def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
+    """Return the description with these joints fixed at the given coordinates."""
+    return replace(
+        description,
+        bodies=tuple(
+            _locked(body, values[body.joint_name]) if body.joint_name in values else body
+            for body in description.bodies
+        ),
+    )
+
+
+def _locked(body: Body, value: ArrayLike) -> Body:
+    joint = body.joint
+    q = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    who = f"joint {body.joint_name!r} ({joint.kind})"
+    if q.shape != (joint.nq,):
+        raise InputError(
+            f"{who}: cannot lock at {value!r}; it has {joint.nq} coordinates "
+            f"({', '.join(joint.coordinate_names)})."
+        )
+    if not np.isfinite(q).all():
+        raise InputError(f"{who}: cannot lock at {q.tolist()}, which is not finite.")
+    R, p = joint.transform(joint.params, q.tolist(), NUMPY_OPS)
+    pose = Pose(as_array(R), as_array([p])[0])
+    return replace(
+        body,
+        joint=Fixed(),
+        placement=body.placement @ pose,
+        armature=(),
+        damping=(),
+        limits=None,
+    )
+
+
+def attached(
+    description: Description, other: Description, body: str, X_body: Pose, prefix: str
+) -> Description:
+    """Return both mechanisms in one, the other's world frame fixed at X_body in `body`."""
+    taken = {
+        "body or frame": {b.name for b in description.bodies}
+        | {f.name for f in description.frames},
+        "joint": {b.joint_name for b in description.bodies},
+    }
+    coming = {
+        "body or frame": [b.name for b in other.bodies] + [f.name for f in other.frames],
+        "joint": [b.joint_name for b in other.bodies],
+    }
+    for what, names in coming.items():
+        clashes = [prefix + name for name in names if prefix + name in taken[what]]
+        if WORLD_NAME in (prefix + name for name in names):
+            clashes.append(WORLD_NAME)
+        if clashes:
+            raise ModelError(
+                f"cannot attach: both mechanisms have a {what} named {clashes[0]!r}"
+                f"{f' (and {len(clashes) - 1} more)' if len(clashes) > 1 else ''}. "
+                f"Give the attached names a prefix of their own:\n"
+                f'    model.attach(other, at={body!r}, prefix="{prefix}second_")'
+            )
+    bodies: list[Body] = []
+    for b in other.bodies:
+        root = b.parent == WORLD_NAME
+        bodies.append(
+            replace(
+                b,
+                name=prefix + b.name,
+                joint_name=prefix + b.joint_name,
+                parent=body if root else prefix + b.parent,
+                placement=X_body @ b.placement if root else b.placement,
+            )
+        )
+    frames = [
+        Frame(prefix + f.name, body, X_body @ f.placement)
+        if f.body == WORLD_NAME
+        else Frame(prefix + f.name, prefix + f.body, f.placement)
+        for f in other.frames
+    ]
+    return replace(
+        description,
+        bodies=(*description.bodies, *bodies),
+        frames=(*description.frames, *frames),
+    )
+
+
+def locked_values(joints: Sequence[str], q: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
+    """Return the value of each joint to lock, from a mapping that must contain them."""
+    values: dict[str, ArrayLike] = {}
+    for name in joints:
+        if name not in q:
+            raise InputError(
+                f"joint {name!r} is to be locked, but q gives no value for it. Give one:\n"
+                f"    with_locked({list(joints)!r}, {{{name!r}: 0.0, ...}})"
+            )
+        values[name] = q[name]
+    return values

@@ -1,0 +1,141 @@
+"""Joint: what every joint type must provide, and the shared part of joints with q̇ = v."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import ModelError
+from phipsi.model.scalars import Scalar, ScalarOps, Vector
+from phipsi.model.value import Value, plain, vector3
+
+FloatArray = NDArray[np.float64]
+Rotation = list[list[Scalar]]
+Columns = list[list[Scalar]]
+
+
+class Joint(Value, ABC):
+    """How a body may move relative to its inboard joint frame.
+
+    The formulas (`transform`, `hinge_axes`, `hinge_axes_rate`, `q_rate`) are generic over the
+    scalar: `params`, `q` and `v` are sequences of anything that adds and multiplies, `ops` supplies
+    sin, cos and sqrt, and the Python ints 0 and 1 in a result are structural. They depend on the
+    joint only through `kind`; everything else is in `params`. The configuration functions
+    (`integrate`, `difference`, `neutral`, `random`) are NumPy, batched on leading axes.
+
+    **Attributes:** `kind`, the joint type by name; `nq`, number of coordinates; `nv`, number of
+    rates, the degrees of freedom; `params`, the model constants the formulas take (axes, pitch);
+    `is_additive`, whether q̇ = v, so that integrating is adding; `coordinate_names`, a short name
+    for each coordinate.
+    """
+
+    __slots__ = ("_arguments", "params")
+    _arguments: Mapping[str, Any]
+    params: tuple[float, ...]
+    kind: str
+    nq: int
+    nv: int
+    is_additive: bool
+    coordinate_names: tuple[str, ...]
+
+    @abstractmethod
+    def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
+        """Pose (R 3×3, p 3) of the body frame in the inboard joint frame; identity at neutral q."""
+
+    @abstractmethod
+    def hinge_axes(self, params: Vector, q: Vector, ops: ScalarOps) -> Columns:
+        """Return H*, 6 rows of nv: body motion [ω; v] per unit rate, at the body origin.
+
+        Components are in body (outboard) axes.
+        """
+
+    @abstractmethod
+    def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
+        """Time derivative of `hinge_axes` when the joint moves with v; c_J is this times v."""
+
+    @abstractmethod
+    def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
+        """Return q̇ (nq) for the rates v (nv)."""
+
+    @abstractmethod
+    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
+        """Configuration (..., nq) after moving from q with the constant rates dv for unit time."""
+
+    @abstractmethod
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
+        """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`."""
+
+    @abstractmethod
+    def neutral(self) -> FloatArray:
+        """Return the q (nq,) at which the body frame coincides with the joint frame."""
+
+    @abstractmethod
+    def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
+        """Random q (*batch, nq): angles in [−π, π] rad, lengths in [−1, 1] m, uniform rotations."""
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name, as plain tuples and floats."""
+        return dict(self._arguments)
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self._arguments.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(self._arguments.values())
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
+        return f"{type(self).__name__}({arguments})"
+
+
+class AdditiveJoint(Joint):
+    """A joint whose rates are the derivatives of its coordinates."""
+
+    __slots__ = ()
+    is_additive = True
+    _spread: tuple[float, ...] = ()
+
+    def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
+        """Return v itself."""
+        return list(v)
+
+    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
+        """Return q + dv."""
+        return np.asarray(q, dtype=np.float64) + np.asarray(dv, dtype=np.float64)
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
+        """Return q1 − q0; angles are not wrapped, turns count."""
+        return np.asarray(q1, dtype=np.float64) - np.asarray(q0, dtype=np.float64)
+
+    def neutral(self) -> FloatArray:
+        """Return zeros."""
+        return np.zeros(self.nq)
+
+    def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
+        """Uniform angles in [−π, π] rad and lengths in [−1, 1] m."""
+        return rng.uniform(-1.0, 1.0, (*batch, self.nq)) * np.array(self._spread)
+
+
+def unit_axis(axis: ArrayLike, what: str) -> tuple[float, float, float]:
+    """Return the axis with length 1, or raise a ModelError saying which axis is no direction.
+
+    An axis that is a unit vector to rounding is kept bit for bit.
+    """
+    u = vector3(axis, what)
+    if not np.isfinite(u).all():
+        raise ModelError(f"{what} {plain(u)} has a number that is not finite.")
+    size = float(np.abs(u).max())
+    if size == 0:
+        raise ModelError(
+            f"{what} is (0, 0, 0), which is no direction. Give the direction along or about "
+            f"which the body moves, for example (0, 0, 1)."
+        )
+    if size > 2 or abs(float(u @ u) - 1) > 4 * np.finfo(float).eps:
+        u = u / size
+        u = u / np.linalg.norm(u)
+    x, y, z = u.tolist()
+    return (x, y, z)

@@ -1,0 +1,351 @@
+"""Model: a mechanism, frozen. "Changing" it returns a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.model import edit, serialize
+from phipsi.model.assemble import assemble, parent_indices
+from phipsi.model.body import (
+    WORLD_NAME,
+    Body,
+    Description,
+    Limits,
+    LimitsArgument,
+    Numbers,
+    checked_gravity,
+)
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.layout import Layout
+from phipsi.model.names import Names, Point
+from phipsi.model.pose import Pose
+from phipsi.model.tree import WORLD, Tree
+from phipsi.model.validate import InertiaPolicy, validate
+from phipsi.model.value import Value, read_only
+
+FloatArray = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JointView:
+    """One joint of a model: its type, where it is in q and v, and its data.
+
+    `limits` are (lower, upper), one number per coordinate, or None.
+    """
+
+    name: str
+    index: int
+    body: str
+    joint: Joint
+    q_slice: slice
+    v_slice: slice
+    armature: Numbers
+    damping: Numbers
+    limits: Limits
+
+
+@final
+class Model(Value):
+    """A tree of rigid bodies, each attached to its parent by a joint.
+
+    Made by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,
+    depth first; body i has the inboard joint i. Bodies on fixed joints are not counted; their names
+    are frames. All arrays are read-only, and two models with the same content are equal.
+
+    **Attributes:** `n_bodies`, `nq`, `nv`; `body_names`, `joint_names`; `tree`, `parent` (−1 is
+    the world); `gravity` (3,), m/s², world axes; `joints`, one `Joint` per body; `placements`, the
+    pose of each inboard joint frame in the parent's body frame, also as `placement_rotations`
+    (n, 3, 3) and `placement_translations` (n, 3); `inertias`, also as `inertia_matrices` (n, 6, 6)
+    about the body origins in body axes; `armature`, `damping` (nv,); `has_armature`; `lower`,
+    `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
+    (body index or −1, pose of the frame in that body).
+    """
+
+    __slots__ = (
+        "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
+        "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
+        "armature", "damping", "frames", "_layout",  "_names", "_hash",
+        "__weakref__",
+    )  # fmt: skip
+    description: Description
+    tree: Tree
+    body_names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    joints: tuple[Joint, ...]
+    placements: tuple[Pose, ...]
+    inertias: tuple[SpatialInertia, ...]
+    gravity: FloatArray
+    placement_rotations: FloatArray
+    placement_translations: FloatArray
+    inertia_matrices: FloatArray
+    armature: FloatArray
+    damping: FloatArray
+    frames: Mapping[str, tuple[int, Pose]]
+    _layout: Layout
+    _names: Names
+    _hash: int
+
+    def __init__(self, description: Description) -> None:
+        bodies = description.bodies
+        n = len(bodies)
+        body_names = tuple(body.name for body in bodies)
+        joint_names = tuple(body.joint_name for body in bodies)
+        body_index = {name: i for i, name in enumerate(body_names)}
+        joints = tuple(body.joint for body in bodies)
+        rotations = [body.placement.rotation for body in bodies]
+        translations = [body.placement.translation for body in bodies]
+        matrices = [body.inertia.matrix for body in bodies]
+        frames = MappingProxyType(
+            {
+                frame.name: (body_index.get(frame.body, WORLD), frame.placement)
+                for frame in description.frames
+            }
+        )
+        self._set(
+            description=description,
+            tree=Tree(parent_indices(bodies)),
+            body_names=body_names,
+            joint_names=joint_names,
+            joints=joints,
+            placements=tuple(body.placement for body in bodies),
+            inertias=tuple(body.inertia for body in bodies),
+            gravity=read_only(description.gravity),
+            placement_rotations=read_only(np.reshape(rotations, (n, 3, 3))),
+            placement_translations=read_only(np.reshape(translations, (n, 3))),
+            inertia_matrices=read_only(np.reshape(matrices, (n, 6, 6))),
+            armature=read_only([x for body in bodies for x in body.armature]),
+            damping=read_only([x for body in bodies for x in body.damping]),
+            frames=frames,
+            _layout=Layout(joints, joint_names, [body.limits for body in bodies]),
+            _names=Names(body_names, joint_names, frames),
+            _hash=hash(description),
+        )
+
+    # -------------------------------------------------------------- sizes and look-up
+
+    @property
+    def n_bodies(self) -> int:
+        """Number of bodies that can move (welded ones are not counted)."""
+        return len(self.body_names)
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates q."""
+        return self._layout.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of rates v, the degrees of freedom."""
+        return self._layout.nv
+
+    @property
+    def parent(self) -> tuple[int, ...]:
+        """Parent of each body, −1 for the world; always smaller than the body's own number."""
+        return self.tree.parent
+
+    @property
+    def q_slices(self) -> tuple[slice, ...]:
+        """Where each joint's coordinates are in q."""
+        return self._layout.q_slices
+
+    @property
+    def v_slices(self) -> tuple[slice, ...]:
+        """Where each joint's rates are in v."""
+        return self._layout.v_slices
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower limit of every coordinate (nq,), −inf where there is none."""
+        return self._layout.lower
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper limit of every coordinate (nq,), +inf where there is none."""
+        return self._layout.upper
+
+    @property
+    def has_armature(self) -> bool:
+        """Whether some joint has rotor inertia."""
+        return bool(self.armature.any())
+
+    def body_index(self, name: str) -> int:
+        """Return the number of a body in storage order."""
+        return self._names.body_index(name)
+
+    def joint_index(self, name: str) -> int:
+        """Return the number of a joint, equal to the number of the body outboard of it."""
+        return self._names.joint_index(name)
+
+    def q_slice(self, joint: str) -> slice:
+        """Where a joint's coordinates are in q."""
+        return self.q_slices[self.joint_index(joint)]
+
+    def v_slice(self, joint: str) -> slice:
+        """Where a joint's rates are in v."""
+        return self.v_slices[self.joint_index(joint)]
+
+    def body(self, name: str) -> Body:
+        """Return what was said about a body: parent, joint, placement, inertia, …."""
+        return self.description.bodies[self.body_index(name)]
+
+    def joint(self, name: str) -> JointView:
+        """Return a joint with its place in q and v and its data."""
+        i = self.joint_index(name)
+        body = self.description.bodies[i]
+        return JointView(
+            name=name,
+            index=i,
+            body=body.name,
+            joint=body.joint,
+            q_slice=self.q_slices[i],
+            v_slice=self.v_slices[i],
+            armature=body.armature,
+            damping=body.damping,
+            limits=body.limits,
+        )
+
+    def resolve_point(self, point: Point) -> tuple[int, Pose]:
+        """Body a point is on, and the pose there of the frame whose origin is the point.
+
+        **Arguments:** `point`, the name of a body, a frame or "world", or (name, offset) with the
+        offset in m from that origin, in those axes. **Returns:** (body index or −1, X) where X has
+        the axes of the named body or frame and its origin at the point.
+        """
+        return self._names.resolve_point(point)
+
+    # -------------------------------------------------------------- configurations
+
+    def neutral(self) -> FloatArray:
+        """Return q (nq,) at which every body frame coincides with its joint frame."""
+        return self._layout.neutral()
+
+    def random_configuration(
+        self, rng: np.random.Generator | int | None = None, batch: tuple[int, ...] = ()
+    ) -> FloatArray:
+        """Random q (*batch, nq).
+
+        Uniform within limits; else angles in [−π, π] rad, lengths in [−1, 1] m, and uniform
+        rotations. `rng` is a generator or a seed.
+        """
+        return self._layout.random(np.random.default_rng(rng), tuple(batch))
+
+    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
+        """Configuration (..., nq) after moving from q with constant rates dv for unit time.
+
+        Exact on the group: rotations multiply, a free body follows the screw motion dv.
+        """
+        return self._layout.integrate(q, dv)
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
+        """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`.
+
+        Rotations of spherical, free and planar joints take the shortest way, at most π.
+        """
+        return self._layout.difference(q0, q1)
+
+    def qdot(self, q: ArrayLike, v: ArrayLike) -> NDArray[Any]:
+        """q̇ = N(q) v, (..., nq); equal to v for joints without quaternion or plane."""
+        return self._layout.qdot(q, v)
+
+    # -------------------------------------------------------------- changed copies
+
+    def with_body(
+        self,
+        name: str,
+        *,
+        inertia: SpatialInertia | None = None,
+        placement: Pose | None = None,
+        joint: Joint | None = None,
+        armature: ArrayLike | None = None,
+        damping: ArrayLike | None = None,
+        limits: LimitsArgument | edit.Keep = "keep",
+        moments: InertiaPolicy = "error",
+    ) -> Model:
+        """Return a model in which one body has other data; what is not given stays.
+
+        `moments` says what to do if the new inertia is one no rigid body has: "error" or "warn".
+        """
+        changed = edit.replaced_body(
+            self.body(name),
+            inertia=inertia,
+            placement=placement,
+            joint=joint,
+            armature=armature,
+            damping=damping,
+            limits=limits,
+            moments=moments,
+        )
+        return Model(assemble(edit.with_body(self.description, changed)))
+
+    def with_locked(
+        self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
+    ) -> Model:
+        """Return the reduced model with some joints held still.
+
+        **Arguments:** `joints`, names; `q`, a full configuration (nq,) of this model, or a mapping
+        from joint name to coordinates. The bodies are welded at that pose and their names stay as
+        frames; the armature of a locked joint has nothing to turn and goes.
+        """
+        names = [joints] if isinstance(joints, str) else list(joints)
+        where = {name: self.q_slice(name) for name in names}
+        if isinstance(q, Mapping):
+            values = edit.locked_values(names, q)
+        else:
+            full = self._layout.checked_q(q)
+            values = {name: full[..., at] for name, at in where.items()}
+        return Model(assemble(edit.with_locked(self.description, values)))
+
+    def attach(
+        self, other: Model, at: Point = WORLD_NAME, placement: Pose | None = None, prefix: str = ""
+    ) -> Model:
+        """Return one model of both, with the other's world frame fixed in a body of this one.
+
+        **Arguments:** `at`, a body, a frame, "world", or (name, offset); `placement`, pose of the
+        other's world frame there; `prefix`, put before all names of `other`. Gravity is this
+        model's.
+        """
+        host, X = self.resolve_point(at)
+        body = WORLD_NAME if host == WORLD else self.body_names[host]
+        X_body = X if placement is None else X @ placement
+        both = edit.attached(self.description, other.description, body, X_body, prefix)
+        return Model(assemble(both))
+
+    def with_gravity(self, gravity: ArrayLike) -> Model:
+        """Return the same mechanism under another gravity (3,), m/s², world axes."""
+        return Model(replace(self.description, gravity=checked_gravity(gravity)))
+
+    # -------------------------------------------------------------- storage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as dicts, lists, strings and floats, for JSON; nothing is rounded."""
+        return serialize.to_dict(self.description)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, inertia: InertiaPolicy = "warn") -> Model:
+        """Inverse of `to_dict`, checked like a build; `inertia` as in `ModelBuilder.build`."""
+        description = serialize.from_dict(data)
+        validate(description, inertia)
+        return cls(assemble(description))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.description,)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Model, (self.description,)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Model: {self.n_bodies} bodies, nq = {self.nq}, nv = {self.nv}, "
+            f"{len(self.frames)} frames>"
+        )

@@ -1,0 +1,75 @@
+"""Points fixed in bodies, where motions are picked off and forces applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from phipsi.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from phipsi.model.model import Model
+
+AXES = ("world", "body", "spatial")
+
+
+@dataclass(frozen=True, eq=False)
+class PointSet:
+    """Points of a model, resolved to bodies.
+
+    `body[i]` is the body of point i (−1: the world, which does not move), `offset[i]` its position
+    from the body's origin in body axes (m), `rotation[i]` the axes of the frame it was named by, in
+    body axes. `axes` says in which axes and about which point motions and forces are given: "world"
+    (at the point, world axes), "body" (at the point, axes of the named body or frame), "spatial" (at
+    the world origin, world axes).
+    """
+
+    names: tuple[str, ...]
+    body: tuple[int, ...]
+    rotation: np.ndarray
+    offset: np.ndarray
+    axes: str = "world"
+
+    def __len__(self) -> int:
+        return len(self.body)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The contents as one hashable value."""
+        numbers = (self.rotation.tobytes(), self.offset.tobytes())
+        return (self.names, self.body, self.axes, *numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PointSet) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def point_set(
+    model: Model, points: Sequence[Any] | PointSet | None, axes: str = "world"
+) -> PointSet:
+    """Resolve ``[(body_or_frame, offset), …]`` or ``[body_or_frame, …]``; None means no points."""
+    if isinstance(points, PointSet):
+        return points
+    if axes not in AXES:
+        raise InputError(f"axes={axes!r} is not one of {', '.join(map(repr, AXES))}")
+    if isinstance(points, str) or (
+        isinstance(points, tuple)
+        and len(points) == 2
+        and isinstance(points[0], str)
+        and not isinstance(points[1], (str, tuple))
+    ):
+        raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
+    resolved = [model.resolve_point(p) for p in points or ()]
+    names = tuple(p if isinstance(p, str) else str(p[0]) for p in points or ())
+    return PointSet(
+        names=names,
+        body=tuple(int(body) for body, _ in resolved),
+        rotation=np.array([pose.rotation for _, pose in resolved]).reshape(-1, 3, 3),
+        offset=np.array([pose.translation for _, pose in resolved]).reshape(-1, 3),
+        axes=axes,
+    )

@@ -1,0 +1,131 @@
+"""Pose: where one frame is in another."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import ModelError
+from phipsi.model.value import Value, plain, read_only, vector3
+from phipsi.spatial import matrix_to_quat, pose_matrix, quat_to_matrix
+
+_TOLERANCE = 1e-8  # how far from a rotation the user's numbers may be
+_EXACT = 1e-14  # below this they are kept bit for bit; above, projected onto the rotations
+
+
+@final
+class Pose(Value):
+    """Pose X_AB of a frame B in a frame A: `x_A = rotation @ x_B + translation`.
+
+    **Arguments:** `rotation`, the 3×3 matrix R_AB or the unit quaternion (w, x, y, z), None for
+    the identity; `translation`, the origin of B in A's axes, in m. The rotation may miss
+    orthonormality by 1e-8 (numbers from a file) and is then projected; anything worse is a
+    `ModelError`. Poses compose with letters cancelling: `X_AC = X_AB @ X_BC`.
+    """
+
+    __slots__ = ("rotation", "translation")
+    rotation: NDArray[np.float64]
+    translation: NDArray[np.float64]
+
+    def __init__(self, rotation: ArrayLike | None = None, translation: ArrayLike = (0, 0, 0)):
+        p = vector3(translation, "Pose translation")
+        if not np.isfinite(p).all():
+            raise ModelError(f"Pose translation {plain(p)} has a number that is not finite.")
+        R = _IDENTITY if rotation is None else _rotation(rotation)
+        self._set(rotation=R, translation=p)
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """Homogeneous matrix [[R, p], [0, 1]], shape (4, 4)."""
+        return pose_matrix(self.rotation, self.translation)
+
+    @property
+    def quaternion(self) -> NDArray[np.float64]:
+        """Unit quaternion (w, x, y, z) of the rotation, w ≥ 0, shape (4,)."""
+        return matrix_to_quat(self.rotation)
+
+    @property
+    def inv(self) -> Pose:
+        """X_BA, the pose of A in B."""
+        R_BA = self.rotation.T
+        return Pose(R_BA, -R_BA @ self.translation)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether this is exactly the identity."""
+        return bool((self.rotation == _IDENTITY).all() and (self.translation == 0).all())
+
+    def apply(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Components in A of points given in B, shape (..., 3)."""
+        return np.asarray(points, dtype=np.float64) @ self.rotation.T + self.translation
+
+    def __matmul__(self, other: Pose) -> Pose:
+        if not isinstance(other, Pose):
+            return NotImplemented
+        if other.is_identity:
+            return self
+        if self.is_identity:
+            return other
+        return Pose(self.rotation @ other.rotation, self.apply(other.translation))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (plain(self.rotation), plain(self.translation))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Pose, (self.rotation, self.translation)
+
+    def __repr__(self) -> str:
+        parts = []
+        if not (self.rotation == _IDENTITY).all():
+            parts.append(f"rotation={plain(self.rotation)}")
+        if self.translation.any():
+            parts.append(f"translation={plain(self.translation)}")
+        return f"Pose({', '.join(parts)})"
+
+
+_IDENTITY = read_only(np.eye(3))
+
+
+def _rotation(values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        given = read_only(values)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"Pose rotation must be a 3×3 matrix or a quaternion (w, x, y, z), not {values!r}."
+        ) from error
+    if given.shape not in ((3, 3), (4,)):
+        raise ModelError(
+            f"Pose rotation has shape {given.shape}; it must be a 3×3 matrix or a quaternion "
+            f"(w, x, y, z). From roll-pitch-yaw angles, build the matrix first."
+        )
+    if not np.isfinite(given).all():
+        raise ModelError(f"Pose rotation {plain(given)} has a number that is not finite.")
+    if given.shape == (4,):
+        length = float(np.linalg.norm(given))
+        if abs(length - 1) > _TOLERANCE:
+            raise ModelError(
+                f"Pose rotation: quaternion {plain(given)} has length {length:.9g}, and only a "
+                f"unit quaternion is a rotation. Normalise it:\n    quaternion / "
+                f"np.linalg.norm(quaternion)"
+            )
+        return read_only(quat_to_matrix(given))
+    return _projected(given)
+
+
+def _projected(R: NDArray[np.float64]) -> NDArray[np.float64]:
+    gap = R.T @ R - _IDENTITY
+    error = float(np.abs(gap).max())
+    (a, b, c), (d, e, f), (g, h, i) = R.tolist()
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    if error > _TOLERANCE or determinant < 0:
+        raise ModelError(
+            f"Pose rotation {plain(R)} is not a rotation: |R* R − I| = {error:.3g} "
+            f"(at most {_TOLERANCE:g}), det R = {determinant:.9g} (must be +1).\n"
+            f"A determinant of −1 is a mirror image; a scaled matrix must be normalised first."
+        )
+    while error > _EXACT:  # Newton's iteration to the nearest rotation; one or two rounds
+        R = 0.5 * (R @ (3 * _IDENTITY - R.T @ R))
+        error = float(np.abs(R.T @ R - _IDENTITY).max())
+    return R if not R.flags.writeable else read_only(R)

@@ -1,0 +1,193 @@
+"""Descriptions as plain dictionaries that go through JSON and come back bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from phipsi.errors import ParseError, did_you_mean
+from phipsi.model import joints as joint_types
+from phipsi.model.body import (
+    Body,
+    Description,
+    Frame,
+    Limits,
+    checked_gravity,
+    make_body,
+    make_frame,
+)
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.pose import Pose
+from phipsi.model.value import plain
+
+FORMAT = "phipsi-model"
+VERSION = 1
+
+_JOINTS: dict[str, type[Joint]] = {
+    name: getattr(joint_types, name) for name in joint_types.__all__ if name != "Joint"
+}
+_INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
+
+
+def to_dict(description: Description) -> dict[str, Any]:
+    """Return dicts, lists, strings and floats only; `json.dumps` takes it, also with strict NaN."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "gravity": list(description.gravity),
+        "bodies": [_body_to_dict(body) for body in description.bodies],
+        "frames": [
+            {"name": frame.name, "body": frame.body, "placement": _pose_to_dict(frame.placement)}
+            for frame in description.frames
+        ],
+    }
+
+
+def from_dict(data: Mapping[str, Any]) -> Description:
+    """Inverse of `to_dict`; a ParseError says where the data departs from the format."""
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise ParseError(
+            f'this is no phipsi model: the key "format" must be "{FORMAT}". '
+            f"Write models with model.to_dict()."
+        )
+    if data.get("version") != VERSION:
+        raise ParseError(
+            f"model format version {data.get('version')!r} is not known here; this library reads "
+            f"version {VERSION}. Write the model again with the library that made it."
+        )
+    top = _fields(data, "the model", ("format", "version", "gravity", "bodies"), ("frames",))
+    return Description(
+        bodies=tuple(_body_from_dict(body) for body in _items(top, "bodies")),
+        frames=tuple(_frame_from_dict(frame) for frame in _items(top, "frames")),
+        gravity=checked_gravity(top["gravity"]),
+    )
+
+
+def _body_to_dict(body: Body) -> dict[str, Any]:
+    return {
+        "name": body.name,
+        "parent": body.parent,
+        "joint": _joint_to_dict(body.joint),
+        "joint_name": body.joint_name,
+        "placement": _pose_to_dict(body.placement),
+        "inertia": _lists(body.inertia.as_arguments()),
+        "armature": list(body.armature),
+        "damping": list(body.damping),
+        "limits": _limits_to_list(body.limits),
+    }
+
+
+def _body_from_dict(data: Any) -> Body:
+    where = f"body {data.get('name')!r}" if isinstance(data, Mapping) else "a body"
+    required = ("name", "joint")
+    optional = (
+        "parent", "joint_name", "placement", "inertia", "armature", "damping", "limits",
+    )  # fmt: skip
+    fields = _fields(data, where, required, optional)
+    inertia = _fields(fields.get("inertia", {}), f"the inertia of {where}", (), _INERTIA_KEYS)
+    return make_body(
+        fields["name"],
+        parent=fields.get("parent", "world"),
+        joint=_joint_from_dict(fields["joint"], where),
+        placement=_pose_from_dict(fields.get("placement", {}), where),
+        inertia=SpatialInertia(**inertia),
+        joint_name=fields.get("joint_name"),
+        armature=fields.get("armature", 0.0),
+        damping=fields.get("damping", 0.0),
+        limits=_limits_from_list(fields.get("limits"), where),
+    )
+
+
+def _frame_from_dict(data: Any) -> Frame:
+    where = f"frame {data.get('name')!r}" if isinstance(data, Mapping) else "a frame"
+    fields = _fields(data, where, ("name", "body"), ("placement",))
+    placement = _pose_from_dict(fields.get("placement", {}), where)
+    return make_frame(fields["name"], fields["body"], placement)
+
+
+def _pose_to_dict(pose: Pose) -> dict[str, Any]:
+    return {"rotation": _lists(plain(pose.rotation)), "translation": pose.translation.tolist()}
+
+
+def _pose_from_dict(data: Any, where: str) -> Pose:
+    return Pose(**_fields(data, f"the placement of {where}", (), ("rotation", "translation")))
+
+
+def _joint_to_dict(joint: Joint) -> dict[str, Any]:
+    arguments = {
+        name: [_joint_to_dict(part) for part in value] if name == "joints" else _lists(value)
+        for name, value in joint.as_arguments().items()
+    }
+    return {"type": type(joint).__name__, **arguments}
+
+
+def _joint_from_dict(data: Any, where: str) -> Joint:
+    what = f"the joint of {where}"
+    if not isinstance(data, Mapping) or "type" not in data:
+        raise ParseError(f'{what} must be an object with a "type", not {data!r}.')
+    kind = data["type"]
+    if kind not in _JOINTS:
+        raise ParseError(
+            f"{what} has the type {kind!r}, which does not exist. "
+            + did_you_mean(str(kind), _JOINTS)
+        )
+    arguments = {name: value for name, value in data.items() if name != "type"}
+    if "joints" in arguments and kind == "Composite":
+        arguments["joints"] = [_joint_from_dict(part, where) for part in arguments["joints"]]
+    try:
+        return _JOINTS[kind](**arguments)
+    except TypeError as error:
+        raise ParseError(f"{what}: {kind} does not take {sorted(arguments)}: {error}.") from error
+
+
+def _limits_to_list(limits: Limits) -> list[list[float | None]] | None:
+    if limits is None:
+        return None
+    return [[x if math.isfinite(x) else None for x in side] for side in limits]
+
+
+def _limits_from_list(data: Any, where: str) -> Limits:
+    if data is None:
+        return None
+    try:
+        lower, upper = data
+        low = tuple(-math.inf if x is None else float(x) for x in lower)
+        high = tuple(math.inf if x is None else float(x) for x in upper)
+    except (TypeError, ValueError) as error:
+        raise ParseError(
+            f"the limits of {where} must be [lower, upper], each a list of numbers or null, "
+            f"not {data!r}."
+        ) from error
+    return low, high
+
+
+def _fields(
+    data: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...]
+) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise ParseError(f"{where} must be an object with named fields, not {data!r}.")
+    for name in required:
+        if name not in data:
+            raise ParseError(f"{where} lacks the field {name!r}.")
+    for name in data:
+        if name not in required and name not in optional:
+            raise ParseError(
+                f"{where} has an unknown field {name!r}. "
+                + did_you_mean(str(name), [*required, *optional])
+            )
+    return dict(data)
+
+
+def _items(data: Mapping[str, Any], name: str) -> list[Any]:
+    items = data.get(name, [])
+    if not isinstance(items, list | tuple):
+        raise ParseError(f"{name!r} must be a list, not {items!r}.")
+    return list(items)
+
+
+def _lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _lists(entry) for name, entry in value.items()}
+    return [_lists(entry) for entry in value] if isinstance(value, tuple) else value

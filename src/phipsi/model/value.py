@@ -1,0 +1,68 @@
+"""Immutable values compared by content: the base of poses, inertias, joints, trees and models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import ModelError
+
+
+class Value:
+    """An object that never changes after construction; equality and hash go by `_key`."""
+
+    __slots__ = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        raise NotImplementedError(f"{type(self).__name__} must say what identifies it")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._key()))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"{type(self).__name__} is frozen: {name} cannot be set. "
+            f"Make a new one instead; a model is changed with model.with_body(...)."
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be deleted.")
+
+    def _set(self, **attributes: Any) -> None:
+        """Fill the slots; called once, by the constructor."""
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+
+
+def read_only(values: ArrayLike) -> NDArray[np.float64]:
+    """Return a private float64 copy that cannot be written to."""
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def vector3(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    """Return a read-only float64 (3,), or raise a ModelError that names `what`."""
+    try:
+        array = read_only(values)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} must be three numbers, not {values!r}.") from error
+    if array.shape != (3,):
+        raise ModelError(f"{what} must be three numbers, but it has shape {array.shape}.")
+    return array
+
+
+def plain(array: NDArray[np.float64]) -> Any:
+    """Return the array as nested tuples of floats, for keys and printing."""
+    return _tuples(array.tolist())
+
+
+def _tuples(values: Any) -> Any:
+    return tuple(_tuples(v) for v in values) if isinstance(values, list) else values

@@ -1,0 +1,135 @@
+"""The operators and vectors of the algebra, ready to write equations with.
+
+>>> from phipsi.operators import H, M, phi
+>>> print(H @ phi @ M @ phi.T @ H.T)
+H φ M φ* H*
+"""
+
+from __future__ import annotations
+
+from phipsi.errors import SpaceError
+from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, logdet
+from phipsi.expressions.parse import Vocabulary, parse_with
+from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
+from phipsi.operators.definitions import Riccati, definition
+
+I = identity()  # noqa: E741  (the papers' name)
+H = catalogue_leaf("H")
+E_phi = catalogue_leaf("E_phi")
+phi = catalogue_leaf("phi")
+phi_tilde = catalogue_leaf("phi_tilde")
+M = catalogue_leaf("M")
+Jr = catalogue_leaf("Jr")
+shift = catalogue_leaf("shift")
+B = catalogue_leaf("B")
+Hdot = catalogue_leaf("Hdot")
+Bdot = catalogue_leaf("Bdot")
+P = catalogue_leaf("P")
+D = catalogue_leaf("D")
+D_half = catalogue_leaf("D_half")
+G = catalogue_leaf("G")
+K = catalogue_leaf("K")
+proj = catalogue_leaf("proj")
+proj_bar = catalogue_leaf("proj_bar")
+E_psi = catalogue_leaf("E_psi")
+psi = catalogue_leaf("psi")
+psi_tilde = catalogue_leaf("psi_tilde")
+Omega = catalogue_leaf("Omega")
+Upsilon = catalogue_leaf("Upsilon")
+R = catalogue_leaf("R")
+J = catalogue_leaf("J")
+mass_matrix = catalogue_leaf("mass_matrix")
+Lambda = catalogue_leaf("Lambda")
+v = catalogue_leaf("v")
+vdot = catalogue_leaf("vdot")
+tau = catalogue_leaf("tau")
+f_ext = catalogue_leaf("f_ext")
+f0 = catalogue_leaf("f0")
+gravity = catalogue_leaf("gravity")
+V = catalogue_leaf("V")
+a = catalogue_leaf("a")
+b = catalogue_leaf("b")
+c_J = catalogue_leaf("c_J")
+s_gauge = catalogue_leaf("s_gauge")
+a_paper = catalogue_leaf("a_paper")
+b_paper = catalogue_leaf("b_paper")
+pose = catalogue_leaf("pose")
+bd = block_diagonal
+
+
+def total(x: Expr, at: tuple[float, float, float] | None = None) -> Expr:
+    """Body forces summed at a point of the world, in world axes.
+
+    `x` is a vector of body forces, or an operator that gives them; `at` is a point in world
+    coordinates (m), the world origin by default. ``total(M @ V)`` is the momentum.
+
+    >>> from phipsi.operators import M, V, total
+    >>> print(total(M @ V))
+    total M V
+    """
+    return _total_leaf(at or ()) @ x
+
+
+def _total_leaf(at: tuple[float, ...]) -> Expr:
+    if len(at) not in (0, 3):
+        raise SpaceError(f"a point has three coordinates, not {len(at)}: total[x, y, z]")
+    point = tuple(float(c) for c in at)
+    return leaf(CATALOGUE["total"], params=point if any(point) else ())
+
+
+def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
+    if not CATALOGUE[name].riccati or len(args) != 4:
+        raise SpaceError(
+            f"{name}{{…}} must be one of the Riccati family with four operators {{H; E; M; Jr}}"
+        )
+    armature = 0 if args[3].takes is None else args[3]
+    return Riccati(args[0], args[1], args[2], armature).leaf(name)
+
+
+_ALIASES = {
+    "phi~": "phi_tilde",
+    "psi~": "psi_tilde",
+    "ϕ": "phi",
+    "ℰ_φ": "E_phi",
+    "ℰ_ψ": "E_psi",
+    "Eφ": "E_phi",
+    "Eψ": "E_psi",
+    "J_r": "Jr",
+}
+VOCABULARY = Vocabulary(
+    leaves={
+        **{name: catalogue_leaf(name) for name in CATALOGUE},
+        **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
+        **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
+    },
+    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet},
+    instance=_instance,
+    with_params=lambda name, at: _total_leaf(at),
+)
+
+
+def parse(text: str) -> Expr:
+    """Read an expression as the papers print it, in Greek or ASCII.
+
+    A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1`` its
+    inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections.
+
+    >>> import phipsi as pp
+    >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
+    (I − K* ψ* H*) D⁻¹ (I − H ψ K)
+    """
+    return parse_with(text, VOCABULARY)
+
+
+__all__ = [
+    *CATALOGUE,
+    "I",
+    "Riccati",
+    "bd",
+    "cross",
+    "definition",
+    "logdet",
+    "parse",
+]
+__all__.remove("total")
+__all__.append("total")

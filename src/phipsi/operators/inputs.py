@@ -1,0 +1,68 @@
+"""Which inputs an expression needs, and the check that the two pairs (a, b) are not mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from phipsi.errors import SpaceError
+from phipsi.expressions.node import Expr
+from phipsi.expressions.row import Op
+from phipsi.operators.definitions import H, M, V, definition, phi
+
+INPUT_ORDER = ("q", "v", "vdot", "tau", "f_ext", "f0")
+
+
+def leaves_of(x: Expr) -> set[Expr]:
+    """All leaves of an expression, those inside Riccati instances included."""
+    seen: set[Expr] = set()
+    stack = [x]
+    out: set[Expr] = set()
+    while stack:
+        y = stack.pop()
+        if y in seen:
+            continue
+        seen.add(y)
+        if y.op is Op.LEAF:
+            out.add(y)
+        stack.extend(y.args)
+    return out
+
+
+def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple[str, ...]:
+    """The names of the inputs q, v, … that the expressions read, in the fixed order.
+
+    >>> from phipsi.operators import mass_matrix, tau
+    >>> inputs_of([mass_matrix.inv @ tau])
+    ('q', 'tau')
+    """
+    needed: set[str] = set()
+    seen: set[Expr] = set()
+    stack = [leaf for x in expressions for leaf in leaves_of(x)]
+    while stack:
+        x = stack.pop()
+        if x in seen or x.name in given:
+            continue
+        seen.add(x)
+        meaning = definition(x)
+        if meaning is not None:
+            stack.extend(leaves_of(meaning))
+            continue
+        needed.update(x.row.needs)
+        if x.name == "s_gauge" or x.name == "Bdot":
+            stack.extend(leaves_of(V))
+        if x.row.riccati and not x.args:
+            stack.extend(leaves_of(H @ phi @ M))
+    return tuple(name for name in INPUT_ORDER if name in needed)
+
+
+def check_pairs(x: Expr) -> None:
+    """Refuse a of one pair with b of the other: the sum would be no equation of motion."""
+    names = {leaf.name for leaf in leaves_of(x)}
+    papers, body = names & {"a_paper", "b_paper"}, names & {"a", "b"}
+    if papers and body:
+        raise SpaceError(
+            f"{x} mixes {', '.join(sorted(papers))} (the papers' pair) with "
+            f"{', '.join(sorted(body))} (the body-frame pair).\n"
+            "The two pairs differ by a gauge term that cancels only between a and b of the same "
+            "pair. Use a with b, or a_paper with b_paper."
+        )

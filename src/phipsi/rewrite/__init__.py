@@ -1,0 +1,1 @@
+"""The same operator, cheaper: rules, theorems and the engine that applies them."""

@@ -1,0 +1,182 @@
+"""Identity: one equation of the algebra as data, and the conditions under which equations hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.expressions.node import Expr
+from phipsi.model import Model
+from phipsi.model.points import PointSet
+
+Array = NDArray[Any]
+
+
+class Claim(NamedTuple):
+    """Two arrays that ought to be equal, and the size of the numbers they were made from."""
+
+    lhs: Array
+    rhs: Array
+    scale: float
+
+
+class Case(Protocol):
+    """One mechanism in one state, which the equations of motion hold for.
+
+    `vdot` and `f0` are drawn at random, `tau` is what they need; `points` are a few random points.
+    `rng` supplies further random numbers. Everything is deterministic for a given seed.
+    """
+
+    @property
+    def model(self) -> Model:
+        """The mechanism."""
+        ...
+
+    @property
+    def q(self) -> Array:
+        """Configuration (nq,)."""
+        ...
+
+    @property
+    def v(self) -> Array:
+        """Rates (nv,)."""
+        ...
+
+    @property
+    def vdot(self) -> Array:
+        """Accelerations (nv,)."""
+        ...
+
+    @property
+    def tau(self) -> Array:
+        """Efforts (nv,)."""
+        ...
+
+    @property
+    def f0(self) -> Array:
+        """Point forces (nC, 6)."""
+        ...
+
+    @property
+    def points(self) -> PointSet:
+        """Points on bodies, world axes."""
+        ...
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """More random numbers."""
+        ...
+
+    def dense(self, expr: Expr, **changes: Any) -> Array:
+        """The value of an expression in this state; keywords of `dense` replace parts of it."""
+        ...
+
+    def scale(self, expr: Expr) -> float:
+        """The scale of an expression in this state."""
+        ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An equation: before = after, where the condition holds.
+
+    `kind` is "rule" (the rewriter uses it, from left to right) or "theorem" (it is stated and
+    proved, not used). Equations that are not between operators (recursions, single blocks, physics)
+    have a `check` instead of the two sides, and their text in `statement`.
+    """
+
+    name: str
+    before: Expr | None
+    after: Expr | None
+    condition: str = ""
+    source: str = ""
+    kind: str = "theorem"
+    check: Callable[[Case], Claim] | None = None
+    note: str = ""
+    statement: str = ""
+
+    def __str__(self) -> str:
+        sides = self.statement or f"{self.before} = {self.after}"
+        condition = f"   if {self.condition}" if self.condition else ""
+        return f"{self.name}:  {sides}{condition}   [{self.source}]"
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """A printed equation that is wrong, and what is right.
+
+    `check` compares the printed form with the truth on a mechanism where they differ.
+    """
+
+    name: str
+    printed: str
+    correct: str
+    source: str
+    check: Callable[[Case], Claim]
+    condition: str = ""
+
+
+# ---- conditions --------------------------------------------------------------------------------
+
+
+def _no_armature(model: Model) -> str:
+    for name, s in zip(model.joint_names, model.v_slices, strict=True):
+        if model.armature[s].any():
+            return f"joint {name!r} has rotor inertia {model.armature[s].tolist()}"
+    return ""
+
+
+def _serial(model: Model) -> str:
+    if len(model.tree.roots) > 1:
+        return f"there are {len(model.tree.roots)} bodies on the world"
+    for k, children in enumerate(model.tree.children):
+        if len(children) > 1:
+            return f"body {model.body_names[k]!r} has {len(children)} children"
+    return ""
+
+
+def _free_root(model: Model) -> str:
+    if any(model.joints[k].kind == "free" for k in model.tree.roots):
+        return ""
+    return "no body is attached to the world by a free joint"
+
+
+CONDITIONS: dict[str, Callable[[Model], str]] = {
+    "Jr = 0": _no_armature,
+    "serial": _serial,
+    "free root": _free_root,
+}
+"""Condition → why a model does not meet it ("" if it does)."""
+
+
+def unmet(condition: str, model: Model) -> str:
+    """Why `model` does not meet a condition such as "Jr = 0, serial"; "" if it does."""
+    for part in filter(None, condition.split(", ")):
+        why = CONDITIONS[part](model)
+        if why:
+            return f"it holds for {part}, but {why}"
+    return ""
+
+
+def largest(*arrays: Array) -> float:
+    """1 or the largest magnitude in the arrays, the scale of a claim about them."""
+    return max([1.0, *(float(np.abs(a).max()) for a in arrays if a.size)])
+
+
+def claim(lhs: Any, rhs: Any, *also: Any) -> Claim:
+    """A claim whose scale is the largest number in it, or in what else is named."""
+    left, right = np.asarray(lhs), np.asarray(rhs)
+    return Claim(left, right, largest(left, right, *(np.asarray(x) for x in also)))
+
+
+def stacked(claims: Sequence[Claim]) -> Claim:
+    """Several claims as one, each relative to its own scale."""
+    if not claims:
+        return Claim(np.zeros(0), np.zeros(0), 1.0)
+    lhs = np.concatenate([np.ravel(c.lhs) / c.scale for c in claims])
+    rhs = np.concatenate([np.ravel(np.broadcast_to(c.rhs, c.lhs.shape)) / c.scale for c in claims])
+    return Claim(lhs, rhs, 1.0)

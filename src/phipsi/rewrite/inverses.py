@@ -1,0 +1,164 @@
+"""Inverses that have an O(N) form.
+
+- memoryless X: block by block;
+- W + N, N strictly causal or strictly anticausal: by substitution along the tree;
+- W + H T X T* H*, X and W memoryless and symmetric, T a transition operator: the Riccati family gives
+  ``(W + H T X T* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)``  [seed 0 Lemma 0.3];
+- products of these.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phipsi.expressions.node import (
+    Expr,
+    Number,
+    adjoint,
+    block_diagonal,
+    identity,
+    product,
+    total_of,
+    zero,
+)
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
+from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.operators.definitions import Riccati, definition, transition_step
+from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part, strict_part
+
+
+@cache
+def split_diagonal(x: Expr) -> tuple[Expr, Expr] | None:
+    """(W, N) with x = W + N, W memoryless and invertible in form, N strict; None if not such."""
+    if not (is_causal(x.structure) or is_anticausal(x.structure)):
+        return None
+    weight, rest = diagonal_part(x), strict_part(x)
+    if weight is None or rest is None or weight.op is Op.ZERO:
+        return None
+    return weight, rest
+
+
+@cache
+def riccati_of(x: Expr) -> Riccati | None:
+    """The family whose innovations factor x = W + H T X T* H*, if x has that form."""
+    if x.takes is not RATES or x.gives is not EFFORTS:
+        return None
+    memoryless: list[tuple[Number, Expr]] = []
+    cores: list[tuple[Number, Expr]] = []
+    frame: tuple[Expr, Expr] | None = None
+    for c, term in _expanded(x):
+        if is_memoryless(term.structure):
+            memoryless.append((c, term))
+            continue
+        parts = _sandwich(term)
+        if parts is None or (frame is not None and frame != parts[:2]):
+            return None
+        frame = parts[:2]
+        cores.append((c, parts[2]))
+    if frame is None:
+        return None
+    weight = total_of(memoryless) if memoryless else zero(RATES, EFFORTS)
+    core = total_of(cores)
+    if core.T is not core or weight.T is not weight:
+        return None
+    hinge, transition = frame
+    return Riccati(hinge, transition_step(transition), core, weight)
+
+
+@cache
+def innovations_form(x: Expr) -> Expr | None:
+    """x⁻¹ as (I − H ψ K)* D⁻¹ (I − H ψ K), if x = W + H T X T* H*."""
+    f = riccati_of(x)
+    if f is None:
+        return None
+    whiten = identity(EFFORTS) - f.H @ f.psi @ f.K
+    return whiten.T @ f.D.inv @ whiten
+
+
+def _expanded(x: Expr) -> list[tuple[Number, Expr]]:
+    """The terms of x with derived operators written out."""
+    out: list[tuple[Number, Expr]] = []
+    for c, term in x.terms:
+        written = product(_written(y) for y in term.factors)
+        if written is term or written.op is not Op.SUM:
+            out.append((c, written))
+        else:
+            out.extend((c * d, y) for d, y in written.terms)
+    return out
+
+
+def _written(x: Expr) -> Expr:
+    """A factor that moves along the tree, in terms of φ, ψ and E_φ."""
+    if is_memoryless(x.structure):
+        return x
+    core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
+    meaning = definition(core)
+    if meaning is None:
+        return x
+    meaning = product(_written(y) for y in meaning.factors) if meaning.op is Op.PRODUCT else meaning
+    return adjoint(meaning) if flipped else meaning
+
+
+def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """(A, T, X) with term = A T X T* A*, A and X memoryless, T a transition operator."""
+    factors = _contract_steps(list(term.factors))
+    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
+    if len(moving) != 2:
+        return None
+    i, j = moving
+    left, right = factors[i], factors[j]
+    if left.name not in TRANSITIONS or right is not left.T:
+        return None
+    outer, core = factors[:i], factors[i + 1 : j]
+    if not outer or not core or [y.T for y in reversed(outer)] != factors[j + 1 :]:
+        return None
+    hinge = product(outer)
+    if hinge.takes is not FORCES or hinge.gives is not EFFORTS:
+        return None
+    return hinge, left, product(core)
+
+
+def _contract_steps(factors: list[Expr]) -> list[Expr]:
+    """Replace E X E*, which is memoryless, by bd(E X E*)."""
+    for i, x in enumerate(factors):
+        if x.name not in ONE_STEP:
+            continue
+        j = i + 1
+        while j < len(factors) and is_memoryless(factors[j].structure):
+            j += 1
+        if j < len(factors) and factors[j] is x.T and j > i + 1:
+            inner = block_diagonal(product(factors[i : j + 1]))
+            return _contract_steps([*factors[:i], inner, *factors[j + 1 :]])
+    return factors
+
+
+@cache
+def split_product(x: Expr) -> tuple[Expr, ...] | None:
+    """Split a product into square pieces that each have an O(N) inverse; None if impossible."""
+    if x.op is not Op.PRODUCT:
+        meaning = definition(x)
+        return split_product(meaning) if meaning is not None else None
+    n = len(x.args)
+    best: list[tuple[Expr, ...] | None] = [None] * (n + 1)
+    best[n] = ()
+    for i in range(n - 1, -1, -1):
+        for j in range(n, i, -1):
+            rest = best[j]
+            if rest is None or (i == 0 and j == n):
+                continue
+            piece = product(x.args[i:j])
+            shorter = best[i] is None or len(rest) + 1 < len(best[i] or ())
+            if shorter and has_direct_inverse(piece):
+                best[i] = (piece, *rest)
+    return best[0]
+
+
+def has_direct_inverse(x: Expr) -> bool:
+    """True if x is square and of one of the first three classes of the module's text."""
+    assert x.takes is not None and x.gives is not None
+    if not (x.takes.index == x.gives.index and x.takes.per_body):
+        return False
+    if is_memoryless(x.structure):
+        return True
+    return split_diagonal(x) is not None or riccati_of(x) is not None

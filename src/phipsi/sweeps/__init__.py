@@ -1,0 +1,1 @@
+"""How an expression runs: equations over the bodies, scheduled into sweeps."""

@@ -1,0 +1,271 @@
+"""Diagonal blocks: leaves, memoryless products, the Riccati family, and bd(·)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phipsi.errors import LoweringError
+from phipsi.expressions.node import Expr, adjoint, product
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import Space
+from phipsi.expressions.structure import is_memoryless
+from phipsi.operators.definitions import (
+    V,
+    Riccati,
+    definition,
+    family_of,
+)
+from phipsi.rewrite.steps import one_step_factors
+from phipsi.sweeps.builder import Builder
+from phipsi.sweeps.ir import Domain, Field, Kind, Type
+
+_RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
+
+
+class Blocks:
+    """Block formulas of the leaves, and what is memoryless by construction."""
+
+    def __init__(self, given: Mapping[str, str], axes: str) -> None:
+        self.builder = Builder()
+        self.given = given
+        self.axes = axes
+        self._blocks: dict[Expr, Field] = {}
+        self._families: dict[Riccati, dict[str, Field]] = {}
+        self._diagonals: dict[Expr, Field] = {}
+        self._pose: Field | None = None
+
+    def vector(self, x: Expr) -> Field:
+        """The field of a vector expression; defined by the class that lowers products."""
+        raise AssertionError(f"{x} needs the lowering of products")
+
+    def block(self, x: Expr) -> Field:
+        """The diagonal blocks of a memoryless operator."""
+        if x not in self._blocks:
+            out = self._block(x)
+            if not out.label and x.op is Op.LEAF:
+                out.label = x.text("ascii")
+            self._blocks[x] = out
+        return self._blocks[x]
+
+    def _block(self, x: Expr) -> Field:
+        b = self.builder
+        if x.op is Op.LEAF:
+            return self._leaf_block(x)
+        if x.op is Op.ADJOINT:
+            return b.transpose(self.block(x.args[0]))
+        if x.op is Op.IDENTITY:
+            assert x.takes is not None
+            return b.eye(Domain.BODY, _size(x.takes))
+        if x.op is Op.ZERO:
+            assert x.takes is not None and x.gives is not None
+            return b.zero(Type(Domain.BODY, _size(x.gives), _size(x.takes)))
+        if x.op is Op.SUM:
+            return b.add([(c, self.block(y)) for c, y in x.terms])
+        if x.op is Op.PRODUCT:
+            return self._block_product(x)
+        if x.op is Op.INVERSE:
+            inner = x.args[0]
+            if inner.op is Op.LEAF and inner.name == "D":
+                return self._riccati(family_of(inner))["D^-1"]
+            return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
+        if x.op is Op.CROSS:
+            return b.unary("crm", self.vector(x.args[0]), "6", "6")
+        if x.op is Op.BD:
+            return self.diagonal(x.args[0])
+        raise LoweringError(f"{x} has no blocks")
+
+    def _block_product(self, x: Expr) -> Field:
+        b = self.builder
+        factors = x.args
+        if x.T is x:  # A S A*: symmetric by construction
+            half = len(factors) // 2
+            outer = self.block(product(factors[:half]))
+            middle = self.block(product(factors[half : len(factors) - half]))
+            return b.mul(outer, b.mul(middle, b.transpose(outer)))
+        out = self.block(factors[0])
+        for y in factors[1:]:
+            out = b.mul(out, self.block(y))
+        return out
+
+    # -- leaves ------------------------------------------------------------------------------------
+
+    def _leaf_block(self, x: Expr) -> Field:
+        b = self.builder
+        if x.name in self.given and not x.args:
+            return self.given_field(x)
+        if x.name == "H":
+            return b.transpose(self.hinge_axes())
+        if x.name == "Hdot":
+            return b.transpose(b.leaf("hinge_axes_rate", Type(Domain.BODY, "6", "r")))
+        if x.name == "M":
+            return b.leaf("M", Type(Domain.BODY, "6", "6", Kind.INERTIA))
+        if x.name == "Jr":
+            return b.leaf("Jr", Type(Domain.BODY, "r", "r", Kind.SYMMETRIC))
+        if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
+            return self._riccati(family_of(x))[x.name]
+        meaning = definition(x)
+        if meaning is None:
+            raise LoweringError(f"{x} has no block formula")  # a row without one: our bug
+        return self.block(meaning)
+
+    def given_field(self, x: Expr) -> Field:
+        """A quantity whose value is an input of the program, in storage layout."""
+        b = self.builder
+        assert x.takes is not None and x.gives is not None
+        if x.name == "H":  # stored as H*, the hinge axes
+            return b.transpose(b.leaf("input", Type(Domain.BODY, "6", "r"), "H"))
+        cols = "1" if x.is_vector else _size(x.takes)
+        kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
+        type_ = Type(Domain.BODY, _size(x.gives), cols, kind)
+        return b.leaf("input", type_, x.name)
+
+    def hinge_axes(self) -> Field:
+        """H*(k), 6 × r, in body axes."""
+        return self.builder.leaf("hinge_axes", Type(Domain.BODY, "6", "r"))
+
+    def hinge_transform(self) -> Field:
+        """X(k) = φ(parent, k) in body axes."""
+        return self.builder.leaf("transform", _RIGID)
+
+    def one_step(self, x: Expr) -> Field:
+        """The block of E_φ or of the shift, from body k to its parent."""
+        if x.name == "E_phi":
+            return self.hinge_transform()
+        return self.builder.unary("rotation", self.hinge_transform(), "6", "6", Kind.RIGID)
+
+    def pose(self) -> Field:
+        """W(k) = φ(world, k): the pose of body k in the world as a force transformation."""
+        b = self.builder
+        if "pose" in self.given:
+            matrices = b.leaf("input", Type(Domain.BODY, "4", "4"), "pose")
+            return b.unary("rigid_of_pose", matrices, "6", "6", Kind.RIGID)
+        if self._pose is None:
+            world = b.make("eye", (), None, Type(Domain.WORLD, "6", "6", Kind.RIGID))
+            self._pose = b.fixpoint(
+                _RIGID, lambda w: b.mul(b.down(w, world), self.hinge_transform())
+            )
+            self._pose.label = "W"
+        return self._pose
+
+    def velocity(self) -> Field:
+        """V = φ* H* v."""
+        return self.vector(V)
+
+    def point_block(self, name: str) -> Field:
+        """B or its time derivative, one rigid transformation per point."""
+        b = self.builder
+        point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
+        if self.axes == "body":
+            frame = b.leaf("point_frame", point6)
+            return frame if name == "B" else b.zero(point6)
+        pose = b.gather(self.pose())
+        if self.axes == "spatial":
+            inverse = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
+            if name == "B":
+                return inverse
+            crm = b.unary("crm", b.gather(self.velocity()), "6", "6")
+            return b.mul(b.transpose(crm), inverse)
+        arm = b.leaf("point_arm", point6)
+        turn = b.transpose(b.unary("rotation", pose, "6", "6", Kind.RIGID))
+        if name == "B":
+            return b.make("mul", (arm, turn), None, point6)
+        spin = b.unary("spin", b.gather(self.velocity()), "6", "6")
+        return b.scale(-1, b.mul(arm, b.mul(spin, turn)))
+
+    def world_block(self, x: Expr) -> Field:
+        """φ(point, k) in world axes, for `total` about a point."""
+        b = self.builder
+        if not x.params:
+            return self.pose()
+        arm = b.leaf("world_arm", Type(Domain.WORLD, "6", "6", Kind.RIGID), x.params)
+        return b.mul(arm, self.pose())
+
+    # -- the Riccati family ------------------------------------------------------------------------
+
+    def _riccati(self, f: Riccati) -> dict[str, Field]:
+        """P, D, G of one family, by the tip-to-base recursion of open_chain section 8."""
+        if f in self._families:
+            return self._families[f]
+        b = self.builder
+        assert isinstance(f.Jr, Expr)
+        axes, armature = self.block(adjoint(f.H)), self.block(f.Jr)
+        default = f == Riccati()
+        out: dict[str, Field] = {}
+
+        def invert(p: Field, d: Field) -> Field:
+            scale = b.make("hinge_scale", (p, axes), None, Type(Domain.BODY, "r", "1"))
+            return b.inverse(d, definite=True, owner=f.D.text("ascii"), scale=scale)
+
+        def hinge(p: Field) -> tuple[Field, Field, Field]:
+            """U = P H*, D = H U + Jr and G = U D⁻¹."""
+            u = b.mul(p, axes)
+            d = b.add([(1, b.mul_symmetric(b.transpose(axes), u)), (1, armature)])
+            if default and "D" in self.given:
+                d = self.given_field(f.D)
+            if default and "G" in self.given:
+                return u, d, self.given_field(f.G)
+            return u, d, b.mul(u, invert(p, d))
+
+        def equation(p: Field) -> Field:
+            u, _, gain = hinge(p)
+            rest = b.add([(1, p), (-1, b.mul_symmetric(gain, b.transpose(u)))])
+            return b.add([(1, self.block(f.M)), (1, self.step_in(f.E, rest, f.E))])
+
+        if default and "P" in self.given:
+            p = self.given_field(f.P)
+        else:
+            p = b.fixpoint(Type(Domain.BODY, "6", "6", Kind.SYMMETRIC), equation)
+        p.label = p.label or f.P.text("ascii")
+        _, d, gain = hinge(p)
+        out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
+        out["D_half"] = b.unary("chol", d, "r", "r", Kind.LOWER)
+        for name in ("D", "G", "D_half"):
+            out[name].label = out[name].label or f.leaf(name).text("ascii")
+        self._families[f] = out
+        return out
+
+    # -- steps between a body and its parent ---------------------------------------------------------
+
+    def step_in(self, left: Expr, s: Field, right: Expr) -> Field:
+        """E₁ S E₂*, which is memoryless: Σ over children of E₁(k,c) S(c) E₂(k,c)*."""
+        b = self.builder
+        a0, ea, a1 = self._one_step(left)
+        b0, eb, b1 = self._one_step(right)
+        inner = self._sandwich(b.mul(ea, a1) if a1 else ea, s, b.mul(eb, b1) if b1 else eb)
+        out = b.up(inner)
+        return self._sandwich(a0, out, b0) if a0 or b0 else out
+
+    def step_out(self, left: Expr, s: Field, right: Expr) -> Field:
+        """bd(E₁* S E₂): E₁(p,k)* S(p) E₂(p,k)."""
+        b = self.builder
+        a0, ea, a1 = self._one_step(left)
+        b0, eb, b1 = self._one_step(right)
+        if a0 or b0:
+            s = self._sandwich(a0 and b.transpose(a0), s, b0 and b.transpose(b0))
+        fa = b.mul(ea, a1) if a1 else ea
+        fb = b.mul(eb, b1) if b1 else eb
+        return self._sandwich(b.transpose(fa), b.down(s), b.transpose(fb))
+
+    def _one_step(self, e: Expr) -> tuple[Field | None, Field, Field | None]:
+        before, step, after = one_step_factors(e)
+        return (
+            self.block(before) if before is not None else None,
+            self.one_step(step),
+            self.block(after) if after is not None else None,
+        )
+
+    def _sandwich(self, left: Field | None, s: Field, right: Field | None) -> Field:
+        """left S right*."""
+        b = self.builder
+        if left is right and left is not None and s.type.kind in (Kind.SYMMETRIC, Kind.INERTIA):
+            return b.congruence(left, s)
+        out = b.mul(left, s) if left is not None else s
+        return b.mul(out, b.transpose(right)) if right is not None else out
+
+    def diagonal(self, x: Expr) -> Field:
+        """The blocks of bd(x); defined by the class that knows Lemma A.1."""
+        raise AssertionError(f"bd({x}) needs the lowering of products")
+
+
+def _size(space: Space) -> str:
+    return "r" if space.width is None else str(space.width)

@@ -1,0 +1,301 @@
+"""Building fields: interned, typed, and simplified as they are made.
+
+The simplifications are ordinary algebra that holds block by block, and they are what turns the
+papers' operator forms into the recursions one would write by hand:
+
+- zeros and identities vanish;
+- terms of a sum that start with the same block are collected: ``G y − G H z = G (y − H z)``, and
+  ``up(u) + up(w) = up(u + w)``. With these ``z = K y + ψ-step of z`` becomes the cheaper
+  ``z = up(X (z + G (y − H z)))`` of the papers, which never forms ψ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type
+
+_SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
+_ALWAYS_SYMMETRIC = {"eye"}
+_LINEAR_SHIFTS = ("up", "down", "gather", "scatter", "total", "spread")
+
+
+class Builder:
+    """Makes the fields of one program."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], Field] = {}
+        self._count = 0
+        self.one = self.make("eye", (), None, Type(Domain.WORLD, "1", "1"))
+
+    def make(self, op: str, args: tuple[Field, ...], data: Hashable, type_: Type) -> Field:
+        """The field with this operation and these arguments."""
+        key = (op, args, data, type_)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Field(op, args, data, type_, self._count)
+            self._count += 1
+        return found
+
+    # -- constants -----------------------------------------------------------------------------
+
+    def zero(self, type_: Type) -> Field:
+        """The block of zeros."""
+        kind = Kind.SYMMETRIC if type_.rows == type_.cols else Kind.GENERAL
+        return self.make("zero", (), None, Type(type_.domain, type_.rows, type_.cols, kind))
+
+    def eye(self, domain: Domain, size: str) -> Field:
+        """The identity block."""
+        return self.make("eye", (), None, Type(domain, size, size, Kind.SYMMETRIC))
+
+    def leaf(self, op: str, type_: Type, data: Hashable = None) -> Field:
+        """A field the backend reads or computes from the model and the inputs."""
+        return self.make(op, (), data, type_)
+
+    # -- algebra -------------------------------------------------------------------------------
+
+    def transpose(self, x: Field) -> Field:
+        """Block transpose."""
+        if x.op == "T":
+            return x.args[0]
+        if x.type.kind in _SYMMETRIC or x.op in _ALWAYS_SYMMETRIC or _is_scalar(x):
+            return x
+        t = x.type
+        if x.op == "zero":
+            return self.zero(Type(t.domain, t.cols, t.rows))
+        kind = {Kind.RIGID: Kind.RIGID_T, Kind.RIGID_T: Kind.RIGID}.get(t.kind, Kind.GENERAL)
+        return self.make("T", (x,), None, Type(t.domain, t.cols, t.rows, kind))
+
+    def mul(self, x: Field, y: Field) -> Field:
+        """Block product."""
+        domain = _joint_domain(x, y)
+        if x.op == "zero" or y.op == "zero":
+            return self.zero(Type(domain, x.type.rows, y.type.cols))
+        if x.op == "eye":
+            return self._in(domain, y)
+        if y.op == "eye":
+            return self._in(domain, x)
+        if y.op == "add" and len(y.args) == 1:
+            return self.add([(c, self.mul(x, u)) for c, u in terms_of(y)])
+        if x.op == "add" and len(x.args) == 1:
+            return self.add([(c, self.mul(u, y)) for c, u in terms_of(x)])
+        inner = self._congruence(x, y)
+        if inner is not None:
+            return inner
+        if x.op == "crm" and y.type.cols in ("1", "c"):
+            return self._cross("cross", x.args[0], y)
+        if x.op == "T" and x.args[0].op == "crm" and y.type.cols in ("1", "c"):
+            return self.add([(-1, self._cross("cross_force", x.args[0].args[0], y))])
+        kinds = (x.type.kind, y.type.kind)
+        kind = Kind.RIGID if kinds == (Kind.RIGID, Kind.RIGID) else Kind.GENERAL
+        return self.make("mul", (x, y), None, Type(domain, x.type.rows, y.type.cols, kind))
+
+    def mul_symmetric(self, x: Field, y: Field) -> Field:
+        """A block product that is known to be symmetric, such as H (P H*)."""
+        if x.op in ("zero", "eye") or y.op in ("zero", "eye"):
+            return self.mul(x, y)
+        t = Type(x.type.domain, x.type.rows, y.type.cols, Kind.SYMMETRIC)
+        return self.make("mul", (x, y), None, t)
+
+    def _cross(self, op: str, x: Field, y: Field) -> Field:
+        if x is y and op == "cross":
+            return self.zero(y.type)
+        return self.make(op, (x, y), None, Type(y.type.domain, "6", y.type.cols))
+
+    def _in(self, domain: Domain, x: Field) -> Field:
+        return x if x.type.domain is domain else self.spread(x)
+
+    def _congruence(self, x: Field, y: Field) -> Field | None:
+        """A S A* written as a product, with S symmetric."""
+        if y.op == "mul" and y.args[1] is self.transpose(x) and _symmetric(y.args[0]):
+            return self.congruence(x, y.args[0])
+        if x.op == "mul" and y is self.transpose(x.args[0]) and _symmetric(x.args[1]):
+            return self.congruence(x.args[0], x.args[1])
+        return None
+
+    def congruence(self, a: Field, s: Field) -> Field:
+        """A S A*, symmetric because S is."""
+        t = a.type
+        if a.op == "zero" or s.op == "zero":
+            return self.zero(Type(t.domain, t.rows, t.rows))
+        if a.op == "eye":
+            return s
+        if s.op == "add" and len(s.args) == 1:
+            return self.add([(c, self.congruence(a, u)) for c, u in terms_of(s)])
+        rigid = t.kind in (Kind.RIGID, Kind.RIGID_T)
+        kind = Kind.INERTIA if rigid and s.type.kind is Kind.INERTIA else Kind.SYMMETRIC
+        return self.make("cong", (a, s), None, Type(t.domain, t.rows, t.rows, kind))
+
+    def scale(self, c: Number, x: Field) -> Field:
+        """c X."""
+        return self.add([(c, x)])
+
+    def add(self, terms: Iterable[tuple[Number, Field]]) -> Field:
+        """Σ cᵢ Xᵢ with common left factors collected."""
+        flat: dict[Field, Number] = {}
+        like: Field | None = None
+        for c, x in terms:
+            like = like if like is not None and like.op != "zero" else x
+            for d, y in terms_of(x):
+                flat[y] = flat.get(y, 0) + c * d
+        assert like is not None
+        kept = [(c, x) for x, c in flat.items() if c != 0 and x.op != "zero"]
+        if not kept:
+            return self.zero(like.type)
+        kept = self._collect(kept)
+        if len(kept) == 1 and kept[0][0] == 1:
+            return kept[0][1]
+        kept.sort(key=lambda t: t[1].number)
+        symmetric = all(_symmetric(x) for _, x in kept)
+        inertia = all(x.type.kind is Kind.INERTIA for _, x in kept)
+        kind = Kind.INERTIA if inertia else Kind.SYMMETRIC if symmetric else Kind.GENERAL
+        domains = {x.type.domain for _, x in kept}
+        domain = domains.pop() if len(domains) == 1 else Domain.BODY
+        t = like.type
+        args = tuple(x if x.type.domain is domain else self.spread(x) for _, x in kept)
+        return self.make("add", args, tuple(c for c, _ in kept), Type(domain, t.rows, t.cols, kind))
+
+    def _collect(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
+        groups: dict[tuple[object, ...], list[tuple[Number, Field]]] = {}
+        for c, x in terms:
+            groups.setdefault(_head(x), []).append((c, x))
+        if len(groups) == len(terms):
+            return terms
+        out: list[tuple[Number, Field]] = []
+        for group in groups.values():
+            x = group[0][1]
+            if len(group) == 1:
+                out.extend(group)
+            elif x.op == "mul":
+                inner = self.add([(c, y.args[1]) for c, y in group])
+                out.append((1, self.mul(x.args[0], inner)))
+            elif x.op == "down":
+                inner = self.add([(c, y.args[0]) for c, y in group])
+                roots = [(c, y.args[1]) for c, y in group if len(y.args) == 2]
+                out.append((1, self.down(inner, self.add(roots) if roots else None)))
+            else:
+                inner = self.add([(c, y.args[0]) for c, y in group])
+                out.append((1, self._shift(x.op, inner, x.type.domain, x.data)))
+        # collecting can bring out a new common factor, e.g. a coefficient of −1
+        flat = [(c * d, y) for c, x in out for d, y in terms_of(x)]
+        return flat if len(flat) == len(terms) else self._merge(flat)
+
+    def _merge(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
+        flat: dict[Field, Number] = {}
+        for c, x in terms:
+            flat[x] = flat.get(x, 0) + c
+        return self._collect([(c, x) for x, c in flat.items() if c != 0 and x.op != "zero"])
+
+    def inverse(
+        self, x: Field, *, definite: bool, owner: str = "", scale: Field | None = None
+    ) -> Field:
+        """Block inverse; `definite` blocks are factored by Cholesky, others by elimination.
+
+        `scale` (r × 1) is what the pivots are compared with to tell a singular hinge from a light one.
+        """
+        if x.op == "eye":
+            return x
+        if x.op == "inv":
+            return x.args[0]
+        t = x.type
+        kind = Kind.SYMMETRIC if _symmetric(x) else Kind.GENERAL
+        data = ("definite" if definite else "general", owner)
+        args = (x,) if scale is None else (x, scale)
+        return self.make("inv", args, data, Type(t.domain, t.cols, t.rows, kind))
+
+    def unary(self, op: str, x: Field, rows: str, cols: str, kind: Kind = Kind.GENERAL) -> Field:
+        """An operation on the block of one body, e.g. "chol", "crm", "rot", "gauge"."""
+        return self.make(op, (x,), None, Type(x.type.domain, rows, cols, kind))
+
+    # -- neighbours and other index sets ---------------------------------------------------------
+
+    def up(self, x: Field) -> Field:
+        """Σ over children."""
+        return self._shift("up", x, Domain.BODY, None)
+
+    def down(self, x: Field, root: Field | None = None) -> Field:
+        """The parent's block; `root` is a world constant used at roots (zero if None)."""
+        if x.op == "zero" and root is None:
+            return x
+        if x.op == "add" and len(x.args) == 1 and root is None:
+            return self.add([(c, self.down(u)) for c, u in terms_of(x)])
+        args = (x,) if root is None else (x, root)
+        return self.make("down", args, None, x.type)
+
+    def gather(self, x: Field) -> Field:
+        """Blocks of the bodies the points are on."""
+        return self._shift("gather", x, Domain.POINT, None)
+
+    def scatter(self, x: Field) -> Field:
+        """Sum over the points of each body."""
+        return self._shift("scatter", x, Domain.BODY, None)
+
+    def total(self, x: Field) -> Field:
+        """Sum over all bodies (or points)."""
+        return self._shift("total", x, Domain.WORLD, None)
+
+    def spread(self, x: Field) -> Field:
+        """The same block at every body."""
+        return self._shift("spread", x, Domain.BODY, None)
+
+    def _shift(self, op: str, x: Field, domain: Domain, data: Hashable) -> Field:
+        t = Type(domain, x.type.rows, x.type.cols, x.type.kind)
+        if x.op == "zero":
+            return self.zero(t)
+        if x.op == "add" and len(x.args) == 1:
+            c, u = terms_of(x)[0]
+            return self.add([(c, self._shift(op, u, domain, data))])
+        return self.make(op, (x,), data, t)
+
+    def fixpoint(self, type_: Type, equation: EquationMaker) -> Field:
+        """The field z with z = equation(z), where z stands behind `up` or `down`.
+
+        The structure of the block is the strongest that the equation preserves.
+        """
+        candidates = [type_.kind, *(k for k in (Kind.SYMMETRIC, Kind.GENERAL) if k != type_.kind)]
+        if type_.kind is Kind.GENERAL:
+            candidates = [Kind.GENERAL]
+        for kind in candidates:
+            z = Field("rec", (), None, Type(type_.domain, type_.rows, type_.cols, kind), self._count)
+            self._count += 1
+            z.equation = equation(z)
+            if z.equation.type.kind is kind or kind is Kind.GENERAL:
+                return z
+            if kind is Kind.SYMMETRIC and z.equation.type.kind is Kind.INERTIA:
+                return z
+        raise AssertionError("a general block satisfies every equation")
+
+
+def terms_of(x: Field) -> list[tuple[Number, Field]]:
+    """The terms of a sum; anything else is one term."""
+    if x.op == "add":
+        return list(zip(x.data, x.args, strict=True))  # type: ignore[arg-type]
+    return [(1, x)]
+
+
+def _head(x: Field) -> tuple[object, ...]:
+    """What a term starts with; terms with equal heads can be collected."""
+    if x.op == "mul":
+        return ("mul", x.args[0], x.args[1].type.cols)
+    if x.op == "down":
+        return ("down",)
+    if x.op in _LINEAR_SHIFTS:
+        return (x.op, x.args[0].type.domain)
+    return ("alone", x)
+
+
+def _symmetric(x: Field) -> bool:
+    return x.type.kind in _SYMMETRIC or (x.op == "eye")
+
+
+def _is_scalar(x: Field) -> bool:
+    return x.type.rows == "1" and x.type.cols == "1"
+
+
+def _joint_domain(x: Field, y: Field) -> Domain:
+    a, b = x.type.domain, y.type.domain
+    if a is b or b is Domain.WORLD:
+        return a
+    if a is Domain.WORLD:
+        return b
+    raise AssertionError(f"blocks of {a.value} and {b.value} cannot be multiplied")

@@ -1,0 +1,201 @@
+"""bd(X): the block-diagonal part of sums of products, by Lemma A.1 and its dual.
+
+A product is peeled from both ends. Memoryless factors come out, ``bd(A X C) = A bd(X) C``. Between a
+causal left end and an anticausal right end (and the other way round) the transition operators are
+replaced by ``T = I + E T``, which leaves an equation for the blocks:
+
+    bd(T₁ Z T₂*) = bd(Z) + bd(E₁ T₁ Z) + bd(Z T₂* E₂*) + Σ_children E₁ bd(T₁ Z T₂*) E₂*
+    bd(T₁* Z T₂) = bd(Z) + bd(E₁* T₁* Z) + bd(Z T₂ E₂) + E₁* bd(T₁* Z T₂)(parent) E₂
+
+The first is Lemma A.1 [seed 3 a.44–a.45] for memoryless Z, the second its dual. The first needs that
+no block couples two unrelated bodies, which holds for causal · memoryless · anticausal products.
+"""
+
+from __future__ import annotations
+
+from phipsi.errors import LoweringError
+from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product
+from phipsi.expressions.row import Op
+from phipsi.expressions.structure import (
+    Structure,
+    is_anticausal,
+    is_causal,
+    is_memoryless,
+    is_strict,
+    product_structure,
+)
+from phipsi.operators.definitions import definition, transition_step
+from phipsi.rewrite.inverses import innovations_form
+from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part
+from phipsi.sweeps.blocks import Blocks
+from phipsi.sweeps.ir import Domain, Field, Type
+
+Factors = tuple[Expr, ...]
+_MOST_TERMS = 512
+
+
+class Diagonals(Blocks):
+    """Blocks, and block-diagonal parts of products."""
+
+    def diagonal(self, x: Expr) -> Field:
+        """The blocks of bd(x)."""
+        terms = [(c, self._diagonal(fs, x)) for c, fs in expanded_products(x)]
+        if terms:
+            return self.builder.add(terms)
+        return self.block(diagonal_zero(x))
+
+    def _diagonal(self, factors: Factors, whole: Expr) -> Field:
+        """bd of one product of primitive factors."""
+        b = self.builder
+        key = product(factors)
+        if is_memoryless(key.structure):
+            return self.block(key)
+        if is_strict(key.structure):
+            return self.block(diagonal_zero(key))
+        left, right = factors[0], factors[-1]
+        if is_memoryless(left.structure):
+            return b.mul(self.block(left), self._diagonal(factors[1:], whole))
+        if is_memoryless(right.structure):
+            return b.mul(self._diagonal(factors[:-1], whole), self.block(right))
+        if is_causal(key.structure) or is_anticausal(key.structure):
+            part = diagonal_part(key)
+            if part is not None:
+                return self.block(part)
+            raise LoweringError(_no_diagonal(whole, key))
+        if key not in self._diagonals:
+            self._diagonals[key] = self._two_ended(factors, whole)
+        return self._diagonals[key]
+
+    def _two_ended(self, factors: Factors, whole: Expr) -> Field:
+        left, right = factors[0], factors[-1]
+        inner = factors[1:-1]
+        if is_causal(left.structure) and is_anticausal(right.structure):
+            if _structure(inner) & Structure.UNRELATED:
+                raise LoweringError(_no_diagonal(whole, product(factors)))
+            return self._ends(left, inner, adjoint(right), whole, inward=True)
+        if is_anticausal(left.structure) and is_causal(right.structure):
+            return self._ends(adjoint(left), inner, right, whole, inward=False)
+        raise LoweringError(_no_diagonal(whole, product(factors)))
+
+    def _ends(self, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool) -> Field:
+        """bd(left · inner · right*) inward, bd(left* · inner · right) outward; left, right causal."""
+        b = self.builder
+        step = self.step_in if inward else self.step_out
+        outer_left = left if inward else adjoint(left)
+        outer_right = adjoint(right) if inward else right
+        if left.name in ONE_STEP and right.name in ONE_STEP:
+            return step(left, self._diagonal(inner, whole), right)
+        if left.name in ONE_STEP and right.name in TRANSITIONS:  # T* = I + T* E*
+            e = transition_step(right)
+            tail = _written(adjoint(e) if inward else e)
+            return b.add(
+                [
+                    (1, self._diagonal((outer_left, *inner), whole)),
+                    (1, self._diagonal((outer_left, *inner, outer_right, *tail), whole)),
+                ]
+            )
+        if left.name in TRANSITIONS and right.name in ONE_STEP:
+            e = transition_step(left)
+            head = _written(e if inward else adjoint(e))
+            return b.add(
+                [
+                    (1, self._diagonal((*inner, outer_right), whole)),
+                    (1, self._diagonal((*head, outer_left, *inner, outer_right), whole)),
+                ]
+            )
+        if left.name in TRANSITIONS and right.name in TRANSITIONS:
+            return self._lemma(left, inner, right, whole, inward=inward)
+        raise LoweringError(_no_diagonal(whole, product((outer_left, *inner, outer_right))))
+
+    def _lemma(self, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool) -> Field:
+        b = self.builder
+        ea, eb = transition_step(left), transition_step(right)
+        constant: list[tuple[Number, Field]] = [(1, self._diagonal(inner, whole))]
+        if not is_memoryless(product(inner).structure):
+            tl = left if inward else adjoint(left)
+            tr = adjoint(right) if inward else right
+            el = _written(ea if inward else adjoint(ea))
+            er = _written(adjoint(eb) if inward else eb)
+            constant.append((1, self._diagonal((*el, tl, *inner), whole)))
+            constant.append((1, self._diagonal((*inner, tr, *er), whole)))
+        source = b.add(constant)
+        step = self.step_in if inward else self.step_out
+        type_ = Type(Domain.BODY, "6", "6", source.type.kind)
+        return b.fixpoint(type_, lambda r: b.add([(1, source), (1, step(ea, r, eb))]))
+
+
+def expanded_products(x: Expr) -> list[tuple[Number, Factors]]:
+    """x as a sum of products of memoryless factors, φ, ψ, E_φ, shift and their adjoints."""
+    out: list[tuple[Number, Factors]] = []
+    for c, term in x.terms:
+        partial: list[tuple[Number, Factors]] = [(c, ())]
+        for y in term.factors:
+            choices = _choices(y)
+            partial = [(a * d, fs + gs) for a, fs in partial for d, gs in choices]
+            if len(partial) > _MOST_TERMS:
+                raise LoweringError(
+                    f"bd({x}) has more than {_MOST_TERMS} products when multiplied out"
+                )
+        out.extend(partial)
+    return [(c, tuple(_contracted(list(fs)))) for c, fs in out]
+
+
+def _choices(y: Expr) -> list[tuple[Number, Factors]]:
+    if is_memoryless(y.structure):
+        return [(1, (y,))] if y.op is not Op.IDENTITY else [(1, ())]
+    if y.op is Op.SUM or y.op is Op.PRODUCT:
+        return expanded_products(y)
+    core, flipped = (y.args[0], True) if y.op is Op.ADJOINT else (y, False)
+    meaning = definition(core)
+    if meaning is not None:
+        return expanded_products(adjoint(meaning) if flipped else meaning)
+    if y.op is Op.INVERSE:
+        factored = innovations_form(y.args[0])
+        if factored is not None:
+            return expanded_products(factored)
+    return [(1, (y,))]
+
+
+def _written(e: Expr) -> Factors:
+    """A one-step operator as primitive factors (E_ψ is E_φ π̄)."""
+    return expanded_products(e)[0][1]
+
+
+def _contracted(factors: list[Expr]) -> list[Expr]:
+    """E X E* inside a longer product is memoryless: replace it by bd(E X E*)."""
+    for i, x in enumerate(factors):
+        if x.name not in ONE_STEP:
+            continue
+        j = i + 1
+        while j < len(factors) and is_memoryless(factors[j].structure):
+            j += 1
+        whole = i == 0 and j == len(factors) - 1
+        if j < len(factors) and _is_step_adjoint(factors[j]) and j > i + 1 and not whole:
+            inner = block_diagonal(product(factors[i : j + 1]))
+            return _contracted([*factors[:i], inner, *factors[j + 1 :]])
+    return factors
+
+
+def _is_step_adjoint(x: Expr) -> bool:
+    return x.op is Op.ADJOINT and x.args[0].name in ONE_STEP
+
+
+def _structure(factors: Factors) -> Structure:
+    out = Structure.DIAGONAL
+    for y in factors:
+        out = product_structure(out, y.structure)
+    return out
+
+
+def diagonal_zero(x: Expr) -> Expr:
+    """The zero operator with the spaces of x."""
+    return x - x
+
+
+def _no_diagonal(whole: Expr, part: Expr) -> str:
+    return (
+        f"no O(N) form found for the block-diagonal part  bd({whole})\n"
+        f"    because of  {part}\n"
+        "    Known are sums of L X R with X memoryless and at most one of φ, ψ, φ̃, ψ̃, E_φ, E_ψ or an\n"
+        "    adjoint in L and one in R.   To compute it densely:   pp.dense(expr, model, q)"
+    )

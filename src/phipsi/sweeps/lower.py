@@ -1,0 +1,235 @@
+"""From expressions to equations: apply an operator to a field, or form its diagonal blocks.
+
+`Lowering.apply` walks a product from right to left and turns every factor into the operation of
+open_chain section 14.2. There is one rule per kind of factor and none for whole expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phipsi.errors import LoweringError
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr, adjoint
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import Space
+from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.operators.definitions import definition, transition_step
+from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
+from phipsi.rewrite.steps import is_block_operator
+from phipsi.sweeps.diagonal import Diagonals
+from phipsi.sweeps.ir import Domain, Field, Type
+
+DOMAINS = {
+    "joint": Domain.BODY,
+    "body": Domain.BODY,
+    "point": Domain.POINT,
+    "world": Domain.WORLD,
+    "one": Domain.WORLD,
+}
+
+
+def block_size(space: Space) -> str:
+    """Size of one block of a space: "r" for joint spaces."""
+    return "r" if space.width is None else str(space.width)
+
+
+def field_type(space: Space, cols: str = "1") -> Type:
+    """Type of a vector (or of several columns) of a space."""
+    return Type(DOMAINS[space.index], block_size(space), cols)
+
+
+class Lowering(Diagonals):
+    """Turns the expressions of one program into fields that share their common parts."""
+
+    def __init__(self, given: Mapping[str, str] | None = None, axes: str = "world") -> None:
+        super().__init__(given or {}, axes)
+        self._applied: dict[tuple[Expr, Field], Field] = {}
+
+    def vector(self, x: Expr) -> Field:
+        """The field of a vector (or scalar) expression."""
+        return self.apply(x, self.builder.one)
+
+    def apply(self, x: Expr, u: Field) -> Field:
+        """The field of ``x @ u``."""
+        key = (x, u)
+        if key not in self._applied:
+            out = self._apply(x, u)
+            if not out.label and x.op is Op.LEAF and x.is_vector:
+                out.label = x.name
+            self._applied[key] = out
+        return self._applied[key]
+
+    def _apply(self, x: Expr, u: Field) -> Field:
+        b = self.builder
+        if x.takes is None or x.gives is None:
+            raise LoweringError(check.undetermined(x))
+        if u.op == "zero" or x.op is Op.ZERO:
+            return b.zero(field_type(x.gives, u.type.cols))
+        if x.op is Op.IDENTITY:
+            return u
+        if x.op is Op.SUM:
+            return b.add([(c, self.apply(y, u)) for c, y in x.terms])
+        if x.op is Op.PRODUCT:
+            for y in reversed(x.args):
+                u = self.apply(y, u)
+            return u
+        if x.op is Op.INVERSE:
+            return self._solve(x.args[0], u)
+        if x.op is Op.LOGDET:
+            return b.mul(self._logdet(x.args[0]), u)
+        if x.is_vector:
+            return b.mul(self._vector_leaf(x), u)
+        if x.gives.index == "one":
+            return self._functional(x, u)
+        if is_block_operator(x):
+            return b.mul(self.block(x), u)
+        return self._propagate(x, u)
+
+    # -- leaves that look beyond one body ----------------------------------------------------------
+
+    def _propagate(self, x: Expr, u: Field) -> Field:
+        b = self.builder
+        core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
+        name = core.name
+        if name in ("phi", "psi"):
+            step = transition_step(core)
+            return self._recursion(adjoint(step) if flipped else step, u)
+        if name in ("E_phi", "shift"):
+            transform = self.one_step(core)
+            if flipped:
+                return b.mul(b.transpose(transform), b.down(u))
+            return b.up(b.mul(transform, u))
+        if name in ("B", "Bdot"):
+            blocks = self.point_block(name)
+            if flipped:
+                return b.mul(b.transpose(blocks), b.gather(u))
+            return b.scatter(b.mul(blocks, u))
+        if name == "total":
+            blocks = self.world_block(core)
+            return b.mul(b.transpose(blocks), u) if flipped else b.total(b.mul(blocks, u))
+        meaning = definition(core)
+        if meaning is not None:
+            return self.apply(adjoint(meaning) if flipped else meaning, u)
+        raise LoweringError(f"{x} has no sweep")  # a catalogue row without a formula: our bug
+
+    def _recursion(self, step: Expr, u: Field) -> Field:
+        """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""
+        b = self.builder
+        return b.fixpoint(u.type, lambda z: b.add([(1, u), (1, self.apply(step, z))]))
+
+    # -- vectors and functionals -------------------------------------------------------------------
+
+    def _vector_leaf(self, x: Expr) -> Field:
+        b = self.builder
+        name = x.name
+        if name in self.given:
+            return self.given_field(x)
+        if name in ("v", "vdot", "tau", "f_ext", "f0"):
+            assert x.gives is not None
+            return b.leaf("input", field_type(x.gives), name)
+        if name == "gravity":
+            zero = b.zero(Type(Domain.BODY, "6", "1"))
+            world = b.leaf("gravity", Type(Domain.WORLD, "6", "1"))
+            return b.mul(b.transpose(self.hinge_transform()), b.down(zero, world))
+        if name == "s_gauge":
+            return b.unary("gauge", self.velocity(), "6", "1")
+        if name == "pose":
+            return b.unary("pose_matrix", self.pose(), "4", "4")
+        meaning = definition(x)
+        if meaning is None:
+            raise LoweringError(f"{x} has no formula")  # a catalogue row without one: our bug
+        return self.vector(meaning)
+
+    def _functional(self, x: Expr, u: Field) -> Field:
+        """x* u for a vector x: a sum over the bodies."""
+        b = self.builder
+        if x.op is not Op.ADJOINT:
+            raise LoweringError(f"{x} cannot be applied")
+        mine = self.vector(x.args[0])
+        dot = b.mul(b.transpose(mine), u)
+        return dot if u.type.domain is Domain.WORLD else b.total(dot)
+
+    # -- inverses ----------------------------------------------------------------------------------
+
+    def _solve(self, x: Expr, u: Field) -> Field:
+        b = self.builder
+        if is_block_operator(x):
+            return b.mul(self.block(x.inv), u)
+        assert x.takes is not None and x.gives is not None
+        if x.is_scalar:
+            return b.mul(b.inverse(self.vector(x), definite=False, owner=str(x)), u)
+        if not x.takes.per_body:
+            return self._small_solve(x, u)
+        if is_causal(x.structure) or is_anticausal(x.structure):
+            parts = split_diagonal(x)
+            if parts is not None:
+                return self._substitution(*parts, u)
+        factored = innovations_form(x)
+        if factored is not None:
+            return self.apply(factored, u)
+        pieces = split_product(x)
+        if pieces is not None:
+            for piece in pieces:
+                u = self._solve(piece, u)
+            return u
+        raise LoweringError(no_inverse(x))
+
+    def _substitution(self, diagonal: Expr, strict: Expr, u: Field) -> Field:
+        """(W + N) z = u as z = W⁻¹ (u − N z), N strictly causal or strictly anticausal."""
+        b = self.builder
+        if is_memoryless(strict.structure):
+            return self._solve(diagonal, u)
+        weight = self.block(diagonal.inv)
+        assert diagonal.takes is not None
+        type_ = field_type(diagonal.takes, u.type.cols)
+        return b.fixpoint(
+            type_, lambda z: b.mul(weight, b.add([(1, u), (-1, self.apply(strict, z))]))
+        )
+
+    def _small_solve(self, x: Expr, u: Field) -> Field:
+        b = self.builder
+        matrix = self.small_matrix(x)
+        return b.make("small_solve", (matrix, u), str(x), u.type)
+
+    def small_matrix(self, x: Expr) -> Field:
+        """The whole matrix of an operator on points (or the world), for a dense solve."""
+        b = self.builder
+        assert x.takes is not None and x.gives is not None
+        domain = DOMAINS[x.takes.index]
+        seed = b.leaf("seed", Type(domain, block_size(x.takes), "m"), x.takes.name)
+        columns = self.apply(x, seed)
+        return b.make("assemble", (columns,), None, Type(Domain.WORLD, "m", "m"))
+
+    def _logdet(self, x: Expr) -> Field:
+        b = self.builder
+        if is_block_operator(x):
+            per_body = b.unary("logdet", self.block(x), "1", "1")
+            return b.total(per_body)
+        assert x.takes is not None
+        if not x.takes.per_body:
+            return b.unary("logdet", self.small_matrix(x), "1", "1")
+        factored = innovations_form(x)
+        if factored is not None:  # det of the unit triangular factors is one
+            middle = factored.factors[len(factored.factors) // 2]
+            return self._logdet(middle.args[0])
+        raise LoweringError(
+            f"no O(N) form found for  logdet({x})\n"
+            "    known are memoryless operators and  W + H φ X φ* H*."
+        )
+
+
+def no_inverse(x: Expr) -> str:
+    """Text for an inverse that no rule brings to O(N)."""
+    hint = ""
+    plain = x.args[0] if x.op is Op.SUM and len(x.args) == 1 else x
+    if plain.op is Op.PRODUCT and plain.args[0].name == "H" and plain.args[-1].text() == "H*":
+        hint = (
+            "\n    the factor rule needs   H φ X φ* H*   with X memoryless — is a φ* missing before H*?"
+        )
+    return (
+        f"no O(N) form found for   ({x})⁻¹{hint}\n"
+        "    Known are inverses of memoryless operators, of W + N with N strictly causal or strictly\n"
+        "    anticausal, of W + H φ X φ* H*, and of products of these.\n"
+        "    To compute it densely, O(N³):   pp.dense(expr, model, q)"
+    )

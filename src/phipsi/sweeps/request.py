@@ -1,0 +1,190 @@
+"""What is to be compiled, checked; and its lowering to the fields of one program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phipsi.errors import InputError, LoweringError, SpaceError
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr, block_diagonal
+from phipsi.expressions.spaces import POSES, Space
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators.catalogue import CATALOGUE
+from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
+from phipsi.sweeps.ir import Field, Type
+from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
+
+MODES = ("apply", "dense", "blocks")
+REWRITES = ("full", "as_written")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `compile`, in one hashable value."""
+
+    expressions: tuple[Expr, ...]
+    single: bool
+    modes: tuple[str, ...]
+    blocks: tuple[tuple[Any, Any], ...] | None
+    columns: bool
+    given: tuple[str, ...]
+    rewrite: str
+    points: PointSet
+
+    @staticmethod
+    def make(
+        expr: Expr | Sequence[Expr],
+        mode: str | Sequence[str],
+        blocks: Sequence[tuple[Any, Any]] | None,
+        columns: bool,
+        given: Sequence[str],
+        rewrite: str,
+        points: PointSet,
+    ) -> Request:
+        """Collect the arguments; single expressions and modes become tuples."""
+        single = isinstance(expr, Expr)
+        expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
+        modes = (mode,) * len(expressions) if isinstance(mode, str) else tuple(mode)
+        pairs = None if blocks is None else tuple((row, col) for row, col in blocks)
+        names = (given,) if isinstance(given, str) else tuple(given)
+        return Request(expressions, single, modes, pairs, columns, names, rewrite, points)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of a program: its field, its spaces, and how it is laid out.
+
+    `layout` is "vector", "columns", "matrix", "matrix of adjoint", "diagonal", "blocks" or "poses".
+    """
+
+    field: Field
+    layout: str
+    takes: Space
+    gives: Space
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The fields of a program before scheduling, and the names of its inputs in order."""
+
+    results: tuple[Result, ...]
+    inputs: tuple[str, ...]
+    operands: tuple[Space, ...]
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields to compute."""
+        return [r.field for r in self.results]
+
+
+def check_request(request: Request, model: Model, backend: str) -> None:
+    """Refuse what cannot be compiled, with the reason."""
+    if backend != "reference":
+        raise InputError(f"backend={backend!r} is not one of 'reference'")
+    if request.rewrite not in REWRITES:
+        raise InputError(f"rewrite={request.rewrite!r} is not one of {REWRITES}")
+    if not request.expressions:
+        raise InputError("there is no expression to compile")
+    if len(request.modes) != len(request.expressions):
+        raise InputError(
+            f"{len(request.modes)} modes for {len(request.expressions)} expressions: give one mode "
+            "for all, or one each"
+        )
+    for mode in request.modes:
+        if mode not in MODES:
+            raise InputError(f"mode={mode!r} is not one of {MODES}")
+    for name in request.given:
+        _check_given(name)
+    for x in request.expressions:
+        if not isinstance(x, Expr):
+            raise InputError(f"{x!r} is no operator expression")
+        if x.takes is None:
+            raise SpaceError(check.undetermined(x))
+        check_pairs(x)
+        _check_poses(x)
+        names = {leaf.name for leaf in leaves_of(x)}
+        if names & {"B", "Bdot", "J", "Lambda", "f0"} and not len(request.points):
+            raise InputError(
+                f"{x} needs points (B, J and f0 live at points):\n"
+                "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
+            )
+
+
+def _check_given(name: str) -> None:
+    row = CATALOGUE.get(name)
+    body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
+    if not body or row is None or (row.takes.index != "one" and row.structure != 1):
+        raise InputError(
+            f"given={name!r}: only memoryless operators and body quantities can be given, such as "
+            "M, P, D, G, R, Upsilon, V, pose"
+        )
+    if name in ("v", "vdot", "tau", "f_ext", "f0"):
+        raise InputError(f"given={name!r}: {name} is an input already")
+
+
+def _check_poses(x: Expr) -> None:
+    if any(leaf.gives is POSES for leaf in leaves_of(x)) and x.gives is not POSES:
+        raise SpaceError(f"{x}: poses can be returned or given, but not multiplied")
+
+
+def lower_request(request: Request, expressions: tuple[Expr, ...], model: Model) -> Lowered:
+    """Lower all expressions with shared equations."""
+    low = Lowering(dict.fromkeys(request.given, ""), request.points.axes)
+    results: list[Result] = []
+    operands: list[Space] = []
+    several = _operator_count(request) > 1
+    for x, mode in zip(expressions, request.modes, strict=True):
+        assert x.takes is not None and x.gives is not None
+        if x.is_vector:
+            layout = "poses" if x.gives is POSES else "vector"
+            results.append(Result(low.vector(x), layout, x.takes, x.gives))
+        elif mode == "apply":
+            name = f"x{len(operands)}" if several else "x"
+            cols = "c" if request.columns else "1"
+            type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), cols)
+            operand = low.builder.leaf("input", type_, name)
+            operands.append(x.takes)
+            layout = "columns" if request.columns else "vector"
+            results.append(Result(low.apply(x, operand), layout, x.takes, x.gives))
+        elif mode == "blocks" and request.blocks is None:
+            results.append(_diagonal(low, x))
+        else:
+            results.append(_matrix(low, x, model, request.points))
+    names = inputs_of(request.expressions, request.given) + request.given
+    operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
+    return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
+
+
+def _operator_count(request: Request) -> int:
+    pairs = zip(request.expressions, request.modes, strict=True)
+    return sum(not x.is_vector and mode == "apply" for x, mode in pairs)
+
+
+def _diagonal(low: Lowering, x: Expr) -> Result:
+    assert x.takes is not None and x.gives is not None
+    if not (x.takes.per_body and x.gives.per_body):
+        raise LoweringError(
+            f"{x} has no diagonal blocks per body; name the blocks: blocks=[(row, column), …]"
+        )
+    return Result(low.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
+
+
+def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
+    """The whole matrix, from the side that has fewer columns."""
+    assert x.takes is not None and x.gives is not None
+    sizes = {
+        "joint": model.nv,
+        "body": 6 * model.n_bodies,
+        "point": 6 * len(points),
+        "world": 6,
+    }
+    flip = sizes[x.gives.index] < sizes[x.takes.index]
+    y = x.T if flip else x
+    assert y.takes is not None
+    type_ = Type(DOMAINS[y.takes.index], block_size(y.takes), "m")
+    seed = low.builder.leaf("seed", type_, y.takes.name)
+    layout = "matrix of adjoint" if flip else "matrix"
+    return Result(low.apply(y, seed), layout, x.takes, x.gives)

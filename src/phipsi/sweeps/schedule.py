@@ -1,0 +1,174 @@
+"""Scheduling: put the equations into as few sweeps as their dependencies allow.
+
+In a tip_to_base step a body may use anything of itself that is computed before in the same step, and,
+through `up`, everything of its children; in a base_to_tip step, through `down`, everything of its
+parent. What a step needs of other bodies in the other direction, of points or of the whole, must have
+been computed by an earlier step. A step takes all equations that can run in it, so sweeps of equal
+direction fuse whenever the second needs the first only at bodies already visited
+(open_chain section 14.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from phipsi.errors import LoweringError
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+
+_DIRECTED = {"up": StepKind.TIP_TO_BASE, "down": StepKind.BASE_TO_TIP}
+_WHOLE = ("small_solve", "assemble")
+# fields that are complete only when the step that computes them has ended
+_AFTER = ("total", "scatter", *_WHOLE)
+
+
+def schedule(outputs: Iterable[Field]) -> list[Step]:
+    """The steps that compute the outputs; the fewest sweeps of the two starting directions."""
+    fields = reachable(outputs)
+    best: list[Step] | None = None
+    for first in (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE):
+        steps = _greedy(fields, first)
+        if best is None or _cost(steps) < _cost(best):
+            best = steps
+    assert best is not None
+    return _sink_leaves(best)
+
+
+def dependencies(x: Field) -> tuple[Field, ...]:
+    """The fields a field is computed from; for an equation, its right-hand side."""
+    return (x.equation,) if x.equation is not None else x.args
+
+
+def reachable(outputs: Iterable[Field]) -> list[Field]:
+    """All fields the outputs need, without duplicates (no recursion: chains may be long)."""
+    seen: dict[Field, None] = {}
+    stack = list(outputs)
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen[x] = None
+        stack.extend(dependencies(x))
+    return sorted(seen, key=lambda f: f.number)
+
+
+def runs_in(x: Field) -> Domain:
+    """The loop a field is computed in: over bodies, over points, or once."""
+    if x.op in _WHOLE:
+        return Domain.WORLD
+    if x.op in ("total", "scatter"):
+        return x.args[0].type.domain
+    return x.type.domain
+
+
+def _cost(steps: list[Step]) -> tuple[int, int]:
+    return sum(s.kind in _DIRECTED.values() for s in steps), len(steps)
+
+
+def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
+    done: set[Field] = set()
+    left = list(fields)
+    steps: list[Step] = []
+    other = {
+        StepKind.BASE_TO_TIP: StepKind.TIP_TO_BASE,
+        StepKind.TIP_TO_BASE: StepKind.BASE_TO_TIP,
+    }
+    direction = first
+    while left:
+        step = _next_step(left, done, direction) or _next_step(left, done, other[direction])
+        if step is None:
+            ready = _closure(left, done, Domain.BODY, None)
+            step = Step(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
+        if step is None:
+            raise LoweringError(
+                "these equations depend on each other in both directions along the tree, so no "
+                "sequence of sweeps computes them: " + "; ".join(map(repr, left[:4]))
+            )
+        step.fields = _in_order(step)
+        steps.append(step)
+        done.update(step.fields)
+        taken = set(step.fields)
+        left = [x for x in left if x not in taken]
+        if step.kind in other:
+            direction = other[step.kind]
+    return steps
+
+
+def _next_step(left: list[Field], done: set[Field], direction: StepKind) -> Step | None:
+    for domain, kind in ((Domain.WORLD, StepKind.SMALL), (Domain.POINT, StepKind.MEMORYLESS)):
+        ready = _closure(left, done, domain, None)
+        if ready:
+            return Step(kind, domain, ready)
+    ready = _closure(left, done, Domain.BODY, direction)
+    if any(_DIRECTED.get(x.op) is direction for x in ready):
+        return Step(direction, Domain.BODY, ready)
+    return None
+
+
+def _closure(
+    left: list[Field], done: set[Field], domain: Domain, direction: StepKind | None
+) -> list[Field]:
+    """The largest set of fields that one step can compute (cycles through the direction count)."""
+    candidates = {
+        x
+        for x in left
+        if runs_in(x) is domain and (x.op not in _DIRECTED or _DIRECTED[x.op] is direction)
+    }
+    while True:
+        bad = [
+            x
+            for x in candidates
+            if any(
+                y not in done and (y not in candidates or y.op in _AFTER)
+                for y in dependencies(x)
+            )
+        ]
+        if not bad:
+            return [x for x in left if x in candidates]
+        candidates.difference_update(bad)
+
+
+def _in_order(step: Step) -> list[Field]:
+    """Topological order at one body; `up` and `down` read other bodies and wait for nobody."""
+    inside = set(step.fields)
+    state: dict[Field, int] = {}
+    out: list[Field] = []
+    for root in step.fields:
+        stack: list[tuple[Field, bool]] = [(root, False)]
+        while stack:
+            x, finished = stack.pop()
+            if finished:
+                state[x] = 2
+                out.append(x)
+                continue
+            if state.get(x) == 2:
+                continue
+            if state.get(x) == 1:
+                raise LoweringError(f"an equation depends on itself at one body: {x!r}")
+            state[x] = 1
+            stack.append((x, True))
+            if x.op in _DIRECTED:
+                continue
+            stack.extend(
+                (y, False) for y in dependencies(x) if y in inside and state.get(y) != 2
+            )
+    return out
+
+
+def _sink_leaves(steps: list[Step]) -> list[Step]:
+    """Read inputs and model constants where they are used first instead of keeping them."""
+    used: dict[Field, int] = {}
+    for i, step in enumerate(steps):
+        for x in step.fields:
+            for y in dependencies(x):
+                used.setdefault(y, i)
+    moved: dict[int, list[Field]] = {}
+    for i, step in enumerate(steps):
+        for x in list(step.fields):
+            if not x.args and x.equation is None and used.get(x, i) > i:
+                target = steps[used[x]]
+                if target.domain is step.domain:
+                    step.fields.remove(x)
+                    moved.setdefault(used[x], []).append(x)
+    for i, xs in moved.items():
+        steps[i].fields = xs + steps[i].fields
+    return [s for s in steps if s.fields]

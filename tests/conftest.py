@@ -1,0 +1,23 @@
+"""Settings shared by all tests."""
+
+from hypothesis import HealthCheck, settings
+
+# "ci" draws the same examples in every run, so a red test stays red until it is repaired.
+# "explore" draws new ones:  pytest --hypothesis-profile=explore
+# No deadline and no too_slow check: a timing is a benchmark, never a test.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore",
+    derandomize=False,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("ci")

@@ -1,0 +1,153 @@
+"""Imports flow downhill, `import phipsi` is light, names are ASCII, files are short."""
+
+import ast
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "src" / "phipsi"
+PACKAGE = "phipsi"
+
+# A module may import its own layer and those before it.
+LAYERS = [
+    "errors",
+    "spatial",
+    "model",
+    "expressions",
+    "operators",
+    "rewrite",
+    "sweeps",
+    "backends",
+    "compiler",
+    "proofs",
+    "algorithms",
+    "demo",
+    "simulation",
+    "interfaces",
+]
+
+# `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are
+# written as a user would write them and may use it.
+USER_PROGRAMS = {"demo"}
+
+MAX_LINES = 600
+
+
+def sources() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def module_parts(path: Path) -> list[str]:
+    """src/phipsi/model/tree.py -> ["phipsi", "model", "tree"]; a package ends in "__init__"."""
+    return [PACKAGE, *path.relative_to(ROOT).with_suffix("").parts]
+
+
+def imported_modules(tree: ast.AST, parts: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Line and absolute dotted name of everything imported, at any depth, relative or not."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name.split(".")
+        elif isinstance(node, ast.ImportFrom):
+            base = parts[: len(parts) - node.level] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                yield node.lineno, [*base, alias.name]
+
+
+def breaches(source: str, parts: list[str]) -> Iterator[str]:
+    """Imports of a later layer in the module named by `parts`."""
+    mine = parts[1]
+    for line, target in imported_modules(ast.parse(source), parts):
+        if target[0] != PACKAGE:
+            continue
+        where = f"{'/'.join(parts)}.py:{line} imports {'.'.join(target)}"
+        if len(target) > 1 and target[1] in LAYERS:
+            if LAYERS.index(target[1]) > LAYERS.index(mine):
+                yield f"{where}, which is a later layer"
+        elif mine not in USER_PROGRAMS:
+            yield f"{where} through the package itself; import it from its layer"
+
+
+def test_every_module_belongs_to_a_layer():
+    unknown = {module_parts(path)[1] for path in sources()} - {"__init__", *LAYERS}
+    assert not unknown, f"give {sorted(unknown)} a place in LAYERS"
+
+
+def test_imports_flow_downhill():
+    found = [
+        breach
+        for path in sources()
+        if path != ROOT / "__init__.py"
+        for breach in breaches(path.read_text(encoding="utf-8"), module_parts(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "legal"),
+    [
+        ("rewrite.engine", "from phipsi.model import Model", True),
+        ("rewrite.engine", "from phipsi.rewrite.identities import RULES", True),
+        ("rewrite.engine", "from .identities import RULES", True),
+        ("rewrite.engine", "from ..expressions import Expr", True),
+        ("rewrite.engine", "from phipsi import errors", True),
+        ("rewrite.engine", "import numpy, math", True),
+        ("model.__init__", "from . import tree", True),
+        ("model.__init__", "from .tree import Tree", True),
+        ("demo", "import phipsi as pp", True),
+        ("model.tree", "from phipsi.rewrite import engine", False),
+        ("model.tree", "import phipsi.rewrite.engine", False),
+        ("model.tree", "import math, phipsi.sweeps as s", False),
+        ("model.tree", "from ..rewrite import engine", False),
+        ("model.tree", "from .. import compiler", False),
+        ("model.__init__", "from ..compiler import compile", False),
+        ("errors", "from .model import Model", False),
+        ("errors", "from . import model", False),
+        ("model.tree", "from phipsi import errors, compiler", False),
+        ("model.tree", "import phipsi as pp", False),
+        ("model.tree", "from phipsi import Model", False),
+        ("model.tree", "def f():\n    from phipsi.backends import reference", False),
+        ("model.tree", "if TYPE_CHECKING:\n    import phipsi.compiler", False),
+        ("demo", "from phipsi.interfaces import urdf", False),
+    ],
+)
+def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
+    found = list(breaches(source, [PACKAGE, *module.split(".")]))
+    assert legal == (not found), found
+
+
+def test_import_phipsi_is_light():
+    """Only NumPy, llvmlite and the standard library, and of the latter no XML."""
+    code = (
+        "import sys; before = set(sys.modules); import phipsi; "
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    loaded = set(run.stdout.split())
+    assert PACKAGE in loaded
+    heavy = loaded & {"scipy", "sympy", "matplotlib", "mujoco", "pinocchio", "xml"}
+    assert not heavy, f"`import phipsi` loads {sorted(heavy)}; import them where they are used"
+    foreign = loaded - sys.stdlib_module_names - {PACKAGE, "numpy", "llvmlite"}
+    assert not foreign, f"`import phipsi` loads {sorted(foreign)}, which are no core dependencies"
+
+
+def test_identifiers_are_ascii():
+    found = []
+    for path in sources():
+        with tokenize.open(path) as file:
+            for token in tokenize.generate_tokens(file.readline):
+                if token.type == tokenize.NAME and not token.string.isascii():
+                    found.append(f"{path.relative_to(ROOT)}:{token.start[0]} {token.string}")
+    assert not found, "Greek belongs in text and output, not in names:\n" + "\n".join(found)
+
+
+def test_files_stay_short():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    found = [f"{p.relative_to(ROOT)}: {n} lines" for p, n in lengths.items() if n > MAX_LINES]
+    assert not found, f"split what is longer than {MAX_LINES} lines:\n" + "\n".join(found)
