@@ -74,7 +74,7 @@ def _composite(rng: Rng) -> Joint:
     parts: list[list[Joint]] = [
         [Revolute(random_axis(rng)), Prismatic(random_axis(rng))],
         [_universal(rng), Cylindrical(random_axis(rng)), Helical(random_axis(rng), 0.3)],
-        [Prismatic(random_axis(rng)), Spherical(), Revolute(random_axis(rng))],
+        [Prismatic(random_axis(rng)), Spherical(), Prismatic(random_axis(rng))],
         [Translation(), Spherical()],
         [_planar(rng), Fixed(), Revolute(random_axis(rng))],
     ]

@@ -25,6 +25,7 @@ LAYERS = [
     "compiler",
     "proofs",
     "algorithms",
+    "examples",
     "demo",
     "simulation",
     "interfaces",

@@ -40,6 +40,8 @@ SAMPLES = [maker(rng0) for maker in JOINTS.values()] + [
     Planar((0, 0, 2), (3, 0, 0)),
     Composite([Spherical(), Prismatic((1, 2, 3)), Universal((1, 0, 0), (0, 1, 1))]),
     Composite([Free()]),
+    Fixed(),
+    Composite(),
     Composite([Planar(), Composite([Cylindrical((0, 1, 1))]), Fixed(), Helical((1, 2, 0), 0.1)]),
 ]
 joints = pytest.mark.parametrize("joint", SAMPLES, ids=lambda joint: joint.kind)
@@ -320,7 +322,7 @@ def test_joints_are_values(joint):
     assert copy == joint and hash(copy) == hash(joint) and copy.params == joint.params
     assert eval(repr(joint)) == joint
     assert type(joint)(**joint.as_arguments()) == joint
-    assert joint != Fixed()
+    assert joint != Revolute((1, 7, 2))
     with pytest.raises(AttributeError, match="frozen"):
         joint.params = ()
     if joint.params:

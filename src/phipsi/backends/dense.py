@@ -83,8 +83,9 @@ def dense_with_scale(
 
     **Returns:** the value, and a scale of shape (...): the sum over the terms of the product of
     the factors' spectral norms, where an inverse counts with the norm of the inverse times the
-    condition number, and derived operators count as what they stand for. Two ways to compute the
-    same thing agree if they differ by no more than 1e-9 · scale, also when terms cancel exactly.
+    condition number, and a difference such as π̄ = I − G H as what it stands for. Two ways to
+    compute the same thing agree if they differ by no more than 1e-9 · scale, also when terms
+    cancel exactly.
     """
     inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, given)
     shape = _shape(expr, model, len(where))

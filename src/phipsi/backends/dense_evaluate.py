@@ -23,6 +23,8 @@ from phipsi.operators.definitions import Riccati, definition, family_of
 Array = NDArray[Any]
 
 _V = catalogue_leaf("V")
+# Derived operators that are no small difference of large numbers: their own norm is their scale.
+_SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde", "psi_tilde"}
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -200,7 +202,7 @@ class Evaluation:
             matrix = self.value(x.args[0])
             cond = _norm(matrix) * _norm(np.linalg.inv(matrix))
             return float(np.abs(self.value(x)[0, 0])) + len(matrix) * max(1.0, 1e-6 * cond)
-        if x.op is Op.LEAF and x not in self._given:
+        if x.op is Op.LEAF and x not in self._given and x.name not in _SETTLED:
             meaning = definition(x)
             if meaning is not None:
                 return max(_norm(self.value(x)), self.scale(meaning))

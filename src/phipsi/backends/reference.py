@@ -88,34 +88,16 @@ class Run:
         return values if x.type.domain is Domain.WORLD else values[k]
 
     def _width(self, size: str, k: int) -> int:
-        return self.model.joints[k].nv if size == "r" else int(size)
-
-    def _columns(self, x: Field) -> int:
-        if x.type.cols == "c":
+        if size == "r":
+            return self.model.joints[k].nv
+        if size == "c":
             return self.inputs["columns"].shape[0]
-        if x.type.cols == "m":
-            return space_size(space_named(self._seed_space(x)), self.model, self.points)
-        return 1
-
-    def _seed_space(self, x: Field) -> str:
-        stack, seen = [x], set[Field]()
-        while stack:
-            y = stack.pop()
-            if y.op == "seed":
-                return str(y.data)
-            if y in seen:
-                continue
-            seen.add(y)
-            more = (y.equation,) if y.equation is not None else y.args
-            stack.extend(a for a in more if a.type.cols == "m")
-        raise AssertionError("columns without a seed")
+        if size.startswith("all:"):
+            return space_size(space_named(size[4:]), self.model, self.points)
+        return int(size)
 
     def _zeros(self, x: Field, k: int) -> Array:
-        rows = self._width(x.type.rows, k)
-        if x.type.cols in ("c", "m"):
-            cols = self._columns(x)
-        else:
-            cols = self._width(x.type.cols, k)
+        rows, cols = self._width(x.type.rows, k), self._width(x.type.cols, k)
         return np.zeros((*self.batch, rows, cols), dtype=self.dtype)
 
     def _const(self, array: Array) -> Array:

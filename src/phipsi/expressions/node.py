@@ -256,7 +256,7 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
         return zero(takes, gives)
     if len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
-    kept.sort(key=lambda t: _order(*t))
+    kept.sort(key=lambda t: (t[1] < 0, *term_order(t[0])))
     structure = Structure.ZERO
     for y, _ in kept:
         structure |= y.structure
@@ -396,6 +396,6 @@ def _reciprocal(c: Number) -> Number:
     return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else _tidy(1 / c)
 
 
-def _order(x: Expr, c: Number) -> tuple[object, ...]:
-    """Order of the terms in a sum: added before subtracted, the identity first, short first."""
-    return (c < 0, x.op is not Op.IDENTITY, len(x.factors), x.text("ascii"))
+def term_order(x: Expr) -> tuple[object, ...]:
+    """Order of the terms in a sum (added ones come before subtracted ones): identity, short, name."""
+    return (x.op is not Op.IDENTITY, len(x.factors), x.text("ascii"))

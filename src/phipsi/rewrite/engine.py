@@ -1,6 +1,301 @@
-from dataclasses import dataclass
-@dataclass
+"""The rewriter: applies the rules until none makes the expression cheaper.
+
+Every step is recorded with the rule's name, so that `explain` can show the chain. The rules remove
+inverses, transition operators or factors, each group has fewer of them afterwards; the final forms
+(collecting, matrices) run once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol
+
+from phipsi.errors import PhipsiError
+from phipsi.expressions.node import Expr, Number, identity, logdet, product, total_of, zero
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import EFFORTS, RATES
+from phipsi.expressions.structure import is_memoryless
+from phipsi.operators.definitions import Jr, Riccati, definition, family_of
+from phipsi.rewrite.collect import collected, positive
+from phipsi.rewrite.identities import ACCELERATIONS, INVERSES, NO_ARMATURE, PRODUCTS, SUMS
+from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.inverses import innovations_form, riccati_of, split_product
+from phipsi.rewrite.patterns import (
+    distribute,
+    families_of,
+    find_across_sums,
+    find_in_product,
+    instances,
+    rebuild,
+    replace_in_sum,
+)
+
+_COMPOUND = ("mass_matrix", "J", "Lambda", "Omega")
+_MOST_STEPS = 2000
+
+
+@dataclass(frozen=True)
+class RewriteStep:
+    """One rewrite: the rule's name and source, and the part it changed."""
+
+    name: str
+    before: Expr
+    after: Expr
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.before}  =  {self.after}"
+
+
+@dataclass(frozen=True)
 class Rewriting:
-    expressions: tuple
-def rewrite(request, *, armature):
-    return Rewriting(request.expressions)
+    """The expressions to lower, and how they were reached."""
+
+    expressions: tuple[Expr, ...]
+    steps: tuple[RewriteStep, ...] = ()
+
+
+class _Wanted(Protocol):
+    @property
+    def expressions(self) -> tuple[Expr, ...]: ...
+    @property
+    def modes(self) -> tuple[str, ...]: ...
+    @property
+    def rewrite(self) -> str: ...
+    @property
+    def given(self) -> tuple[str, ...]: ...
+
+
+def rewrite(request: _Wanted, *, armature: bool) -> Rewriting:
+    """Rewrite every expression of a request; "as_written" leaves them alone."""
+    if request.rewrite == "as_written":
+        return Rewriting(request.expressions)
+    out: list[Expr] = []
+    steps: list[RewriteStep] = []
+    for x, mode in zip(request.expressions, request.modes, strict=True):
+        engine = Engine(armature=armature, given=frozenset(request.given), apply=mode == "apply")
+        out.append(engine.run(x))
+        steps.extend(s for s in engine.steps if s not in steps)
+    return Rewriting(tuple(out), tuple(steps))
+
+
+@dataclass
+class Engine:
+    """One rewriting of one expression."""
+
+    armature: bool
+    given: frozenset[str]
+    apply: bool
+    steps: list[RewriteStep] = field(default_factory=list[RewriteStep])
+    _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+
+    def run(self, x: Expr) -> Expr:
+        """The cheapest form the rules reach."""
+        x = self._expanded(x)
+        if not self.armature:
+            x = _without_armature(x)
+        x = self._settled(x)
+        if self.apply:
+            y = collected(x)
+            if y is not x:
+                self._record("collect common factors", x, y, "")
+            x = y
+        return x
+
+    def _record(self, name: str, before: Expr, after: Expr, source: str) -> Expr:
+        if len(self.steps) > _MOST_STEPS:
+            raise PhipsiError(f"the rewriter does not end on {before}; this is a bug of phipsi")
+        self.steps.append(RewriteStep(name, before, after, source))
+        return after
+
+    # -- definitions -------------------------------------------------------------------------------
+
+    def _expanded(self, x: Expr) -> Expr:
+        if x.op is Op.LEAF:
+            if x.name not in _COMPOUND or x.name in self.given:
+                return x
+            meaning = definition(x)
+            assert meaning is not None
+            self._record(f"definition of {x}", x, meaning, x.row.source)
+            return self._expanded(meaning)
+        if not x.args:
+            return x
+        return rebuild(x, [self._expanded(y) for y in x.args])
+
+    # -- rules -------------------------------------------------------------------------------------
+
+    def _settled(self, x: Expr) -> Expr:
+        """Rewrite the parts, then the whole, until nothing changes."""
+        if x in self._done:
+            return self._done[x]
+        y = x
+        while True:
+            before = y
+            if y.args and y.op is not Op.LEAF and y.op is not Op.CROSS:
+                y = rebuild(y, [self._settled(z) for z in y.args])
+            y = self._step(y)
+            if y is before:
+                break
+        self._done[x] = self._done[y] = y
+        return y
+
+    def _step(self, x: Expr) -> Expr:
+        if x.op is Op.INVERSE:
+            return self._step_inverse(x)
+        if x.op is Op.PRODUCT:
+            return self._step_product(x)
+        if x.op is Op.SUM:
+            return self._step_sum(x)
+        if x.op is Op.LOGDET:
+            f = riccati_of(x.args[0])
+            if f is not None:
+                rule = INVERSES[7]
+                return self._record(rule.name, x, self._canonical(logdet(f.D)), rule.source)
+        return x
+
+    def _step_inverse(self, x: Expr) -> Expr:
+        inner = x.args[0]
+        for rule in INVERSES[1:7]:
+            for family in families_of(x):
+                for i in instances(rule, family):
+                    if i.before is x:
+                        return self._record(rule.name, x, i.after, rule.source)
+        if is_memoryless(inner.structure):
+            return x
+        factored = innovations_form(inner)
+        if factored is not None:
+            rule = INVERSES[0]
+            return self._record(rule.name, x, self._canonical(factored), rule.source)
+        pieces = split_product(inner) if inner.op is Op.PRODUCT else None
+        if pieces is not None:
+            after = product(p.inv for p in reversed(pieces))
+            return self._record("invert factor by factor", x, after, "(X Y)⁻¹ = Y⁻¹ X⁻¹")
+        return x
+
+    def _canonical(self, x: Expr) -> Expr:
+        return x if self.armature else _without_armature(x)
+
+    def _step_product(self, x: Expr) -> Expr:
+        factors = _unit_factors(x)
+        if factors is not None:
+            return factors
+        found = self._cancelled(x)
+        if found is not None:
+            return found
+        rules = [*PRODUCTS, *NO_ARMATURE]
+        if self.apply:
+            rules += ACCELERATIONS
+        kinds = families_of(x)
+        every = [i for rule in rules for f in kinds if self._holds(rule, f) for i in instances(rule, f)]
+        for i in every:
+            pattern = i.before.factors
+            at = find_in_product(x.factors, pattern)
+            if at >= 0:
+                self._record(i.rule.name, i.before, i.after, i.rule.source)
+                return product((*x.args[:at], i.after, *x.args[at + len(pattern) :]))
+        for i in every:
+            across = find_across_sums(x.factors, i.before.factors)
+            if across is not None:
+                return distribute(x.factors, *across)
+            mirrored = find_across_sums(_mirror(x.factors), _mirror(i.before.factors))
+            if mirrored is not None:
+                return distribute(_mirror(x.factors), *mirrored).T
+        return x
+
+    def _holds(self, rule: Identity, f: Riccati) -> bool:
+        if rule.condition != "Jr = 0":
+            return True
+        if isinstance(f.Jr, Expr) and f.Jr.op is Op.ZERO:
+            return True
+        return not self.armature and f == Riccati()
+
+    def _cancelled(self, x: Expr) -> Expr | None:
+        """X X⁻¹ = I."""
+        for i, (left, right) in enumerate(zip(x.args, x.args[1:], strict=False)):
+            if left.inv is right if left.takes is right.gives and _square(left) else False:
+                both = product((left, right))
+                self._record("cancel an inverse", both, identity(right.takes), "")
+                rest = (*x.args[:i], *x.args[i + 2 :])
+                if rest:
+                    return product(rest)
+                return identity(x.takes)
+        return None
+
+    def _step_sum(self, x: Expr) -> Expr:
+        for family in families_of(x):
+            for rule in SUMS:
+                for i in instances(rule, family):
+                    y = replace_in_sum(x, i.before, i.after)
+                    if y is not None:
+                        return self._record(rule.name, x, y, rule.source)
+        y = _multiplied_out(x)
+        if y is not None:
+            return self._record("cancel terms", x, y, "")
+        return x
+
+
+def _square(x: Expr) -> bool:
+    return x.takes is not None and x.gives is not None and x.takes.index == x.gives.index
+
+
+def _unit_factors(x: Expr) -> Expr | None:
+    """Pull signs and common coefficients out of sums inside a product: (2 X − 2 I) Y = −2 (I − X) Y."""
+    coefficient: Number = 1
+    factors: list[Expr] = []
+    for y in x.args:
+        if y.op is Op.SUM:
+            sign, y = positive(y)
+            coefficient *= sign
+            sizes = {abs(c) for c in y.data}
+            if len(sizes) == 1 and sizes != {1}:
+                size = sizes.pop()
+                coefficient *= size
+                y = total_of((1 if d > 0 else -1, t) for d, t in y.terms)
+        factors.append(y)
+    return None if coefficient == 1 else coefficient * product(factors)
+
+
+def _mirror(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The factors of the adjoint product."""
+    return tuple(y.T for y in reversed(factors))
+
+
+@cache
+def _without_armature(x: Expr) -> Expr:
+    """x for a model whose joints have no rotor inertia."""
+    if x is Jr:
+        return zero(RATES, EFFORTS)
+    if x.op is Op.LEAF and x.args and x.row.riccati:
+        f = family_of(x)
+        parts = [_without_armature(y) for y in (f.H, f.E, f.M)]
+        armature = _without_armature(f.Jr) if isinstance(f.Jr, Expr) else zero(RATES, EFFORTS)
+        default = Riccati()
+        if [default.H, default.E, default.M] == parts and armature.op is Op.ZERO:
+            return default.leaf(x.name)
+        return Riccati(*parts, armature).leaf(x.name)
+    if not x.args:
+        return x
+    if x.op is Op.CROSS:
+        return x
+    return rebuild(x, [_without_armature(y) for y in x.args])
+
+
+def _multiplied_out(x: Expr) -> Expr | None:
+    """The sum with its products multiplied out, if terms cancel that way."""
+    if not any(y.op is Op.SUM for _, t in x.terms for y in t.factors):
+        return None
+    out: list[tuple[Number, Expr]] = []
+    for c, t in x.terms:
+        partial: list[tuple[Number, tuple[Expr, ...]]] = [(c, ())]
+        for y in t.factors:
+            partial = [(a * d, (*fs, z)) for a, fs in partial for d, z in y.terms]
+            if len(partial) > 16:
+                return None
+        out.extend((a, product(fs)) for a, fs in partial)
+    y = total_of(out)
+    return y if _size(y) < _size(x) else None
+
+
+def _size(x: Expr) -> int:
+    return sum(len(t.factors) + sum(_size(y) for y in t.factors if y.op is Op.SUM) for _, t in x.terms)

@@ -107,17 +107,17 @@ class Identity:
 
 @dataclass(frozen=True)
 class Erratum:
-    """A printed equation that is wrong, and what is right.
+    """A printed equation that is wrong: `claim` states it as printed, and proving it fails.
 
-    `check` compares the printed form with the truth on a mechanism where they differ.
+    `needs` says what a mechanism must have for the difference to show.
     """
 
     name: str
     printed: str
     correct: str
     source: str
-    check: Callable[[Case], Claim]
-    condition: str = ""
+    claim: Identity
+    needs: str = ""
 
 
 # ---- conditions --------------------------------------------------------------------------------
@@ -167,10 +167,10 @@ def largest(*arrays: Array) -> float:
     return max([1.0, *(float(np.abs(a).max()) for a in arrays if a.size)])
 
 
-def claim(lhs: Any, rhs: Any, *also: Any) -> Claim:
-    """A claim whose scale is the largest number in it, or in what else is named."""
+def claim(lhs: Any, rhs: Any, scale: float = 1.0) -> Claim:
+    """A claim whose scale is the largest number in it, or `scale` if that is larger."""
     left, right = np.asarray(lhs), np.asarray(rhs)
-    return Claim(left, right, largest(left, right, *(np.asarray(x) for x in also)))
+    return Claim(left, right, max(scale, largest(left, right)))
 
 
 def stacked(claims: Sequence[Claim]) -> Claim:

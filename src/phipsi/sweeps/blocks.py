@@ -25,10 +25,11 @@ _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
 class Blocks:
     """Block formulas of the leaves, and what is memoryless by construction."""
 
-    def __init__(self, given: Mapping[str, str], axes: str) -> None:
+    def __init__(self, given: Mapping[str, str], axes: str, armature: bool) -> None:
         self.builder = Builder()
         self.given = given
         self.axes = axes
+        self.armature = armature
         self._blocks: dict[Expr, Field] = {}
         self._families: dict[Riccati, dict[str, Field]] = {}
         self._diagonals: dict[Expr, Field] = {}
@@ -100,7 +101,8 @@ class Blocks:
         if x.name == "M":
             return b.leaf("M", Type(Domain.BODY, "6", "6", Kind.INERTIA))
         if x.name == "Jr":
-            return b.leaf("Jr", Type(Domain.BODY, "r", "r", Kind.SYMMETRIC))
+            type_ = Type(Domain.BODY, "r", "r", Kind.SYMMETRIC)
+            return b.leaf("Jr", type_) if self.armature else b.zero(type_)
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
         meaning = definition(x)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type
+from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type, is_vector_like
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
 _ALWAYS_SYMMETRIC = {"eye"}
@@ -82,9 +82,9 @@ class Builder:
         inner = self._congruence(x, y)
         if inner is not None:
             return inner
-        if x.op == "crm" and y.type.cols in ("1", "c"):
+        if x.op == "crm" and is_vector_like(y.type.cols):
             return self._cross("cross", x.args[0], y)
-        if x.op == "T" and x.args[0].op == "crm" and y.type.cols in ("1", "c"):
+        if x.op == "T" and x.args[0].op == "crm" and is_vector_like(y.type.cols):
             return self.add([(-1, self._cross("cross_force", x.args[0].args[0], y))])
         kinds = (x.type.kind, y.type.kind)
         kind = Kind.RIGID if kinds == (Kind.RIGID, Kind.RIGID) else Kind.GENERAL
@@ -153,7 +153,11 @@ class Builder:
         domain = domains.pop() if len(domains) == 1 else Domain.BODY
         t = like.type
         args = tuple(x if x.type.domain is domain else self.spread(x) for _, x in kept)
-        return self.make("add", args, tuple(c for c, _ in kept), Type(domain, t.rows, t.cols, kind))
+        type_ = Type(domain, t.rows, t.cols, kind)
+        if len(kept) > 1 and kept[0][0] < 0:  # X − Y and Y − X are one sum and its negative
+            core = self.make("add", args, tuple(-c for c, _ in kept), type_)
+            return self.make("add", (core,), (-1,), type_)
+        return self.make("add", args, tuple(c for c, _ in kept), type_)
 
     def _collect(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
         groups: dict[tuple[object, ...], list[tuple[Number, Field]]] = {}
@@ -162,20 +166,23 @@ class Builder:
         if len(groups) == len(terms):
             return terms
         out: list[tuple[Number, Field]] = []
-        for group in groups.values():
-            x = group[0][1]
-            if len(group) == 1:
-                out.extend(group)
-            elif x.op == "mul":
+        for signed in groups.values():
+            x = signed[0][1]
+            if len(signed) == 1:
+                out.extend(signed)
+                continue
+            sign = -1 if signed[0][0] < 0 else 1  # one sign for equal sums, so that they are shared
+            group = [(sign * c, y) for c, y in signed]
+            if x.op == "mul":
                 inner = self.add([(c, y.args[1]) for c, y in group])
-                out.append((1, self.mul(x.args[0], inner)))
+                out.append((sign, self.mul(x.args[0], inner)))
             elif x.op == "down":
                 inner = self.add([(c, y.args[0]) for c, y in group])
                 roots = [(c, y.args[1]) for c, y in group if len(y.args) == 2]
-                out.append((1, self.down(inner, self.add(roots) if roots else None)))
+                out.append((sign, self.down(inner, self.add(roots) if roots else None)))
             else:
                 inner = self.add([(c, y.args[0]) for c, y in group])
-                out.append((1, self._shift(x.op, inner, x.type.domain, x.data)))
+                out.append((sign, self._shift(x.op, inner, x.type.domain, x.data)))
         # collecting can bring out a new common factor, e.g. a coefficient of −1
         flat = [(c * d, y) for c, x in out for d, y in terms_of(x)]
         return flat if len(flat) == len(terms) else self._merge(flat)
@@ -268,9 +275,13 @@ class Builder:
 
 def terms_of(x: Field) -> list[tuple[Number, Field]]:
     """The terms of a sum; anything else is one term."""
-    if x.op == "add":
-        return list(zip(x.data, x.args, strict=True))  # type: ignore[arg-type]
-    return [(1, x)]
+    if x.op != "add":
+        return [(1, x)]
+    terms: list[tuple[Number, Field]] = list(zip(x.data, x.args, strict=True))  # type: ignore
+    if len(terms) == 1 and terms[0][1].op == "add":
+        c, inner = terms[0]
+        return [(c * d, y) for d, y in terms_of(inner)]
+    return terms
 
 
 def _head(x: Field) -> tuple[object, ...]:

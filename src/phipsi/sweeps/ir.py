@@ -11,8 +11,8 @@ X(k) = φ(parent, k). So causal operators become loops over `up` (tip_to_base sw
 loops over `down` (base_to_tip sweeps): that is the one sentence tying the two vocabularies together.
 
 Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
-"c" (columns of an operand) or "m" (a whole space, only in `small` steps). `kind` says what structure
-the numbers have, for backends that exploit it; the reference ignores it.
+"c" (columns of an operand) or "all:efforts" (one column for every dimension of a space). `kind` says
+what structure the numbers have, for backends that exploit it; the reference ignores it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ from enum import Enum
 from fractions import Fraction
 
 Number = int | float | Fraction
+
+
+def all_of(space: str) -> str:
+    """The size "one for every dimension of the space"."""
+    return f"all:{space}"
+
+
+def is_vector_like(cols: str) -> bool:
+    """True for a vector, several columns of them, or one for every dimension of a space."""
+    return cols in ("1", "c") or cols.startswith("all:")
 
 
 class Domain(Enum):

@@ -18,7 +18,7 @@ from phipsi.operators.definitions import definition, transition_step
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
 from phipsi.rewrite.steps import is_block_operator
 from phipsi.sweeps.diagonal import Diagonals
-from phipsi.sweeps.ir import Domain, Field, Type
+from phipsi.sweeps.ir import Domain, Field, Type, all_of
 
 DOMAINS = {
     "joint": Domain.BODY,
@@ -42,8 +42,13 @@ def field_type(space: Space, cols: str = "1") -> Type:
 class Lowering(Diagonals):
     """Turns the expressions of one program into fields that share their common parts."""
 
-    def __init__(self, given: Mapping[str, str] | None = None, axes: str = "world") -> None:
-        super().__init__(given or {}, axes)
+    def __init__(
+        self,
+        given: Mapping[str, str] | None = None,
+        axes: str = "world",
+        armature: bool = True,
+    ) -> None:
+        super().__init__(given or {}, axes, armature)
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
     def vector(self, x: Expr) -> Field:
@@ -83,8 +88,16 @@ class Lowering(Diagonals):
         if x.gives.index == "one":
             return self._functional(x, u)
         if is_block_operator(x):
-            return b.mul(self.block(x), u)
+            return self._apply_block(x, u)
         return self._propagate(x, u)
+
+    def _apply_block(self, x: Expr, u: Field) -> Field:
+        """A memoryless operator; one that is defined by products is applied factor by factor."""
+        core = x.args[0] if x.op is Op.ADJOINT else x
+        meaning = definition(core) if core.name not in self.given else None
+        if meaning is not None and meaning.op in (Op.SUM, Op.PRODUCT):
+            return self.apply(adjoint(meaning) if core is not x else meaning, u)
+        return self.builder.mul(self.block(x), u)
 
     # -- leaves that look beyond one body ----------------------------------------------------------
 
@@ -197,9 +210,10 @@ class Lowering(Diagonals):
         b = self.builder
         assert x.takes is not None and x.gives is not None
         domain = DOMAINS[x.takes.index]
-        seed = b.leaf("seed", Type(domain, block_size(x.takes), "m"), x.takes.name)
+        seed = b.leaf("seed", Type(domain, block_size(x.takes), all_of(x.takes.name)), x.takes.name)
         columns = self.apply(x, seed)
-        return b.make("assemble", (columns,), None, Type(Domain.WORLD, "m", "m"))
+        whole = all_of(x.takes.name)
+        return b.make("assemble", (columns,), None, Type(Domain.WORLD, whole, whole))
 
     def _logdet(self, x: Expr) -> Field:
         b = self.builder

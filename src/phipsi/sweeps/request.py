@@ -14,7 +14,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
-from phipsi.sweeps.ir import Field, Type
+from phipsi.sweeps.ir import Field, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
 
 MODES = ("apply", "dense", "blocks")
@@ -132,7 +132,7 @@ def _check_poses(x: Expr) -> None:
 
 def lower_request(request: Request, expressions: tuple[Expr, ...], model: Model) -> Lowered:
     """Lower all expressions with shared equations."""
-    low = Lowering(dict.fromkeys(request.given, ""), request.points.axes)
+    low = Lowering(dict.fromkeys(request.given, ""), request.points.axes, armature=model.has_armature)
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1
@@ -184,7 +184,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
     flip = sizes[x.gives.index] < sizes[x.takes.index]
     y = x.T if flip else x
     assert y.takes is not None
-    type_ = Type(DOMAINS[y.takes.index], block_size(y.takes), "m")
+    type_ = Type(DOMAINS[y.takes.index], block_size(y.takes), all_of(y.takes.name))
     seed = low.builder.leaf("seed", type_, y.takes.name)
     layout = "matrix of adjoint" if flip else "matrix"
     return Result(low.apply(y, seed), layout, x.takes, x.gives)

@@ -1,0 +1,220 @@
+"""Poses, velocities, accelerations and Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.compiler import compile
+from phipsi.expressions.node import Expr
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+from phipsi.operators import (
+    B,
+    Bdot,
+    E_phi,
+    H,
+    Hdot,
+    J,
+    V,
+    a,
+    cross,
+    phi,
+    pose,
+    s_gauge,
+    v,
+    vdot,
+)
+
+Array = NDArray[Any]
+Points = Sequence[Any]
+
+# d/dt E_φ* = −cross(H* v) E_φ*, so that d/dt φ* = −φ* cross(H* v) E_φ* φ*
+VELOCITY_MAP = phi.T @ H.T
+VELOCITY_MAP_DOT = phi.T @ (Hdot.T - cross(H.T @ v) @ E_phi.T @ phi.T @ H.T)
+
+ACCELERATIONS = phi.T @ (H.T @ vdot + a)
+CLASSICAL_ACCELERATIONS = ACCELERATIONS + s_gauge
+POINT_VELOCITIES = B.T @ V
+JACOBIAN_DOT = Bdot.T @ VELOCITY_MAP + B.T @ VELOCITY_MAP_DOT
+JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
+
+
+def body_poses(model: Model, q: ArrayLike) -> Array:
+    """Pose of every body in the world.
+
+    X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses. Row k is the
+    homogeneous matrix ``[[R, p], [0, 1]]``: R turns body components into world components, p is the
+    body's origin O(k) in m, world axes.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., n, 4, 4).
+    **Cost:** one base-to-tip sweep. **Source:** open_chain 2.
+
+    >>> from phipsi.algorithms import body_poses
+    >>> from phipsi.examples import planar_arm
+    >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
+    array([1., 0., 0.])
+    """
+    return compile(pose, model)(q)
+
+
+def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None) -> Array:
+    """Pose of named frames in the world.
+
+    X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
+    `body_poses`, in m.
+
+    **Arguments:** `q` (..., nq); `frames`, names of frames, bodies or "world", all of
+    `model.frames` in their order by default. **Returns:** (..., len(frames), 4, 4).
+    **Cost:** one base-to-tip sweep and one product per frame. **Source:** open_chain 2.
+
+    >>> from phipsi.algorithms import frame_poses
+    >>> from phipsi.examples import planar_arm
+    >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
+    array([2., 0., 0.])
+    """
+    where = point_set(model, list(model.frames) if frames is None else list(frames))
+    bodies = body_poses(model, q)
+    world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
+    hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
+    local = np.zeros((len(where), 4, 4))
+    local[:, :3, :3], local[:, :3, 3], local[:, 3, 3] = where.rotation, where.offset, 1.0
+    return hosts[..., np.array(where.body, dtype=int), :, :] @ local
+
+
+def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+    """Spatial velocity of every body.
+
+    V = φ* H* v. Row k is the velocity of body k measured in the world, at its origin O(k), in body
+    axes: [angular (rad/s), linear (m/s)].
+
+    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., n, 6).
+    **Cost:** one base-to-tip sweep. **Source:** seed 0 eq. 0.1.
+
+    >>> from phipsi.algorithms import body_velocities
+    >>> from phipsi.examples import planar_arm
+    >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
+    array([0., 0., 2., 0., 1., 0.])
+    """
+    return compile(V, model)(q, v)
+
+
+def frame_velocities(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    frames: Sequence[str] | None = None,
+    *,
+    axes: str = "body",
+) -> Array:
+    """Spatial velocity of named frames.
+
+    V_F = B* φ* H* v, with B carrying the frames' origins. Measured in the world, at the frame's
+    origin, in the frame's own axes like `body_velocities` (``axes="body"``), in world axes
+    ("world"), or at the world's origin in world axes ("spatial"): [angular (rad/s), linear (m/s)].
+
+    **Arguments:** `q` (..., nq), `v` (..., nv); `frames`, names of frames, bodies or "world", all
+    of `model.frames` by default. **Returns:** (..., len(frames), 6).
+    **Cost:** one base-to-tip sweep. **Source:** seed 0 eq. 0.18.
+
+    >>> from phipsi.algorithms import frame_velocities
+    >>> from phipsi.examples import planar_arm
+    >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
+    array([[0., 0., 2., 0., 3., 0.]])
+    """
+    where = point_set(model, list(model.frames) if frames is None else list(frames), axes)
+    if not len(where):
+        return body_velocities(model, q, v)[..., :0, :]
+    return compile(POINT_VELOCITIES, model, points=where)(q, v)
+
+
+def body_accelerations(
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, *, classical: bool = False
+) -> Array:
+    """True acceleration of every body; gravity is not added.
+
+    A = φ* (H* vdot + a): the time derivative of the body components of V. With ``classical=True``
+    the linear part is the acceleration of the point O(k) itself, d²p/dt² in body axes:
+    A + s, s = [0; ω × v], the papers' α. Row k: at O(k), in body axes,
+    [angular (rad/s²), linear (m/s²)].
+
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** (..., n, 6).
+    **Cost:** one base-to-tip sweep. **Source:** seed 0 eq. 0.2; open_chain 4.3.
+
+    >>> from phipsi.algorithms import body_accelerations
+    >>> from phipsi.examples import planar_arm
+    >>> body_accelerations(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0], classical=True)[1]
+    array([ 0.,  0.,  0., -1.,  0.,  0.])
+    """
+    expr = CLASSICAL_ACCELERATIONS if classical else ACCELERATIONS
+    return compile(expr, model)(q, v, vdot)
+
+
+def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
+    """Jacobian of points: joint rates → motions of the points.
+
+    J = B* φ* H*. Six rows per point, [angular (rad/s); linear (m/s)]: at the point in world axes
+    (``axes="world"``), at the point in the axes of the body or frame named ("body"), or at the
+    world's origin in world axes ("spatial").
+
+    **Arguments:** `q` (..., nq); `points`, ``[(body_or_frame, offset), …]`` or names, offsets in m
+    in the axes of the body or frame. **Returns:** (..., 6 nC, nv).
+    **Cost:** O(N) per row or column, whichever are fewer. **Source:** seed 0 eq. 0.16–0.18.
+
+    >>> from phipsi.algorithms import jacobian
+    >>> from phipsi.examples import planar_arm
+    >>> jacobian(planar_arm(2), [0.0, 0.0], [("link2", (1, 0, 0))])[[2, 4]]
+    array([[1., 1.],
+           [2., 1.]])
+    """
+    return _matrix(J, model, points, axes)(q)
+
+
+def jacobian_dot(
+    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+) -> Array:
+    """Time derivative of the Jacobian of points.
+
+    J̇ = Ḃ* φ* H* + B* φ* (Ḣ* − cross(H* v) E_φ* φ* H*), because d/dt E_φ* = −cross(H* v) E_φ*. It is
+    the derivative of the components that `jacobian` returns with the same `axes`.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
+    **Returns:** (..., 6 nC, nv), 1/s times the units of J.
+    **Cost:** O(N) per row or column, whichever are fewer. **Source:** open_chain 4.3 and 6.
+
+    >>> from phipsi.algorithms import jacobian_dot
+    >>> from phipsi.examples import planar_arm
+    >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
+    array([-2., -1.])
+    """
+    return _matrix(JACOBIAN_DOT, model, points, axes)(q, v)
+
+
+def jacobian_dot_v(
+    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+) -> Array:
+    """J̇ v: acceleration of points that the rates alone cause.
+
+    J̇ v = Ḃ* V + B* φ* a. In world axes (the default) it is the classical acceleration of the points
+    at vdot = 0, without gravity: [angular (rad/s²); linear (m/s²)]. For other `axes` it is
+    `jacobian_dot` with the same axes, times v.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
+    **Returns:** (..., 6 nC).
+    **Cost:** one base-to-tip sweep. **Source:** seed 1 sec. V.A; open_chain 6.
+
+    >>> from phipsi.algorithms import jacobian_dot_v
+    >>> from phipsi.examples import planar_arm
+    >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
+    array([ 0.,  0.,  0., -2.,  0.,  0.])
+    """
+    where = point_set(model, points, axes)
+    rates = compile(JACOBIAN_DOT_V, model, points=where)(q, v)
+    return rates.reshape(*rates.shape[:-2], 6 * len(where))
+
+
+def _matrix(expr: Expr, model: Model, points: Points, axes: str) -> Any:
+    return compile(expr, model, mode="dense", points=point_set(model, points, axes))

@@ -1,0 +1,162 @@
+"""Small ready-made mechanisms, for trying things out, for the documentation and for tests.
+
+    planar_arm(n)        n equal rods in a vertical plane
+    seven_joint_arm()    an arm like those that stand next to people: 7 revolute joints, 19 kg
+    free_flyer()         a free-floating base with two such arms
+    random_tree(seed, n) a random tree of all joint types
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
+from phipsi.spatial import quat_to_matrix
+
+_X, _Y, _Z = (1, 0, 0), (0, 1, 0), (0, 0, 1)
+
+
+def planar_arm(n: int = 2) -> Model:
+    """Chain of n slender rods of 1 kg and 1 m, hinged about z; gravity along −y.
+
+    At q = 0 it is stretched along x. Bodies "link1", …, joints "joint1", …, frame "tip" at the end
+    of the last rod.
+
+    >>> from phipsi.examples import planar_arm
+    >>> planar_arm(2).joint_names
+    ('joint1', 'joint2')
+    """
+    rod = SpatialInertia(mass=1, com_B=(0.5, 0, 0), moment_about_com_B=(0, 1 / 12, 1 / 12))
+    b = ModelBuilder(gravity=(0, -9.81, 0))
+    parent, start = "world", Pose()
+    for i in range(1, n + 1):
+        b.add_body(
+            f"link{i}",
+            parent=parent,
+            joint=joints.Revolute(_Z),
+            joint_name=f"joint{i}",
+            placement=start,
+            inertia=rod,
+        )
+        parent, start = f"link{i}", Pose(translation=_X)
+    b.add_frame("tip", body=parent, placement=start)
+    return b.build()
+
+
+# The arm's links are solid cylinders along z from the joint: next joint at the length, com halfway.
+# name, axis, length (m), mass (kg), radius (m), largest |q| (rad)
+_ARM = (
+    ("shoulder_yaw", _Z, 0.16, 3.6, 0.075, 2.96),
+    ("shoulder_pitch", _Y, 0.19, 3.9, 0.070, 2.09),
+    ("upper_arm_roll", _Z, 0.21, 3.1, 0.065, 2.96),
+    ("elbow_pitch", _Y, 0.19, 2.9, 0.060, 2.09),
+    ("forearm_roll", _Z, 0.20, 2.5, 0.055, 2.96),
+    ("wrist_pitch", _Y, 0.09, 1.8, 0.050, 2.09),
+    ("wrist_roll", _Z, 0.06, 1.1, 0.045, 3.05),
+)
+
+
+def seven_joint_arm(armature: float = 0.0) -> Model:
+    """Arm with seven revolute joints, 1.1 m and 19 kg, that stands upright at q = 0.
+
+    The joints turn about z and y in turn: shoulder (yaw, pitch, roll), elbow, forearm, wrist. The
+    bodies have the names of their joints; frame "tool" is at the flange. `armature` is the rotor
+    inertia of every joint in kg·m².
+
+    >>> from phipsi.examples import seven_joint_arm
+    >>> seven_joint_arm().joint_names[:3]
+    ('shoulder_yaw', 'shoulder_pitch', 'upper_arm_roll')
+    """
+    b = ModelBuilder()
+    parent, start = "world", Pose()
+    for name, axis, length, mass, radius, most in _ARM:
+        b.add_body(
+            name,
+            parent=parent,
+            joint=joints.Revolute(axis),
+            placement=start,
+            inertia=_cylinder(mass, radius, length),
+            armature=armature,
+            damping=0.1,
+            limits=(-most, most),
+        )
+        parent, start = name, Pose(translation=(0, 0, length))
+    b.add_frame("tool", body=parent, placement=start)
+    return b.build()
+
+
+def _cylinder(mass: float, radius: float, length: float) -> SpatialInertia:
+    """Solid cylinder along z that begins at the origin."""
+    across = mass * (3 * radius**2 + length**2) / 12
+    moments = (across, across, mass * radius**2 / 2)
+    return SpatialInertia(mass, (0, 0, length / 2), moments)
+
+
+def free_flyer() -> Model:
+    """Robot that floats in space: a base of 150 kg with two seven-joint arms, no gravity.
+
+    The base is a box of 0.8 × 1.2 × 0.8 m on a free joint; the arms of `seven_joint_arm` stand on
+    its two y faces, with "left_" and "right_" before their names.
+
+    >>> from phipsi.examples import free_flyer
+    >>> free_flyer()
+    <Model: 15 bodies, nq = 21, nv = 20, 2 frames>
+    """
+    b = ModelBuilder(gravity=(0, 0, 0))
+    box = np.array([0.8, 1.2, 0.8]) ** 2
+    moments = 150 / 12 * (box.sum() - box)
+    b.add_body("base", joint=joints.Free(), inertia=SpatialInertia(150, (0, 0, 0), moments))
+    model, arm = b.build(), seven_joint_arm()
+    half = np.sqrt(0.5)
+    for side, y in (("left_", 1), ("right_", -1)):
+        outward = Pose((half, -y * half, 0, 0), (0, 0.6 * y, 0))  # z of the arm along ±y
+        model = model.attach(arm, at="base", placement=outward, prefix=side)
+    return model
+
+
+def random_tree(seed: int = 0, n: int = 6) -> Model:
+    """Random tree of n bodies with joints of all types; the same for the same seed.
+
+    Bodies "body0", …, each on the world or on an earlier one; boxes of 1–3 kg and about half a metre.
+
+    >>> from phipsi.examples import random_tree
+    >>> random_tree(seed=1, n=8) == random_tree(seed=1, n=8)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    b = ModelBuilder()
+    for i in range(n):
+        mass, edges = rng.uniform(1, 3), rng.uniform(0.3, 0.6, 3) ** 2
+        b.add_body(
+            f"body{i}",
+            parent="world" if i == 0 else f"body{rng.integers(i)}",
+            joint=_random_joint(rng),
+            joint_name=f"joint{i}",
+            placement=Pose(_random_rotation(rng), rng.uniform(-0.5, 0.5, 3)),
+            inertia=SpatialInertia(
+                mass, rng.uniform(-0.2, 0.2, 3), mass / 12 * (edges.sum() - edges)
+            ),
+        )
+    return b.build()
+
+
+def _random_rotation(rng: np.random.Generator) -> np.ndarray:
+    return quat_to_matrix(rng.standard_normal(4))
+
+
+def _random_joint(rng: np.random.Generator) -> joints.Joint:
+    R = _random_rotation(rng)
+    e1, e2 = R[:, 0], R[:, 1]
+    choices = (
+        joints.Revolute(e1),
+        joints.Prismatic(e1),
+        joints.Helical(e1, rng.uniform(-0.3, 0.3)),
+        joints.Cylindrical(e1),
+        joints.Universal(e1, e2),
+        joints.Planar(e1, e2),
+        joints.Spherical(),
+        joints.Free(),
+        joints.Translation(),
+        joints.Composite([joints.Prismatic(e1), joints.Spherical()]),
+    )
+    return choices[int(rng.integers(len(choices)))]

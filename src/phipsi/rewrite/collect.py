@@ -1,0 +1,105 @@
+"""The form in which an operator is applied: common prefixes of the terms of a sum are taken out.
+
+``A x + A y`` costs A twice, ``A (x + y)`` once; with A = K* ψ* that is a whole sweep. A sum on the
+left of a product is multiplied out, which costs nothing when the product is applied to a vector,
+because what stands on its right is computed once and used by every term.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phipsi.expressions.node import Expr, Number, adjoint, product, term_order, total_of
+from phipsi.expressions.row import Op
+from phipsi.operators.definitions import definition
+
+_TILDES = ("phi_tilde", "psi_tilde")
+Terms = list[tuple[Number, Expr]]
+
+
+@cache
+def collected(x: Expr) -> Expr:
+    """x with sums on the left multiplied out and common prefixes collected."""
+    if x.op is Op.SUM:
+        return _collected_sum(list(x.terms))
+    if x.op is Op.PRODUCT:
+        return _collected_sum([(1, x)])
+    return x
+
+
+def _collected_sum(terms: Terms) -> Expr:
+    """Group by first factor; multiply out what begins with a sum; until nothing changes."""
+    terms = [(c, _written(y)) for c, y in terms]
+    while True:
+        flat = total_of(terms)
+        terms = list(flat.terms)
+        grouped = _grouped(terms)
+        if grouped is not None:
+            terms = grouped
+            continue
+        at = _to_multiply_out(terms)
+        if at is None:
+            return total_of((c, _tail_collected(y)) for c, y in terms)
+        c, y = terms.pop(at)
+        first, tail = y.factors[0], product(y.factors[1:])
+        terms += [(c * d, _written(product((t, tail)))) for d, t in first.terms]
+
+
+def _to_multiply_out(terms: Terms) -> int | None:
+    """The term that begins with a sum, longest sum first."""
+    sums = [
+        i for i, (_, y) in enumerate(terms) if len(y.factors) > 1 and y.factors[0].op is Op.SUM
+    ]
+    return max(sums, key=lambda i: len(terms[i][1].factors[0].args)) if sums else None
+
+
+def _grouped(terms: Terms) -> Terms | None:
+    """One pass of collecting equal first factors; None if there are none."""
+    groups: dict[Expr, Terms] = {}
+    for c, y in terms:
+        groups.setdefault(y.factors[0], []).append((c, y))
+    if not any(_can_group(g) for g in groups.values()):
+        return None
+    out: Terms = []
+    for first, group in groups.items():
+        if not _can_group(group):
+            out.extend(group)
+            continue
+        inner = total_of((c, product(y.factors[1:])) for c, y in group)
+        sign, inner = positive(inner)
+        out.append((sign, product((first, inner))))
+    return out
+
+
+def _can_group(group: Terms) -> bool:
+    return len(group) > 1 and all(len(y.factors) > 1 for _, y in group)
+
+
+@cache
+def _tail_collected(y: Expr) -> Expr:
+    """The part behind the first factor, collected."""
+    if len(y.factors) == 1:
+        return y
+    tail = collected(product(y.factors[1:]))
+    sign, tail = positive(tail)
+    out = product((y.factors[0], tail))
+    return out if sign == 1 else -out
+
+
+def positive(x: Expr) -> tuple[int, Expr]:
+    """(s, s x) with s = ±1 such that the leading term is added, not subtracted."""
+    c, _ = min(x.terms, key=lambda t: term_order(t[1]))
+    return (1, x) if c > 0 else (-1, -x)
+
+
+def _written(x: Expr) -> Expr:
+    """φ̃ as φ E_φ and ψ̃ as ψ E_ψ, whose prefixes can be shared with φ and ψ."""
+    factors: list[Expr] = []
+    for y in x.factors:
+        core = y.args[0] if y.op is Op.ADJOINT else y
+        meaning = definition(core) if core.name in _TILDES else None
+        if meaning is None:
+            factors.append(y)
+        else:
+            factors.append(adjoint(meaning) if y.op is Op.ADJOINT else meaning)
+    return product(factors)

@@ -1,0 +1,301 @@
+# pyright: basic
+"""The papers' recursions agree with the operators: each sweep written out, in world axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phipsi.operators import (
+    D,
+    G,
+    H,
+    I,
+    J,
+    K,
+    M,
+    P,
+    R,
+    Upsilon,
+    V,
+    mass_matrix,
+    parse,
+    phi,
+    psi,
+)
+from phipsi.rewrite import theorems_blocks as rec
+from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, stacked
+from phipsi.rewrite.theorems_blocks import Bodies, blocks, bodies
+from phipsi.rewrite.theorems_symbols import checked, vocabulary
+
+_WORDS = vocabulary().leaves
+_ALPHA, _F, _BIAS = _WORDS["alpha"], _WORDS["f"], _WORDS["T1"]
+_SOLVED = mass_matrix.inv @ _BIAS
+
+
+def _inertial(case: Case, expr) -> Array:
+    """A body-space vector in world axes, (n, 6)."""
+    return case.dense(expr, axes="inertial").reshape(-1, 6)
+
+
+def _random_bodies(case: Case) -> Array:
+    return case.rng.normal(size=(case.model.n_bodies, 6))
+
+
+def _random_efforts(case: Case) -> Array:
+    return case.rng.normal(size=case.model.nv)
+
+
+def _diagonal(case: Case, expr) -> Array:
+    n = case.model.n_bodies
+    full = blocks(case.dense(expr, axes="inertial"), n)
+    return np.array([full[k, k] for k in range(n)]).reshape(n, 6, 6)
+
+
+# ---- propagation -------------------------------------------------------------------------------
+
+
+def _apply(operator, adjoint: bool):
+    def check(case: Case) -> Claim:
+        w, y = bodies(case), _random_bodies(case)
+        step = w.step if operator is phi else rec.riccati(w).psi
+        expr = operator.T if adjoint else operator
+        dense = case.dense(expr, axes="inertial") @ y.reshape(-1)
+        swept = w.down(step, y) if adjoint else w.up(step, y)
+        return claim(dense, swept.reshape(-1), case.scale(operator))
+
+    return check
+
+
+def _composite_recursion(case: Case) -> Claim:
+    w = bodies(case)
+    return claim(case.dense(mass_matrix), rec.mass_matrix_from(w, rec.composite(w)))
+
+
+def _composite_sum(case: Case) -> Claim:
+    w = bodies(case)
+    at, tree = case.dense(parse("pose"))[:, :3, 3], case.model.tree
+    total = np.zeros((w.n, 6, 6))
+    for k in range(w.n):
+        for i in tree.subtree(k):
+            carry = rec.lever(at[i] - at[k])
+            total[k] += carry @ w.M[i] @ carry.T
+    return claim(_diagonal(case, R), total)
+
+
+# ---- Riccati and the filters -------------------------------------------------------------------
+
+
+def _riccati(case: Case) -> Claim:
+    w = bodies(case)
+    r = rec.riccati(w)
+    dense_psi, dense_G = blocks(case.dense(psi, axes="inertial"), w.n), case.dense(G, axes="inertial")
+    dense_K, dense_D = case.dense(K, axes="inertial"), case.dense(D)
+    claims = [claim(_diagonal(case, P), r.P)]
+    for k, p in enumerate(w.parent):
+        s, body = w.hinge[k], slice(6 * k, 6 * k + 6)
+        claims += [claim(dense_D[s, s], r.D[k]), claim(dense_G[body, s], r.G[k])]
+        if p >= 0:
+            claims.append(claim(dense_psi[p, k], r.psi[k]))
+            claims.append(claim(dense_K[6 * p : 6 * p + 6, s], r.K[k]))
+    return stacked(claims)
+
+
+def _colour(case: Case) -> Claim:
+    w, e = bodies(case), _random_efforts(case)
+    expr = I + H @ phi @ K
+    return claim(case.dense(expr) @ e, rec.colour(w, rec.riccati(w), e), case.scale(expr))
+
+
+def _colour_adjoint(case: Case) -> Claim:
+    w = bodies(case)
+    r, moving, out = rec.riccati(w), rec.velocities(w), case.v.copy()
+    for k in range(w.n):
+        out[w.hinge[k]] += r.K[k].T @ w.of_parent(moving, k)
+    expr = (I + H @ phi @ K).T
+    return claim(case.dense(expr) @ case.v, out, case.scale(expr))
+
+
+def _whiten(case: Case) -> Claim:
+    w, y = bodies(case), _random_efforts(case)
+    expr = I - H @ psi @ K
+    return claim(case.dense(expr) @ y, rec.whiten(w, rec.riccati(w), y), case.scale(expr))
+
+
+def _solve(case: Case) -> Claim:
+    w, y = bodies(case), _random_efforts(case)
+    r = rec.riccati(w)
+    x, _ = rec.smooth(w, r, rec.divide(w, r, rec.whiten(w, r, y)))
+    return claim(case.dense(mass_matrix.inv) @ y, x, case.scale(mass_matrix.inv))
+
+
+def _inertia_order(case: Case) -> Claim:
+    """0 ≤ P ≤ R: the negative parts of the eigenvalues of P(k) and R(k) − P(k) vanish."""
+    w = bodies(case)
+    p, r = rec.riccati(w).P, rec.composite(w)
+    eigenvalues = [np.linalg.eigvalsh(x + x.swapaxes(-1, -2)) / 2 for x in (p, r - p)]
+    negative = np.minimum(np.concatenate([e.reshape(-1) for e in eigenvalues]), 0)
+    size = float(np.abs(r).max()) if r.size else 1.0
+    return claim(negative, np.zeros_like(negative), size)
+
+
+# ---- dynamics ----------------------------------------------------------------------------------
+
+
+def _newton_euler(case: Case) -> Claim:
+    tau, f = rec.newton_euler(bodies(case))
+    return stacked([claim(case.tau, tau), claim(_inertial(case, _F), f)])
+
+
+def _motion(case: Case) -> Claim:
+    tau, _ = rec.newton_euler(bodies(case))
+    expr = parse("mass_matrix vdot + H phi (M phi* a + b) + J* f0 + H phi M phi* gravity")
+    return claim(tau, case.dense(expr))
+
+
+def _vdot(case: Case, found: Array) -> Claim:
+    return claim(found, case.vdot, case.scale(_SOLVED))
+
+
+def _alpha(case: Case, found: Array) -> Claim:
+    """The papers' alpha: with the papers' bias, gravity included."""
+    expected = _inertial(case, parse("phi* (H* vdot + a_paper + gravity)"))
+    scale = case.scale(phi) * (case.scale(_SOLVED) + case.scale(_ALPHA))
+    return claim(found, expected, scale)
+
+
+def _fd1_fused(case: Case) -> Claim:
+    vdot, lam = rec.forward_1_fused(bodies(case))
+    expected = _inertial(case, parse("phi* H* vdot"))
+    scale = case.scale(phi) * case.scale(_SOLVED)
+    return stacked([_vdot(case, vdot), claim(lam, expected, scale)])
+
+
+def _fd2(case: Case) -> Claim:
+    vdot, lam, zeta = rec.forward_1(bodies(case))
+    return stacked([_vdot(case, vdot), _alpha(case, lam + zeta)])
+
+
+def _fd4_without_psi(case: Case) -> Claim:
+    vdot, alpha = rec.forward_4_without_psi(bodies(case))
+    return stacked([_vdot(case, vdot), _alpha(case, alpha)])
+
+
+def _fd4_force(case: Case) -> Claim:
+    w = bodies(case)
+    _, alpha, z = rec.forward_4(w)
+    found = w.apply(rec.riccati(w).P, alpha) + z
+    scale = case.scale(P) * case.scale(phi) * (case.scale(_SOLVED) + case.scale(_ALPHA))
+    return claim(found, _inertial(case, _F), scale)
+
+
+def _reaction(case: Case) -> Claim:
+    """(H* v)* (f − H⁺ tau) = 0, H⁺ = H* (H H*)⁻¹."""
+    w = bodies(case)
+    power, size = 0.0, 1.0
+    f = _inertial(case, _F)
+    for k in range(w.n):
+        s = w.hinge[k]
+        mounted = w.H[k].T @ np.linalg.solve(w.H[k] @ w.H[k].T, case.tau[s])
+        motion = w.H[k].T @ case.v[s]
+        power += motion @ (f[k] - mounted)
+        size += np.abs(motion) @ (np.abs(f[k]) + np.abs(mounted))
+    return claim(power, 0.0, size)
+
+
+def _fd4_body(case: Case) -> Claim:
+    vdot, _, _ = rec.forward_4(bodies(case, "body"))
+    return _vdot(case, vdot)
+
+
+def _p_body(case: Case) -> Claim:
+    """P_b = U* P U."""
+    turn = case.dense(parse("pose"))[:, :3, :3]
+    U = np.array([rec.rigid(r, np.zeros(3)) for r in turn]).reshape(-1, 6, 6)
+    world, body = rec.riccati(bodies(case)).P, rec.riccati(bodies(case, "body")).P
+    return claim(body, U.swapaxes(-1, -2) @ world @ U)
+
+
+def _force_correction(case: Case) -> Claim:
+    """Δvdot from point forces alone, two sweeps."""
+    w = bodies(case)
+    r = rec.riccati(w)
+    z = w.up(r.psi, w.points)
+    found, lam = rec.smooth(w, r, -rec.divide(w, r, w.forces_to_efforts(z)))
+    expr = -mass_matrix.inv @ J.T @ parse("f0")
+    points = case.dense(parse("B*"), axes="inertial") @ lam.reshape(-1)
+    at_points = -J @ mass_matrix.inv @ J.T @ parse("f0")
+    return stacked(
+        [
+            claim(case.dense(expr), found, case.scale(expr)),
+            claim(case.dense(at_points), points, case.scale(at_points)),
+        ]
+    )
+
+
+def _upsilon(case: Case) -> Claim:
+    w = bodies(case)
+    dense = _diagonal(case, parse("psi* H* D^-1 H psi"))
+    claims = [
+        claim(dense, rec.upsilon_blocks(w, rec.riccati(w)), case.scale(Upsilon)),
+        claim(_diagonal(case, Upsilon), dense, case.scale(Upsilon)),
+    ]
+    return stacked(claims)
+
+
+def _compliance(case: Case) -> Claim:
+    w = bodies(case)
+    expr = J @ mass_matrix.inv @ J.T
+    return claim(case.dense(expr), rec.compliance(w, rec.riccati(w)), case.scale(expr))
+
+
+def _velocity_sweep(case: Case) -> Claim:
+    return claim(_inertial(case, V), rec.velocities(bodies(case)))
+
+
+def _body_mass_matrix(case: Case) -> Claim:
+    """H_b φ_b M_b φ_b* H_b* is the same as with the blocks of the papers."""
+    matrices = []
+    for axes in ("body", "inertial"):
+        w: Bodies = bodies(case, axes)
+        columns = [rec.newton_euler_columns(w, j) for j in range(w.nv)]
+        matrices.append(np.array(columns).reshape(w.nv, w.nv).T)
+    return claim(matrices[0], matrices[1])
+
+
+# fmt: off
+RECURSIONS: list[Identity] = [
+    checked("velocity sweep",  "V(k) = phi*(p,k) V(p) + H*(k) v(k)", "seed 1 eq. 6-9", _velocity_sweep),
+    checked("apply phi",       "phi y = tip-to-base recursion",  "seed 0", _apply(phi, False)),
+    checked("apply phi*",      "phi* y = base-to-tip recursion", "seed 0", _apply(phi, True)),
+    checked("apply psi",       "psi y = tip-to-base recursion",  "seed 2 after eq. 10", _apply(psi, False)),
+    checked("apply psi*",      "psi* y = base-to-tip recursion", "seed 2", _apply(psi, True)),
+    checked("Newton-Euler",    "tau = H phi [M phi*(H* vdot + a) + b + B f0] + Jr vdot = two-sweep recursion",
+            "seed 1 eq. 6-12, 25", _newton_euler),
+    checked("equations of motion", "two-sweep recursion = mass_matrix vdot + C + J* f0 + gravity", "seed 1 eq. 23", _motion),
+    checked("composite-body recursion", "H phi M phi* H* + Jr = recursion for R(k), x(i)", "seed 1 eq. 30-33", _composite_recursion),
+    checked("R positive part", "R(k) = sum over outboard bodies of phi M phi*", "seed 1 eq. 29", _composite_sum),
+    checked("body-frame mass matrix", "Hb phib Mb phib* Hb* = H phi M phi* H*, column by column", "open_chain 2", _body_mass_matrix),
+    checked("Riccati recursion", "P, D, G, psi, K = tip-to-base recursion", "seed 1 eq. 34-36; seed 0 eq. .39", _riccati),
+    checked("colour",          "[I + H phi K] y = tip-to-base recursion", "seed 2 after eq. 11", _colour),
+    checked("colour adjoint",  "[I + H phi K]* v = v + K* V(parent), one base-to-tip sweep", "derived", _colour_adjoint),
+    checked("whiten",          "[I - H psi K] y = tip-to-base recursion", "seed 2 after eq. 12", _whiten),
+    checked("mass matrix solve", "mass_matrix^-1 T = filter-smooth, 2 sweeps", "seed 0 eq. .40; seed 1 eq. 49-54", _solve),
+    checked("0 <= P <= R",     "P(k) and R(k) - P(k) have no negative eigenvalues", "seed 1 sec. VI.A; derived", _inertia_order),
+    checked("FD1 recursion",   "Algorithm 1 sweeps = vdot", "seed 1 eq. 49-54", lambda c: _vdot(c, rec.forward_1(bodies(c))[0])),
+    checked("FD2 recursion",   "Algorithm 2 sweeps = vdot, alpha", "seed 1 eq. 58-59", _fd2),
+    checked("FD3 recursion",   "Algorithm 3 sweeps = vdot", "seed 1 eq. 63-65 corrected", lambda c: _vdot(c, rec.forward_3(bodies(c))[0])),
+    checked("FD4 recursion",   "Algorithm 4 sweeps = vdot", "seed 1 eq. 69-73", lambda c: _vdot(c, rec.forward_4(bodies(c))[0])),
+    checked("FD2 alpha",       "lambda + zeta = alpha", "seed 1 eq. 58", lambda c: _alpha(c, sum(rec.forward_1(bodies(c))[1:]))),
+    checked("FD3 alpha",       "lambda + phi* a = alpha", "seed 3 sec. 5", lambda c: _alpha(c, rec.forward_3(bodies(c))[1])),
+    checked("FD4 alpha",       "lambda of FD4 = alpha", "derived", lambda c: _alpha(c, rec.forward_4(bodies(c))[1])),
+    checked("FD4 without psi", "three fused sweeps, no psi, no K = [vdot; alpha]", "open_chain 10.2", _fd4_without_psi),
+    checked("FD1 fused to three sweeps", "both tip-to-base sweeps in one = [vdot; lambda]", "open_chain 10.2", _fd1_fused),
+    checked("FD4 in body frames", "FD4 with body-frame phi, H, M, a, b = vdot", "open_chain 4.3", _fd4_body),
+    checked("P in body frames", "P_body = U* P U", "open_chain 2", _p_body),
+    checked("hinge force from FD4, recursion", "P(k) alpha(k) + z(k) = f(k)", "derived", _fd4_force),
+    checked("reaction does no work", "(H* v)* (f - H^+ tau) = 0", "derived", _reaction, "Jr = 0"),
+    checked("force correction, recursion", "-mass_matrix^-1 J* f0 in two sweeps, and at the points", "seed 2 eq. 18 corrected", _force_correction),
+    checked("Upsilon recursion", "diagonal blocks of Omega = base-to-tip recursion", "seed 2 sec. 5.2; seed 0 eq. .43", _upsilon),
+    checked("compliance recursion", "J mass_matrix^-1 J*, points on any branches = nearest-common-ancestor rule", "derived", _compliance),
+]
+# fmt: on
