@@ -14,7 +14,7 @@ import pinocchio as pin
 from random_models import model_from_parents, random_axis
 
 from phipsi.model import Model, joints
-from phipsi.spatial import matrix_to_quat, quat_to_matrix
+from phipsi.spatial import matrix_to_quat, quat_to_matrix, skew
 
 SWAP = [3, 4, 5, 0, 1, 2]  # linear first ↔ angular first
 
@@ -41,22 +41,27 @@ def pinocchio_joint(rng: np.random.Generator) -> joints.Joint:
         joints.Spherical(),
         joints.Free(),
         joints.Translation(),
-        joints.Composite([joints.Prismatic(u), joints.Spherical(), joints.Revolute(w)]),
+        joints.Composite([joints.Prismatic(u), joints.Spherical()]),
         joints.Composite([joints.Planar((1, 0, 0), (0, 1, 0)), joints.Helical(w, 0.3)]),
     )
     return choices[int(rng.integers(len(choices)))]
 
 
-def pinocchio_tree(seed: int, n: int, *, n_roots: int = 1, armature: bool = False) -> Model:
+def pinocchio_tree(
+    seed: int, n: int, *, n_roots: int = 1, armature: bool = False, constant_axes: bool = False
+) -> Model:
+    """Random tree; with `constant_axes` only joints with a hinge map that does not depend on q."""
     rng = np.random.default_rng(seed)
-    kinds = [pinocchio_joint(rng) for _ in range(n)]
+    varying = (joints.Universal, joints.Composite)
+    drawn = [pinocchio_joint(rng) for _ in range(6 * n)]
+    kinds = [j for j in drawn if not (constant_axes and isinstance(j, varying))][:n]
     parents = random_parents(rng, n, n_roots)
     return model_from_parents(parents, rng, kinds, armature=armature, frames=True)
 
 
 def _pinocchio_parts(joint: joints.Joint) -> list[joints.Joint]:
     """The elementary joints that Pinocchio composes this one of."""
-    arguments = joint.arguments
+    arguments = joint.as_arguments()
     if isinstance(joint, joints.Composite):
         return [part for inner in joint.joints for part in _pinocchio_parts(inner)]
     if isinstance(joint, joints.Cylindrical):
@@ -69,7 +74,7 @@ def _pinocchio_parts(joint: joints.Joint) -> list[joints.Joint]:
 
 
 def _pinocchio_elementary(joint: joints.Joint):
-    arguments = joint.arguments
+    arguments = joint.as_arguments()
     axis = np.array(arguments.get("axis", (0, 0, 1)))
     if isinstance(joint, joints.Revolute):
         return pin.JointModelRevoluteUnaligned(axis)
@@ -207,6 +212,12 @@ class InPinocchio:
         ]
         return V, A, np.array(classical)[:, SWAP]
 
+    @property
+    def rates_are_complete(self) -> bool:
+        """Their rates of J and of the centroidal matrix leave out joints whose axes vary."""
+        varying = (joints.Universal, joints.Composite)
+        return not any(isinstance(joint, varying) for joint in self.ours.joints)
+
     def jacobians(self, q, v, frame: str, axes: str):
         """Jacobian of a frame and its rate."""
         reference = {
@@ -230,8 +241,14 @@ class InPinocchio:
         return com, matrix @ v, matrix, rate
 
     def energies(self, q, v):
-        """Kinetic (theirs has the rotors in it as well) and potential energy."""
+        """Kinetic and potential energy.
+
+        Their computeKineticEnergy leaves out the rotors of revolute and helical joints about any
+        axis (4.1), so with rotors it is taken from their mass matrix.
+        """
         kinetic = pin.computeKineticEnergy(self.theirs, self.data, self.q(q), self.v(v))
+        if self.ours.has_armature:
+            kinetic = v @ self.mass_matrix(q) @ v / 2
         return kinetic, pin.computePotentialEnergy(self.theirs, self.data, self.q(q))
 
 
@@ -248,7 +265,7 @@ def mujoco_joint(rng: np.random.Generator, root: bool) -> joints.Joint:
         joints.Universal(u, w),
         joints.Spherical(),
         joints.Translation(),
-        joints.Composite([joints.Prismatic(u), joints.Spherical(), joints.Revolute(w)]),
+        joints.Composite([joints.Prismatic(u), joints.Spherical()]),
     ]
     if root:
         choices += [joints.Free()] * 4
@@ -260,16 +277,17 @@ def mujoco_tree(seed: int, n: int, *, n_roots: int = 1, armature: bool = False) 
     parents = random_parents(rng, n, n_roots)
     kinds = [mujoco_joint(rng, p < 0) for p in parents]
     model = model_from_parents(parents, rng, kinds, frames=True)
-    if armature:  # one number per joint of theirs
+    if armature:  # one number per joint of theirs; on a free joint theirs would turn with the world
         for name in model.body_names:
-            width = model.body(name).joint.nv
-            model = model.with_body(name, armature=np.full(width, rng.uniform(0.05, 0.2)))
+            joint = model.body(name).joint
+            if joint.kind != "free":
+                model = model.with_body(name, armature=np.full(joint.nv, rng.uniform(0.05, 0.2)))
     return model
 
 
 def _mujoco_parts(joint: joints.Joint) -> list[tuple[str, tuple[float, ...]]]:
     """Types and axes of MuJoCo's joints, in order."""
-    arguments = joint.arguments
+    arguments = joint.as_arguments()
     if isinstance(joint, joints.Composite):
         return [part for inner in joint.joints for part in _mujoco_parts(inner)]
     if isinstance(joint, joints.Cylindrical):
@@ -338,8 +356,8 @@ class InMujoco:
         out = np.zeros((self.ours.nv, self.ours.nv))
         for s, R in self._free(q):
             omega = v[s][:3]
-            turning = R @ np.cross(np.eye(3), omega, axisb=0).T if False else R @ _skew(omega)
-            out[s, s] = np.block([[np.zeros((3, 3)), turning], [np.zeros((3, 6))]])
+            turning = np.block([np.zeros((3, 3)), R @ skew(omega)])
+            out[s, s] = np.concatenate([turning, np.zeros((3, 6))])
         return out
 
     def _free(self, q):
@@ -445,6 +463,3 @@ class InMujoco:
         linear = self.data.subtree_linvel[0] * self.theirs.body_subtreemass[0]
         return self.data.subtree_com[0].copy(), np.array([*self.data.subtree_angmom[0], *linear])
 
-
-def _skew(w):
-    return np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])

@@ -23,6 +23,7 @@ from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import parse
+from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Claim, Identity, unmet
 from phipsi.rewrite.theorems import THEOREMS
 from phipsi.rewrite.theorems_symbols import any_motion
@@ -56,18 +57,13 @@ class Proof:
 
 
 def identities() -> list[Identity]:
-    """All identities the library knows: the rewriter's rules and the papers' theorems.
+    """All identities the library knows: the rewriter's rules, then the papers' other theorems.
 
     >>> len(identities()) > 250
     True
     """
-    return [*_rules(), *THEOREMS]
-
-
-def _rules() -> list[Identity]:
-    from phipsi.rewrite.identities import RULES
-
-    return list(RULES)
+    rules = {rule.name for rule in RULES}
+    return [*RULES, *(theorem for theorem in THEOREMS if theorem.name not in rules)]
 
 
 def identity_named(name: str) -> Identity:

@@ -18,11 +18,9 @@ from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
+from phipsi.operators.inputs import check_pairs, leaves_of
 
 Array = NDArray[Any]
-
-_BODY_FRAME_PAIR = {"a", "b"}
-_PAPER_PAIR = {"a_paper", "b_paper"}
 
 
 @dataclass(frozen=True)
@@ -48,35 +46,11 @@ class Inputs:
 # ---- the expression ----------------------------------------------------------------------------
 
 
-def leaves_of(expr: Expr) -> set[Expr]:
-    """All leaves of an expression, those inside Riccati instances included."""
-    found: set[Expr] = set()
-    stack, seen = [expr], {expr}
-    while stack:
-        x = stack.pop()
-        if x.op is Op.LEAF:
-            found.add(x)
-        for y in x.args:
-            if y not in seen:
-                seen.add(y)
-                stack.append(y)
-    return found
-
-
 def check_expression(expr: Expr) -> None:
     """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
     if expr.takes is None or expr.gives is None:
         raise SpaceError(check.undetermined(expr))
-    names = {x.name for x in leaves_of(expr)}
-    ours, papers = sorted(names & _BODY_FRAME_PAIR), sorted(names & _PAPER_PAIR)
-    if ours and papers:
-        raise SpaceError(
-            f"{expr} mixes {' and '.join(ours)} with {' and '.join(papers)}\n"
-            "a, b are the body-frame pair and a_paper, b_paper the papers' pair; they differ by\n"
-            "    a_paper = a + (I − E_φ*) s,   b_paper = b − M s,   s(k) = [0; ω × v]\n"
-            "Either pair alone gives the right forces, a of one with b of the other does not. "
-            "Use one pair, or s_gauge to go from one to the other."
-        )
+    check_pairs(expr)
 
 
 def check_points(expr: Expr) -> None:

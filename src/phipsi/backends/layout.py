@@ -31,6 +31,14 @@ def space_size(space: Space, model: Model, points: PointSet) -> int:
     return counts[space.index]
 
 
+def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
+    """Rows of every block of a space in a dense matrix."""
+    if space.index == "joint":
+        return list(model.v_slices)
+    count = {"body": model.n_bodies, "point": len(points), "world": 1}[space.index]
+    return [slice(6 * i, 6 * i + 6) for i in range(count)]
+
+
 def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...]:
     """Trailing shape of a vector of the space in storage layout."""
     shapes: dict[str, tuple[int, ...]] = {

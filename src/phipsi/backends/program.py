@@ -16,6 +16,7 @@ from phipsi.backends.scalars import result_dtype
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.rewrite.engine import Rewriting
+from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.ir import Step, SweepProgram
 from phipsi.sweeps.request import Lowered, Request, Result
 
@@ -85,11 +86,17 @@ class Program:
         answer = results[0] if self.request.single else tuple(results)
         return (answer, status_of(failures, batch)) if on_error == "mask" else answer
 
-    def explain(self, *, latex: bool = False) -> Any:
+    def explain(self, *, latex: bool = False) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
-        from phipsi.sweeps.explanation import explain_program
-
-        return explain_program(self.request, self.rewriting, self.steps, self.model, latex=latex)
+        return explain_steps(
+            self.request.expressions,
+            self.rewriting.expressions,
+            self.rewriting.steps,
+            self.steps,
+            self.lowered.fields,
+            self.model,
+            latex=latex,
+        )
 
     # ----------------------------------------------------------------------------------------------
 
@@ -116,12 +123,17 @@ class Program:
         if r.layout in ("vector", "columns"):
             columns = r.layout == "columns"
             return layout.write_vector(value, r.gives, model, points, batch, dtype, columns)
+        if r.layout == "blocks":
+            matrix = np.array(np.broadcast_to(value, (*batch, *value.shape[-2:])))
+            return self._picked(matrix, r)
         flip = r.layout == "matrix of adjoint"
         space = r.takes.dual if flip else r.gives
         tall = layout.write_vector(value, space, model, points, batch, dtype, columns=True)
         rows = layout.space_size(space, model, points)
         matrix = tall.reshape(*batch, rows, tall.shape[-1])
-        matrix = np.swapaxes(matrix, -1, -2).copy() if flip else matrix
+        return self._picked(np.swapaxes(matrix, -1, -2).copy() if flip else matrix, r)
+
+    def _picked(self, matrix: Array, r: Result) -> Any:
         if self.request.blocks is None or self._mode(r) == "dense":
             return matrix
         return tuple(self._pick(matrix, r, row, col) for row, col in self.request.blocks)

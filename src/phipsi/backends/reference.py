@@ -7,14 +7,14 @@ leading axes; the structure a block is known to have is for other backends to ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from phipsi import spatial
 from phipsi.backends.failures import BLOCK, HINGE, SMALL, Failure
-from phipsi.backends.layout import read_input, space_size
+from phipsi.backends.layout import read_input, space_blocks, space_size
 from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
 from phipsi.expressions.spaces import space_named
 from phipsi.model.model import Model
@@ -43,6 +43,7 @@ class Run:
         self.scalars = Scalars(dtype)
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
+        self._path_state = (0, 0, -1)  # seed, body it starts at, body visited before
         self.children = [[] for _ in range(model.n_bodies)]
         for i, p in enumerate(model.parent):
             if p >= 0:
@@ -55,6 +56,10 @@ class Run:
         return self.values
 
     def _run_step(self, step: Step) -> None:
+        if step.kind is StepKind.PATH:
+            return self._run_paths(step)
+        if step.kind is StepKind.PAIRS:
+            return self._run_pairs(step)
         n = self.model.n_bodies
         sizes = {Domain.BODY: n, Domain.POINT: len(self.points), Domain.WORLD: 1}
         for x in step.fields:
@@ -80,12 +85,105 @@ class Run:
                 else:
                     self.values[x][k] = out
 
+    # -- paths and pairs ---------------------------------------------------------------------------
+
+    def _run_paths(self, step: Step) -> None:
+        """For every seed, the equations along the path from its body to the root.
+
+        `values[field][seed]` maps the bodies on the path to blocks.
+        """
+        by_seed = {"points": list(self.points.body), "bodies": list(range(self.model.n_bodies))}
+        kinds = _seed_kinds(step.fields)
+        for x in step.fields:
+            self.values[x] = [{} for _ in by_seed[kinds[x]]]
+        for kind, starts in by_seed.items():
+            plan = [x for x in step.fields if kinds[x] == kind]
+            for seed, start in enumerate(starts):
+                body, previous = start, -1
+                while plan and body >= 0:
+                    self._path_state = (seed, start, previous)
+                    for x in plan:
+                        self.values[x][seed][body] = self._on_path(x, body)
+                    previous, body = body, self.model.parent[body]
+
+    def _on_path(self, x: Field, k: int) -> Array:
+        seed, start, previous = self._path_state
+        if x.op == "path_seed":
+            if k != start:
+                return np.zeros((1, 1), dtype=self.dtype)
+            if x.args:
+                return self.values[x.args[0]][seed]
+            return self._const(np.eye(self._width(x.type.rows, k)))
+        if x.op == "up":
+            if previous < 0:
+                return np.zeros((1, 1), dtype=self.dtype)
+            return self.values[x.args[0]][seed][previous]
+        if x.op == "zero":
+            return np.zeros((1, 1), dtype=self.dtype)
+        if x.op == "mul":
+            left, right = self._at(x.args[0], k), self._at(x.args[1], k)
+            return right if right.shape == (1, 1) and not right.any() else np.matmul(left, right)
+        return getattr(self, "_" + x.op)(x, k)
+
+    def _run_pairs(self, step: Step) -> None:
+        tree = self.model.tree
+        for x in step.fields:
+            left, middle, right = (self.values[y] for y in x.args)
+            strict: Any = x.data
+            starts = [self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict, strict=True)]
+            blocks: dict[tuple[int, int], Array] = {}
+            for i, a in enumerate(starts[0]):
+                for j, b in enumerate(starts[1]):
+                    c = tree.nearest_common_ancestor(a, b) if a >= 0 and b >= 0 else -1
+                    if c >= 0:
+                        blocks[i, j] = np.swapaxes(left[i][c], -1, -2) @ middle[c] @ right[j][c]
+            self.values[x] = blocks
+
+    def _starts(self, x: Field, strict: bool) -> list[int]:
+        """Where the path of each seed can first meet another: its body, or the parent of it."""
+        bodies = (
+            list(self.points.body)
+            if _seed_kinds([x])[x] == "points"
+            else list(range(self.model.n_bodies))
+        )
+        return [self.model.parent[k] if strict and k >= 0 else k for k in bodies]
+
+    def _matrix(self, x: Field, k: int) -> Array:
+        """All blocks in one matrix."""
+        gives, takes = (space_named(size[4:]) for size in (x.type.rows, x.type.cols))
+        rows = space_blocks(gives, self.model, self.points)
+        cols = space_blocks(takes, self.model, self.points)
+        sizes = [space_size(s, self.model, self.points) for s in (gives, takes)]
+        out = np.zeros((*self.batch, *sizes), dtype=self.dtype)
+        data: Any = x.data
+        for part, y in zip(data, x.args, strict=True):
+            c = self._number(part.coefficient)
+            for i, j, block in self._blocks_of(part.how, y):
+                out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + c * block
+        return out
+
+    def _blocks_of(self, how: str, y: Field) -> Iterator[tuple[int, int, Array]]:
+        values = self.values[y]
+        if how == "diagonal":
+            yield from ((k, k, block) for k, block in enumerate(values))
+        elif how == "pairs":
+            yield from ((i, j, block) for (i, j), block in values.items())
+        else:
+            for j, path in enumerate(values):
+                for i, block in path.items():
+                    if how == "path":
+                        yield i, j, block
+                    else:
+                        yield j, i, np.swapaxes(block, -1, -2)
+
     # -- helpers -----------------------------------------------------------------------------------
 
     def _at(self, x: Field, k: int) -> Array:
         """The block of x at body or point k."""
         values = self.values[x]
-        return values if x.type.domain is Domain.WORLD else values[k]
+        if x.type.domain is Domain.WORLD:
+            return values
+        return values[self._path_state[0]][k] if x.type.cols == "p" else values[k]
 
     def _width(self, size: str, k: int) -> int:
         if size == "r":
@@ -359,6 +457,25 @@ class Run:
         else:
             y = generic_inverse(a) @ u
         self.values[x] = y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+
+
+def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
+    """"points" or "bodies" for fields that run along paths."""
+    out: dict[Field, str] = {}
+    for x in fields:
+        stack, seen = [x], set[Field]()
+        while stack:
+            y = stack.pop()
+            if y.op == "path_seed":
+                out[x] = str(y.data)
+                break
+            if y not in seen:
+                seen.add(y)
+                more = (y.equation,) if y.equation is not None else y.args
+                stack.extend(a for a in more if a.type.cols == "p")
+        else:
+            out[x] = "bodies"
+    return out
 
 
 def _rigid(turn: Array, arm: Array) -> Array:

@@ -49,6 +49,10 @@ class PointSet:
         return hash(self.key)
 
 
+ANY_POINTS = PointSet((), (), np.zeros((0, 3, 3)), np.zeros((0, 3)))
+"""Stands for points that are not known yet; for explaining expressions without a model."""
+
+
 def point_set(
     model: Model, points: Sequence[Any] | PointSet | None, axes: str = "world"
 ) -> PointSet:

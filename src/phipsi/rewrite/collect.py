@@ -11,6 +11,7 @@ from functools import cache
 
 from phipsi.expressions.node import Expr, Number, adjoint, product, term_order, total_of
 from phipsi.expressions.row import Op
+from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.definitions import definition
 
 _TILDES = ("phi_tilde", "psi_tilde")
@@ -103,3 +104,23 @@ def _written(x: Expr) -> Expr:
         else:
             factors.append(adjoint(meaning) if y.op is Op.ADJOINT else meaning)
     return product(factors)
+
+
+def recursions(x: Expr) -> int:
+    """How many recursions along the tree it takes to apply x; equal ones count once."""
+    seen: set[tuple[Expr, Expr | None]] = set()
+    _count(x, None, seen)
+    return len(seen)
+
+
+def _count(x: Expr, behind: Expr | None, seen: set[tuple[Expr, Expr | None]]) -> None:
+    """Collect the moving factors of x with what they are applied to."""
+    for y in reversed(x.factors):
+        if y.op is Op.SUM:
+            for t in y.args:
+                _count(t, behind, seen)
+        elif y.op is Op.INVERSE and not is_memoryless(y.structure):
+            _count(y.args[0], behind, seen)
+        elif not is_memoryless(y.structure) and not y.is_vector:
+            seen.add((y, behind))
+        behind = y if behind is None else product((y, behind))

@@ -17,10 +17,18 @@ from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.definitions import Jr, Riccati, definition, family_of
-from phipsi.rewrite.collect import collected, positive
-from phipsi.rewrite.identities import ACCELERATIONS, INVERSES, NO_ARMATURE, PRODUCTS, SUMS
+from phipsi.rewrite.collect import collected, positive, recursions
+from phipsi.rewrite.identities import (
+    ACCELERATIONS,
+    INVERSES,
+    MATRICES,
+    NO_ARMATURE,
+    PRODUCTS,
+    SUMS,
+)
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.inverses import innovations_form, riccati_of, split_product
+from phipsi.rewrite.matrices import matrix_form
 from phipsi.rewrite.patterns import (
     distribute,
     families_of,
@@ -96,12 +104,25 @@ class Engine:
         if not self.armature:
             x = _without_armature(x)
         x = self._settled(x)
+        if not self.apply and not x.is_vector:
+            return self._matrix(x)
         if self.apply:
             y = collected(x)
-            if y is not x:
-                self._record("collect common factors", x, y, "")
-            x = y
+            if recursions(y) < recursions(x):
+                x = self._record("collect common factors", x, y, "")
         return x
+
+    def _matrix(self, x: Expr) -> Expr:
+        """Lemma A.1 for what is to be written out."""
+        found = matrix_form(x)
+        if found is None:
+            return x
+        y, splits = found
+        for s in splits:
+            rule = MATRICES[0]
+            name = rule.name if s.before is rule.before else "split causal · X · anticausal"
+            self._record(name, s.before, s.after, rule.source)
+        return y
 
     def _record(self, name: str, before: Expr, after: Expr, source: str) -> Expr:
         if len(self.steps) > _MOST_STEPS:

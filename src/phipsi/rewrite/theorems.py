@@ -5,12 +5,13 @@ The rows are in `theorems_*.py`, grouped as in the papers' appendices.
 
 from __future__ import annotations
 
-from phipsi.rewrite.identity import Erratum, Identity
+from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.theorems_algebra import ALGEBRA
 from phipsi.rewrite.theorems_appendix import APPENDIX
 from phipsi.rewrite.theorems_bias import BIAS
 from phipsi.rewrite.theorems_dynamics import DYNAMICS
 from phipsi.rewrite.theorems_elements import ELEMENTS
+from phipsi.rewrite.theorems_errata import ERRATA
 from phipsi.rewrite.theorems_physics import PHYSICS
 from phipsi.rewrite.theorems_recursions import RECURSIONS
 
@@ -23,3 +24,21 @@ THEOREMS: tuple[Identity, ...] = (
     *BIAS,
     *PHYSICS,
 )
+
+SOURCES: dict[str, str] = {
+    "seed 0": "G. Rodriguez, A. Jain, K. Kreutz: Spatial operator algebra for multibody system "
+    "dynamics.",
+    "seed 1": "G. Rodriguez, K. Kreutz-Delgado: Spatial operator factorization and inversion of "
+    "the manipulator mass matrix.",
+    "seed 2": "G. Rodriguez, A. Jain, K. Kreutz-Delgado: Spatial operator algebra for manipulator "
+    "modeling and control.",
+    "seed 3": "JPL Publication 88-11, Part I.",
+    "open_chain": "Conventions of this library for open chains and trees, docs/notation.md.",
+    "dictionary": "Translation between the papers' conventions for capital phi and psi.",
+    "derived": "Follows from the identities before it; derived here.",
+    "independent": "Physics computed without the operators: poses, Newton, Lagrange.",
+    "energy balance": "The rate of kinetic energy is the power of the efforts.",
+}
+"""What the sources of the identities are; "seed N" stands for a paper."""
+
+__all__ = ["ERRATA", "SOURCES", "THEOREMS"]

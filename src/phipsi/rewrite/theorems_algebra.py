@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables: one row, one line)
 """The operator identities of seeds 0, 1 and 2: propagation, Riccati equation, factorization.
 
 Formulas without a condition hold with rotor inertia too, where ``mass_matrix = H φ M φ* H* + Jr``,

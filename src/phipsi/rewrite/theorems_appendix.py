@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables: one row, one line)
 """Appendix A of seed 3, read twice: with its own Φ, Ψ, L, and with those of seed 1.
 
 Phi = phi S, Psi = psi S, L = Lam_phi G as printed; Phi = phi − I, Psi = psi E_phi, L = G, S L = E_phi G

@@ -1,4 +1,5 @@
 # pyright: basic
+# ruff: noqa: E501  (tables: one row, one line)
 """The bias terms a, b in both forms, frames, gravity: checked against derivatives of the velocities.
 
 Derivatives in time are complex steps: ``d/dt x = Im x(q + i h q̇, v + i h v̇) / h`` with h = 1e-30,
@@ -12,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from phipsi.expressions.node import Expr
-from phipsi.operators import M, V, a, b, c_J, gravity, mass_matrix, parse, phi
+from phipsi.operators import V, a, b, c_J, gravity, mass_matrix, parse, phi
 from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, stacked
 from phipsi.rewrite.theorems_blocks import bodies, from_blocks
 from phipsi.rewrite.theorems_symbols import checked
@@ -29,7 +30,7 @@ def rate(case: Case, expr: Expr, vdot: Array | None = None, **options) -> Array:
     step = 1j * STEP
     q = case.q + step * case.model.qdot(case.q, case.v)
     v = case.v + step * (0 if vdot is None else vdot)
-    return case.dense(expr, q=q, v=v, **options).imag / STEP
+    return np.imag(case.dense(expr, q=q, v=v, **options)) / STEP
 
 
 def world(case: Case, expr: Expr) -> Array:
@@ -124,7 +125,7 @@ def table_bias(case: Case, sliding: float = 2.0) -> tuple[Array, Array]:
         general[k, 3:] = np.cross(omega_k, v_J) + np.cross(omega_p, v_k - v_p)
         general[k] += varying[k]
         kind = model.joints[k].kind
-        if kind == "composite":
+        if kind.startswith("composite"):
             table[k] = general[k]
             continue
         table[k, :3] = np.cross(omega_p, omega_J)
@@ -212,7 +213,8 @@ def gradient(case: Case, value: Callable[[Array], Array]) -> Array:
     for i in range(nv):
         unit = np.zeros(nv)
         unit[i] = 1.0
-        columns.append(value(case.q + 1j * STEP * case.model.qdot(case.q, unit)).imag / STEP)
+        beside = value(case.q + 1j * STEP * case.model.qdot(case.q, unit))
+        columns.append(np.imag(beside) / STEP)
     return np.stack(columns, axis=-1) if columns else np.zeros((*value(case.q).shape, 0))
 
 

@@ -344,7 +344,6 @@ def upsilon_blocks(w: Bodies, r: Riccati) -> Array:
     return out
 
 
-
 def newton_euler_columns(w: Bodies, j: int) -> Array:
     """Column j of H φ M φ* H*: the efforts for a unit acceleration, nothing else."""
     unit = np.zeros(w.nv)

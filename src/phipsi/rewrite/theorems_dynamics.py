@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables: one row, one line)
 """Equations of motion, the four forward dynamics, hinge forces and innovations as operator equations.
 
 The state of a proof satisfies the equations of motion (gravity, point forces f0 and rotors included),

@@ -1,4 +1,5 @@
 # pyright: basic
+# ruff: noqa: E501  (tables: one row, one line)
 """Single blocks, series, numberings and sums along paths: statements below the operator level."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 # pyright: basic
+# ruff: noqa: E501  (tables: one row, one line)
 """Independent physics: Lagrange, Newton–Euler at the mass centres, energy, momentum, quaternions.
 
 Nothing here uses the operators on the right-hand sides beyond the poses and, for accelerations, the
@@ -17,7 +18,7 @@ from phipsi.rewrite.theorems_blocks import bodies, forward_4, lever
 from phipsi.rewrite.theorems_symbols import checked
 from phipsi.spatial import quat_multiply, quat_to_matrix, skew
 
-_MASS = parse("mass_matrix")
+_MASS, _BODIES = parse("mass_matrix"), parse("H phi M phi* H*")
 _C_PAPER, _C = parse("H phi (M phi* a_paper + b_paper)"), parse("H phi (M phi* a + b)")
 
 
@@ -78,14 +79,20 @@ def _jacobian(case: Case) -> Claim:
     linear, angular = _partial_velocities(case)
     points = [(model.body_names[k], i.com_B) for k, i in enumerate(model.inertias)]
     dense = case.dense(parse("B* phi* H*"), points=points, f0=np.zeros((len(points), 6)))
-    return claim(dense.reshape(-1, 6, model.nv), np.concatenate([angular, linear], axis=1))
+    return claim(
+        dense.reshape(model.n_bodies, 6, model.nv), np.concatenate([angular, linear], axis=1)
+    )
 
 
 # ---- equations of motion -----------------------------------------------------------------------
 
 
 def _lagrange(case: Case) -> Array:
-    """N* (d/dt ∂T/∂q̇ − ∂T/∂q) at v̇ = 0, with T = ½ q̇* A(q) q̇, A = N⁺* ℳ N⁺."""
+    """N* (d/dt ∂T/∂q̇ − ∂T/∂q) at v̇ = 0, with T = ½ q̇* A(q) q̇, A = N⁺* H φ M φ* H* N⁺.
+
+    T is that of the bodies. Rotors add Jr v̇ and nothing else, by definition also where v is no
+    derivative of coordinates.
+    """
     model, q, v = case.model, case.q, case.v
 
     def map_of(at: Array) -> Array:  # N(q), nq × nv
@@ -95,17 +102,17 @@ def _lagrange(case: Case) -> Array:
     def metric(at: Array) -> Array:
         N = map_of(at)
         left = np.linalg.solve(N.T @ N, N.T)
-        return left.T @ case.dense(_MASS, q=at) @ left
+        return left.T @ case.dense(_BODIES, q=at) @ left
 
     N = map_of(q)
     qdot = N @ v
     ahead = q + 1j * STEP * qdot
-    qddot = (map_of(ahead) @ v).imag / STEP
-    force = metric(q) @ qddot + metric(ahead).imag / STEP @ qdot
+    qddot = np.imag(map_of(ahead) @ v) / STEP
+    force = metric(q) @ qddot + np.imag(metric(ahead)) / STEP @ qdot
     for i in range(model.nq):
         beside = q.astype(complex)
         beside[i] += 1j * STEP
-        force[i] -= 0.5 * (qdot @ metric(beside) @ qdot).imag / STEP
+        force[i] -= 0.5 * np.imag(qdot @ metric(beside) @ qdot) / STEP
     return N.T @ force
 
 
@@ -120,7 +127,6 @@ def _virtual_power(case: Case) -> Array:
     """Efforts from Newton and Euler at each mass centre, times partial velocities; no f0."""
     linear, angular = _partial_velocities(case)
     inertia, masses = _inertia_about_com(case), _masses(case)
-    offsets = centres(case, case.q) - case.dense(pose)[:, :3, 3]
 
     def centre_velocity(**state) -> Array:
         moving = case.dense(V, axes="inertial", **state).reshape(-1, 6)
@@ -130,14 +136,14 @@ def _virtual_power(case: Case) -> Array:
     step = 1j * STEP
     q = case.q + step * case.model.qdot(case.q, case.v)
     ahead = {"q": q, "v": case.v + step * case.vdot}
-    acceleration = centre_velocity(**ahead).imag / STEP
+    acceleration = np.imag(centre_velocity(**ahead)) / STEP
     moving = world(case, V)
     omega = moving[:, :3]
-    omega_dot = case.dense(V, axes="inertial", **ahead).reshape(-1, 6)[:, :3].imag / STEP
+    turning = case.dense(V, axes="inertial", **ahead).reshape(-1, 6)[:, :3]
+    omega_dot = np.imag(turning) / STEP
     spin = np.einsum("kij,kj->ki", inertia, omega)
     moment = np.einsum("kij,kj->ki", inertia, omega_dot) + np.cross(omega, spin)
     force = masses[:, None] * (acceleration - case.model.gravity)
-    assert offsets.shape == force.shape
     out = np.einsum("kiv,ki->v", linear, force) + np.einsum("kiv,ki->v", angular, moment)
     return out + case.model.armature * case.vdot
 
@@ -238,8 +244,8 @@ def _momentum(case: Case) -> Claim:
     for root in _free_roots(case):
         total = sum(lever(at[k]) @ momenta[k] for k in tree.subtree(root))
         changes.append(np.imag(total) / STEP)
-    size = case.scale(parse("phi M phi* H* mass_matrix^-1 tau")) * (1 + np.abs(at).max())
-    return claim(np.array(changes), np.zeros((len(changes), 6)), float(size))
+    size = case.scale(parse("phi M phi* H* mass_matrix^-1 tau")) * (1 + np.abs(at).max(initial=0))
+    return claim(np.array(changes).reshape(-1, 6), np.zeros((len(changes), 6)), float(size))
 
 
 def _no_root_bias(case: Case) -> Claim:
@@ -269,7 +275,7 @@ def _quaternion(case: Case) -> tuple[Array, Array, Array]:
 
 def _quaternion_rate(case: Case) -> Claim:
     q, omega, E = _quaternion(case)
-    moved = quat_to_matrix(q + 1j * STEP * 0.5 * E @ omega).imag / STEP
+    moved = np.imag(quat_to_matrix(q + 1j * STEP * 0.5 * E @ omega)) / STEP
     return claim(quat_to_matrix(q).T @ moved, skew(omega))
 
 

@@ -1,7 +1,7 @@
 """The papers' symbols that are not in the catalogue, and the reader of the tables of theorems.
 
-Three conventions for capital Φ, Ψ and the gain are in use; the tables are written once and read with
-the symbols of each (open_chain 1.1):
+Three conventions for capital Φ, Ψ and the gain are in use; the tables are written once and read
+with the symbols of each (open_chain 1.1):
 
     seeds 0, 2    phi, psi, K            K = E_phi G
     seed 1        Phi1 = phi − I         Psi1 = psi E_phi       gain G
@@ -77,8 +77,7 @@ def _symbols() -> dict[str, Expr]:
     words["nu1"] = parse("D^-1 (I - H psi K)") @ words["T1"]
     words["eps1"] = parse("(I - H psi K)") @ words["T1"]
     words["eps4"] = (
-        parse("(I - H psi K) tau - H psi (b + B f0)")
-        - parse("H psi_tilde P") @ words["abar"]
+        parse("(I - H psi K) tau - H psi (b + B f0)") - parse("H psi_tilde P") @ words["abar"]
     )
     words["nu4"] = parse("D^-1") @ words["eps4"]
     words["phi_abar"] = phi_star_abar

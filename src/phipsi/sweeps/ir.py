@@ -41,6 +41,8 @@ class Domain(Enum):
     BODY = "body"
     POINT = "point"
     WORLD = "world"
+    PATH = "path"  # loops over the bodies on the path from a seed to the root; no field has it
+    PAIR = "pair"  # loops over pairs of seeds; no field has it
 
 
 class Kind(Enum):

@@ -18,7 +18,7 @@ from phipsi.operators.definitions import definition, transition_step
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
 from phipsi.rewrite.steps import is_block_operator
 from phipsi.sweeps.diagonal import Diagonals
-from phipsi.sweeps.ir import Domain, Field, Type, all_of
+from phipsi.sweeps.ir import Domain, Field, Type
 
 DOMAINS = {
     "joint": Domain.BODY,
@@ -206,14 +206,13 @@ class Lowering(Diagonals):
         return b.make("small_solve", (matrix, u), str(x), u.type)
 
     def small_matrix(self, x: Expr) -> Field:
-        """The whole matrix of an operator on points (or the world), for a dense solve."""
-        b = self.builder
-        assert x.takes is not None and x.gives is not None
-        domain = DOMAINS[x.takes.index]
-        seed = b.leaf("seed", Type(domain, block_size(x.takes), all_of(x.takes.name)), x.takes.name)
-        columns = self.apply(x, seed)
-        whole = all_of(x.takes.name)
-        return b.make("assemble", (columns,), None, Type(Domain.WORLD, whole, whole))
+        """The whole matrix of an operator on points; defined by the class that makes matrices."""
+        raise AssertionError(f"{x} needs the lowering of matrices")
+
+    def assembled(self, columns: Field) -> Field:
+        """Columns of a point (or world) operator as one matrix."""
+        whole = columns.type.cols
+        return self.builder.make("assemble", (columns,), None, Type(Domain.WORLD, whole, whole))
 
     def _logdet(self, x: Expr) -> Field:
         b = self.builder

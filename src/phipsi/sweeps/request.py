@@ -14,11 +14,13 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
-from phipsi.sweeps.ir import Field, Type, all_of
+from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
+from phipsi.sweeps.ir import Field, Type
 from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
+NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Lowered:
         return [r.field for r in self.results]
 
 
-def check_request(request: Request, model: Model, backend: str) -> None:
+def check_request(request: Request, backend: str, *, has_points: bool) -> None:
     """Refuse what cannot be compiled, with the reason."""
     if backend != "reference":
         raise InputError(f"backend={backend!r} is not one of 'reference'")
@@ -106,7 +108,7 @@ def check_request(request: Request, model: Model, backend: str) -> None:
         check_pairs(x)
         _check_poses(x)
         names = {leaf.name for leaf in leaves_of(x)}
-        if names & {"B", "Bdot", "J", "Lambda", "f0"} and not len(request.points):
+        if names & NEEDS_POINTS and not has_points:
             raise InputError(
                 f"{x} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
@@ -130,9 +132,12 @@ def _check_poses(x: Expr) -> None:
         raise SpaceError(f"{x}: poses can be returned or given, but not multiplied")
 
 
-def lower_request(request: Request, expressions: tuple[Expr, ...], model: Model) -> Lowered:
+def lower_request(
+    request: Request, expressions: tuple[Expr, ...], model: Model | None
+) -> Lowered:
     """Lower all expressions with shared equations."""
-    low = Lowering(dict.fromkeys(request.given, ""), request.points.axes, armature=model.has_armature)
+    armature = model is None or model.has_armature
+    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature)
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1
@@ -152,6 +157,7 @@ def lower_request(request: Request, expressions: tuple[Expr, ...], model: Model)
         elif mode == "blocks" and request.blocks is None:
             results.append(_diagonal(low, x))
         else:
+            assert model is not None
             results.append(_matrix(low, x, model, request.points))
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
@@ -173,8 +179,11 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
 
 
 def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
-    """The whole matrix, from the side that has fewer columns."""
+    """The whole matrix: from its blocks, or else column by column from the smaller side."""
     assert x.takes is not None and x.gives is not None
+    blocks = lower_matrix(low, x)
+    if blocks is not None:
+        return Result(blocks, "blocks", x.takes, x.gives)
     sizes = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
@@ -183,8 +192,5 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
     }
     flip = sizes[x.gives.index] < sizes[x.takes.index]
     y = x.T if flip else x
-    assert y.takes is not None
-    type_ = Type(DOMAINS[y.takes.index], block_size(y.takes), all_of(y.takes.name))
-    seed = low.builder.leaf("seed", type_, y.takes.name)
     layout = "matrix of adjoint" if flip else "matrix"
-    return Result(low.apply(y, seed), layout, x.takes, x.gives)
+    return Result(columns_matrix(low, y), layout, x.takes, x.gives)

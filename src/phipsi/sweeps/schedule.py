@@ -15,10 +15,17 @@ from collections.abc import Iterable
 from phipsi.errors import LoweringError
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 
+# steps that run as soon as something can run in them
+_AT_ONCE = (
+    (Domain.WORLD, StepKind.SMALL),
+    (Domain.POINT, StepKind.MEMORYLESS),
+    (Domain.PATH, StepKind.PATH),
+    (Domain.PAIR, StepKind.PAIRS),
+)
 _DIRECTED = {"up": StepKind.TIP_TO_BASE, "down": StepKind.BASE_TO_TIP}
-_WHOLE = ("small_solve", "assemble")
+_WHOLE = ("small_solve", "assemble", "matrix")
 # fields that are complete only when the step that computes them has ended
-_AFTER = ("total", "scatter", *_WHOLE)
+_AFTER = ("total", "scatter", "pair", *_WHOLE)
 
 
 def schedule(outputs: Iterable[Field]) -> list[Step]:
@@ -55,6 +62,10 @@ def runs_in(x: Field) -> Domain:
     """The loop a field is computed in: over bodies, over points, or once."""
     if x.op in _WHOLE:
         return Domain.WORLD
+    if x.op == "pair":
+        return Domain.PAIR
+    if x.type.cols == "p":
+        return Domain.PATH
     if x.op in ("total", "scatter"):
         return x.args[0].type.domain
     return x.type.domain
@@ -94,8 +105,8 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
 
 
 def _next_step(left: list[Field], done: set[Field], direction: StepKind) -> Step | None:
-    for domain, kind in ((Domain.WORLD, StepKind.SMALL), (Domain.POINT, StepKind.MEMORYLESS)):
-        ready = _closure(left, done, domain, None)
+    for domain, kind in _AT_ONCE:
+        ready = _closure(left, done, domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None)
         if ready:
             return Step(kind, domain, ready)
     ready = _closure(left, done, Domain.BODY, direction)

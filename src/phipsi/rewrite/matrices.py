@@ -1,0 +1,120 @@
+"""The form in which an operator is written out as a matrix.
+
+Products are multiplied out. A product causal · memoryless · anticausal is split into its diagonal, its
+strictly causal and its strictly anticausal part, each block of which lies on one path (Lemma A.1,
+composite bodies):
+
+    T₁ X T₂* = r + T̃₁ r + r T̃₂*,    r = bd(T₁ X T₂*)
+
+Products anticausal · memoryless · causal are left: their blocks go through the nearest common ancestor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
+from phipsi.expressions.row import Op
+from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.definitions import definition, family_of, phi
+from phipsi.rewrite.inverses import innovations_form
+
+Factors = tuple[Expr, ...]
+_MOST_TERMS = 64
+
+
+@dataclass(frozen=True)
+class Split:
+    """One product T₁ X T₂* and what it was split into."""
+
+    before: Expr
+    after: Expr
+
+
+def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
+    """x as a sum of products whose blocks are known, with the splits made; None if too long."""
+    terms = multiplied_out(x)
+    if terms is None:
+        return None
+    splits: list[Split] = []
+    out: list[tuple[Number, Expr]] = []
+    for c, factors in terms:
+        found = _composite(factors)
+        if found is None:
+            out.append((c, product(factors)))
+            continue
+        i, j, split = found
+        splits.append(split)
+        for d, y in split.after.terms:
+            out.append((c * d, product((*factors[:i], y, *factors[j + 1 :]))))
+    return total_of(out), splits
+
+
+def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:
+    """x as a sum of products without sums; memoryless sums stay; None if there are too many."""
+    if x.op is Op.SUM and not is_memoryless(x.structure):
+        out: list[tuple[Number, Factors]] = []
+        for c, y in x.terms:
+            inner = multiplied_out(y)
+            if inner is None or len(out) + len(inner) > _MOST_TERMS:
+                return None
+            out.extend((c * d, fs) for d, fs in inner)
+        return out
+    if x.op is Op.PRODUCT:
+        partial: list[tuple[Number, Factors]] = [(1, ())]
+        for y in x.args:
+            inner = multiplied_out(y)
+            if inner is None or len(partial) * len(inner) > _MOST_TERMS:
+                return None
+            partial = [(c * d, fs + gs) for c, fs in partial for d, gs in inner]
+        return partial
+    if is_memoryless(x.structure):
+        return [(1, (x,))]
+    core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
+    if core.op is Op.LEAF and core.name in ("Omega", "mass_matrix", "Lambda", "J"):
+        meaning = definition(core)
+        assert meaning is not None
+        return multiplied_out(adjoint(meaning) if flipped else meaning)
+    if x.op is Op.INVERSE:
+        factored = innovations_form(x.args[0])
+        if factored is not None:
+            return multiplied_out(factored)
+    return [(1, (x,))]
+
+
+def _composite(factors: Factors) -> tuple[int, int, Split] | None:
+    """The part T₁ X T₂* of a product that has no other moving factor."""
+    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
+    if len(moving) != 2:
+        return None
+    i, j = moving
+    left, right = factors[i], factors[j].T
+    if _plain(left) is None or _plain(right) is None or j == i + 1:
+        return None
+    if not (is_causal(left.structure) and is_anticausal(factors[j].structure)):
+        return None
+    core = product(factors[i + 1 : j])
+    a, b = _plain(left), _plain(right)
+    assert a is not None and b is not None
+    after = (
+        block_diagonal(left @ core @ right.T)
+        + _tilde(a) @ block_diagonal(a @ core @ right.T)
+        + block_diagonal(left @ core @ b.T) @ _tilde(b).T
+    )
+    return i, j, Split(left @ core @ right.T, after)
+
+
+@cache
+def _plain(x: Expr) -> Expr | None:
+    """φ for φ and φ̃, ψ for ψ and ψ̃."""
+    if x.name in ("phi", "psi"):
+        return x
+    if x.name == "phi_tilde":
+        return phi
+    return family_of(x).psi if x.name == "psi_tilde" else None
+
+
+def _tilde(x: Expr) -> Expr:
+    return catalogue_leaf("phi_tilde") if x is phi else family_of(x).psi_tilde

@@ -1,0 +1,157 @@
+"""Matrices block by block: paths for one-directional operators, common ancestors for the others.
+
+Column j of a causal operator is non-zero on the path from body j to its root only: a `path` step runs
+the tip-to-base equations along that path, once per column block. For anticausal · X · causal products
+block (i, j) goes through the nearest common ancestor c of i and j (dual of Lemma A.1):
+
+    (T₁* X T₂)(i, j) = T₁(c, i)* Y(c) T₂(c, j),    Y = bd(T₁* X T₂)
+
+A `pairs` step multiplies what the two paths have at c. What has neither form is applied to the columns
+of the identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from phipsi.expressions.node import Expr, Number, block_diagonal, product
+from phipsi.expressions.row import Op
+from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.rewrite.matrices import multiplied_out
+from phipsi.rewrite.steps import TRANSITIONS
+from phipsi.sweeps.ir import Domain, Field, Type, all_of
+from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
+
+SEED = "p"  # the column size of fields that run along a path: the width of the seed's block
+
+
+@dataclass(frozen=True)
+class Part:
+    """How one argument of a `matrix` field enters the matrix.
+
+    `how` is "diagonal", "path", "path of adjoint" or "pairs".
+    """
+
+    how: str
+    coefficient: Number
+
+
+class Matrices(Lowering):
+    """Lowering, with the matrices of small systems made from their blocks where possible."""
+
+    def small_matrix(self, x: Expr) -> Field:
+        """The whole matrix of an operator on points, for a dense solve."""
+        found = lower_matrix(self, x)
+        return found if found is not None else self.assembled(columns_matrix(self, x))
+
+
+def lower_matrix(low: Lowering, x: Expr) -> Field | None:
+    """A field that holds the whole matrix of x, made from its blocks; None if x has no such form."""
+    assert x.takes is not None and x.gives is not None
+    terms = multiplied_out(x)
+    if terms is None or "world" in (x.takes.index, x.gives.index):
+        return None
+    parts: list[tuple[Part, Field]] = []
+    causal: list[tuple[Number, Expr]] = []
+    anticausal: list[tuple[Number, Expr]] = []
+    for c, factors in terms:
+        y = product(factors)
+        if is_memoryless(y.structure):
+            if not (x.takes.per_body and x.gives.per_body):
+                return None
+            parts.append((Part("diagonal", c), low.block(y)))
+        elif is_causal(y.structure) and x.gives.per_body:
+            causal.append((c, y))
+        elif is_anticausal(y.structure) and x.takes.per_body:
+            anticausal.append((c, y.T))
+        else:
+            pair = _pair(low, factors)
+            if pair is None:
+                return None
+            parts.append((Part("pairs", c), pair))
+    parts += _paths(low, causal, anticausal)
+    b = low.builder
+    data = tuple(p for p, _ in parts)
+    type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
+    if not parts:
+        return b.zero(type_)
+    return b.make("matrix", tuple(f for _, f in parts), data, type_)
+
+
+def _paths(
+    low: Lowering, causal: list[tuple[Number, Expr]], anticausal: list[tuple[Number, Expr]]
+) -> list[tuple[Part, Field]]:
+    """One path field per direction; an operator and its adjoint share one."""
+    out: list[tuple[Part, Field]] = []
+    both = {y: c for c, y in causal}
+    fields = {y: _path(low, y) for _, y in (*causal, *anticausal)}
+    out += [(Part("path", c), fields[y]) for y, c in both.items()]
+    out += [(Part("path of adjoint", c), fields[y]) for c, y in anticausal]
+    return out
+
+
+def _path(low: Lowering, x: Expr) -> Field:
+    """x applied to the identity of one column block, along the path from there."""
+    return low.apply(*_seeded(low, x.factors))
+
+
+def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
+    """(operator, seed): a final B becomes part of the seed, whose path starts at the point's body."""
+    b = low.builder
+    last = factors[-1]
+    assert last.takes is not None
+    if last.name == "B":
+        start = b.make(
+            "path_seed", (low.point_block("B"),), "points", Type(Domain.BODY, "6", SEED)
+        )
+        rest = factors[:-1]
+        return product(rest), start
+    size = block_size(last.takes)
+    return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")
+
+
+def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
+    """anticausal · X · causal with one transition operator on each side."""
+    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
+    outward = [i for i in moving if is_anticausal(factors[i].structure)]
+    inward = [i for i in moving if is_causal(factors[i].structure)]
+    if not outward or not inward or len(outward) + len(inward) != len(moving):
+        return None
+    i, j = outward[-1], inward[0]  # the two that enclose X
+    left, right = factors[i].T, factors[j]
+    if max(outward) > min(inward) or left.name not in TRANSITIONS or right.name not in TRANSITIONS:
+        return None
+    left_tail = tuple(y.T for y in reversed(factors[:i]))
+    right_tail = factors[j + 1 :]
+    a, strict_a = _walk(low, left, left_tail)
+    c, strict_c = _walk(low, right, right_tail)
+    if a is None or c is None:
+        return None
+    middle = low.block(block_diagonal(left.T @ product(factors[i + 1 : j]) @ right))
+    type_ = Type(Domain.WORLD, SEED, SEED)
+    return low.builder.make("pair", (a, middle, c), (strict_a, strict_c), type_)
+
+
+def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Field | None, bool]:
+    """T · tail along the path; the tail is memoryless, or one step followed by memoryless."""
+    moving = [y for y in tail if not is_memoryless(y.structure)]
+    if len(moving) > 1 or any(not _one_step(y) for y in moving):
+        return None, False
+    x = (transition, *tail)
+    if x[-1].takes is None:
+        return None, False
+    operator, seed = _seeded(low, x)
+    return low.apply(operator, seed), bool(moving)
+
+
+def _one_step(x: Expr) -> bool:
+    return x.op is Op.LEAF and x.name in ("E_phi", "E_psi", "shift", "K")
+
+
+def columns_matrix(low: Lowering, x: Expr) -> Field:
+    """x applied to the columns of the identity."""
+    assert x.takes is not None
+    type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), all_of(x.takes.name))
+    return low.apply(x, low.builder.leaf("seed", type_, x.takes.name))
+
+

@@ -1,0 +1,158 @@
+"""Explaining a program: the rewrites, the sweeps with their recursion, and the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from phipsi.expressions.node import Expr
+from phipsi.model.model import Model
+from phipsi.rewrite.engine import RewriteStep
+from phipsi.sweeps.flops import flops
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.recursion import Recursion
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One step as people read it: its kind, what it loops over, and its equations."""
+
+    kind: str
+    heading: str
+    equations: tuple[str, ...]
+
+    @property
+    def direction(self) -> str:
+        """"tip_to_base", "base_to_tip", or the kind of a step without a direction."""
+        return self.kind
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `phipsi.explain` returns; `str()` is the text.
+
+    **Attributes:** `expressions` as given, `lowered` after rewriting, `rewrites` (name, before,
+    after, source), `sweeps` (kind, heading, equations), `flops` (per evaluation, or per body with a
+    one-dof hinge if no model was given), `order` in the number of bodies N, `latex`.
+    """
+
+    expressions: tuple[Expr, ...]
+    lowered: tuple[Expr, ...]
+    rewrites: tuple[RewriteStep, ...]
+    sweeps: tuple[Sweep, ...]
+    flops: int
+    order: str
+    latex: bool
+    bodies: int | None
+
+    def __str__(self) -> str:
+        return _latex(self) if self.latex else _text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_latex_(self) -> str | None:
+        return str(self) if self.latex else None
+
+
+def explain_steps(
+    expressions: Sequence[Expr],
+    lowered: Sequence[Expr],
+    rewrites: Sequence[RewriteStep],
+    steps: list[Step],
+    outputs: list[Field],
+    model: Model | None,
+    *,
+    latex: bool,
+) -> Explanation:
+    """The explanation of scheduled steps."""
+    recursion = Recursion(steps, outputs, latex=latex)
+    sweeps = [
+        Sweep(s.kind.value, recursion.heading(s), tuple(recursion.equations(s))) for s in steps
+    ]
+    return Explanation(
+        expressions=tuple(expressions),
+        lowered=tuple(lowered),
+        rewrites=tuple(rewrites),
+        sweeps=tuple(s for s in sweeps if s.equations),
+        flops=count_flops(steps, model),
+        order=order_of(steps),
+        latex=latex,
+        bodies=None if model is None else model.n_bodies,
+    )
+
+
+def count_flops(steps: list[Step], model: Model | None) -> int:
+    """Operations of one evaluation; without a model, of one body with a one-dof hinge."""
+    total = 0
+    widths = [1] if model is None else [j.nv for j in model.joints]
+    columns = 6 if model is None else max(model.nv, 1)
+    paths = len(widths) if model is None else sum(d + 1 for d in model.tree.depth)
+    for step in steps:
+        for x in step.fields:
+            if step.kind is StepKind.PATH:
+                total += paths * flops(x, 1, 6)
+            elif step.domain is Domain.BODY:
+                total += sum(flops(x, r, columns) for r in widths)
+            else:
+                total += flops(x, 1, columns)
+    return total
+
+
+def order_of(steps: list[Step]) -> str:
+    """The cost in the number of bodies N and the number k of rows of small systems."""
+    parts: list[str] = []
+    fields = [x for s in steps for x in s.fields]
+    if any(s.domain is Domain.BODY for s in steps):
+        many = any(x.type.cols.startswith("all:") and x.type.domain is Domain.BODY for x in fields)
+        parts.append("O(N · columns)" if many else "O(N)")
+    if any(s.kind is StepKind.PATH for s in steps):
+        parts.append("O(N · depth)")
+    if any(s.kind is StepKind.PAIRS for s in steps):
+        parts.append("O(pairs)")
+    if any(x.op == "small_solve" for x in fields):
+        parts.append("O(k³) for the dense solve of k rows")
+    return " + ".join(parts) or "O(1)"
+
+
+def _text(e: Explanation) -> str:
+    lines = ["expression", *(f"    {x}" for x in e.expressions)]
+    if e.rewrites:
+        lines += ["", "rewrites"]
+        for s in e.rewrites:
+            source = f"   [{s.source}]" if s.source else ""
+            lines += [f"    {s.name}{source}", f"        {s.before}", f"      = {s.after}"]
+        lines += ["", "is computed as", *(f"    {x}" for x in e.lowered)]
+    lines += ["", f"recursion ({_count(e)})"]
+    for i, sweep in enumerate(e.sweeps, 1):
+        lines.append(f"  {i}. {sweep.heading}")
+        lines += [f"        {line}" for line in sweep.equations]
+    lines += ["", f"cost  {e.order}, {_flops(e)}"]
+    return "\n".join(lines)
+
+
+def _count(e: Explanation) -> str:
+    n = sum(s.kind in ("tip_to_base", "base_to_tip") for s in e.sweeps)
+    return f"{n} sweep{'s' if n != 1 else ''} over the bodies"
+
+
+def _flops(e: Explanation) -> str:
+    if e.bodies is None:
+        return f"about {e.flops} flops per body with one-dof hinges"
+    return f"about {e.flops} flops for {e.bodies} bodies"
+
+
+def _latex(e: Explanation) -> str:
+    lines = [r"\begin{align*}"]
+    for x, y in zip(e.expressions, e.lowered, strict=True):
+        lines.append(f"  & {x.text('latex')} \\\\")
+        for s in e.rewrites:
+            before, after = s.before.text("latex"), s.after.text("latex")
+            lines.append(f"  &\\quad {before} = {after} && \\text{{{s.name}}} \\\\")
+        lines.append(f"  &= {y.text('latex')}")
+    lines.append(r"\end{align*}")
+    for sweep in e.sweeps:
+        lines += [rf"\paragraph{{{sweep.heading}}}", r"\begin{align*}"]
+        lines.append(" \\\\\n".join(f"  {line}" for line in sweep.equations))
+        lines.append(r"\end{align*}")
+    return "\n".join(lines)

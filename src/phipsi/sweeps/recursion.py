@@ -1,0 +1,212 @@
+"""The recursion per body in the papers' notation, as text or LaTeX."""
+
+from __future__ import annotations
+
+from phipsi.operators.catalogue import CATALOGUE
+from phipsi.sweeps.builder import terms_of
+from phipsi.sweeps.ir import Field, Kind, Step, StepKind
+from phipsi.sweeps.schedule import dependencies
+
+_INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "hinge_axes", "hinge_axes_rate",
+           "transform", "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
+           "world_arm", "rotation", "inv")  # fmt: skip
+_HIDDEN = ("hinge_scale",)
+_CALLS = {
+    "chol": ("chol", r"\operatorname{chol}"),
+    "logdet": ("logdet", r"\log\det"),
+    "pose_matrix": ("pose", r"\operatorname{pose}"),
+    "gauge": ("gauge", r"\operatorname{gauge}"),
+    "rigid_inverse": ("inverse", r"\operatorname{inverse}"),
+    "crm": ("cross", r"\operatorname{cross}"),
+    "spin": ("spin", r"\operatorname{spin}"),
+    "rotation": ("turn", r"\operatorname{turn}"),
+    "assemble": ("matrix", r"\operatorname{matrix}"),
+    "rigid_of_pose": ("", ""),
+}
+_HEADINGS = {
+    StepKind.TIP_TO_BASE: "tip to base, k after all its children c:",
+    StepKind.BASE_TO_TIP: "base to tip, k after its parent p:",
+    StepKind.MEMORYLESS: "each body on its own:",
+    StepKind.PATH: "for every column block, along the path from its body to the root:",
+    StepKind.PAIRS: "for every pair, through the nearest common ancestor:",
+    StepKind.SMALL: "once:",
+}
+
+
+class Recursion:
+    """Names the fields of a program and prints its steps."""
+
+    def __init__(self, steps: list[Step], outputs: list[Field], *, latex: bool) -> None:
+        self.latex = latex
+        self.outputs = outputs
+        self.names: dict[Field, str] = {}
+        self._name(steps)
+
+    def heading(self, step: Step) -> str:
+        """What the loop of a step runs over."""
+        if step.kind is StepKind.MEMORYLESS and step.domain.value == "point":
+            return "each point on its own:"
+        return _HEADINGS[step.kind]
+
+    def equations(self, step: Step) -> list[str]:
+        """The named equations of one step."""
+        out: list[str] = []
+        for x in step.fields:
+            if x not in self.names or (x.op == "rec" and x.equation in self.names):
+                continue
+            right = self._body(x.equation if x.equation is not None else x, "k")
+            equals = " &= " if self.latex else " = "
+            out.append(f"{self._named(x, 'k')}{equals}{right}")
+        return out
+
+    # -- naming ------------------------------------------------------------------------------------
+
+    def _name(self, steps: list[Step]) -> None:
+        fields = [x for s in steps for x in s.fields]
+        uses: dict[Field, int] = {}
+        for x in fields:
+            if x.op in _HIDDEN:
+                continue
+            for y in dependencies(x):
+                uses[y] = uses.get(y, 0) + 1
+        taken: dict[str, int] = {}
+        results = set(self.outputs)
+        equations = {x.equation for x in fields if x.equation is not None}
+        for x in fields:
+            wanted = x.op == "rec" or x in results or (x.label and x.op not in _INLINE)
+            shared = uses.get(x, 0) > 1 and x.op not in _INLINE and not _negative(x)
+            if x.op in _INLINE or x.op in _HIDDEN or x in equations and x not in results:
+                if not (x in results and x.op not in _HIDDEN):
+                    continue
+            if wanted or shared:
+                self.names[x] = self._fresh(x, taken)
+
+    def _fresh(self, x: Field, taken: dict[str, int]) -> str:
+        base = x.label
+        if not base:
+            base = "y" if x in self.outputs else {"rec": "z"}.get(x.op, "w")
+        row = CATALOGUE.get(base)
+        if row is not None:
+            base = row.latex if self.latex else row.symbol
+        taken[base] = taken.get(base, 0) + 1
+        if taken[base] == 1 and (x.label or len(self.outputs) == 1 and x in self.outputs):
+            return base
+        count = taken[base]
+        return f"{base}_{{{count}}}" if self.latex else f"{base}{count}"
+
+    # -- printing ----------------------------------------------------------------------------------
+
+    def _named(self, x: Field, at: str) -> str:
+        return f"{self.names[x]}({at})" if x.type.domain.value != "world" else self.names[x]
+
+    def _text(self, x: Field, at: str) -> str:
+        if x in self.names:
+            return self._named(x, at)
+        return self._body(x, at)
+
+    def _tight(self, x: Field, at: str) -> str:
+        text = self._text(x, at)
+        if x.op == "add" and x not in self.names:
+            return rf"\left[{text}\right]" if self.latex else f"[{text}]"
+        return text
+
+    def _body(self, x: Field, at: str) -> str:
+        if x.op == "add":
+            return self._sum(x, at)
+        if x.op == "mul":
+            return f"{self._tight(x.args[0], at)} {self._tight(x.args[1], at)}"
+        if x.op == "cong":
+            a = self._tight(x.args[0], at)
+            return f"{a} {self._tight(x.args[1], at)} {self._star(x.args[0], at)}"
+        if x.op == "T":
+            return self._star(x.args[0], at)
+        if x.op == "inv":
+            power = "^{-1}" if self.latex else "⁻¹"
+            return self._powered(x.args[0], at, power)
+        if x.op == "up":
+            sign = r"\sum_{c} " if self.latex else "Σ_c "
+            return sign + self._tight(x.args[0], "c")
+        if x.op == "down":
+            return self._tight(x.args[0], "p") if x.args[0].op != "zero" else self._root(x)
+        if x.op in ("cross", "cross_force"):
+            times = (r"\times" if x.op == "cross" else r"\times^{*}") if self.latex else (
+                "×" if x.op == "cross" else "×*"
+            )
+            return f"{self._tight(x.args[0], at)} {times} {self._tight(x.args[1], at)}"
+        if x.op in ("gather", "scatter", "total", "spread"):
+            if x.op == "scatter":
+                return ("\\sum_{C} " if self.latex else "Σ_C ") + self._tight(x.args[0], "C")
+            if x.op == "total":
+                return ("\\sum_{k} " if self.latex else "Σ_k ") + self._tight(x.args[0], "k")
+            return self._text(x.args[0], "k" if x.op == "gather" else at)
+        return self._leaf(x, at)
+
+    def _root(self, x: Field) -> str:
+        return (r"\bar{g} \text{ (roots)}" if self.latex else "[0; −g] (roots only)")
+
+    def _leaf(self, x: Field, at: str) -> str:
+        pair = {"k": "(p,k)", "c": "(k,c)"}.get(at, f"({at})")
+        phi = r"\phi" if self.latex else "φ"
+        star = "^{*}" if self.latex else "*"
+        simple = {
+            "transform": phi + pair,
+            "hinge_axes": f"H{star}({at})",
+            "hinge_axes_rate": (r"\dot{H}" if self.latex else "Ḣ") + f"{star}({at})",
+            "M": f"M({at})",
+            "Jr": f"Jr({at})",
+            "eye": "I",
+            "zero": "0",
+            "gravity": "[0; −g]",
+            "point_frame": f"B({at})",
+            "point_arm": f"{phi}(k,{at})",
+            "path_seed": "I",
+            "seed": f"I({at})",
+            "rec": "z",
+            "matrix": "all blocks",
+        }
+        if x.op in simple:
+            return simple[x.op]
+        if x.op == "input":
+            name = str(x.data)
+            row = CATALOGUE.get(name)
+            shown = name if row is None else (row.latex if self.latex else row.symbol)
+            return f"{shown}({at})"
+        inside = ", ".join(self._text(y, at) for y in x.args if y.op not in _HIDDEN)
+        name = _CALLS.get(x.op, (x.op, rf"\operatorname{{{x.op}}}".replace("_", r"\_")))
+        return f"{name[1] if self.latex else name[0]}({inside})"
+
+    def _star(self, x: Field, at: str) -> str:
+        if x.op == "hinge_axes":
+            return f"H({at})"
+        if x.op == "hinge_axes_rate":
+            return (r"\dot{H}" if self.latex else "Ḣ") + f"({at})"
+        if x.op == "T":
+            return self._tight(x.args[0], at)
+        if x.type.kind in (Kind.SYMMETRIC, Kind.INERTIA):
+            return self._tight(x, at)
+        return self._powered(x, at, "^{*}" if self.latex else "*")
+
+    def _powered(self, x: Field, at: str, power: str) -> str:
+        """P*(k) rather than P(k)*."""
+        text = self._text(x, at)
+        if x.op in ("add", "mul", "cong") and x not in self.names:
+            return (rf"\left({text}\right)" if self.latex else f"({text})") + power
+        head, bracket, tail = text.partition("(")
+        return f"{head}{power}{bracket}{tail}"
+
+    def _sum(self, x: Field, at: str) -> str:
+        out = ""
+        minus = "-" if self.latex else "−"
+        for c, y in sorted(terms_of(x), key=lambda t: t[0] < 0):
+            text = self._tight(y, at)
+            if abs(c) != 1:
+                text = f"{abs(c)} {text}"
+            if not out:
+                out = f"{minus}{text}" if c < 0 else text
+            else:
+                out += f" {minus} {text}" if c < 0 else f" + {text}"
+        return out
+
+
+def _negative(x: Field) -> bool:
+    return x.op == "add" and len(x.args) == 1
