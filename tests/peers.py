@@ -146,7 +146,9 @@ class InPinocchio:
             inertia = body.inertia
             moment = np.array(inertia.moment_about_com_B)
             self.theirs.appendBodyToJoint(
-                joint, pin.Inertia(inertia.mass, np.array(inertia.com_B), moment), pin.SE3.Identity()
+                joint,
+                pin.Inertia(inertia.mass, np.array(inertia.com_B), moment),
+                pin.SE3.Identity(),
             )
             order += [len(order) + k for k in _pinocchio_order(body.joint)]
         for name, (host, pose) in model.frames.items():
@@ -338,7 +340,9 @@ class InMujoco:
 
     def q(self, q: np.ndarray) -> np.ndarray:
         out = np.array(q)
-        for joint, s, X in zip(self.ours.joints, self.ours.q_slices, self.ours.placements, strict=True):
+        for joint, s, X in zip(
+            self.ours.joints, self.ours.q_slices, self.ours.placements, strict=True
+        ):
             if joint.kind == "free":
                 R = X.rotation @ quat_to_matrix(q[s][:4])
                 out[s] = [*X.apply(q[s][4:]), *matrix_to_quat(R)]
@@ -462,4 +466,3 @@ class InMujoco:
         mujoco.mj_subtreeVel(self.theirs, self.data)
         linear = self.data.subtree_linvel[0] * self.theirs.body_subtreemass[0]
         return self.data.subtree_com[0].copy(), np.array([*self.data.subtree_angmom[0], *linear])
-

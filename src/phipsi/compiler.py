@@ -14,6 +14,7 @@ from phipsi.model.points import ANY_POINTS, PointSet, point_set
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
+from phipsi.sweeps.passes import plan_buffers
 from phipsi.sweeps.request import NEEDS_POINTS, Request, check_request, lower_request
 from phipsi.sweeps.schedule import schedule
 
@@ -39,8 +40,8 @@ def compile(
     evaluated; operators are applied to an operand (``mode="apply"``), written out as matrices
     ("dense"), or picked block by block ("blocks": the pairs in `blocks`, or all diagonal blocks in
     storage layout). `columns` lets operands have several columns, on the last axis. `points` are
-    ``[(body_or_frame, offset), …]`` for B and J. Quantities named in `given` become inputs instead of
-    being computed. ``rewrite="as_written"`` keeps the form and only shares and fuses.
+    ``[(body_or_frame, offset), …]`` for B and J. Quantities named in `given` become inputs instead
+    of being computed. ``rewrite="as_written"`` keeps the form and only shares and fuses.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -65,7 +66,7 @@ def build(request: Request, model: Model, backend: str) -> Program:
     check_request(request, backend, has_points=len(request.points) > 0)
     rewriting = engine.rewrite(request, armature=model.has_armature)
     lowered = lower_request(request, rewriting.expressions, model)
-    steps = schedule(lowered.fields)
+    steps = plan_buffers(schedule(lowered.fields), lowered.fields)
     return Program(request, rewriting, lowered, steps, model)
 
 
@@ -101,7 +102,9 @@ def explain(
             points = [model.body_names[-1]]
         return compile(expr, model, mode=mode, rewrite=rewrite, points=points).explain(latex=latex)
     if mode != "apply":
-        raise InputError("the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)")
+        raise InputError(
+            "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
+        )
     request = Request.make(expr, mode, None, False, (), rewrite, ANY_POINTS)
     check_request(request, "reference", has_points=True)
     rewriting = engine.rewrite(request, armature=True)

@@ -1,9 +1,9 @@
 """Small ready-made mechanisms, for trying things out, for the documentation and for tests.
 
-    planar_arm(n)        n equal rods in a vertical plane
-    seven_joint_arm()    an arm like those that stand next to people: 7 revolute joints, 19 kg
-    free_flyer()         a free-floating base with two such arms
-    random_tree(seed, n) a random tree of all joint types
+planar_arm(n)        n equal rods in a vertical plane
+seven_joint_arm()    an arm like those that stand next to people: 7 revolute joints, 19 kg
+free_flyer()         a free-floating base with two such arms
+random_tree(seed, n) a random tree of all joint types
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def free_flyer() -> Model:
 def random_tree(seed: int = 0, n: int = 6) -> Model:
     """Random tree of n bodies with joints of all types; the same for the same seed.
 
-    Bodies "body0", …, each on the world or on an earlier one; boxes of 1–3 kg and about half a metre.
+    Bodies "body0", …, the first on the world, the others on an earlier one each; boxes of 1–3 kg
+    and about half a metre.
 
     >>> from phipsi.examples import random_tree
     >>> random_tree(seed=1, n=8) == random_tree(seed=1, n=8)

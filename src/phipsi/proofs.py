@@ -25,13 +25,13 @@ from phipsi.model.points import PointSet, point_set
 from phipsi.operators import parse
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Claim, Identity, unmet
-from phipsi.rewrite.theorems import THEOREMS
 from phipsi.rewrite.theorems_symbols import any_motion
 
 Array = NDArray[Any]
 
 TOLERANCE = 1e-9
 _POINTS = 3
+_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0")
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ def identities() -> list[Identity]:
     >>> len(identities()) > 250
     True
     """
+    from phipsi.rewrite.theorems import THEOREMS  # some 300 expressions to read: only on use
+
     rules = {rule.name for rule in RULES}
     return [*RULES, *(theorem for theorem in THEOREMS if theorem.name not in rules)]
 
@@ -122,7 +124,11 @@ def _compared(identity: Identity, claim: Claim) -> Proof:
 
 
 class State:
-    """One mechanism in one state that satisfies the equations of motion; the `Case` of a check."""
+    """One mechanism in one state; the `Case` of a check.
+
+    Given vdot and f0 the efforts tau are those of the equations of motion. The forces f_ext are
+    random too, and not in these equations.
+    """
 
     def __init__(self, model: Model, q: ArrayLike | None, v: ArrayLike | None, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -131,15 +137,18 @@ class State:
         self.q = np.asarray(model.random_configuration(rng) if q is None else q, np.float64)
         drawn = rng.normal(size=model.nv)
         self.v = drawn if v is None else np.asarray(v, np.float64)
+        if self.q.ndim != 1 or self.v.ndim != 1:
+            raise InputError("a proof is about one state: q has shape (nq,) and v has shape (nv,)")
         self.vdot = rng.normal(size=model.nv)
         hosts = rng.integers(model.n_bodies, size=_POINTS) if model.n_bodies else []
         named = [(model.body_names[k], rng.uniform(-0.5, 0.5, 3)) for k in hosts]
         self.points: PointSet = point_set(model, named)
         self.f0 = rng.normal(size=(len(named), 6))
+        self.f_ext = rng.normal(size=(model.n_bodies, 6))
         self._free = {any_motion: rng.normal(size=(model.n_bodies, 6))}
         self.tau = np.zeros(model.nv)
         self.tau = dense(_INVERSE_DYNAMICS, model, **self._inputs())
-        arguments = {name: getattr(self, name) for name in ("q", "v", "vdot", "tau", "f0")}
+        arguments = {name: getattr(self, name) for name in _ARGUMENTS}
         self._values = Evaluation(
             model, self.points, arguments, dict(self._free), np.dtype(np.float64)
         )
@@ -151,8 +160,8 @@ class State:
         return again
 
     def _inputs(self) -> dict[str, Any]:
-        names = ("q", "v", "vdot", "tau", "f0", "points")
-        return {name: getattr(self, name) for name in names} | {"given": self._free}
+        named = {name: getattr(self, name) for name in (*_ARGUMENTS, "points")}
+        return named | {"given": self._free}
 
     def dense(self, expr: Expr, **changes: Any) -> Array:
         """The value of an expression; keywords of `dense` replace parts of the state."""

@@ -215,6 +215,8 @@ def test_prove_refuses_a_bad_state():
         prove("H G", model, np.full(model.nq, np.nan))
     with pytest.raises(InputError, match="shape"):
         prove("H G", model, v=np.ones(model.nv + 1))
+    with pytest.raises(InputError, match="one state"):
+        prove("H G", model, q=model.random_configuration(0, (2,)))
 
 
 def test_an_unknown_name_suggests_close_ones():

@@ -163,8 +163,8 @@ def forward_dynamics(
 ) -> Array:
     """Joint accelerations that efforts cause.
 
-    vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext + B f0]), which the compiler turns into the
-    innovations form. With `algorithm`, one of the papers' four forms exactly as written, with
+    vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext + B f0]), which the compiler turns into
+    the innovations form. With `algorithm`, one of the papers' four forms exactly as written, with
     a' = a + gravity, w = b − f_ext + B f0 and W = I − H ψ K:
 
         FD1  vdot = W* D⁻¹ W (tau − H φ [M φ* a' + w])
@@ -176,8 +176,8 @@ def forward_dynamics(
     of v.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
-    `inverse_dynamics`; `algorithm`, None or "FD1" … "FD4". **Returns:** vdot (..., nv). A joint with
-    nothing to move raises `SingularHingeError`.
+    `inverse_dynamics`; `algorithm`, None or "FD1" … "FD4". **Returns:** vdot (..., nv). A joint
+    with nothing to move raises `SingularHingeError`.
     **Cost:** three sweeps, O(N). **Source:** seed 1 sec. VII; seed 3 sec. 4–5.
 
     >>> from phipsi.algorithms import forward_dynamics
@@ -199,8 +199,8 @@ def forward_dynamics(
 def mass_matrix(model: Model, q: ArrayLike) -> Array:
     """Joint-space mass matrix.
 
-    ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a joint
-    has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints.
+    ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
+    joint has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv).
     **Cost:** O(N²) for the N² entries. **Source:** seed 0 eq. 0.7; seed 1 eq. 22, 28–33.
@@ -236,7 +236,8 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
 def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
 
-    C = H φ (M φ* (a + gravity) + b), so that tau = ℳ vdot + C. In N·m and N, in the directions of v.
+    C = H φ (M φ* (a + gravity) + b), so that tau = ℳ vdot + C. In N·m and N, in the directions
+    of v.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv).
     **Cost:** two sweeps, O(N). **Source:** seed 0 eq. 0.14; seed 3 eq. 3.20–3.21.
@@ -275,8 +276,8 @@ def joint_reactions(
     """Whole force that passes through every hinge in forward dynamics.
 
     f = φ [M φ* (H* vdot + a + gravity) + b − f_ext] with vdot of `forward_dynamics`. Row k is the
-    force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with the
-    actuator effort in it: H f = tau − Jr vdot.
+    force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
+    the actuator effort in it: H f = tau − Jr vdot.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
     `inverse_dynamics`. **Returns:** (..., n, 6).

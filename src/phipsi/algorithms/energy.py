@@ -22,7 +22,7 @@ MOMENTUM = total(M @ V)
 MOMENTUM_MATRIX = total(M @ VELOCITY_MAP)
 # d/dt of the body forces M φ* H* in world axes: their components change, and the body axes turn
 MOMENTUM_MATRIX_DOT = total(M @ VELOCITY_MAP_DOT - cross(V).T @ M @ VELOCITY_MAP)
-# The whole mechanism as one rigid body about the world's origin: a 6×6 inertia [[·, m c~], [·, m I]].
+# The whole mechanism as one rigid body about the world's origin: the inertia [[·, m c~], [·, m I]]
 WHOLE_INERTIA = total(M @ total(I).T)
 
 
@@ -123,8 +123,8 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
 def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """Time derivative of the centroidal momentum matrix.
 
-    d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre, which
-    itself moves at the velocity total M V / m. World axes, [angular; linear].
+    d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,
+    which itself moves at the velocity total M V / m. World axes, [angular; linear].
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** open_chain 4.3.

@@ -27,8 +27,8 @@ def operational_space_inertia(
 ) -> Array:
     """Inertia felt at points: accelerations of the points → forces at them.
 
-    Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹, with the coupling between the points, which may be on
-    any bodies of the tree. Blocks of 6×6 per pair of points, [angular; linear], in kg·m², kg·m, kg.
+    Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹, with the coupling between the points, which may be
+    on any bodies of the tree. Blocks of 6×6 per pair of points, [angular; linear], in kg·m², kg·m, kg.
 
     **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC, 6 nC). If J lacks row rank (the points cannot all accelerate
@@ -51,8 +51,8 @@ def tip_force_correction(
 ) -> Array:
     """Change of the joint accelerations caused by forces at points alone.
 
-    Δvdot = −ℳ⁻¹ J* f0 = −(I − H ψ K)* D⁻¹ H ψ B f0. Added to the accelerations of the free mechanism
-    it gives those with the forces.
+    Δvdot = −ℳ⁻¹ J* f0 = −(I − H ψ K)* D⁻¹ H ψ B f0. Added to the accelerations of the free
+    mechanism it gives those with the forces.
 
     **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`; `f0` (..., nC, 6), the forces
     exerted **by** the mechanism at the points, [moment (N·m); force (N)]. **Returns:** (..., nv),

@@ -28,16 +28,16 @@ def bind_arguments(
     for name in program.inputs:
         a = _as_array(name, values[name])
         expected = shapes[name]
-        core = a.shape[a.ndim - len(expected) :] if a.ndim >= len(expected) else ()
+        core: tuple[int, ...] = a.shape[max(a.ndim - len(expected), 0) :]
         fits = a.ndim >= len(expected) and all(
-            e in (-1, c) for e, c in zip(expected, core, strict=True)
+            e in (-1, c) for e, c in zip(expected, core, strict=False)
         )
         if not fits:
             raise InputError(_shape_text(program, name, expected, a.shape))
         if -1 in expected:
             if columns not in (None, core[-1]):
                 raise InputError(
-                    f"operands have {columns} and {core[-1]} columns; they must have the same number"
+                    f"operands have {columns} and {core[-1]} columns; that must be the same"
                 )
             columns = core[-1]
         arrays[name] = a

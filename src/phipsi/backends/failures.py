@@ -58,8 +58,8 @@ def error_of(failure: Failure, model: Model) -> Exception:
     return SingularMatrixError(
         f"({failure.what})⁻¹ does not exist: the matrix has rank "
         f"{np.linalg.matrix_rank(value)} of {value.shape[-1]}. The points cannot all move "
-        f"independently (J lacks row rank). Drop points or directions that depend on each other, or "
-        f"use the compliance J ℳ⁻¹ J* itself, which always exists.{where}"
+        f"independently (J lacks row rank). Drop points or directions that depend on each other, "
+        f"or use the compliance J ℳ⁻¹ J* itself, which always exists.{where}"
     )
 
 
@@ -75,8 +75,8 @@ def singular_hinge_text(model: Model, body: int, d: np.ndarray) -> str:
     return (
         f"joint {joint!r} ({kind}, body {name!r}) has no inertia to move:\n"
         f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
-        f"Every body outboard of it — {shown} — together has no inertia in a direction in which the "
-        f"joint can move.\n"
+        f"Every body outboard of it — {shown} — together has no inertia in a direction in which "
+        f"the joint can move.\n"
         f"Give one of them inertia, or give the joint rotor inertia:\n"
         f"    model.with_body({name!r}, armature={armature})"
     )

@@ -64,9 +64,10 @@ class Program:
     ) -> Any:
         """Evaluate on the inputs.
 
-        **Arguments:** the inputs, in order or by name; `out`, an array (or tuple of arrays) to write
-        to; `threads`, how many threads share a large batch; `on_error`, "raise" or "mask" (failed
-        elements become NaN and ``(result, status)`` is returned, status 0 where all is well).
+        **Arguments:** the inputs, in order or by name; `out`, an array (or tuple of arrays) to
+        write to; `threads`, how many threads share a large batch; `on_error`, "raise" or "mask"
+        (failed elements become NaN and ``(result, status)`` is returned, status 0 where all is
+        well).
         """
         if on_error not in ("raise", "mask"):
             raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'mask'")
@@ -157,7 +158,9 @@ class Program:
         }
 
         def part(i: int) -> tuple[list[Any], list[Failure]]:
-            piece = {n: a if n == "columns" else a[edges[i] : edges[i + 1]] for n, a in full.items()}
+            piece = {
+                n: a if n == "columns" else a[edges[i] : edges[i + 1]] for n, a in full.items()
+            }
             return self._evaluate(piece, (int(edges[i + 1] - edges[i]), *batch[1:]))
 
         with ThreadPoolExecutor(threads) as pool:
@@ -215,5 +218,3 @@ def _widen(f: Failure, start: int, stop: int, batch: tuple[int, ...]) -> Failure
     value = np.zeros((*batch, *f.value.shape[len(batch) :]), dtype=f.value.dtype)
     value[start:stop] = f.value
     return Failure(f.code, f.body, f.what, mask, value)
-
-

@@ -1,8 +1,8 @@
 """The reference backend: plain NumPy loops that define what every operation of the IR means.
 
-Generic over the scalar: float64, complex128 (never conjugated) and object arrays (SymPy symbols give
-closed forms, mpmath numbers any precision). Every block is an ordinary dense array with the batch on
-leading axes; the structure a block is known to have is for other backends to exploit.
+Generic over the scalar: float64, complex128 (never conjugated) and object arrays (SymPy symbols
+give closed forms, mpmath numbers any precision). Every block is an ordinary dense array with the
+batch on leading axes; the structure a block is known to have is for other backends to exploit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HINGE_TOLERANCE = 1e-14
 
 
 class Run:
-    """One evaluation of a program. `values[field]` is one array per body or point, or one in all."""
+    """One evaluation; `values[field]` is one array per body or per point, or one in all."""
 
     def __init__(
         self,
@@ -53,6 +53,8 @@ class Run:
         """Evaluate all steps."""
         for step in self.program.steps:
             self._run_step(step)
+            for x in step.last_used:
+                self.values.pop(x, None)
         return self.values
 
     def _run_step(self, step: Step) -> None:
@@ -67,6 +69,8 @@ class Run:
                 self.values[x] = self._zeros(x, -1)
             elif x.type.domain is Domain.WORLD:
                 self.values[x] = None
+            elif x in step.local:
+                self.values[x] = _Local()
             else:
                 self.values[x] = [None] * sizes[x.type.domain]
             if x.op == "scatter":
@@ -130,7 +134,9 @@ class Run:
         for x in step.fields:
             left, middle, right = (self.values[y] for y in x.args)
             strict: Any = x.data
-            starts = [self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict, strict=True)]
+            starts = [
+                self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict, strict=True)
+            ]
             blocks: dict[tuple[int, int], Array] = {}
             for i, a in enumerate(starts[0]):
                 for j, b in enumerate(starts[1]):
@@ -199,7 +205,9 @@ class Run:
         return np.zeros((*self.batch, rows, cols), dtype=self.dtype)
 
     def _const(self, array: Array) -> Array:
-        return np.asarray(array, dtype=self.dtype)
+        """A model constant in the scalar type of the inputs, so that no digits are lost."""
+        out = np.asarray(array, dtype=self.dtype)
+        return out * _like(self.inputs, 1) if self.dtype == object else out
 
     def _q(self, k: int) -> list[Array]:
         q = self.inputs["q"][..., self.model.q_slices[k]]
@@ -336,7 +344,11 @@ class Run:
         arm = w[..., :3, 3:] @ np.swapaxes(turn, -1, -2)
         out = np.zeros((*w.shape[:-2], 4, 4), dtype=self.dtype)
         out[..., :3, :3] = turn
-        out[..., 0, 3], out[..., 1, 3], out[..., 2, 3] = arm[..., 2, 1], arm[..., 0, 2], arm[..., 1, 0]
+        out[..., 0, 3], out[..., 1, 3], out[..., 2, 3] = (
+            arm[..., 2, 1],
+            arm[..., 0, 2],
+            arm[..., 1, 0],
+        )
         out[..., 3, 3] = 1
         return out
 
@@ -364,7 +376,7 @@ class Run:
             return generic_inverse(a)
         if how == "definite":
             scale = self._at(x.args[1], k)[..., 0] if len(x.args) > 1 else 0.0
-            bad = ~(_pivots(a) > HINGE_TOLERANCE * scale).all(-1)
+            bad: Any = ~(_pivots(a) > HINGE_TOLERANCE * scale).all(-1)
         else:
             with np.errstate(all="ignore"):
                 size = np.abs(a).max((-2, -1))
@@ -383,10 +395,12 @@ class Run:
         a = self._at(x.args[0], k)
         if self.dtype != np.float64:
             return generic_cholesky(a, self.scalars)
-        bad = ~(_pivots(a) > 0).all(-1)
+        bad: Any = ~(_pivots(a) > 0).all(-1)
         if bad.any():
             mask = np.broadcast_to(bad, self.batch)
-            self.failures.append(Failure(HINGE, k, "D", mask, np.broadcast_to(a, (*self.batch, *a.shape[-2:]))))
+            self.failures.append(
+                Failure(HINGE, k, "D", mask, np.broadcast_to(a, (*self.batch, *a.shape[-2:])))
+            )
             return np.where(
                 bad[..., None, None],
                 np.nan,
@@ -446,7 +460,7 @@ class Run:
         if not world:
             u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in u], -2)
         if self.dtype == np.float64:
-            singular = np.linalg.matrix_rank(a, tol=None) < a.shape[-1]
+            singular: Any = np.linalg.matrix_rank(a) < a.shape[-1]
             if np.any(singular):
                 mask = np.broadcast_to(singular, self.batch)
                 self.failures.append(Failure(SMALL, -1, str(x.data), mask, a))
@@ -456,11 +470,26 @@ class Run:
                 y = np.linalg.solve(a, u)
         else:
             y = generic_inverse(a) @ u
-        self.values[x] = y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+        self.values[x] = (
+            y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+        )
+
+
+class _Local:
+    """A field whose block is needed at the body being visited only: one block, not a list."""
+
+    __slots__ = ("block",)
+    block: Any
+
+    def __getitem__(self, k: int) -> Any:
+        return self.block
+
+    def __setitem__(self, k: int, block: Any) -> None:
+        self.block = block
 
 
 def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
-    """"points" or "bodies" for fields that run along paths."""
+    """What the paths of the fields start at: "points" or "bodies"."""
     out: dict[Field, str] = {}
     for x in fields:
         stack, seen = [x], set[Field]()
@@ -504,7 +533,9 @@ def _pivots(a: Array) -> Array:
         for i in range(n):
             out[..., i] = work[..., i, i]
             column = work[..., i:, i] / work[..., i, i][..., None]
-            work[..., i:, i:] = work[..., i:, i:] - column[..., :, None] * work[..., i, i:][..., None, :]
+            work[..., i:, i:] = (
+                work[..., i:, i:] - column[..., :, None] * work[..., i, i:][..., None, :]
+            )
     return out
 
 
@@ -514,5 +545,3 @@ def _like(inputs: Mapping[str, Array], number: int) -> Any:
         if a.dtype == object and a.size:
             return number + 0 * a.flat[0]
     return number
-
-

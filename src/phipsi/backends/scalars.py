@@ -84,12 +84,12 @@ def generic_inverse(a: np.ndarray) -> np.ndarray:
     for i in range(n):
         out[..., i, i] = 1 if a.dtype != object else 1 + 0 * a[..., i, i]
     for i in range(n):
-        pivot = 1 / work[..., i, i]
-        work[..., i, :] = work[..., i, :] * pivot[..., None]
-        out[..., i, :] = out[..., i, :] * pivot[..., None]
+        pivot = np.asarray(1 / work[..., i, i])[..., None]  # without a batch, an object is no array
+        work[..., i, :] = work[..., i, :] * pivot
+        out[..., i, :] = out[..., i, :] * pivot
         for j in range(n):
             if j != i:
-                factor = work[..., j, i].copy()[..., None]
+                factor = np.array(work[..., j, i])[..., None]
                 work[..., j, :] = work[..., j, :] - factor * work[..., i, :]
                 out[..., j, :] = out[..., j, :] - factor * out[..., i, :]
     return out

@@ -203,7 +203,7 @@ def intern(
         ("takes", takes),
         ("gives", gives),
         ("structure", structure),
-        ("_keys", {}),
+        ("_keys", dict[str, str]()),
     ):
         object.__setattr__(node, name, value)
     return _INTERNED.setdefault(key, node)
@@ -372,7 +372,9 @@ def _as_expr(x: Expr | int) -> Expr:
         return x
     if isinstance(cast(object, x), Real) and x == 0:
         return zero()
-    raise SpaceError(f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity")
+    raise SpaceError(
+        f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity"
+    )
 
 
 def _as_number(c: Number, x: Expr) -> Number:
@@ -397,5 +399,5 @@ def _reciprocal(c: Number) -> Number:
 
 
 def term_order(x: Expr) -> tuple[object, ...]:
-    """Order of the terms in a sum (added ones come before subtracted ones): identity, short, name."""
+    """Order of the terms in a sum (after the sign): the identity, short ones, by name."""
     return (x.op is not Op.IDENTITY, len(x.factors), x.text("ascii"))

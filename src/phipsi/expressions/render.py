@@ -107,5 +107,3 @@ def _term(c: int | float | Fraction, y: Expr, style: str) -> str:
     else:
         number = repr(c)
     return f"{number} {text}"
-
-

@@ -1,7 +1,7 @@
 """Which blocks of an operator can be different from zero.
 
-Block (i, j) of an operator on the bodies stands in one of four relations: i is j; i is an ancestor of
-j; i is a descendant of j; neither. A `Structure` is the set of relations in which blocks may be
+Block (i, j) of an operator on the bodies stands in one of four relations: i is j; i is an ancestor
+of j; i is a descendant of j; neither. A `Structure` is the set of relations in which blocks may be
 non-zero. Causal, anticausal and memoryless operators are three of these sets, and sums and products
 of operators have the union and the composition of the sets of their parts.
 """
@@ -52,11 +52,7 @@ def product_structure(left: Structure, right: Structure) -> Structure:
         for b in _ATOMS:
             if a & left and b & right:
                 fallback = (
-                    b
-                    if a is Structure.DIAGONAL
-                    else a
-                    if b is Structure.DIAGONAL
-                    else GENERAL
+                    b if a is Structure.DIAGONAL else a if b is Structure.DIAGONAL else GENERAL
                 )
                 out |= _COMPOSE.get((a, b), fallback)
     return out

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import ModelError
+from phipsi.model.extras import Extras
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
@@ -55,11 +56,17 @@ class Frame:
 @final
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Everything the user said about a mechanism: bodies, frames, gravity (m/s², world axes)."""
+    """Everything the user said about a mechanism: bodies, frames, gravity (m/s², world axes).
+
+    `parts` are the bodies as a file listed them, before those on fixed joints were welded; empty
+    if nobody asked to keep them. `extras` is what else the file said.
+    """
 
     bodies: tuple[Body, ...]
     frames: tuple[Frame, ...]
     gravity: Numbers
+    parts: tuple[Body, ...] = ()
+    extras: Extras = Extras()
 
 
 def make_body(

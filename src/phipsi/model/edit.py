@@ -84,7 +84,10 @@ def replaced_body(
 def with_body(description: Description, changed: Body) -> Description:
     """Return the description with the body of that name exchanged."""
     bodies = tuple(changed if body.name == changed.name else body for body in description.bodies)
-    return replace(description, bodies=bodies)
+    extras = description.extras
+    if changed not in description.bodies:
+        extras = extras.without_findings(changed.name)
+    return replace(description, bodies=bodies, extras=extras)
 
 
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
@@ -95,6 +98,7 @@ def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> De
             _locked(body, values[body.joint_name]) if body.joint_name in values else body
             for body in description.bodies
         ),
+        extras=description.extras.without_joints(set(values)),
     )
 
 
@@ -145,18 +149,21 @@ def attached(
                 f"Give the attached names a prefix of their own:\n"
                 f'    model.attach(other, at={body!r}, prefix="{prefix}second_")'
             )
-    bodies: list[Body] = []
-    for b in other.bodies:
+
+    def moved(b: Body) -> Body:
         root = b.parent == WORLD_NAME
-        bodies.append(
-            replace(
-                b,
-                name=prefix + b.name,
-                joint_name=prefix + b.joint_name,
-                parent=body if root else prefix + b.parent,
-                placement=X_body @ b.placement if root else b.placement,
-            )
+        return replace(
+            b,
+            name=prefix + b.name,
+            joint_name=prefix + b.joint_name,
+            parent=body if root else prefix + b.parent,
+            placement=X_body @ b.placement if root else b.placement,
         )
+
+    parts: tuple[Body, ...] = ()
+    if description.parts or other.parts:
+        coming_parts = map(moved, other.parts or other.bodies)
+        parts = (*(description.parts or description.bodies), *coming_parts)
     frames = [
         Frame(prefix + f.name, body, X_body @ f.placement)
         if f.body == WORLD_NAME
@@ -165,8 +172,10 @@ def attached(
     ]
     return replace(
         description,
-        bodies=(*description.bodies, *bodies),
+        bodies=(*description.bodies, *map(moved, other.bodies)),
         frames=(*description.frames, *frames),
+        parts=parts,
+        extras=description.extras.attached(other.extras, prefix),
     )
 
 

@@ -21,6 +21,7 @@ from phipsi.model.body import (
     Numbers,
     checked_gravity,
 )
+from phipsi.model.extras import Coupling, Finding, Rating, Shape
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.layout import Layout
@@ -66,7 +67,8 @@ class Model(Value):
     (n, 3, 3) and `placement_translations` (n, 3); `inertias`, also as `inertia_matrices` (n, 6, 6)
     about the body origins in body axes; `armature`, `damping` (nv,); `has_armature`; `lower`,
     `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
-    (body index or −1, pose of the frame in that body).
+    (body index or −1, pose of the frame in that body). A model from a file also has its `name`,
+    `couplings`, `ratings`, `geometry` and `diagnosis`.
     """
 
     __slots__ = (
@@ -175,6 +177,31 @@ class Model(Value):
     def has_armature(self) -> bool:
         """Whether some joint has rotor inertia."""
         return bool(self.armature.any())
+
+    @property
+    def name(self) -> str:
+        """The name a file gave the whole mechanism; empty if there is none."""
+        return self.description.extras.name
+
+    @property
+    def couplings(self) -> tuple[Coupling, ...]:
+        """Joints that the file says follow another one; the model moves them independently."""
+        return self.description.extras.couplings
+
+    @property
+    def ratings(self) -> Mapping[str, Rating]:
+        """What the file says about the drives, by joint name."""
+        return MappingProxyType({r.joint: r for r in self.description.extras.ratings})
+
+    @property
+    def geometry(self) -> tuple[Shape, ...]:
+        """Visual and collision shapes of the file, for viewers; dynamics does not use them."""
+        return self.description.extras.geometry
+
+    @property
+    def diagnosis(self) -> tuple[Finding, ...]:
+        """What the importer found remarkable in the file, each with its line."""
+        return self.description.extras.diagnosis
 
     def body_index(self, name: str) -> int:
         """Return the number of a body in storage order."""

@@ -23,8 +23,8 @@ class PointSet:
     `body[i]` is the body of point i (−1: the world, which does not move), `offset[i]` its position
     from the body's origin in body axes (m), `rotation[i]` the axes of the frame it was named by, in
     body axes. `axes` says in which axes and about which point motions and forces are given: "world"
-    (at the point, world axes), "body" (at the point, axes of the named body or frame), "spatial" (at
-    the world origin, world axes).
+    (at the point, world axes), "body" (at the point, axes of the named body or frame), "spatial"
+    (at the world origin, world axes).
     """
 
     names: tuple[str, ...]

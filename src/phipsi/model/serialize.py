@@ -17,6 +17,7 @@ from phipsi.model.body import (
     make_body,
     make_frame,
 )
+from phipsi.model.extras import EXTRA_KEYS, extras_from_dict, extras_to_dict
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
@@ -33,6 +34,7 @@ _INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
 
 def to_dict(description: Description) -> dict[str, Any]:
     """Return dicts, lists, strings and floats only; `json.dumps` takes it, also with strict NaN."""
+    parts = [_body_to_dict(body) for body in description.parts]
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -42,6 +44,8 @@ def to_dict(description: Description) -> dict[str, Any]:
             {"name": frame.name, "body": frame.body, "placement": _pose_to_dict(frame.placement)}
             for frame in description.frames
         ],
+        **({"parts": parts} if parts else {}),
+        **extras_to_dict(description.extras),
     }
 
 
@@ -57,11 +61,13 @@ def from_dict(data: Mapping[str, Any]) -> Description:
             f"model format version {data.get('version')!r} is not known here; this library reads "
             f"version {VERSION}. Write the model again with the library that made it."
         )
-    top = _fields(data, "the model", ("format", "version", "gravity", "bodies"), ("frames",))
+    top = _fields(data, "the model", ("format", "version", "gravity", "bodies"), ("frames", "parts", *EXTRA_KEYS))
     return Description(
         bodies=tuple(_body_from_dict(body) for body in _items(top, "bodies")),
         frames=tuple(_frame_from_dict(frame) for frame in _items(top, "frames")),
         gravity=checked_gravity(top["gravity"]),
+        parts=tuple(_body_from_dict(body) for body in _items(top, "parts")),
+        extras=extras_from_dict(top),
     )
 
 

@@ -11,7 +11,7 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
-from phipsi.operators.definitions import Riccati, definition
+from phipsi.operators.definitions import Riccati
 
 I = identity()  # noqa: E741  (the papers' name)
 H = catalogue_leaf("H")
@@ -111,8 +111,8 @@ VOCABULARY = Vocabulary(
 def parse(text: str) -> Expr:
     """Read an expression as the papers print it, in Greek or ASCII.
 
-    A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1`` its
-    inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections.
+    A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
+    its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections.
 
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
@@ -122,14 +122,51 @@ def parse(text: str) -> Expr:
 
 
 __all__ = [
-    *CATALOGUE,
+    "B",
+    "Bdot",
+    "D",
+    "D_half",
+    "E_phi",
+    "E_psi",
+    "G",
+    "H",
+    "Hdot",
     "I",
+    "J",
+    "Jr",
+    "K",
+    "Lambda",
+    "M",
+    "Omega",
+    "P",
+    "R",
     "Riccati",
+    "Upsilon",
+    "V",
+    "a",
+    "a_paper",
+    "b",
+    "b_paper",
     "bd",
+    "c_J",
     "cross",
-    "definition",
+    "f0",
+    "f_ext",
+    "gravity",
     "logdet",
+    "mass_matrix",
     "parse",
+    "phi",
+    "phi_tilde",
+    "pose",
+    "proj",
+    "proj_bar",
+    "psi",
+    "psi_tilde",
+    "s_gauge",
+    "shift",
+    "tau",
+    "total",
+    "v",
+    "vdot",
 ]
-__all__.remove("total")
-__all__.append("total")

@@ -29,8 +29,8 @@ class Riccati:
         G = P H* D⁻¹,  K = E G,  π = G H,  π̄ = I − π,  E_ψ = E π̄,  ψ = (I − E_ψ)⁻¹.
 
     The catalogue's P, D, G, K, ψ are the default instance. Others: without armature
-    (``Riccati(Jr=0)``), on another transition operator, with implicit damping in Jr. Hinge map H and
-    Jr are any memoryless operators ``body forces → joint efforts`` and ``rates → efforts``.
+    (``Riccati(Jr=0)``), on another transition operator, with implicit damping in Jr. Hinge map H
+    and Jr are any memoryless operators ``body forces → joint efforts`` and ``rates → efforts``.
 
     >>> from phipsi.operators import Riccati, D, Jr
     >>> Riccati().D is D
@@ -129,9 +129,9 @@ def transition_step(x: Expr) -> Expr:
 DEFINITIONS: dict[str, Callable[[Expr], Expr]] = {
     "mass_matrix": lambda x: H @ phi @ M @ phi.T @ H.T + Jr,
     "J": lambda x: B.T @ phi.T @ H.T,
-    "Lambda": lambda x: catalogue_leaf("J")
-    @ catalogue_leaf("mass_matrix").inv
-    @ catalogue_leaf("J").T,
+    "Lambda": lambda x: (
+        catalogue_leaf("J") @ catalogue_leaf("mass_matrix").inv @ catalogue_leaf("J").T
+    ),
     "R": lambda x: block_diagonal(phi @ M @ phi.T),
     "phi_tilde": lambda x: phi @ E_phi,
     "K": lambda x: family_of(x).E @ family_of(x).G,

@@ -48,9 +48,7 @@ def _collected_sum(terms: Terms) -> Expr:
 
 def _to_multiply_out(terms: Terms) -> int | None:
     """The term that begins with a sum, longest sum first."""
-    sums = [
-        i for i, (_, y) in enumerate(terms) if len(y.factors) > 1 and y.factors[0].op is Op.SUM
-    ]
+    sums = [i for i, (_, y) in enumerate(terms) if len(y.factors) > 1 and y.factors[0].op is Op.SUM]
     return max(sums, key=lambda i: len(terms[i][1].factors[0].args)) if sums else None
 
 

@@ -208,7 +208,9 @@ class Engine:
         if self.apply:
             rules += ACCELERATIONS
         kinds = families_of(x)
-        every = [i for rule in rules for f in kinds if self._holds(rule, f) for i in instances(rule, f)]
+        every = [
+            i for rule in rules for f in kinds if self._holds(rule, f) for i in instances(rule, f)
+        ]
         for i in every:
             pattern = i.before.factors
             at = find_in_product(x.factors, pattern)
@@ -261,7 +263,7 @@ def _square(x: Expr) -> bool:
 
 
 def _unit_factors(x: Expr) -> Expr | None:
-    """Pull signs and common coefficients out of sums inside a product: (2 X − 2 I) Y = −2 (I − X) Y."""
+    """Pull signs and common factors out of the sums in a product: (2 X − 2 I) Y = −2 (I − X) Y."""
     coefficient: Number = 1
     factors: list[Expr] = []
     for y in x.args:
@@ -294,7 +296,7 @@ def _without_armature(x: Expr) -> Expr:
         default = Riccati()
         if [default.H, default.E, default.M] == parts and armature.op is Op.ZERO:
             return default.leaf(x.name)
-        return Riccati(*parts, armature).leaf(x.name)
+        return Riccati(parts[0], parts[1], parts[2], armature).leaf(x.name)
     if not x.args:
         return x
     if x.op is Op.CROSS:
@@ -319,4 +321,6 @@ def _multiplied_out(x: Expr) -> Expr | None:
 
 
 def _size(x: Expr) -> int:
-    return sum(len(t.factors) + sum(_size(y) for y in t.factors if y.op is Op.SUM) for _, t in x.terms)
+    return sum(
+        len(t.factors) + sum(_size(y) for y in t.factors if y.op is Op.SUM) for _, t in x.terms
+    )

@@ -1,12 +1,13 @@
 """The form in which an operator is written out as a matrix.
 
-Products are multiplied out. A product causal · memoryless · anticausal is split into its diagonal, its
-strictly causal and its strictly anticausal part, each block of which lies on one path (Lemma A.1,
-composite bodies):
+Products are multiplied out. A product causal · memoryless · anticausal is split into its diagonal,
+its strictly causal and its strictly anticausal part, each block of which lies on one path (Lemma
+A.1, composite bodies):
 
     T₁ X T₂* = r + T̃₁ r + r T̃₂*,    r = bd(T₁ X T₂*)
 
-Products anticausal · memoryless · causal are left: their blocks go through the nearest common ancestor.
+Products anticausal · memoryless · causal are left: their blocks go through the nearest common
+ancestor.
 """
 
 from __future__ import annotations

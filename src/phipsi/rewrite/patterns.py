@@ -1,7 +1,8 @@
 """Instances of the rules, and finding them in products and sums.
 
-Expressions are interned, so a closed pattern matches where its factors are *the same objects*. A rule
-is stated for the default Riccati family; `instances` states it for the families an expression uses.
+Expressions are interned, so a closed pattern matches where its factors are *the same objects*. A
+rule is stated for the default Riccati family; `instances` states it for the families an expression
+uses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from phipsi.expressions.row import Op
 from phipsi.operators.definitions import E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identity import Identity
-
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ def find_in_product(factors: tuple[Expr, ...], pattern: tuple[Expr, ...]) -> int
     return -1
 
 
-def find_across_sums(factors: tuple[Expr, ...], pattern: tuple[Expr, ...]) -> tuple[int, int] | None:
+def find_across_sums(
+    factors: tuple[Expr, ...], pattern: tuple[Expr, ...]
+) -> tuple[int, int] | None:
     """A pattern that begins in the product and goes on inside a term of a sum.
 
     Returns (i, j): the pattern begins at factor i and enters the sum at factor j, so distributing
@@ -151,9 +153,7 @@ def _continues(factors: tuple[Expr, ...], pattern: tuple[Expr, ...]) -> bool:
             continue
         if factors[k].op is Op.SUM and k + 1 <= len(factors):
             rest = factors[k + 1 :]
-            return any(
-                _continues((*t.factors, *rest), pattern[k:]) for _, t in factors[k].terms
-            )
+            return any(_continues((*t.factors, *rest), pattern[k:]) for _, t in factors[k].terms)
         return False
     return True
 

@@ -95,7 +95,7 @@ def strict_part(x: Expr) -> Expr | None:
 
 
 def _strict_product(factors: tuple[Expr, ...]) -> Expr | None:
-    """Σᵢ bd(F₁) … bd(Fᵢ₋₁) strict(Fᵢ) Fᵢ₊₁ …"""
+    """The strict part of a product: Σᵢ bd(F₁) … bd(Fᵢ₋₁) strict(Fᵢ) Fᵢ₊₁ ⋯."""
     terms: list[Expr] = []
     for i, f in enumerate(factors):
         before = [diagonal_part(y) for y in factors[:i]]

@@ -13,7 +13,6 @@ from phipsi.rewrite.theorems_symbols import theorem
 
 _APP = "seed 3 App. A"
 _RECONSTRUCTED = "seed 3 A.1 (reconstructed)"
-NO_ROTORS = "Jr = 0"
 
 # fmt: off
 # ---- only as printed ---------------------------------------------------------------------------

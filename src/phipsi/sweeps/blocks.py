@@ -8,10 +8,9 @@ from phipsi.errors import LoweringError
 from phipsi.expressions.node import Expr, adjoint, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
-from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.definitions import (
-    V,
     Riccati,
+    V,
     definition,
     family_of,
 )
@@ -226,7 +225,7 @@ class Blocks:
         self._families[f] = out
         return out
 
-    # -- steps between a body and its parent ---------------------------------------------------------
+    # -- steps between a body and its parent ---------------------------------------------------
 
     def step_in(self, left: Expr, s: Field, right: Expr) -> Field:
         """E₁ S E₂*, which is memoryless: Σ over children of E₁(k,c) S(c) E₂(k,c)*."""

@@ -198,7 +198,8 @@ class Builder:
     ) -> Field:
         """Block inverse; `definite` blocks are factored by Cholesky, others by elimination.
 
-        `scale` (r × 1) is what the pivots are compared with to tell a singular hinge from a light one.
+        `scale` (r × 1) is what the pivots are compared with to tell a singular hinge from a light
+        one.
         """
         if x.op == "eye":
             return x
@@ -263,7 +264,9 @@ class Builder:
         if type_.kind is Kind.GENERAL:
             candidates = [Kind.GENERAL]
         for kind in candidates:
-            z = Field("rec", (), None, Type(type_.domain, type_.rows, type_.cols, kind), self._count)
+            z = Field(
+                "rec", (), None, Type(type_.domain, type_.rows, type_.cols, kind), self._count
+            )
             self._count += 1
             z.equation = equation(z)
             if z.equation.type.kind is kind or kind is Kind.GENERAL:

@@ -100,10 +100,9 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     b = low.builder
     last = factors[-1]
     assert last.takes is not None
-    if last.name == "B":
-        start = b.make(
-            "path_seed", (low.point_block("B"),), "points", Type(Domain.BODY, "6", SEED)
-        )
+    if last.name in ("B", "Bdot"):
+        block = low.point_block(last.name)
+        start = b.make("path_seed", (block,), "points", Type(Domain.BODY, "6", SEED))
         rest = factors[:-1]
         return product(rest), start
     size = block_size(last.takes)
@@ -153,5 +152,3 @@ def columns_matrix(low: Lowering, x: Expr) -> Field:
     assert x.takes is not None
     type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), all_of(x.takes.name))
     return low.apply(x, low.builder.leaf("seed", type_, x.takes.name))
-
-

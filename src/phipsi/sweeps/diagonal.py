@@ -1,14 +1,14 @@
 """bd(X): the block-diagonal part of sums of products, by Lemma A.1 and its dual.
 
-A product is peeled from both ends. Memoryless factors come out, ``bd(A X C) = A bd(X) C``. Between a
-causal left end and an anticausal right end (and the other way round) the transition operators are
+A product is peeled from both ends. Memoryless factors come out, ``bd(A X C) = A bd(X) C``. Between
+a causal left end and an anticausal right end (and the other way round) the transition operators are
 replaced by ``T = I + E T``, which leaves an equation for the blocks:
 
     bd(T₁ Z T₂*) = bd(Z) + bd(E₁ T₁ Z) + bd(Z T₂* E₂*) + Σ_children E₁ bd(T₁ Z T₂*) E₂*
     bd(T₁* Z T₂) = bd(Z) + bd(E₁* T₁* Z) + bd(Z T₂ E₂) + E₁* bd(T₁* Z T₂)(parent) E₂
 
-The first is Lemma A.1 [seed 3 a.44–a.45] for memoryless Z, the second its dual. The first needs that
-no block couples two unrelated bodies, which holds for causal · memoryless · anticausal products.
+The first is Lemma A.1 [seed 3 a.44–a.45] for memoryless Z, the second its dual. The first needs
+that no block couples two unrelated bodies, as in causal · memoryless · anticausal products.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Diagonals(Blocks):
         raise LoweringError(_no_diagonal(whole, product(factors)))
 
     def _ends(self, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool) -> Field:
-        """bd(left · inner · right*) inward, bd(left* · inner · right) outward; left, right causal."""
+        """Blocks of left · inner · right* inward, of left* · inner · right outward."""
         b = self.builder
         step = self.step_in if inward else self.step_out
         outer_left = left if inward else adjoint(left)
@@ -107,7 +107,9 @@ class Diagonals(Blocks):
             return self._lemma(left, inner, right, whole, inward=inward)
         raise LoweringError(_no_diagonal(whole, product((outer_left, *inner, outer_right))))
 
-    def _lemma(self, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool) -> Field:
+    def _lemma(
+        self, left: Expr, inner: Factors, right: Expr, whole: Expr, *, inward: bool
+    ) -> Field:
         b = self.builder
         ea, eb = transition_step(left), transition_step(right)
         constant: list[tuple[Number, Field]] = [(1, self._diagonal(inner, whole))]
@@ -196,6 +198,6 @@ def _no_diagonal(whole: Expr, part: Expr) -> str:
     return (
         f"no O(N) form found for the block-diagonal part  bd({whole})\n"
         f"    because of  {part}\n"
-        "    Known are sums of L X R with X memoryless and at most one of φ, ψ, φ̃, ψ̃, E_φ, E_ψ or an\n"
-        "    adjoint in L and one in R.   To compute it densely:   pp.dense(expr, model, q)"
+        "    Known are sums of L X R with X memoryless and at most one of φ, ψ, φ̃, ψ̃, E_φ, E_ψ\n"
+        "    or an adjoint in L and one in R.   To compute it densely:   pp.dense(expr, model, q)"
     )

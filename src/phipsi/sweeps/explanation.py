@@ -23,7 +23,7 @@ class Sweep:
 
     @property
     def direction(self) -> str:
-        """"tip_to_base", "base_to_tip", or the kind of a step without a direction."""
+        """The kind again: "tip_to_base", "base_to_tip", or that of a step without direction."""
         return self.kind
 
 

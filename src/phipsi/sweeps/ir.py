@@ -1,18 +1,19 @@
 """The intermediate form: equations between block fields, and the steps they are scheduled into.
 
-A `Field` has one block per body (or per point, or one in all). Most operations work on the blocks of
-one body. Two look at neighbours, and they are all that propagates along the tree:
+A `Field` has one block per body (or per point, or one in all). Most operations work on the blocks
+of one body. Two look at neighbours, and they are all that propagates along the tree:
 
     up(u)(k)   = Σ over children c of u(c)          (a shift tip to base)
     down(u)(k) = u(parent(k)), a constant at roots   (a shift base to tip)
 
-A transition operator is an equation with itself on the right: ``z = φ y`` is ``z = y + up(X z)`` with
-X(k) = φ(parent, k). So causal operators become loops over `up` (tip_to_base sweeps), anticausal ones
-loops over `down` (base_to_tip sweeps): that is the one sentence tying the two vocabularies together.
+A transition operator is an equation with itself on the right: ``z = φ y`` is ``z = y + up(X z)``
+with X(k) = φ(parent, k). So causal operators become loops over `up` (tip_to_base sweeps),
+anticausal ones loops over `down` (base_to_tip sweeps): that is the one sentence tying the two
+vocabularies together.
 
 Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
-"c" (columns of an operand) or "all:efforts" (one column for every dimension of a space). `kind` says
-what structure the numbers have, for backends that exploit it; the reference ignores it.
+"c" (columns of an operand) or "all:efforts" (one column for every dimension of a space). `kind`
+says what structure the numbers have, for backends that exploit it; the reference ignores it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Kind(Enum):
 
     GENERAL = "general"
     SYMMETRIC = "symmetric"
-    INERTIA = "inertia"  # ten parameters: mass, first moments, moments; sums and rigid congruences stay
+    INERTIA = (
+        "inertia"  # ten parameters: mass, first moments, moments; sums and rigid congruences stay
+    )
     RIGID = "rigid"  # [[R, l~ R], [0, R]], a rigid force transformation
     RIGID_T = "rigid transposed"
     LOWER = "lower triangular"
@@ -111,6 +114,8 @@ class Step:
     kind: StepKind
     domain: Domain
     fields: list[Field] = field(default_factory=list[Field])
+    local: frozenset[Field] = frozenset()  # needed at the same body of the same step only
+    last_used: tuple[Field, ...] = ()  # not needed after this step
 
 
 @dataclass(frozen=True)

@@ -238,11 +238,12 @@ def no_inverse(x: Expr) -> str:
     plain = x.args[0] if x.op is Op.SUM and len(x.args) == 1 else x
     if plain.op is Op.PRODUCT and plain.args[0].name == "H" and plain.args[-1].text() == "H*":
         hint = (
-            "\n    the factor rule needs   H φ X φ* H*   with X memoryless — is a φ* missing before H*?"
+            "\n    the factor rule needs   H φ X φ* H*   with X memoryless"
+            " — is a φ* missing before H*?"
         )
     return (
         f"no O(N) form found for   ({x})⁻¹{hint}\n"
-        "    Known are inverses of memoryless operators, of W + N with N strictly causal or strictly\n"
-        "    anticausal, of W + H φ X φ* H*, and of products of these.\n"
+        "    Known are inverses of memoryless operators, of W + N with N strictly causal or\n"
+        "    strictly anticausal, of W + H φ X φ* H*, and of products of these.\n"
         "    To compute it densely, O(N³):   pp.dense(expr, model, q)"
     )

@@ -129,8 +129,10 @@ class Recursion:
         if x.op == "down":
             return self._tight(x.args[0], "p") if x.args[0].op != "zero" else self._root(x)
         if x.op in ("cross", "cross_force"):
-            times = (r"\times" if x.op == "cross" else r"\times^{*}") if self.latex else (
-                "×" if x.op == "cross" else "×*"
+            times = (
+                (r"\times" if x.op == "cross" else r"\times^{*}")
+                if self.latex
+                else ("×" if x.op == "cross" else "×*")
             )
             return f"{self._tight(x.args[0], at)} {times} {self._tight(x.args[1], at)}"
         if x.op in ("gather", "scatter", "total", "spread"):
@@ -142,7 +144,7 @@ class Recursion:
         return self._leaf(x, at)
 
     def _root(self, x: Field) -> str:
-        return (r"\bar{g} \text{ (roots)}" if self.latex else "[0; −g] (roots only)")
+        return r"\bar{g} \text{ (roots)}" if self.latex else "[0; −g] (roots only)"
 
     def _leaf(self, x: Field, at: str) -> str:
         pair = {"k": "(p,k)", "c": "(k,c)"}.get(at, f"({at})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
@@ -101,7 +101,7 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
     for name in request.given:
         _check_given(name)
     for x in request.expressions:
-        if not isinstance(x, Expr):
+        if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is no operator expression")
         if x.takes is None:
             raise SpaceError(check.undetermined(x))
@@ -132,9 +132,7 @@ def _check_poses(x: Expr) -> None:
         raise SpaceError(f"{x}: poses can be returned or given, but not multiplied")
 
 
-def lower_request(
-    request: Request, expressions: tuple[Expr, ...], model: Model | None
-) -> Lowered:
+def lower_request(request: Request, expressions: tuple[Expr, ...], model: Model | None) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
     low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature)

@@ -1,10 +1,10 @@
 """Scheduling: put the equations into as few sweeps as their dependencies allow.
 
-In a tip_to_base step a body may use anything of itself that is computed before in the same step, and,
-through `up`, everything of its children; in a base_to_tip step, through `down`, everything of its
-parent. What a step needs of other bodies in the other direction, of points or of the whole, must have
-been computed by an earlier step. A step takes all equations that can run in it, so sweeps of equal
-direction fuse whenever the second needs the first only at bodies already visited
+In a tip_to_base step a body may use anything of itself that is computed before in the same step,
+and, through `up`, everything of its children; in a base_to_tip step, through `down`, everything of
+its parent. What a step needs of other bodies in the other direction, of points or of the whole,
+must have been computed by an earlier step. A step takes all equations that can run in it, so
+sweeps of equal direction fuse whenever the second needs the first only at bodies already visited
 (open_chain section 14.2).
 """
 
@@ -106,7 +106,9 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
 
 def _next_step(left: list[Field], done: set[Field], direction: StepKind) -> Step | None:
     for domain, kind in _AT_ONCE:
-        ready = _closure(left, done, domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None)
+        ready = _closure(
+            left, done, domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None
+        )
         if ready:
             return Step(kind, domain, ready)
     ready = _closure(left, done, Domain.BODY, direction)
@@ -129,8 +131,7 @@ def _closure(
             x
             for x in candidates
             if any(
-                y not in done and (y not in candidates or y.op in _AFTER)
-                for y in dependencies(x)
+                y not in done and (y not in candidates or y.op in _AFTER) for y in dependencies(x)
             )
         ]
         if not bad:
@@ -159,9 +160,7 @@ def _in_order(step: Step) -> list[Field]:
             stack.append((x, True))
             if x.op in _DIRECTED:
                 continue
-            stack.extend(
-                (y, False) for y in dependencies(x) if y in inside and state.get(y) != 2
-            )
+            stack.extend((y, False) for y in dependencies(x) if y in inside and state.get(y) != 2)
     return out
 
 

@@ -1,0 +1,1 @@
+"""The rim: robot files in and out, conventions of other tools, the command line."""

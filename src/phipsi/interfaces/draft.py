@@ -1,0 +1,428 @@
+"""A robot as a file describes it: links and joints with their lines, made into a Model at the end.
+
+Every reader fills a `Draft`; what is common to all formats (the tree, the base, the judgement of
+inertias, the one warning) happens here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, final
+
+import numpy as np
+
+from phipsi.errors import ModelError, PhipsiWarning, did_you_mean
+from phipsi.interfaces.document import shortened
+from phipsi.interfaces.files import FileError
+from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
+from phipsi.model import Body, Model, Pose, SpatialInertia, joints
+from phipsi.model.assemble import assemble
+from phipsi.model.body import WORLD_NAME, Description, Frame, make_body
+from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
+from phipsi.model.validate import check_attachment, check_body, check_names
+
+Base = Literal["fixed", "free"]
+ROOT_JOINT = "root_joint"
+_SHOWN = 5
+
+
+@final
+@dataclass
+class Link:
+    """A link of the file; `has_inertia` tells a stated inertia from none at all."""
+
+    name: str
+    line: int
+    inertia: SpatialInertia = SpatialInertia()
+    inertia_line: int = 0
+    has_inertia: bool = False
+
+
+@final
+@dataclass
+class Connection:
+    """A joint of the file between two links, or between "world" and a link."""
+
+    name: str
+    line: int
+    parent: str
+    child: str
+    joint: joints.Joint
+    placement: Pose = Pose()
+    limits: tuple[float, float] | None = None
+    damping: Sequence[float] | float = 0.0
+    armature: Sequence[float] | float = 0.0
+
+
+@final
+@dataclass
+class Options:
+    """What the caller of `load` chose; see there."""
+
+    base: Base | None = None
+    strict: bool = False
+    repair: str | None = None
+    mimic: str = "independent"
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("base", ("fixed", "free", None)),
+            ("repair", ("inertia", None)),
+            ("mimic", ("independent", "couple")),
+        ):
+            value = getattr(self, name)
+            if value not in known:
+                listed = ", ".join(map(repr, known))
+                raise ModelError(f"{name}={value!r} is not one of {listed}.")
+        if self.strict and self.repair:
+            raise ModelError(
+                "strict=True refuses what repair= would mend; give one of the two, not both."
+            )
+
+
+@final
+@dataclass
+class Draft:
+    """Everything read from one file, in the order of the file."""
+
+    file: str
+    name: str = ""
+    line: int = 1
+    link_word: str = "link"
+    gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
+    links: dict[str, Link] = field(default_factory=dict)
+    joints: dict[str, Connection] = field(default_factory=dict)
+    frames: list[tuple[Frame, int]] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    ratings: list[Rating] = field(default_factory=list)
+    mimics: list[tuple[Coupling, int]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def error(self, line: int, element: str, reason: str) -> FileError:
+        """Return a complaint, to be raised."""
+        return FileError(self.file, line, element, reason)
+
+    def note(
+        self, kind: str, element: str, name: str, message: str, line: int, is_problem: bool = False
+    ) -> None:
+        """Record a remark that is not about an inertia."""
+        self.findings.append(
+            Finding(kind, element, name, message, (), self.file, line, is_problem)
+        )
+
+    def add_link(self, link: Link) -> None:
+        """Add a link; its name must be new."""
+        if link.name in self.links:
+            raise self.error(
+                link.line,
+                f"{self.link_word} {shortened(link.name)}",
+                f"the name is used before, on line {self.links[link.name].line}. Rename one of them; "
+                f"joints refer to {self.link_word}s by name.",
+            )
+        self.links[link.name] = link
+
+    def add_joint(self, joint: Connection) -> None:
+        """Add a joint; its name must be new."""
+        if joint.name in self.joints:
+            raise self.error(
+                joint.line,
+                f"joint {shortened(joint.name)}",
+                f"the name is used before, on line {self.joints[joint.name].line}. Rename one of them.",
+            )
+        self.joints[joint.name] = joint
+
+    # ---------------------------------------------------------------- the tree
+
+    def inboard_joints(self) -> dict[str, Connection]:
+        """The joint each link hangs on; raises if a link is unknown or hangs on two."""
+        inboard: dict[str, Connection] = {}
+        for joint in self.joints.values():
+            who = f"joint {shortened(joint.name)}"
+            for role, link in (("parent", joint.parent), ("child", joint.child)):
+                if link not in self.links and not (role == "parent" and link == WORLD_NAME):
+                    raise self.error(
+                        joint.line,
+                        who,
+                        f"its {role} {shortened(link)} is no {self.link_word} of this file. "
+                        + did_you_mean(link, self.links),
+                    )
+            if joint.parent == joint.child:
+                raise self.error(
+                    joint.line, who, f"connects {shortened(joint.child)} to itself; name two links."
+                )
+            if joint.child in inboard:
+                other = inboard[joint.child]
+                raise self.error(
+                    joint.line,
+                    who,
+                    f"its child {shortened(joint.child)} already hangs on joint "
+                    f"{shortened(other.name)} (line {other.line}), so the links form a loop. A tree "
+                    f"has one joint per link: remove one of the two.",
+                )
+            inboard[joint.child] = joint
+        self._refuse_cycles(inboard)
+        return inboard
+
+    def _refuse_cycles(self, inboard: dict[str, Connection]) -> None:
+        grounded: set[str] = {WORLD_NAME} - set(self.links)
+        for name in self.links:
+            trail: dict[str, None] = {}
+            at = name
+            while at not in grounded and at in inboard and at not in trail:
+                trail[at] = None
+                at = inboard[at].parent
+            if at in trail:
+                cycle = list(trail)[list(trail).index(at) :]
+                loop = " → ".join(map(shortened, [*cycle[:8], *(["…"] if len(cycle) > 8 else [])]))
+                joint = inboard[at]
+                raise self.error(
+                    joint.line,
+                    f"joint {shortened(joint.name)}",
+                    f"links hang on each other in a cycle (child → parent): {loop}, so none is the "
+                    f"base. Remove a joint of the loop.",
+                )
+            grounded.update(trail)
+            grounded.add(at)
+
+    # ---------------------------------------------------------------- the model
+
+    def finish(self, options: Options, default_base: Base = "fixed") -> Model:
+        """Check the whole, tell the user what is remarkable, and return the model."""
+        inboard = self.inboard_joints()
+        if options.repair:
+            self._repair()
+        self._judge_inertias()
+        names = self._free_names(options.base or default_base, inboard)
+        bodies = self._bodies(inboard, names, options.base or default_base)
+        frames = tuple(
+            Frame(frame.name, names.get(frame.body, frame.body), frame.placement)
+            for frame, _ in self.frames
+        )
+        couplings = self._couplings(options)
+        description = Description(bodies, frames, self.gravity, parts=bodies)
+        model = self._build(description)
+        self._judge_moving(model, names)
+        extras = Extras(
+            self.name,
+            couplings,
+            tuple(r for r in self.ratings if r.joint in model.joint_names),
+            tuple(_renamed_shape(shape, names) for shape in self.shapes),
+            tuple(self.findings),
+        )
+        self._tell(options, couplings)
+        return Model(_with_extras(model.description, extras))
+
+    def _free_names(self, base: Base, inboard: dict[str, Connection]) -> dict[str, str]:
+        """New names for links called "world", which is the name of the inertial frame."""
+        world = self.links.get(WORLD_NAME)
+        if world is None:
+            return {}
+        if base == "fixed" and WORLD_NAME not in inboard:
+            if world.has_inertia and world.inertia.mass:
+                message = "it is the inertial frame, so its mass has no effect."
+                self.note("world", f"{self.link_word} 'world'", WORLD_NAME, message, world.line)
+            return {WORLD_NAME: WORLD_NAME}
+        new = WORLD_NAME + "_link"
+        while new in self.links:
+            new += "_"
+        message = f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
+        self.note("renamed", f"{self.link_word} 'world'", new, message, world.line)
+        return {WORLD_NAME: new}
+
+    def _bodies(
+        self, inboard: dict[str, Connection], names: dict[str, str], base: Base
+    ) -> tuple[Body, ...]:
+        taken = set(self.joints)
+        bodies: list[Body] = []
+        for link in self.links.values():
+            if link.name in inboard or names.get(link.name) == WORLD_NAME:
+                continue
+            name = ROOT_JOINT if ROOT_JOINT not in taken else f"{link.name}_{ROOT_JOINT}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            joint = joints.Free() if base == "free" else joints.Fixed()
+            root = Connection(name, link.line, WORLD_NAME, link.name, joint)
+            bodies.append(self._body(root, names))
+        for joint in self.joints.values():
+            if joint.name == WORLD_NAME:
+                joint.name = self._joint_for_world(taken)
+            bodies.append(self._body(joint, names))
+        return tuple(bodies)
+
+    def _joint_for_world(self, taken: set[str]) -> str:
+        new = WORLD_NAME + "_joint"
+        while new in taken:
+            new += "_"
+        taken.add(new)
+        return new
+
+    def _body(self, at: Connection, names: dict[str, str]) -> Body:
+        link = self.links[at.child]
+        parent = at.parent if at.parent not in self.links else names.get(at.parent, at.parent)
+        try:
+            body = make_body(
+                names.get(link.name, link.name),
+                parent=parent,
+                joint=at.joint,
+                placement=at.placement,
+                inertia=link.inertia,
+                joint_name=at.name,
+                armature=at.armature,
+                damping=at.damping,
+                limits=at.limits,
+            )
+            check_body(body)
+        except ModelError as error:
+            raise self.error(at.line, f"joint {shortened(at.name)}", str(error)) from error
+        return body
+
+    def _build(self, description: Description) -> Model:
+        try:
+            check_names(description)
+            check_attachment(description)
+            model = Model(assemble(description))
+        except ModelError as error:
+            raise self.error(self.line, f"robot {shortened(self.name)}", str(error)) from error
+        arrays = {
+            "inertias": model.inertia_matrices,
+            "positions": model.placement_translations,
+            "orientations": model.placement_rotations,
+        }
+        for what, array in arrays.items():
+            if not np.isfinite(array).all():
+                bad = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+                raise self.error(
+                    self.line,
+                    f"body {shortened(model.body_names[bad])}",
+                    f"the {what} of the links fixed together here overflow. Are the units kg and m?",
+                )
+        return model
+
+    # ---------------------------------------------------------------- judgements
+
+    def _source(self, link: Link, name: str | None = None) -> Source:
+        element = f"{self.link_word} {shortened(link.name)}"
+        line = link.inertia_line or link.line
+        return Source(element, name or link.name, self.file, line, link.inertia)
+
+    def _judge_inertias(self) -> None:
+        stated = [self._source(link) for link in self.links.values() if link.has_inertia]
+        self.findings.extend(inertia_findings(stated))
+
+    def _repair(self) -> None:
+        for link in self.links.values():
+            if link.has_inertia:
+                link.inertia, finding = repaired(self._source(link))
+                if finding is not None:
+                    self.findings.append(finding)
+
+    def _judge_moving(self, model: Model, names: dict[str, str]) -> None:
+        """Moving bodies without any inertia, their own or of what is fixed to them."""
+        old = {new: name for name, new in names.items()}
+        outboard = np.zeros(model.n_bodies)
+        for i in model.tree.tip_to_base():
+            outboard[i] += float(not model.inertias[i].is_zero)
+            if model.parent[i] >= 0:
+                outboard[model.parent[i]] += outboard[i]
+        for i, inertia in enumerate(model.inertias):
+            if not inertia.is_zero:
+                continue
+            name = model.body_names[i]
+            link = self.links[old.get(name, name)]
+            carried = (
+                "bodies outboard of it do, and its joint moves them."
+                if outboard[i]
+                else "nothing outboard of it has either: its joint has nothing to move, and forward "
+                "dynamics will say so. Give it inertia, or lock the joint with model.with_locked(…)."
+            )
+            self.findings.append(
+                self._source(link, name).finding(
+                    "immovable",
+                    f"it moves on joint {shortened(model.joint_names[i])} but has neither mass nor "
+                    f"moment of inertia; {carried}",
+                    (0.0,),
+                    True,
+                )
+            )
+
+    def _couplings(self, options: Options) -> tuple[Coupling, ...]:
+        kept: list[Coupling] = []
+        for coupling, line in self.mimics:
+            who = f"joint {shortened(coupling.joint)}"
+            source = self.joints.get(coupling.of)
+            problem = ""
+            if source is None:
+                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. " + (
+                    did_you_mean(coupling.of, self.joints)
+                )
+            elif coupling.of == coupling.joint:
+                problem = "mimics itself."
+            elif source.joint.nv == 0 or self.joints[coupling.joint].joint.nv == 0:
+                problem = f"mimics {shortened(coupling.of)}, but one of the two is fixed."
+            elif source.joint.nv > 1 or self.joints[coupling.joint].joint.nv > 1:
+                problem = f"mimics {shortened(coupling.of)}, but one of the two has several freedoms."
+            if problem:
+                message = f"{problem} The coupling is left out."
+                self.note("mimic", who, coupling.joint, message, line, is_problem=True)
+                continue
+            kept.append(coupling)
+            if options.mimic == "couple":
+                raise self.error(
+                    line,
+                    who,
+                    f"mimics {shortened(coupling.of)}, and closed chains, which would hold the two "
+                    f"together, do not exist yet. Load with independent joints:\n"
+                    f'    pp.load(path, mimic="independent")',
+                )
+        return tuple(kept)
+
+    def _tell(self, options: Options, couplings: tuple[Coupling, ...]) -> None:
+        problems = [finding for finding in self.findings if finding.is_problem]
+        if options.strict and problems:
+            first = problems[0]
+            more = f"\n… and {len(problems) - 1} more such findings." if len(problems) > 1 else ""
+            raise FileError(
+                first.file,
+                first.line,
+                first.element,
+                f"{first.message} (strict=True refuses it; pp.load(path) loads with a warning){more}",
+            )
+        if options.quiet:
+            return
+        if problems:
+            warnings.warn(summary(self.file, problems), PhipsiWarning, stacklevel=5)
+        if couplings:
+            listed = ", ".join(f"{c.joint!r} (of {c.of!r})" for c in couplings[:_SHOWN])
+            more = f" and {len(couplings) - _SHOWN} more" if len(couplings) > _SHOWN else ""
+            warnings.warn(
+                f"{self.file}: {len(couplings)} mimic joint(s) move independently: {listed}{more}. "
+                f"model.couplings lists what the file says.",
+                PhipsiWarning,
+                stacklevel=5,
+            )
+
+
+def summary(file: str, problems: Sequence[Finding]) -> str:
+    """Several problems in one text: how many of each kind, and the first few in full."""
+    counts = Counter(finding.kind for finding in problems)
+    kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
+    shown = "\n".join(f"  {finding}" for finding in problems[:_SHOWN])
+    more = f"\n  … and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return (
+        f"{file}: {len(problems)} finding(s) ({kinds}); what the file says is used unless a line "
+        f'says "changed".\n{shown}{more}\nAll of them: model.diagnosis. To refuse such files: '
+        f'pp.load(path, strict=True); to mend inertias: pp.load(path, repair="inertia").'
+    )
+
+
+def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:
+    return replace(shape, link=names[shape.link]) if shape.link in names else shape
+
+
+def _with_extras(description: Description, extras: Extras) -> Description:
+    return replace(description, extras=extras)

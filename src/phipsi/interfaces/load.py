@@ -1,0 +1,75 @@
+"""`load`: read a robot file of any known format."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from phipsi.interfaces.draft import Base, Options
+from phipsi.interfaces.files import MAX_BYTES, FileError, PackageDirs, Roots, read_bytes
+from phipsi.model import Model
+
+_FIRST_TAG = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)")
+_SKIPPED = re.compile(rb"<\?.*?\?>|<!--.*?-->", re.DOTALL)
+_BY_TAG = {"robot": "urdf", "sdf": "sdf", "mujoco": "mjcf"}
+_BY_SUFFIX = {".urdf": "urdf", ".sdf": "sdf", ".world": "sdf", ".mjcf": "mjcf", ".xacro": "urdf"}
+
+
+def load(
+    path: str | os.PathLike[str],
+    base: Base | None = None,
+    *,
+    package_dirs: PackageDirs | None = None,
+    strict: bool = False,
+    repair: str | None = None,
+    mimic: str = "independent",
+    max_bytes: int = MAX_BYTES,
+) -> Model:
+    """Read a robot file: URDF, SDF or MJCF, told apart by its outermost element.
+
+    The numbers are those of the file. What no rigid body has, and everything else that is
+    remarkable, is listed in `model.diagnosis` and summarised in one `PhipsiWarning`.
+
+    **Arguments:** `base`, "fixed" welds the base link to the world and "free" lets it float on a
+    free joint "root_joint"; by default fixed for URDF and as the file says for SDF and MJCF;
+    `package_dirs`, folders that contain the packages of ``package://`` paths, or a mapping from
+    package name to folder; `strict`, refuse what would be a warning; ``repair="inertia"``, replace
+    inertias that no rigid body has by the nearest that one can have, and list every change;
+    ``mimic="independent"``, mimic joints move on their own and `model.couplings` lists them;
+    `max_bytes`, refuse larger files. **Returns:** a `Model`. Raises `ModelError` with file and line.
+
+    Reading never executes or fetches anything and opens nothing outside the folder of the package
+    the file is in and `package_dirs`.
+    """
+    options = Options(base, strict, repair, mimic)
+    file = os.fspath(path)
+    data = read_bytes(file, max_bytes)
+    roots = Roots.of(file, package_dirs)
+    kind = kind_of(data, file)
+    if kind == "urdf":
+        from phipsi.interfaces.urdf import read_urdf
+
+        return read_urdf(data, file, roots, options)
+    if kind == "sdf":
+        from phipsi.interfaces.sdf import read_sdf
+
+        return read_sdf(data, file, roots, options)
+    from phipsi.interfaces.mjcf import read_mjcf
+
+    return read_mjcf(data, file, roots, options)
+
+
+def kind_of(data: bytes, file: str) -> str:
+    """ "urdf", "sdf" or "mjcf", from the outermost element; from the suffix if it tells nothing."""
+    suffix = os.path.splitext(file)[1].lower()
+    found = _FIRST_TAG.search(_SKIPPED.sub(b"", data[:20_000]))
+    tag = found.group(1).decode("ascii") if found else ""
+    kind = _BY_TAG.get(tag) or _BY_SUFFIX.get(suffix)
+    if kind is not None:
+        return kind
+    if suffix == ".xml":
+        return "mjcf" if tag.startswith("mujoco") else "urdf"
+    what = f"starts with <{tag}>" if tag else "has no XML element in sight"
+    raise FileError(
+        file, 1, "", f"{what}, but robot files start with <robot> (URDF), <sdf> (SDF) or <mujoco> (MJCF)."
+    )

@@ -1,0 +1,345 @@
+"""URDF: links and joints, read to the letter of the format.
+
+    model = load_urdf("robot.urdf")
+    model = load_urdf("robot.urdf", base="free")
+
+What other packages put into the same file (gazebo, transmission, ros2_control, sensors, safety
+controllers) says nothing about the mechanism and is not read.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+
+from phipsi.errors import ModelError, did_you_mean
+from phipsi.interfaces.document import Element, notes_on_unknown, parse_xml, shortened
+from phipsi.interfaces.document import parse_number as number_of
+from phipsi.interfaces.draft import Base, Connection, Draft, Link, Options
+from phipsi.interfaces.files import MAX_BYTES, PackageDirs, Roots, read_bytes
+from phipsi.interfaces.geometry import MeshPaths
+from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy
+from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model.extras import Coupling, Rating, Shape
+
+_ROBOT = ("link", "joint", "material", "gazebo", "transmission", "ros2_control", "sensor")
+_LINK = ("inertial", "visual", "collision")
+_JOINT = (
+    "origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "calibration",
+    "safety_controller",
+)  # fmt: skip
+_ZERO3 = (0.0, 0.0, 0.0)
+_ANY = 1.8e308  # limits may be as large as a floating-point number, which means none
+
+
+def load_urdf(
+    path: str | os.PathLike[str],
+    *,
+    base: Base | None = None,
+    package_dirs: PackageDirs | None = None,
+    strict: bool = False,
+    repair: str | None = None,
+    mimic: str = "independent",
+    max_bytes: int = MAX_BYTES,
+) -> Model:
+    """Read a URDF file.
+
+    Bodies and joints have the names of the file; links on fixed joints become frames; the base is
+    fixed in the world unless ``base="free"``. See `phipsi.load` for the arguments.
+    """
+    options = Options(base, strict, repair, mimic)
+    file = os.fspath(path)
+    return read_urdf(read_bytes(file, max_bytes), file, Roots.of(file, package_dirs), options)
+
+
+def read_urdf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
+    """Make a model of the bytes of a URDF file."""
+    return draft_urdf(data, file, roots).finish(options)
+
+
+def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
+    """Read what the file says, checked element by element."""
+    robot = parse_xml(data, file, refuse_xacro=True)
+    if robot.tag != "robot":
+        raise robot.error(
+            f"the outermost element is <{shortened(robot.tag)[1:-1]}>, but that of a URDF is <robot>."
+        )
+    draft = Draft(file, robot.name, robot.line)
+    _note_unknown(draft, robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
+    meshes = MeshPaths(roots, draft)
+    colors = dict(filter(None, (_material(m) for m in robot.all("material"))))
+    for element in robot.children:
+        if element.tag == "link":
+            _read_link(draft, element, meshes, colors)
+        elif element.tag == "joint":
+            _read_joint(draft, element)
+    if not draft.links:
+        raise robot.error("there is no <link>, so there is no robot. Was the file cut or left empty?")
+    return _one_root(draft)
+
+
+def _one_root(draft: Draft) -> Draft:
+    """A URDF is one tree: exactly one link hangs on no joint."""
+    inboard = draft.inboard_joints()
+    roots = [link for link in draft.links.values() if link.name not in inboard]
+    if len(roots) > 1:
+        listed = ", ".join(shortened(link.name) for link in roots[:5])
+        raise draft.error(
+            roots[1].line,
+            f"link {shortened(roots[1].name)}",
+            f"{len(roots)} links hang on no joint ({listed}{', …' if len(roots) > 5 else ''}), but a "
+            f"robot has one base. Connect it, for example with\n"
+            f'    <joint name="{roots[1].name[:40]}_joint" type="fixed"> <parent '
+            f'link="{roots[0].name[:40]}"/> <child link="{roots[1].name[:40]}"/> </joint>',
+        )
+    return draft
+
+
+# ---- links --------------------------------------------------------------------------------------
+
+
+def _read_link(
+    draft: Draft, element: Element, meshes: MeshPaths, colors: dict[str, tuple[float, ...]]
+) -> None:
+    name = element.required_name()
+    who = element.label
+    _note_unknown(draft, element, _LINK, who, name)
+    link = Link(name, element.line)
+    inertial = element.only("inertial", who)
+    if inertial is not None:
+        link.inertia, link.has_inertia = _inertia(inertial, who), True
+        link.inertia_line = inertial.line
+    draft.add_link(link)
+    for role in ("visual", "collision"):
+        for shape in element.all(role):
+            draft.shapes.extend(_shape(shape, name, role, who, meshes, colors))
+
+
+def _inertia(inertial: Element, who: str) -> SpatialInertia:
+    mass_at = inertial.only("mass", who)
+    if mass_at is None:
+        raise inertial.error('<inertial> lacks <mass value="…"/>; write 0 for a link without mass.', who)
+    mass = mass_at.number("value", who)
+    if mass < 0:
+        raise mass_at.error(
+            f"mass {mass:g} kg is negative, so it would accelerate against the force on it. "
+            f'Write <mass value="{-mass:g}"/>.',
+            who,
+        )
+    moments = (0.0,) * 6
+    stated = inertial.only("inertia", who)
+    if stated is not None:
+        keys = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+        moments = tuple(stated.number(key, who) for key in keys)
+    xx, xy, xz, yy, yz, zz = moments
+    matrix = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+    return SpatialInertia(mass, _ZERO3, matrix).transformed(_origin(inertial, who))
+
+
+def _origin(parent: Element, who: str) -> Pose:
+    """The pose of <origin xyz rpy>, the identity if there is none."""
+    origin = parent.only("origin", who)
+    if origin is None:
+        return Pose()
+    xyz = origin.vector("xyz", 3, who, _ZERO3)
+    if "quat_xyzw" in origin.attributes:
+        x, y, z, w = origin.vector("quat_xyzw", 4, who)
+        length = math.hypot(x, y, z, w)
+        if not 0.999 < length < 1.001:
+            raise origin.error(f"quat_xyzw has length {length:g}; a rotation needs length 1.", who)
+        return Pose([c / length for c in (w, x, y, z)], xyz)
+    return Pose(rotation_of_rpy(*origin.vector("rpy", 3, who, _ZERO3)), xyz)
+
+
+# ---- shapes -------------------------------------------------------------------------------------
+
+
+def _material(element: Element) -> tuple[str, tuple[float, ...]] | None:
+    color = element.only("color")
+    if color is None:
+        return None
+    return element.name, color.vector("rgba", 4, element.label)
+
+
+def _shape(
+    element: Element, link: str, role: str, who: str, meshes: MeshPaths,
+    colors: dict[str, tuple[float, ...]],
+) -> list[Shape]:  # fmt: skip
+    geometry = element.only("geometry", who)
+    if geometry is None or not geometry.children:
+        raise element.error(f"its <{role}> has no shape: <geometry> is missing or empty.", who)
+    material = element.only("material", who)
+    color: tuple[float, ...] = ()
+    if material is not None:
+        own = _material(material)
+        color = own[1] if own else colors.get(material.name, ())
+    placement = _origin(element, who)
+    out: list[Shape] = []
+    for shape in geometry.children:
+        if shape.tag not in _SHAPES:
+            continue
+        size = _SHAPES[shape.tag](shape, who)
+        uri = file = None
+        if shape.tag == "mesh":
+            uri = shape.attributes.get("filename", "")
+            file = meshes.locate(uri, shape, who) if uri else None
+        out.append(
+            Shape(link, role, shape.tag, size, placement, element.name, uri or "", file, color)
+        )
+    if not out:
+        known = did_you_mean(geometry.children[0].tag, _SHAPES)
+        raise geometry.error(f"<{geometry.children[0].tag}> is no shape of URDF. {known}", who)
+    return out
+
+
+def _positive(*attributes: str) -> Callable[[Element, str], tuple[float, ...]]:
+    def read(element: Element, who: str) -> tuple[float, ...]:
+        values = tuple(element.number(name, who) for name in attributes)
+        if any(value < 0 for value in values):
+            raise element.error(f"a {element.tag} cannot have negative sizes {values}.", who)
+        return values
+
+    return read
+
+
+_SHAPES: dict[str, Callable[[Element, str], tuple[float, ...]]] = {
+    "box": lambda element, who: element.vector("size", 3, who),
+    "sphere": _positive("radius"),
+    "cylinder": _positive("radius", "length"),
+    "capsule": _positive("radius", "length"),
+    "mesh": lambda element, who: element.vector("scale", 3, who, (1.0, 1.0, 1.0)),
+}
+
+
+# ---- joints -------------------------------------------------------------------------------------
+
+_TYPES: dict[str, Callable[[tuple[float, ...]], joints.Joint]] = {
+    "revolute": joints.Revolute,
+    "continuous": joints.Revolute,
+    "prismatic": joints.Prismatic,
+    "fixed": lambda axis: joints.Fixed(),
+    "floating": lambda axis: joints.Free(),
+    "planar": lambda axis: joints.Planar(*plane_axes(axis)),
+}
+
+
+def _read_joint(draft: Draft, element: Element) -> None:
+    name = element.required_name()
+    who = element.label
+    _note_unknown(draft, element, _JOINT, who, name)
+    kind = element.attributes.get("type", "")
+    if kind not in _TYPES:
+        given = f"its type is {shortened(kind)}" if kind else "it has no type"
+        raise element.error(f"{given}. {did_you_mean(kind, _TYPES)}", who)
+    ends = {role: _end(element, role, who) for role in ("parent", "child")}
+    try:
+        joint = _TYPES[kind](_axis(element, kind, who))
+    except ModelError as error:
+        raise element.error(str(error), who) from error
+    damping, friction = _dynamics(element, who)
+    lower_upper, effort, velocity = _limits(draft, element, kind, who)
+    draft.add_joint(
+        Connection(
+            name,
+            element.line,
+            ends["parent"],
+            ends["child"],
+            joint,
+            _origin(element, who),
+            lower_upper,
+            damping if joint.nv else 0.0,
+        )
+    )
+    if joint.nv:
+        draft.ratings.append(Rating(name, kind, effort, velocity, friction))
+    mimic = element.only("mimic", who)
+    if mimic is not None:
+        of = mimic.attributes.get("joint")
+        if not of:
+            raise mimic.error('<mimic> lacks joint="…", the joint to follow.', who)
+        coupling = Coupling(
+            name, of, mimic.number("multiplier", who, 1.0), mimic.number("offset", who, 0.0)
+        )
+        draft.mimics.append((coupling, mimic.line))
+
+
+def _end(element: Element, role: str, who: str) -> str:
+    end = element.only(role, who)
+    link = end.attributes.get("link") if end is not None else None
+    if not link:
+        raise (end or element).error(f'it needs <{role} link="…"/>.', who)
+    return link
+
+
+def _axis(element: Element, kind: str, who: str) -> tuple[float, ...]:
+    at = element.only("axis", who)
+    default = (1.0, 0.0, 0.0)
+    if at is None or kind in ("fixed", "floating"):
+        return default
+    axis = at.vector("xyz", 3, who, default)
+    if not any(axis):
+        raise at.error(
+            'axis xyz="0 0 0" is no direction. Give the direction along or about which the child '
+            'moves, for example xyz="0 0 1".',
+            who,
+        )
+    return axis
+
+
+def _dynamics(element: Element, who: str) -> tuple[float, float]:
+    at = element.only("dynamics", who)
+    if at is None:
+        return 0.0, 0.0
+    values = at.number("damping", who, 0.0), at.number("friction", who, 0.0)
+    for word, value in zip(("damping", "friction"), values, strict=True):
+        if value < 0:
+            raise at.error(f"{word} {value:g} is negative and would feed energy in; give ≥ 0.", who)
+    return values
+
+
+def _limits(
+    draft: Draft, element: Element, kind: str, who: str
+) -> tuple[tuple[float, float] | None, float, float]:
+    """Bounds of q (None for none), largest effort, largest velocity."""
+    at = element.only("limit", who)
+    bounded = kind in ("revolute", "prismatic")
+    if at is None:
+        if bounded:
+            message = "it has no <limit>; it is taken as unlimited."
+            draft.note("limit", who, element.name, message, element.line)
+        return None, math.inf, math.inf
+
+    def read(name: str, default: float) -> float:
+        text = at.attributes.get(name)
+        return default if text is None else number_of(text, at, f"limit {name}", who, _ANY)
+
+    lower, upper = read("lower", 0.0), read("upper", 0.0)
+    rates: list[float] = []
+    for word in ("effort", "velocity"):
+        value = read(word, math.inf)
+        if value < 0:
+            message = f"its {word} limit {value:g} is negative; it is taken as unlimited."
+            draft.note("limit", who, element.name, message, at.line)
+            value = math.inf
+        rates.append(value)
+    if not bounded:
+        return None, rates[0], rates[1]
+    if lower > upper:
+        raise at.error(
+            f"the lower limit {lower:g} is above the upper limit {upper:g}, so no position is "
+            f'allowed. Were they swapped?  lower="{upper:g}" upper="{lower:g}"',
+            who,
+        )
+    if lower == upper:
+        message = f"both limits are {lower:g}, which leaves no room; it is taken as unlimited."
+        draft.note("limit", who, element.name, message, at.line)
+        return None, rates[0], rates[1]
+    return (lower, upper), rates[0], rates[1]
+
+
+def _note_unknown(
+    draft: Draft, element: Element, known: tuple[str, ...], who: str, name: str
+) -> None:
+    for child, message in notes_on_unknown(element, known):
+        draft.note("ignored", who, name, message, child.line)

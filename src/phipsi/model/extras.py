@@ -1,0 +1,183 @@
+"""What a robot file says beyond the mechanism: couplings, ratings, shapes, and what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import Any, final
+
+from phipsi.errors import ParseError
+from phipsi.model.pose import Pose
+from phipsi.model.value import plain
+
+Numbers = tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """One joint is said to follow another: q[joint] = multiplier · q[of] + offset.
+
+    A record only: the model moves both joints independently.
+    """
+
+    joint: str
+    of: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What a file says about a joint's drive; `source_type` is the file's word for the joint.
+
+    `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest magnitudes, inf for none;
+    `friction` is Coulomb friction (N·m or N).
+    """
+
+    joint: str
+    source_type: str = ""
+    effort: float = inf
+    velocity: float = inf
+    friction: float = 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A visual or collision shape fixed in a link.
+
+    **Attributes:** `link`, the body or frame it is fixed in; `role`, "visual" or "collision";
+    `kind`, with the meaning of `size` in m: "box" (edges), "sphere" (radius), "cylinder" and
+    "capsule" (radius, length along z), "ellipsoid" (half axes), "plane" (half widths, 0 is
+    infinite), "mesh" (scale factors); `placement`, pose in the link; `uri`, the mesh as the file
+    writes it; `file`, where it was found, or None; `color`, red, green, blue, opacity, or empty.
+    """
+
+    link: str
+    role: str
+    kind: str
+    size: Numbers
+    placement: Pose = Pose()
+    name: str = ""
+    uri: str = ""
+    file: str | None = None
+    color: Numbers = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One remark of an importer about an element of a file.
+
+    **Attributes:** `kind`, a word such as "triangle"; `element`, for example "link 'hand'"; `body`,
+    the name of the body, frame or joint; `message`; `numbers`, what it is about; `file`, `line`;
+    `is_problem`, whether it is more than a note.
+    """
+
+    kind: str
+    element: str
+    body: str
+    message: str
+    numbers: Numbers = ()
+    file: str = ""
+    line: int = 0
+    is_problem: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.element}: {self.message}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """All of it; empty for a mechanism that was built by hand."""
+
+    name: str = ""
+    couplings: tuple[Coupling, ...] = ()
+    ratings: tuple[Rating, ...] = ()
+    geometry: tuple[Shape, ...] = ()
+    diagnosis: tuple[Finding, ...] = ()
+
+    def without_joints(self, joints: set[str]) -> Extras:
+        """Return the same after these joints were locked."""
+        return replace(
+            self,
+            couplings=tuple(c for c in self.couplings if not {c.joint, c.of} & joints),
+            ratings=tuple(r for r in self.ratings if r.joint not in joints),
+        )
+
+    def without_findings(self, body: str) -> Extras:
+        """Return the same without what was found about a body's inertia, which is replaced."""
+        kept = tuple(f for f in self.diagnosis if f.body != body or f.kind not in INERTIA_KINDS)
+        return replace(self, diagnosis=kept)
+
+    def attached(self, other: Extras, prefix: str) -> Extras:
+        """Return both, with a prefix before the names of the other."""
+
+        def named(record: Any, *names: str) -> Any:
+            return replace(record, **{name: prefix + getattr(record, name) for name in names})
+
+        return Extras(
+            self.name or other.name,
+            (*self.couplings, *(named(c, "joint", "of") for c in other.couplings)),
+            (*self.ratings, *(named(r, "joint") for r in other.ratings)),
+            (*self.geometry, *(named(s, "link") for s in other.geometry)),
+            (*self.diagnosis, *(named(f, "body") for f in other.diagnosis)),
+        )
+
+
+# The kinds of findings that concern the inertia of one body.
+INERTIA_KINDS = ("massless", "singular", "negative", "triangle", "immovable", "repaired")
+_LISTS: dict[str, type] = {
+    "couplings": Coupling,
+    "ratings": Rating,
+    "geometry": Shape,
+    "diagnosis": Finding,
+}
+
+
+def extras_to_dict(extras: Extras) -> dict[str, Any]:
+    """Return what there is as plain dicts and lists, for JSON."""
+    out: dict[str, Any] = {"name": extras.name} if extras.name else {}
+    for key in _LISTS:
+        records = [_record_to_dict(record) for record in getattr(extras, key)]
+        if records:
+            out[key] = records
+    return out
+
+
+def extras_from_dict(data: dict[str, Any]) -> Extras:
+    """Inverse of `extras_to_dict`; other keys are not looked at."""
+    lists = {
+        key: tuple(_record_from_dict(kind, record, key) for record in data.get(key) or ())
+        for key, kind in _LISTS.items()
+    }
+    return Extras(str(data.get("name") or ""), **lists)
+
+
+EXTRA_KEYS = ("name", *_LISTS)
+
+
+def _record_to_dict(record: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value == field.default:
+            continue
+        if isinstance(value, Pose):
+            value = [list(row) for row in plain(value.matrix[:3])]
+        out[field.name] = list(value) if isinstance(value, tuple) else value
+    return out
+
+
+def _record_from_dict(kind: type, data: Any, key: str) -> Any:
+    try:
+        values = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        if "placement" in values:
+            rows = values["placement"]
+            values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])
+        return kind(**values)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ParseError(f"an entry of {key!r} is no {kind.__name__}: {data!r} ({error}).") from error
