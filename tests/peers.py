@@ -182,6 +182,12 @@ class InPinocchio:
         args = self.q(q), self.v(v), self.v(tau), self._wrenches(f_ext)
         return pin.aba(self.theirs, self.data, *args)[self.back]
 
+    def joint_reactions(self, q, v, tau, f_ext):
+        args = self.q(q), self.v(v), self.v(tau), self._wrenches(f_ext)
+        vdot = pin.aba(self.theirs, self.data, *args).copy()
+        pin.rnea(self.theirs, self.data, *args[:2], vdot, args[3])
+        return np.array([f.vector for f in self.data.f[1:]])[:, SWAP]
+
     def bias_forces(self, q, v):
         return pin.nonLinearEffects(self.theirs, self.data, self.q(q), self.v(v))[self.back]
 

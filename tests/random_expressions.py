@@ -4,9 +4,9 @@
 
     x = Generator(rng, points=True).expression()
 
-Everything drawn has an O(N) form: sums, products and adjoints of what is in the catalogue; inverses of
-memoryless operators, of W + N with N strictly causal or strictly anticausal, of W + H T X T* H*, of
-products of these, and of anything on points; block-diagonal parts of L X R.
+Everything drawn has an O(N) form: sums, products and adjoints of what is in the catalogue; inverses
+of memoryless operators, of W + N with N strictly causal or strictly anticausal, of W + H T X T* H*,
+of products of these, and of anything on points; block-diagonal parts of L X R.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Generator:
         return self.pick(
             [
                 ops.M, ops.R, ops.P, ops.M + ops.P, 2 * ops.M, 0.5 * ops.R + ops.M,
-                ops.M + ops.G @ ops.D @ ops.G.T, ops.M + ops.E_phi @ ops.P @ ops.E_phi.T, ops.bd(ops.psi @ ops.M @ ops.psi.T),
+                ops.M + ops.G @ ops.D @ ops.G.T, ops.bd(ops.psi @ ops.M @ ops.psi.T),
+                ops.M + ops.bd(ops.E_phi @ ops.P @ ops.E_phi.T),
             ]
         )  # fmt: skip
 

@@ -60,6 +60,11 @@ def test_forward_dynamics(case, algorithm):
     close(mine, case.peer.forward_dynamics(*state))
 
 
+def test_joint_reactions(case):
+    state = case.q, case.v, case.tau, case.f_ext
+    close(pp.joint_reactions(case.model, *state), case.peer.joint_reactions(*state))
+
+
 def test_bias_and_gravity(case):
     close(pp.bias_forces(case.model, case.q, case.v), case.peer.bias_forces(case.q, case.v))
     close(pp.gravity_forces(case.model, case.q), case.peer.gravity_forces(case.q))

@@ -80,7 +80,7 @@ def _fd4(w: Expr) -> Expr:
 
 
 def _reactions(w: Expr) -> Expr:
-    return phi @ (M @ phi.T @ (H.T @ _forward(w) + A_G) + w)
+    return phi @ (M @ phi.T @ (H.T @ _fd3(w) + A_G) + w)
 
 
 ALGORITHMS: dict[str, Callable[[Expr], Expr | tuple[Expr, Expr]]] = {
@@ -275,18 +275,18 @@ def joint_reactions(
 ) -> Array:
     """Whole force that passes through every hinge in forward dynamics.
 
-    f = φ [M φ* (H* vdot + a + gravity) + b − f_ext] with vdot of `forward_dynamics`. Row k is the
+    f = φ [M φ* (H* vdot + a + gravity) + b − f_ext] with vdot in the form FD3. Row k is the
     force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
     the actuator effort in it: H f = tau − Jr vdot.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
     `inverse_dynamics`. **Returns:** (..., n, 6).
-    **Cost:** O(N), one tip-to-base sweep more than forward dynamics. **Source:** open_chain 11.1.
+    **Cost:** four sweeps, O(N). **Source:** open_chain 11.1.
 
     >>> from phipsi.algorithms import joint_reactions
     >>> from phipsi.examples import planar_arm
     >>> joint_reactions(planar_arm(1), [0.0], [0.0], [4.905]).round(3)     # at rest: the weight
     array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])
     """
-    program, loads = _program(_reactions, model, f_ext, None, None)
+    program, loads = _program(_reactions, model, f_ext, None, None, "as_written")
     return program(q, v, tau, *loads)

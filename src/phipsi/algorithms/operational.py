@@ -28,7 +28,8 @@ def operational_space_inertia(
     """Inertia felt at points: accelerations of the points → forces at them.
 
     Λ⁻¹ = (J ℳ⁻¹ J*)⁻¹ = (B* ψ* H* D⁻¹ H ψ B)⁻¹, with the coupling between the points, which may be
-    on any bodies of the tree. Blocks of 6×6 per pair of points, [angular; linear], in kg·m², kg·m, kg.
+    on any bodies of the tree. One 6×6 block per pair of points, [angular; linear], in kg·m², kg·m
+    and kg.
 
     **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC, 6 nC). If J lacks row rank (the points cannot all accelerate
@@ -57,7 +58,8 @@ def tip_force_correction(
     **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`; `f0` (..., nC, 6), the forces
     exerted **by** the mechanism at the points, [moment (N·m); force (N)]. **Returns:** (..., nv),
     rad/s² and m/s².
-    **Cost:** two sweeps, O(N). **Source:** seed 2 eq. 17–18 corrected; seed 0 eq. 0.36.
+    **Cost:** two sweeps, O(N), and one for the poses unless ``axes="body"``.
+    **Source:** seed 2 eq. 17–18 corrected; seed 0 eq. 0.36.
 
     >>> from phipsi.algorithms import tip_force_correction
     >>> from phipsi.examples import planar_arm
@@ -87,7 +89,7 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv).
     **Returns:** `Innovations` (epsilon, nu), each (..., nv).
-    **Cost:** three sweeps, O(N). **Source:** seed 2 sec. 6 corrected.
+    **Cost:** two sweeps, O(N). **Source:** seed 2 sec. 6 corrected.
 
     >>> from phipsi.algorithms import innovations, kinetic_energy
     >>> from phipsi.examples import planar_arm

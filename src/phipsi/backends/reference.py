@@ -126,7 +126,7 @@ class Run:
             return np.zeros((1, 1), dtype=self.dtype)
         if x.op == "mul":
             left, right = self._at(x.args[0], k), self._at(x.args[1], k)
-            return right if right.shape == (1, 1) and not right.any() else np.matmul(left, right)
+            return right if _nothing(right) else np.matmul(left, right)
         return getattr(self, "_" + x.op)(x, k)
 
     def _run_pairs(self, step: Step) -> None:
@@ -141,7 +141,7 @@ class Run:
             for i, a in enumerate(starts[0]):
                 for j, b in enumerate(starts[1]):
                     c = tree.nearest_common_ancestor(a, b) if a >= 0 and b >= 0 else -1
-                    if c >= 0:
+                    if c >= 0 and not _nothing(left[i][c]) and not _nothing(right[j][c]):
                         blocks[i, j] = np.swapaxes(left[i][c], -1, -2) @ middle[c] @ right[j][c]
             self.values[x] = blocks
 
@@ -505,6 +505,11 @@ def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
         else:
             out[x] = "bodies"
     return out
+
+
+def _nothing(block: Array) -> bool:
+    """True for the 1 × 1 zero that stands for a block of zeros on a path."""
+    return block.shape == (1, 1) and not block.any()
 
 
 def _rigid(turn: Array, arm: Array) -> Array:

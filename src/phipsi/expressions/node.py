@@ -332,7 +332,9 @@ def inverse(x: Expr) -> Expr:
     assert x.takes is not None and x.gives is not None
     if x.takes.index != x.gives.index:
         raise SpaceError(check.not_square(x))
-    return intern(Op.INVERSE, (x,), None, x.gives, x.takes, inverse_structure(x.structure))
+    # on points there are no blocks per body: the inverse couples all points
+    structure = inverse_structure(x.structure) if x.takes.per_body else GENERAL
+    return intern(Op.INVERSE, (x,), None, x.gives, x.takes, structure)
 
 
 def block_diagonal(x: Expr) -> Expr:
@@ -380,7 +382,7 @@ def _as_expr(x: Expr | int) -> Expr:
 def _as_number(c: Number, x: Expr) -> Number:
     if isinstance(cast(object, c), Expr):
         raise SpaceError(f"write X @ Y for the product of operators, here with {x}")
-    if hasattr(c, "item"):
+    if hasattr(c, "item") and getattr(c, "ndim", 0) == 0:
         c = cast(Any, c).item()
     if not isinstance(cast(object, c), Real) or not math.isfinite(c):
         raise SpaceError(f"{c!r} is not a finite real number, so it cannot scale {x}")

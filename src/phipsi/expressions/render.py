@@ -28,7 +28,20 @@ def render(x: Expr, style: str) -> str:
         sign = "I" if x.op is Op.IDENTITY else "0"
         spaces = x.takes.name if x.op is Op.IDENTITY else f"{x.takes.name},{x.gives.name}"
         return f"{sign}_{{\\text{{{spaces}}}}}" if style == "latex" else f"{sign}[{spaces}]"
+    if x.op is Op.SUM and len(x.args) == 1 and x.args[0].op is Op.IDENTITY:
+        return _number(x.data[0], style) + render(x.args[0], style)
     return _node(x, style)
+
+
+def _number(c: int | float | Fraction, style: str) -> str:
+    sign = _MINUS[style] if c < 0 else ""
+    return sign if abs(c) == 1 else f"{sign}{_digits(abs(c), style)} "
+
+
+def _digits(c: int | float | Fraction, style: str) -> str:
+    if isinstance(c, Fraction):
+        return rf"\tfrac{{{c.numerator}}}{{{c.denominator}}}" if style == "latex" else f"{c}"
+    return repr(c)
 
 
 def _node(x: Expr, style: str) -> str:
@@ -100,10 +113,4 @@ def _sum(x: Expr, style: str) -> str:
 
 def _term(c: int | float | Fraction, y: Expr, style: str) -> str:
     text = _node(y, style) if y.op is not Op.SUM else f"({_node(y, style)})"
-    if c == 1:
-        return text
-    if isinstance(c, Fraction):
-        number = rf"\tfrac{{{c.numerator}}}{{{c.denominator}}}" if style == "latex" else f"{c}"
-    else:
-        number = repr(c)
-    return f"{number} {text}"
+    return text if c == 1 else f"{_digits(c, style)} {text}"

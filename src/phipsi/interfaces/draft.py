@@ -26,6 +26,7 @@ from phipsi.model.validate import check_attachment, check_body, check_names
 
 Base = Literal["fixed", "free"]
 ROOT_JOINT = "root_joint"
+GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
 _SHOWN = 5
 
 
@@ -44,7 +45,7 @@ class Link:
 @final
 @dataclass
 class Connection:
-    """A joint of the file between two links, or between "world" and a link."""
+    """A joint of the file between two links, or between `GROUND` and a link."""
 
     name: str
     line: int
@@ -143,7 +144,7 @@ class Draft:
         for joint in self.joints.values():
             who = f"joint {shortened(joint.name)}"
             for role, link in (("parent", joint.parent), ("child", joint.child)):
-                if link not in self.links and not (role == "parent" and link == WORLD_NAME):
+                if link not in self.links and not (role == "parent" and link == GROUND):
                     raise self.error(
                         joint.line,
                         who,
@@ -168,7 +169,7 @@ class Draft:
         return inboard
 
     def _refuse_cycles(self, inboard: dict[str, Connection]) -> None:
-        grounded: set[str] = {WORLD_NAME} - set(self.links)
+        grounded: set[str] = {GROUND}
         for name in self.links:
             trail: dict[str, None] = {}
             at = name
@@ -246,7 +247,7 @@ class Draft:
                 name += "_"
             taken.add(name)
             joint = joints.Free() if base == "free" else joints.Fixed()
-            root = Connection(name, link.line, WORLD_NAME, link.name, joint)
+            root = Connection(name, link.line, GROUND, link.name, joint)
             bodies.append(self._body(root, names))
         for joint in self.joints.values():
             if joint.name == WORLD_NAME:
@@ -263,7 +264,7 @@ class Draft:
 
     def _body(self, at: Connection, names: dict[str, str]) -> Body:
         link = self.links[at.child]
-        parent = at.parent if at.parent not in self.links else names.get(at.parent, at.parent)
+        parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
         try:
             body = make_body(
                 names.get(link.name, link.name),

@@ -30,7 +30,8 @@ _JOINT = (
     "safety_controller",
 )  # fmt: skip
 _ZERO3 = (0.0, 0.0, 0.0)
-_ANY = 1.8e308  # limits may be as large as a floating-point number, which means none
+_ANY = math.inf  # limits may be as large as a floating-point number
+_UNLIMITED = 1e300  # from here on they mean that there is none
 
 
 def load_urdf(
@@ -312,7 +313,8 @@ def _limits(
 
     def read(name: str, default: float) -> float:
         text = at.attributes.get(name)
-        return default if text is None else number_of(text, at, f"limit {name}", who, _ANY)
+        value = default if text is None else number_of(text, at, f"limit {name}", who, _ANY)
+        return value if abs(value) < _UNLIMITED else math.copysign(math.inf, value)
 
     lower, upper = read("lower", 0.0), read("upper", 0.0)
     rates: list[float] = []
@@ -335,7 +337,8 @@ def _limits(
         message = f"both limits are {lower:g}, which leaves no room; it is taken as unlimited."
         draft.note("limit", who, element.name, message, at.line)
         return None, rates[0], rates[1]
-    return (lower, upper), rates[0], rates[1]
+    unlimited = lower == -math.inf and upper == math.inf
+    return None if unlimited else (lower, upper), rates[0], rates[1]
 
 
 def _note_unknown(

@@ -117,8 +117,8 @@ def _count(x: Expr, behind: Expr | None, seen: set[tuple[Expr, Expr | None]]) ->
         if y.op is Op.SUM:
             for t in y.args:
                 _count(t, behind, seen)
-        elif y.op is Op.INVERSE and not is_memoryless(y.structure):
-            _count(y.args[0], behind, seen)
-        elif not is_memoryless(y.structure) and not y.is_vector:
+        elif not is_memoryless(y.structure) and not y.is_vector and y.op is not Op.INVERSE:
             seen.add((y, behind))
         behind = y if behind is None else product((y, behind))
+        if y.op is Op.INVERSE and not is_memoryless(y.structure):
+            _count(y.args[0], behind, seen)  # solving X z = u applies X to the solution

@@ -27,7 +27,7 @@ from phipsi.rewrite.identities import (
     SUMS,
 )
 from phipsi.rewrite.identity import Identity
-from phipsi.rewrite.inverses import innovations_form, riccati_of, split_product
+from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
 from phipsi.rewrite.matrices import matrix_form
 from phipsi.rewrite.patterns import (
     distribute,
@@ -155,6 +155,8 @@ class Engine:
             before = y
             if y.args and y.op is not Op.LEAF and y.op is not Op.CROSS:
                 y = rebuild(y, [self._settled(z) for z in y.args])
+            if before.op is Op.INVERSE and _lost_inverse(before, y):
+                y = before
             y = self._step(y)
             if y is before:
                 break
@@ -256,6 +258,16 @@ class Engine:
         if y is not None:
             return self._record("cancel terms", x, y, "")
         return x
+
+
+def _lost_inverse(before: Expr, after: Expr) -> bool:
+    """True if the rules took apart a form that has an O(N) inverse."""
+    return (
+        after.op is Op.INVERSE
+        and after is not before
+        and has_inverse(before.args[0])
+        and not has_inverse(after.args[0])
+    )
 
 
 def _square(x: Expr) -> bool:

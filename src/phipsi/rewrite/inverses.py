@@ -163,3 +163,8 @@ def has_direct_inverse(x: Expr) -> bool:
     if is_memoryless(x.structure):
         return True
     return split_diagonal(x) is not None or riccati_of(x) is not None
+
+
+def has_inverse(x: Expr) -> bool:
+    """True if x is of one of the classes of the module's text."""
+    return has_direct_inverse(x) or split_product(x) is not None

@@ -80,6 +80,8 @@ class Blocks:
         if x.T is x:  # A S A*: symmetric by construction
             half = len(factors) // 2
             outer = self.block(product(factors[:half]))
+            if 2 * half == len(factors):
+                return b.mul_symmetric(outer, b.transpose(outer))
             middle = self.block(product(factors[half : len(factors) - half]))
             return b.mul(outer, b.mul(middle, b.transpose(outer)))
         out = self.block(factors[0])

@@ -251,8 +251,7 @@ class Builder:
         if x.op == "zero":
             return self.zero(t)
         if x.op == "add" and len(x.args) == 1:
-            c, u = terms_of(x)[0]
-            return self.add([(c, self._shift(op, u, domain, data))])
+            return self.add([(c, self._shift(op, u, domain, data)) for c, u in terms_of(x)])
         return self.make(op, (x,), data, t)
 
     def fixpoint(self, type_: Type, equation: EquationMaker) -> Field:

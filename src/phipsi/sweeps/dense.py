@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from phipsi.expressions.node import Expr, Number, block_diagonal, product
 from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.rewrite.matrices import multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
@@ -49,7 +50,7 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
     """A field that holds the whole matrix of x, made from its blocks; None if x has no such form."""
     assert x.takes is not None and x.gives is not None
     terms = multiplied_out(x)
-    if terms is None or "world" in (x.takes.index, x.gives.index):
+    if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
     parts: list[tuple[Part, Field]] = []
     causal: list[tuple[Number, Expr]] = []
@@ -70,6 +71,7 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
                 return None
             parts.append((Part("pairs", c), pair))
     parts += _paths(low, causal, anticausal)
+    parts = [(p, f) for p, f in parts if f.op != "zero"]
     b = low.builder
     data = tuple(p for p, _ in parts)
     type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
@@ -78,14 +80,27 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
     return b.make("matrix", tuple(f for _, f in parts), data, type_)
 
 
+def _between_bodies(factors: tuple[Expr, ...]) -> bool:
+    """True if the product stays on the bodies, but for a B at its right and a B* at its left end."""
+    first, last = factors[0], factors[-1]
+    return (
+        all(_per_body(y.takes) for y in factors[:-1])
+        and (_per_body(first.gives) or first.T.name == "B")
+        and (_per_body(last.takes) or last.name == "B")
+    )
+
+
+def _per_body(space: Space | None) -> bool:
+    return space is not None and space.per_body
+
+
 def _paths(
     low: Lowering, causal: list[tuple[Number, Expr]], anticausal: list[tuple[Number, Expr]]
 ) -> list[tuple[Part, Field]]:
     """One path field per direction; an operator and its adjoint share one."""
     out: list[tuple[Part, Field]] = []
-    both = {y: c for c, y in causal}
     fields = {y: _path(low, y) for _, y in (*causal, *anticausal)}
-    out += [(Part("path", c), fields[y]) for y, c in both.items()]
+    out += [(Part("path", c), fields[y]) for c, y in causal]
     out += [(Part("path of adjoint", c), fields[y]) for c, y in anticausal]
     return out
 
@@ -128,6 +143,8 @@ def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
         return None
     middle = low.block(block_diagonal(left.T @ product(factors[i + 1 : j]) @ right))
     type_ = Type(Domain.WORLD, SEED, SEED)
+    if "zero" in (a.op, middle.op, c.op):
+        return low.builder.zero(type_)
     return low.builder.make("pair", (a, middle, c), (strict_a, strict_c), type_)
 
 

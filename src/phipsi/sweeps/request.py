@@ -187,6 +187,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
         "body": 6 * model.n_bodies,
         "point": 6 * len(points),
         "world": 6,
+        "one": 1,
     }
     flip = sizes[x.gives.index] < sizes[x.takes.index]
     y = x.T if flip else x

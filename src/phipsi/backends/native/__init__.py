@@ -1,0 +1,1 @@
+"""The native backend: sweeps as machine code, several configurations side by side in vector lanes."""

@@ -1,0 +1,342 @@
+"""Blocks in generated code, each kind with the operations its structure makes cheap.
+
+Entries are `Lane` values or Python numbers; a number known to be 0 or 1 costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Rows = list[list[Any]]
+Entry = Any
+
+
+class Dense:
+    """A general matrix."""
+
+    def __init__(self, rows: Sequence[Sequence[Entry]]) -> None:
+        self.rows: Rows = [list(r) for r in rows]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, row by row."""
+        return [x for r in self.rows for x in r]
+
+    def like(self, entries: Sequence[Entry]) -> Dense:
+        """A matrix of the same size with other entries."""
+        n = len(self.rows[0]) if self.rows else 0
+        return Dense([entries[i * n : (i + 1) * n] for i in range(len(self.rows))])
+
+    def dense(self) -> Rows:
+        """The rows."""
+        return self.rows
+
+
+class Symmetric:
+    """A symmetric matrix: the lower half, row by row."""
+
+    def __init__(self, lower: Sequence[Entry], n: int) -> None:
+        self.lower, self.n = list(lower), n
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The lower half."""
+        return self.lower
+
+    def like(self, entries: Sequence[Entry]) -> Symmetric:
+        """A symmetric matrix of the same size with other entries."""
+        return Symmetric(entries, self.n)
+
+    def at(self, i: int, j: int) -> Entry:
+        """Entry (i, j)."""
+        i, j = max(i, j), min(i, j)
+        return self.lower[i * (i + 1) // 2 + j]
+
+    def dense(self) -> Rows:
+        """All rows."""
+        return [[self.at(i, j) for j in range(self.n)] for i in range(self.n)]
+
+
+class Inertia:
+    """A rigid inertia [[J, h~], [−h~, m]]: m, h (3), lower half of J (6)."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = list(entries)
+        self.m, self.h = entries[0], list(entries[1:4])
+        self.moment = Symmetric(entries[4:10], 3)
+
+    def like(self, entries: Sequence[Entry]) -> Inertia:
+        """An inertia with other entries."""
+        return Inertia(entries)
+
+    def symmetric(self) -> Symmetric:
+        """As a general symmetric 6 × 6."""
+        rows = self.dense()
+        return Symmetric([rows[i][j] for i in range(6) for j in range(i + 1)], 6)
+
+    def dense(self) -> Rows:
+        """All rows."""
+        skew, j = cross_matrix(self.h), self.moment.dense()
+        top = [j[i] + skew[i] for i in range(3)]
+        diagonal = [[self.m if i == k else 0 for k in range(3)] for i in range(3)]
+        bottom = [[neg(x) for x in skew[i]] + diagonal[i] for i in range(3)]
+        return top + bottom
+
+
+class Rigid:
+    """[[R, l~ R], [0, R]]: R (9) and l (3)."""
+
+    def __init__(self, turn: Rows, arm: Sequence[Entry]) -> None:
+        self.turn, self.arm = turn, list(arm)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """R row by row, then l."""
+        return [x for r in self.turn for x in r] + self.arm
+
+    def like(self, entries: Sequence[Entry]) -> Rigid:
+        """A rigid transformation with other entries."""
+        return Rigid([list(entries[3 * i : 3 * i + 3]) for i in range(3)], entries[9:12])
+
+    def dense(self) -> Rows:
+        """All rows."""
+        corner = matmul(cross_matrix(self.arm), self.turn)
+        top = [self.turn[i] + corner[i] for i in range(3)]
+        return top + [[0, 0, 0, *self.turn[i]] for i in range(3)]
+
+
+class Transposed:
+    """The transpose of a rigid transformation, kept as such."""
+
+    def __init__(self, rigid: Rigid) -> None:
+        self.rigid = rigid
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Those of the transformation."""
+        return self.rigid.entries
+
+    def like(self, entries: Sequence[Entry]) -> Transposed:
+        """With other entries."""
+        return Transposed(self.rigid.like(entries))
+
+    def dense(self) -> Rows:
+        """All rows."""
+        return transpose_rows(self.rigid.dense())
+
+
+Block = Dense | Symmetric | Inertia | Rigid | Transposed
+
+
+# ---- entries ---------------------------------------------------------------------------------------
+
+
+def is_zero(x: Entry) -> bool:
+    """True for a number known to be zero."""
+    return isinstance(x, (int, float)) and x == 0
+
+
+def add(x: Entry, y: Entry) -> Entry:
+    """x + y."""
+    return y if is_zero(x) else x if is_zero(y) else x + y
+
+
+def sub(x: Entry, y: Entry) -> Entry:
+    """x − y."""
+    return x if is_zero(y) else neg(y) if is_zero(x) else x - y
+
+
+def neg(x: Entry) -> Entry:
+    """−x."""
+    return 0 if is_zero(x) else -x
+
+
+def mul(x: Entry, y: Entry) -> Entry:
+    """x y."""
+    return 0 if is_zero(x) or is_zero(y) else x * y
+
+
+def dot(x: Sequence[Entry], y: Sequence[Entry]) -> Entry:
+    """Σ xᵢ yᵢ."""
+    out: Entry = 0
+    for a, b in zip(x, y, strict=True):
+        out = add(out, mul(a, b))
+    return out
+
+
+def cross(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
+    """x × y."""
+    return [
+        sub(mul(x[1], y[2]), mul(x[2], y[1])),
+        sub(mul(x[2], y[0]), mul(x[0], y[2])),
+        sub(mul(x[0], y[1]), mul(x[1], y[0])),
+    ]
+
+
+def cross_matrix(x: Sequence[Entry]) -> Rows:
+    """x~."""
+    a, b, c = x
+    return [[0, neg(c), b], [c, 0, neg(a)], [neg(b), a, 0]]
+
+
+def plus(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
+    """x + y for lists."""
+    return [add(a, b) for a, b in zip(x, y, strict=True)]
+
+
+def transpose_rows(rows: Rows) -> Rows:
+    """Rows as columns."""
+    return [list(c) for c in zip(*rows, strict=True)]
+
+
+def matmul(x: Rows, y: Rows) -> Rows:
+    """Product of dense rows."""
+    columns = transpose_rows(y)
+    return [[dot(r, c) for c in columns] for r in x]
+
+
+def matvec(x: Rows, y: Sequence[Entry]) -> list[Entry]:
+    """Product of dense rows with a list."""
+    return [dot(r, y) for r in x]
+
+
+# ---- blocks ----------------------------------------------------------------------------------------
+
+
+def transpose(x: Block) -> Block:
+    """The transpose, at no cost."""
+    if isinstance(x, (Symmetric, Inertia)):
+        return x
+    if isinstance(x, Rigid):
+        return Transposed(x)
+    if isinstance(x, Transposed):
+        return x.rigid
+    return Dense(transpose_rows(x.rows)) if x.rows else x
+
+
+def times(x: Block, y: Block) -> Block:
+    """x y."""
+    if isinstance(x, Rigid) and isinstance(y, Rigid):
+        return Rigid(matmul(x.turn, y.turn), plus(x.arm, matvec(x.turn, y.arm)))
+    if isinstance(x, Rigid):
+        return _by_column(y, lambda c: _move_force(x, c))
+    if isinstance(x, Transposed):
+        return _by_column(y, lambda c: _move_motion(x.rigid, c))
+    if isinstance(x, Inertia):
+        return _by_column(y, lambda c: _momentum(x, c))
+    return Dense(matmul(x.dense(), y.dense()))
+
+
+def times_symmetric(x: Block, y: Block) -> Symmetric:
+    """x y, known to be symmetric: only the lower half is computed."""
+    rows, columns = x.dense(), transpose_rows(y.dense())
+    n = len(rows)
+    return Symmetric([dot(rows[i], columns[j]) for i in range(n) for j in range(i + 1)], n)
+
+
+def _by_column(y: Block, function: Any) -> Dense:
+    columns = [function(c) for c in transpose_rows(y.dense())]
+    return Dense(transpose_rows(columns))
+
+
+def _move_force(x: Rigid, f: list[Entry]) -> list[Entry]:
+    force = matvec(x.turn, f[3:])
+    return plus(matvec(x.turn, f[:3]), cross(x.arm, force)) + force
+
+
+def _move_motion(x: Rigid, m: list[Entry]) -> list[Entry]:
+    back = transpose_rows(x.turn)
+    linear = plus(m[3:], cross(m[:3], x.arm))
+    return matvec(back, m[:3]) + matvec(back, linear)
+
+
+def _momentum(x: Inertia, v: list[Entry]) -> list[Entry]:
+    angular = plus(matvec(x.moment.dense(), v[:3]), cross(x.h, v[3:]))
+    back = cross(x.h, v[:3])
+    return angular + [sub(mul(x.m, v[3 + i]), back[i]) for i in range(3)]
+
+
+def congruence(a: Block, s: Block) -> Block:
+    """A S A*."""
+    if isinstance(a, Rigid) and isinstance(s, Inertia):
+        return _move_inertia(a, s)
+    if isinstance(a, Rigid):
+        return _move_symmetric(a, s)
+    left = matmul(a.dense(), s.dense())
+    rows = a.dense()
+    n = len(rows)
+    return Symmetric([dot(left[i], rows[j]) for i in range(n) for j in range(i + 1)], n)
+
+
+def _rotated_symmetric(turn: Rows, a: Rows) -> Rows:
+    """R A R* with A symmetric, all rows."""
+    left = matmul(turn, a)
+    half = [[dot(left[i], turn[j]) if j <= i else 0 for j in range(3)] for i in range(3)]
+    return [[half[max(i, j)][min(i, j)] for j in range(3)] for i in range(3)]
+
+
+def _move_symmetric(x: Rigid, s: Block) -> Symmetric:
+    """φ S φ* of a symmetric S = [[A, B], [B*, C]]."""
+    rows = s.dense()
+    turn = x.turn
+    a = _rotated_symmetric(turn, [r[:3] for r in rows[:3]])
+    b = matmul(matmul(turn, [r[3:] for r in rows[:3]]), transpose_rows(turn))
+    c = _rotated_symmetric(turn, [r[3:] for r in rows[3:]])
+    skew = cross_matrix(x.arm)
+    moved = [plus(u, w) for u, w in zip(b, matmul(skew, c), strict=True)]  # B + l~ C
+    one = matmul(skew, transpose_rows(b))  # l~ B*
+    lower: list[Entry] = []
+    for i in range(3):
+        for j in range(i + 1):  # A + l~ B* + (B + l~ C) l~*
+            lower.append(add(add(a[i][j], one[i][j]), dot(moved[i], skew[j])))
+    for i in range(3):
+        lower += [moved[k][i] for k in range(3)] + [c[i][j] for j in range(i + 1)]
+    return Symmetric(lower, 6)
+
+
+def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
+    """φ M φ* of a rigid inertia: moments about the other point in the other axes."""
+    j = _rotated_symmetric(x.turn, s.moment.dense())
+    h = matvec(x.turn, s.h)
+    arm, m = x.arm, s.m
+    moved = [add(h[i], mul(m, arm[i])) for i in range(3)]
+    # J − l~ h~ − (h~ + m l~) l~ , written with products of components
+    both = [[add(mul(arm[i], h[k]), mul(moved[i], arm[k])) for k in range(3)] for i in range(3)]
+    trace = add(add(both[0][0], both[1][1]), both[2][2])
+    lower: list[Entry] = []
+    for i in range(3):
+        for k in range(i + 1):
+            cross_term = add(mul(h[i], arm[k]), mul(arm[i], moved[k]))
+            lower.append(sub(add(j[i][k], trace if i == k else 0), cross_term))
+    return Inertia([m, *moved, *lower])
+
+
+def combine(terms: Sequence[tuple[Any, Block]]) -> Block:
+    """Σ cᵢ Xᵢ, in the most special kind that holds all of them."""
+    blocks = [x for _, x in terms]
+    if all(isinstance(x, Inertia) for x in blocks):
+        return _entrywise(terms, blocks[0])
+    if all(isinstance(x, (Symmetric, Inertia)) for x in blocks):
+        plain = [(c, x.symmetric() if isinstance(x, Inertia) else x) for c, x in terms]
+        return _entrywise(plain, plain[0][1])
+    plain = [(c, x if isinstance(x, Dense) else Dense(x.dense())) for c, x in terms]
+    return _entrywise(plain, plain[0][1])
+
+
+def _entrywise(terms: Sequence[tuple[Any, Block]], like: Block) -> Block:
+    out: list[Entry] = [0] * len(like.entries)
+    for c, x in terms:
+        for i, y in enumerate(x.entries):
+            if c == 1:
+                out[i] = add(out[i], y)
+            elif c == -1:
+                out[i] = sub(out[i], y)
+            else:
+                out[i] = add(out[i], mul(float(c), y))
+    return like.like(out)
+
+
+def zeros(rows: int, cols: int) -> Dense:
+    """A block of zeros."""
+    return Dense([[0] * cols for _ in range(rows)])

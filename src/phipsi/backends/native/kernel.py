@@ -1,0 +1,327 @@
+"""A whole program as one LLVM function: loops over the bodies, one piece of code per joint type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from phipsi.backends.native import blocks as bl
+from phipsi.backends.native import tables
+from phipsi.backends.native.body_code import BodyCode
+from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
+from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane
+from phipsi.backends.native.plan import Plan, entry_count, make_plan, root
+from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.trigonometry import define_sincos, i64
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.request import Result
+
+# the data record a kernel gets: sizes and addresses, all 64 bits
+N_BODIES, N_POINTS, N_RATES, INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY = range(8)
+OFFSETS = 8  # start of the scratch areas: body records, point records, world record, then buffers
+
+
+class Kernel:
+    """Emits ``void kernel(data, scratch)`` for one group of lanes.
+
+    Scratch holds, at offsets given in the data record, the body records (the first is the world's),
+    the point records, the world record, and one packed buffer per input and output.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        steps: list[Step],
+        results: tuple[Result, ...],
+        inputs: dict[str, Slot],
+        codes: tuple[JointCode, ...],
+        constants: int,
+        lanes: int,
+        *,
+        contract: bool,
+    ) -> None:
+        self.module, self.steps, self.codes = module, steps, codes
+        self.results, self.constants = results, constants
+        self.widest = max((c.nv for c in codes), default=0)
+        self.emitter = Emitter(lanes, contract=contract)
+        outputs = [r.field for r in results]
+        self.plan: Plan = make_plan(steps, outputs, self.widest)
+        self.bytes = 8 * lanes
+        self.io = InputsOutputs(self, inputs)
+        self.sincos_function = define_sincos(module, lanes, contract=contract)
+        self._logarithm: ir.Function | None = None
+        self.templates: dict[tuple[Field, str], list[Any]] = {}
+        self.code: JointCode | None = None
+        self.function = self._emit()
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    def word(self, index: int) -> Any:
+        """One word of the data record."""
+        return self._words[index]
+
+    def at(self, base: Any, offset: Any) -> Any:
+        """base + offset bytes."""
+        return self.b.gep(base, [offset], source_etype=I8)
+
+    def lane_load(self, base: Any, offset: Any) -> Lane:
+        """One vector from memory."""
+        return Lane(self.emitter, self.b.load(self.at(base, offset), align=8, typ=self.emitter.vector))
+
+    def lane_store(self, value: Any, base: Any, offset: Any) -> None:
+        """One vector to memory."""
+        self.b.store(self.emitter.lift(value).value, self.at(base, offset), align=8)
+
+    # -- the function ------------------------------------------------------------------------------
+
+    def _emit(self) -> ir.Function:
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
+        function = ir.Function(self.module, kind, "phipsi_kernel")
+        function.linkage = "internal"
+        for a in function.args:
+            a.add_attribute("noalias")
+        self.b = self.emitter.builder = ir.IRBuilder(function.append_basic_block("entry"))
+        data, self.scratch = function.args
+        count = OFFSETS + 3 + self.io.buffers
+        self._words = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
+        for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY):
+            self._words[i] = self.b.inttoptr(self._words[i], POINTER)
+        self.bodies, self.points, self.world = (
+            self.at(self.scratch, self.word(OFFSETS + i)) for i in range(3)
+        )
+        self.status = self.b.alloca(self.emitter.integers)
+        self.b.store(ir.Constant(self.emitter.integers, [0] * self.emitter.lanes), self.status)
+        for i, step in enumerate(self.steps):
+            self._step(i, step)
+        self.io.write_world_results()
+        self.io.write_status()
+        self.b.ret_void()
+        return function
+
+    def _step(self, number: int, step: Step) -> None:
+        self.number = number
+        if step.domain is Domain.WORLD:
+            self._visit(step, None)
+            return
+        self._clear(step)
+        count = self.word(N_BODIES if step.domain is Domain.BODY else N_POINTS)
+        self._loop(count, step.kind is StepKind.TIP_TO_BASE, lambda k: self._body(step, k))
+
+    def _loop(self, count: Any, reverse: bool, body: Callable[[Any], None]) -> None:
+        b, function = self.b, self.b.function
+        head, inside, after = (function.append_basic_block(n) for n in ("head", "inside", "after"))
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        i = b.phi(I64)
+        i.add_incoming(i64(0), before)
+        b.cbranch(b.icmp_signed("<", i, count), inside, after)
+        b.position_at_end(inside)
+        body(b.sub(b.sub(count, i64(1)), i) if reverse else i)
+        i.add_incoming(b.add(i, i64(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def _clear(self, step: Step) -> None:
+        """Zero what the step adds to."""
+        for x in step.fields:
+            if x.op == "up":
+                self._clear_bodies(self.plan.sums[x], self._entries(x))
+            elif x.op == "scatter":
+                self._clear_bodies(self.plan.body[x], self._entries(x))
+            elif x.op == "total":
+                start = self.plan.world[x]
+                for i in range(self._entries(x)):
+                    self.lane_store(0.0, self.world, i64(self.bytes * (start + i)))
+
+    def _entries(self, x: Field) -> int:
+        return entry_count(x, self.widest)
+
+    def _clear_bodies(self, start: int, entries: int) -> None:
+        def body(k: Any) -> None:
+            base = self._record(self.bodies, self.b.add(k, i64(1)), self.plan.body_size)
+            for i in range(entries):
+                self.lane_store(0.0, base, i64(self.bytes * (start + i)))
+
+        self._loop(self.word(N_BODIES), False, body)
+
+    def _record(self, base: Any, k: Any, size: int) -> Any:
+        return self.at(base, self.b.mul(k, i64(self.bytes * size)))
+
+    def _body(self, step: Step, k: Any) -> None:
+        b = self.b
+        self.index = k
+        if step.domain is Domain.POINT:
+            self.body_of_point = b.load(
+                self.at(self.word(POINT_BODY), b.mul(k, i64(8))), typ=I64
+            )
+            self.point_table = self.at(self.word(POINT_DOUBLES), b.mul(k, i64(96)))
+            self.here = self._record(self.points, k, self.plan.point_size)
+            host = b.add(self.body_of_point, i64(1))
+            self.host = self._record(self.bodies, host, self.plan.body_size)
+            self._visit(step, None)
+            return
+        row = self.at(self.word(INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
+        numbers = [b.load(self.at(row, i64(8 * i)), typ=I64) for i in range(tables.N_INTEGERS)]
+        self.parent, kind = numbers[tables.PARENT], numbers[tables.KIND]
+        self.q_offset, self.v_offset = numbers[tables.Q_OFFSET], numbers[tables.V_OFFSET]
+        self.table = self.at(self.word(DOUBLES), b.mul(k, i64(8 * self.constants)))
+        self.here = self._record(self.bodies, b.add(k, i64(1)), self.plan.body_size)
+        self.above = self._record(self.bodies, b.add(self.parent, i64(1)), self.plan.body_size)
+        if len(self.codes) == 1:
+            self._visit(step, self.codes[0])
+            return
+        done = b.function.append_basic_block("done")
+        switch = b.switch(kind, done)
+        for i, code in enumerate(self.codes):
+            case = b.function.append_basic_block(f"joint_{i}")
+            switch.add_case(i64(i), case)
+            b.position_at_end(case)
+            self._visit(step, code)
+            b.branch(done)
+        b.position_at_end(done)
+
+    def _visit(self, step: Step, code: JointCode | None) -> None:
+        """All effects of a step at one body: what is stored, pushed, summed or given out."""
+        self.code, self.domain = code, step.domain
+        inside = set(step.fields)
+        values = BodyCode(self, code, step.domain, inside.__contains__, self.templates)
+        slots = {Domain.BODY: self.plan.body, Domain.POINT: self.plan.point}
+        for x in step.fields:
+            if x.op == "up":
+                self._push(x, values)
+            elif x.op == "scatter":
+                self._add_to(self.host, self.plan.body[x], x, values)
+            elif x.op == "total":
+                self._add_to(self.world, self.plan.world[x], x, values)
+            elif root(x) is x and x in slots.get(step.domain, self.plan.world):
+                self._store(x, values)
+        self.io.write_results(step, values)
+
+    def _store(self, x: Field, values: BodyCode) -> None:
+        block = values.stored_form(x, values.value(x))
+        everything = x in self.plan.cross
+        if step_is_world(x):
+            base, start = self.world, self.plan.world[x]
+        elif x.type.domain is Domain.POINT:
+            base, start = self.here, self.plan.point[x]
+        else:
+            base, start = self.here, self.plan.body[x]
+        for i, entry in enumerate(block.entries):
+            if everything or isinstance(entry, Lane):
+                self.lane_store(entry, base, i64(self.bytes * (start + i)))
+        values.remember(x, block)
+
+    def _push(self, x: Field, values: BodyCode) -> None:
+        """Add to the parent's sum; the world's record takes what roots push."""
+        self._add_to(self.above, self.plan.sums[x], x, values)
+
+    def _add_to(self, base: Any, start: int, x: Field, values: BodyCode) -> None:
+        block = values.stored_form(x, values.value(x.args[0]))
+        for i, entry in enumerate(block.entries):
+            if bl.is_zero(entry):
+                continue
+            offset = i64(self.bytes * (start + i))
+            self.lane_store(self.lane_load(base, offset) + entry, base, offset)
+
+    # -- what the code of a step reads (the Memory protocol) -----------------------------------------
+
+    def constant(self, i: int) -> Lane:
+        """A number of the body's table."""
+        scalar = self.b.load(self.at(self.table, i64(8 * i)), typ=DOUBLE)
+        return self.emitter.splat(scalar)
+
+    def point_constant(self, i: int) -> Lane:
+        """A number of the point's table."""
+        scalar = self.b.load(self.at(self.point_table, i64(8 * i)), typ=DOUBLE)
+        return self.emitter.splat(scalar)
+
+    def gravity(self, i: int) -> Lane:
+        """A component of [0; −g]."""
+        scalar = self.b.load(self.at(self.word(GRAVITY), i64(8 * i)), typ=DOUBLE)
+        return self.emitter.splat(scalar)
+
+    def coordinate(self, name: str, i: int) -> Lane:
+        """Component i of the body's part of q or v."""
+        return self.io.coordinate(name, i)
+
+    def read_input(self, x: Field, code: JointCode | None) -> bl.Block:
+        """The block of an input field."""
+        return self.io.read(x, code)
+
+    def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
+        """A stored block: of this body, of its parent, of a point's body, or a sum of children."""
+        if where == "sum":
+            base, start = self.here, self.plan.sums[x]
+        elif where == "parent":
+            base, start = self.above, self.plan.body[x]
+        elif where == "body of point":
+            base, start = self.host, self.plan.body[x]
+        elif step_is_world(x):
+            base, start = self.world, self.plan.world[x]
+        elif x.op == "up":
+            base, start = self.here, self.plan.sums[x]
+        elif x.type.domain is Domain.POINT:
+            base, start = self.here, self.plan.point[x]
+        else:
+            base, start = self.here, self.plan.body[x]
+        count = len(like.entries)
+        entries = [self.lane_load(base, i64(self.bytes * (start + i))) for i in range(count)]
+        return like.like(entries)
+
+    def at_root(self, root_value: bl.Block, other: bl.Block) -> bl.Block:
+        """root_value where the body has no parent, the other block elsewhere."""
+        e, b = self.emitter, self.b
+        is_root = b.icmp_signed("<", self.parent, i64(0))
+        if type(root_value) is not type(other):
+            root_value, other = bl.Dense(root_value.dense()), bl.Dense(other.dense())
+        entries = [
+            x
+            if not isinstance(x, Lane) and not isinstance(y, Lane) and x == y
+            else Lane(e, b.select(is_root, e.lift(x).value, e.lift(y).value))
+            for x, y in zip(root_value.entries, other.entries, strict=True)
+        ]
+        return other.like(entries)
+
+    def fail(self, mask: Any, code: int) -> None:
+        """Note the first failure of each configuration: code + 8 (body + 1)."""
+        e, b = self.emitter, self.b
+        status = b.load(self.status, typ=e.integers)
+        zero = ir.Constant(e.integers, [0] * e.lanes)
+        body = b.add(b.mul(b.add(self.index, i64(1)), i64(8)), i64(code))
+        if self.domain is not Domain.BODY:
+            body = i64(code)
+        first = b.and_(mask, b.icmp_signed("==", status, zero))
+        b.store(b.select(first, self._splat_integer(body), status), self.status)
+
+    def _splat_integer(self, x: Any) -> Any:
+        e, b = self.emitter, self.b
+        undefined = ir.Constant(e.integers, ir.Undefined)
+        one = b.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), e.lanes), [0] * e.lanes)
+        return b.shuffle_vector(one, undefined, zeros)
+
+    def sincos(self, x: Lane) -> tuple[Lane, Lane]:
+        """Sine and cosine."""
+        pair = self.b.call(self.sincos_function, [x.value])
+        e = self.emitter
+        return Lane(e, self.b.extract_value(pair, 0)), Lane(e, self.b.extract_value(pair, 1))
+
+    def log(self, x: Lane) -> Lane:
+        """Natural logarithm, lane by lane in the C library."""
+        if self._logarithm is None:
+            kind = ir.FunctionType(DOUBLE, [DOUBLE])
+            self._logarithm = ir.Function(self.module, kind, "log")
+        out: Any = ir.Constant(self.emitter.vector, ir.Undefined)
+        for i in range(self.emitter.lanes):
+            at = ir.Constant(ir.IntType(32), i)
+            value = self.b.call(self._logarithm, [self.b.extract_element(x.value, at)])
+            out = self.b.insert_element(out, value, at)
+        return Lane(self.emitter, out)
+
+
+def step_is_world(x: Field) -> bool:
+    """True for a field with one block in all."""
+    return x.type.domain is Domain.WORLD

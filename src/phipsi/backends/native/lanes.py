@@ -1,0 +1,115 @@
+"""Numbers in generated code: one vector register holds one number of every configuration.
+
+A `Lane` overloads + − * / so that the joint formulas and the block operations read like arithmetic.
+Python numbers mixed in are folded: a known 0 or 1 costs no instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+DOUBLE, I64, I32, I8 = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
+POINTER = ir.PointerType()
+
+
+class Emitter:
+    """The place where instructions are written, for a number of lanes.
+
+    `contract` allows a fused multiply-add where LLVM sees a product in a sum; nothing is reassociated.
+    """
+
+    def __init__(self, lanes: int, *, contract: bool) -> None:
+        self.lanes = lanes
+        self.flags = ("contract",) if contract else ()
+        self.vector = ir.VectorType(DOUBLE, lanes)
+        self.mask = ir.VectorType(ir.IntType(1), lanes)
+        self.integers = ir.VectorType(I64, lanes)
+        self.builder: Any = None
+        self._constants: dict[float, Lane] = {}
+
+    def constant(self, x: float) -> Lane:
+        """The same number in every lane."""
+        return Lane(self, ir.Constant(self.vector, [float(x)] * self.lanes))
+
+    def lift(self, x: Any) -> Lane:
+        """A lane value of a lane value or a Python number."""
+        return x if isinstance(x, Lane) else self.constant(x)
+
+    def splat(self, scalar: Any) -> Lane:
+        """A scalar double in every lane."""
+        b = self.builder
+        one = b.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, ir.Constant(I32, 0))
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return Lane(self, b.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), zeros))
+
+    def intrinsic(self, name: str, *args: Lane) -> Lane:
+        """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
+        module = self.builder.module
+        kind = ir.FunctionType(self.vector, [self.vector] * len(args))
+        full = f"llvm.{name}.v{self.lanes}f64"
+        function = module.globals.get(full) or ir.Function(module, kind, full)
+        return Lane(self, self.builder.call(function, [a.value for a in args]))
+
+    def compare(self, relation: str, x: Any, y: Any) -> Any:
+        """Lanewise comparison that is false where an operand is NaN."""
+        return self.builder.fcmp_ordered(relation, self.lift(x).value, self.lift(y).value)
+
+    def select(self, condition: Any, x: Any, y: Any) -> Lane:
+        """x where the condition holds, y elsewhere."""
+        return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
+
+
+class Lane:
+    """One number per configuration."""
+
+    __slots__ = ("emitter", "value")
+
+    def __init__(self, emitter: Emitter, value: Any) -> None:
+        self.emitter, self.value = emitter, value
+
+    def _binary(self, name: str, x: Any, y: Any) -> Lane:
+        e = self.emitter
+        operation = getattr(e.builder, name)
+        return Lane(e, operation(e.lift(x).value, e.lift(y).value, flags=e.flags))
+
+    def __add__(self, other: Any) -> Any:
+        return self if _is(other, 0) else self._binary("fadd", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self if _is(other, 0) else self._binary("fsub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self if _is(other, 0) else self._binary("fsub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        if _is(other, 0):
+            return 0
+        if _is(other, 1):
+            return self
+        if _is(other, -1):
+            return -self
+        return self._binary("fmul", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self if _is(other, 1) else self._binary("fdiv", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return 0 if _is(other, 0) else self._binary("fdiv", other, self)
+
+    def __neg__(self) -> Lane:
+        return Lane(self.emitter, self.emitter.builder.fneg(self.value))
+
+
+def _is(x: Any, number: int) -> bool:
+    return not isinstance(x, Lane) and x == number
+
+
+def known(x: Any) -> bool:
+    """True for a number that is known when the code is written."""
+    return not isinstance(x, Lane)

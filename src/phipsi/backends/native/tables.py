@@ -1,0 +1,145 @@
+"""Model constants for generated code, with every body in a frame that makes its joint simple.
+
+Axes are rotated onto z (planar joints onto x, y), so that the code of a joint type has no axis in it
+and multiplies by no component that is known to be 0 or 1. Values that users see in body axes are
+rotated back when they are read or written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phipsi.model.joint import Joint
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+
+# layout of a body's constants
+PLACEMENT, INERTIA, TURN, ARMATURE, PARAMS = 0, 12, 22, 31, 37
+# layout of a body's integers
+PARENT, KIND, Q_OFFSET, V_OFFSET, N_INTEGERS = 0, 1, 2, 3, 4
+
+
+@dataclass(frozen=True)
+class JointCode:
+    """What distinguishes the code of one joint type from another.
+
+    `params` holds the numbers that are known when the code is written; None stands for a number from
+    the model's table.
+    """
+
+    kind: str
+    joint: Joint
+    nq: int
+    nv: int
+    params: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The constants of one model: integers (n, 4), doubles (n, width), points and gravity."""
+
+    codes: tuple[JointCode, ...]
+    integers: np.ndarray
+    doubles: np.ndarray
+    point_body: np.ndarray
+    point_doubles: np.ndarray
+    gravity: np.ndarray
+
+
+def joint_codes(model: Model) -> tuple[JointCode, ...]:
+    """The joint types of a model, one entry for each piece of code they need."""
+    found: dict[tuple[str, tuple[int | None, ...]], JointCode] = {}
+    for joint in model.joints:
+        code = _code(joint)
+        found.setdefault((code.kind, code.params), code)
+    return tuple(found[key] for key in sorted(found, key=str))
+
+
+def _code(joint: Joint) -> JointCode:
+    return JointCode(joint.kind, joint, joint.nq, joint.nv, _known_params(joint))
+
+
+def _known_params(joint: Joint) -> tuple[int | None, ...]:
+    """Axis components after the rotation; what is left is read from the table."""
+    if joint.kind in ("revolute", "prismatic", "cylindrical"):
+        return (0, 0, 1)
+    if joint.kind == "helical":
+        return (0, 0, 1, None)
+    if joint.kind == "universal":
+        return (None, None, None, 0, 0, 1)
+    if joint.kind == "planar":
+        return (0, 0, 1, 1, 0, 0, 0, 1, 0)
+    return (None,) * len(joint.params)
+
+
+def _turn(joint: Joint) -> np.ndarray:
+    """Rotation from the simple frame to the body frame: its z column is the axis."""
+    p = np.array(joint.params)
+    if joint.kind in ("revolute", "prismatic", "cylindrical", "helical"):
+        return _frame(p[:3])
+    if joint.kind == "universal":
+        return _frame(p[3:6])
+    if joint.kind == "planar":  # params: n, e1, e2
+        return np.column_stack([p[3:6], p[6:9], p[0:3]])
+    return np.eye(3)
+
+
+def _frame(z: np.ndarray) -> np.ndarray:
+    if np.array_equal(z, (0.0, 0.0, 1.0)):
+        return np.eye(3)
+    helper = np.eye(3)[np.argmin(np.abs(z))]
+    x = np.cross(helper, z)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])
+
+
+def model_tables(model: Model, points: PointSet) -> Tables:
+    """The tables of a model and its points."""
+    n = model.n_bodies
+    codes = joint_codes(model)
+    index = {(c.kind, c.params): i for i, c in enumerate(codes)}
+    widest = max((len(j.params) for j in model.joints), default=0)
+    integers = np.zeros((n, N_INTEGERS), dtype=np.int64)
+    doubles = np.zeros((n, PARAMS + widest))
+    turns = [_turn(j) for j in model.joints]
+    for k, joint in enumerate(model.joints):
+        code = _code(joint)
+        qs, vs = model.q_slices[k], model.v_slices[k]
+        parent = model.parent[k]
+        integers[k] = (parent, index[code.kind, code.params], qs.start, vs.start)
+        above = np.eye(3) if parent < 0 else turns[parent]
+        c = turns[k]
+        doubles[k, :9] = (above.T @ model.placement_rotations[k] @ c).ravel()
+        doubles[k, 9:12] = above.T @ model.placement_translations[k]
+        m = model.inertia_matrices[k]
+        first = c.T @ np.array([m[2, 4], m[0, 5], m[1, 3]])  # m p from the corner m p~
+        moment = c.T @ m[:3, :3] @ c
+        doubles[k, INERTIA : INERTIA + 10] = (
+            m[5, 5], *first, moment[0, 0], moment[1, 0], moment[1, 1], *moment[2],
+        )  # fmt: skip
+        doubles[k, TURN : TURN + 9] = c.ravel()
+        doubles[k, ARMATURE : ARMATURE + joint.nv] = model.armature[vs]
+        params = np.array(joint.params, dtype=float)
+        if joint.kind == "universal":
+            params[:3] = c.T @ params[:3]
+        doubles[k, PARAMS : PARAMS + len(params)] = params
+    return Tables(
+        codes,
+        integers,
+        doubles,
+        np.array(points.body, dtype=np.int64).reshape(-1),
+        _point_doubles(points, turns),
+        np.concatenate([np.zeros(3), -model.gravity]),
+    )
+
+
+def _point_doubles(points: PointSet, turns: list[np.ndarray]) -> np.ndarray:
+    """Offset (3) and frame (9) of every point in the simple frame of its body."""
+    out = np.zeros((len(points), 12))
+    for i, body in enumerate(points.body):
+        c = turns[body] if body >= 0 else np.eye(3)
+        out[i, :3] = c.T @ points.offset[i]
+        out[i, 3:] = (c.T @ points.rotation[i]).ravel()
+    return out

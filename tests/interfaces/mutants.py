@@ -1,0 +1,164 @@
+"""Mutants of valid robot files: bytes, tags, attributes, numbers and names changed at random.
+
+    for seed in range(1000):
+        data = mutant(original, seed)
+
+The same seed gives the same mutant. Each has one to three changes, so that most get past the XML
+reader and into the meaning of the file.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+NUMBERS = (
+    "nan", "inf", "-inf", "1e999", "-1e999", "1,5", "0x10", "1_000", "", " ", "-", "1e", "1.0f", "--1",
+    "0", "-0", "1e-320", "1e-308", "1e308", "-1e308", "1e154", "1e200", "1e59", "1e-30", "-1", "-5.5",
+    "99999999999999999999999999", "1e60", "1e61", "0 0", "0 0 0 0", "1 2 3 4 5 6 7", "٣", "½", "TRUE",
+    "1e100000", "${1+1}", "1e-99999",
+)  # fmt: skip
+NAMES = (
+    "", " ", "world", "root_joint", "..", "/", "a/b", "\u0000".join(("a", "b")).replace("\0", "\x7f"),
+    "ü", "名前", "x" * 5000, "&amp;", "&lt;", "&#65;", "&#0;", "&nope;", "\u202e", "'", "None", "-1",
+)  # fmt: skip
+PATHS = (
+    "../../../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "http://127.0.0.1:9/x.stl",
+    "package://../x.stl", "package://a/../../../etc/passwd", "package:///etc/passwd", "\\\\host\\x",
+    "C:\\x.stl", "package://", "model://a/b", ".", "..", "meshes/../../x.stl", "//etc/passwd",
+)  # fmt: skip
+
+_TAG = re.compile(r"<[^<>]+>")
+_ATTRIBUTE = re.compile(r'([A-Za-z_:][\w:.-]*)\s*=\s*"([^"]*)"')
+_WORD = re.compile(r"[-+.\w]+")
+_NUMERIC = re.compile(r'(?<=["\s>])[-+]?\d[-+.\deE]*(?=["\s<])')
+
+
+def mutant(original: bytes, seed: int) -> bytes:
+    """One mutant of a file."""
+    rng = random.Random(seed)
+    data = original
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if rng.random() < 0.12:
+            data = _bytes(data, rng)
+            continue
+        text = data.decode("utf-8", "surrogateescape")
+        change = rng.choice((_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path))
+        data = change(text, rng).encode("utf-8", "surrogateescape")
+    return data
+
+
+def _cut(text: str, span: tuple[int, int], new: str) -> str:
+    return text[: span[0]] + new + text[span[1] :]
+
+
+def _bytes(data: bytes, rng: random.Random) -> bytes:
+    if not data:
+        return b"\0"
+    at = rng.randrange(len(data))
+    length = rng.choice((1, 1, 2, 8, 64, 512))
+    kind = rng.randrange(6)
+    if kind == 0:
+        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+    if kind == 1:
+        return data[:at] + data[at + length :]
+    if kind == 2:
+        return data[:at] + bytes(rng.randrange(256) for _ in range(length)) + data[at:]
+    if kind == 3:
+        return data[: at + length] + data[at : at + length] + data[at + length :]
+    if kind == 4:
+        return data[:at]
+    return data[:at] + rng.choice((b"\0", b"\xff\xfe", b"<!DOCTYPE x>", b"]]>", b"<!--", b"&#x0;")) + data[at:]
+
+
+def _number(text: str, rng: random.Random) -> str:
+    found = [m.span() for m in _NUMERIC.finditer(text)]
+    if not found:
+        return text
+    span = rng.choice(found)
+    old = text[span[0] : span[1]]
+    new = rng.choice((*NUMBERS, "-" + old, old + "e5", old + "e-5", old.replace(".", ",")))
+    return _cut(text, span, new)
+
+
+def _attributes(text: str) -> list[re.Match[str]]:
+    return list(_ATTRIBUTE.finditer(text))
+
+
+def _name(text: str, rng: random.Random) -> str:
+    found = [m for m in _attributes(text) if m.group(1) in ("name", "link", "joint", "type", "class",
+             "relative_to", "attached_to", "body1", "site", "file", "mesh")]  # fmt: skip
+    texts = re.findall(r">([^<>\s]+)<", text)
+    if not found:
+        return text
+    m = rng.choice(found)
+    others = [o.group(2) for o in found] + texts
+    new = rng.choice(NAMES) if rng.random() < 0.3 else rng.choice(others)
+    return _cut(text, m.span(2), new)
+
+
+def _path(text: str, rng: random.Random) -> str:
+    found = [m for m in _attributes(text) if m.group(1) in ("filename", "file")]
+    spans = [m.span(2) for m in found] + [m.span(1) for m in re.finditer(r"<uri>([^<]*)<", text)]
+    return _cut(text, rng.choice(spans), rng.choice(PATHS)) if spans else _number(text, rng)
+
+
+def _attribute(text: str, rng: random.Random) -> str:
+    found = _attributes(text)
+    if not found:
+        return text
+    m = rng.choice(found)
+    kind = rng.randrange(5)
+    if kind == 0:
+        return _cut(text, m.span(), "")
+    if kind == 1:
+        return _cut(text, m.span(), m.group() + " " + rng.choice(found).group())
+    if kind == 2:
+        other = rng.choice(found)
+        return _cut(text, m.span(2), other.group(2))
+    if kind == 3:
+        return _cut(text, m.span(1), rng.choice(found).group(1))
+    words = list(_WORD.finditer(text))
+    return _cut(text, rng.choice(words).span(), rng.choice(words).group())
+
+
+def _elements(text: str) -> list[tuple[int, int]]:
+    """Spans of whole elements, found by matching tags on a stack."""
+    spans: list[tuple[int, int]] = []
+    stack: list[tuple[str, int]] = []
+    for m in _TAG.finditer(text):
+        tag = m.group()
+        if tag.startswith(("<?", "<!")):
+            continue
+        if tag.startswith("</"):
+            if stack:
+                spans.append((stack.pop()[1], m.end()))
+        elif tag.endswith("/>"):
+            spans.append(m.span())
+        else:
+            stack.append((tag, m.start()))
+    return spans
+
+
+def _tag(text: str, rng: random.Random) -> str:
+    spans = _elements(text)
+    if len(spans) < 2:
+        return text
+    one, two = rng.choice(spans), rng.choice(spans)
+    kind = rng.randrange(7)
+    if kind == 0:
+        return _cut(text, one, "")
+    if kind == 1:
+        return _cut(text, (one[1], one[1]), text[one[0] : one[1]])
+    if kind == 2:
+        return _cut(text, one, text[two[0] : two[1]])
+    if kind == 3:
+        return _cut(text, (two[0], two[0]), text[one[0] : one[1]])
+    if kind == 4:
+        words = re.findall(r"</?([A-Za-z_][\w:.-]*)", text)
+        m = rng.choice(list(re.finditer(r"</?([A-Za-z_][\w:.-]*)", text)))
+        return _cut(text, m.span(1), rng.choice(words))
+    if kind == 5:
+        depth = rng.choice((3, 50, 3000))
+        return _cut(text, (one[0], one[0]), "<a>" * depth + "</a>" * depth)
+    return _cut(text, one, rng.choice(("<!-- ", "<![CDATA[ ", "")) + text[one[0] : one[1]].replace(">", "/>", 1))

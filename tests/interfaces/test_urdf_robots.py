@@ -1,0 +1,132 @@
+"""Every URDF of example-robot-data against Pinocchio: poses, mass matrix, inverse and forward dynamics."""
+
+import warnings
+from collections import Counter
+from importlib.metadata import files
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from phipsi.algorithms import (
+    body_poses,
+    forward_dynamics,
+    frame_poses,
+    inverse_dynamics,
+    mass_matrix,
+)
+from phipsi.errors import ModelError, PhipsiWarning, SingularHingeError
+from phipsi.interfaces.conventions import pinocchio_order, to_pinocchio
+from phipsi.interfaces.load import load
+from phipsi.model import Model
+
+
+def shipped_urdfs() -> list[Path]:
+    listed = files("example-robot-data") or []
+    found = [Path(str(f.locate())).resolve() for f in listed if f.suffix == ".urdf"]
+    return sorted(found)
+
+
+ROBOTS = shipped_urdfs()
+EMPTY = "ur3.urdf"
+LOADABLE = [path for path in ROBOTS if path.name != EMPTY]
+
+
+def quietly(path: Path, base: str) -> Model:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PhipsiWarning)
+        return load(path, base)
+
+
+def close(ours: np.ndarray, theirs: np.ndarray, tolerance: float = 1e-9) -> None:
+    assert ours.shape == theirs.shape
+    if ours.size:
+        assert np.abs(ours - theirs).max() <= tolerance * max(np.abs(theirs).max(), 1e-6)
+
+
+def test_there_are_69():
+    assert len(ROBOTS) == 69
+
+
+@pytest.mark.parametrize("base", ["fixed", "free"])
+@pytest.mark.parametrize("path", LOADABLE, ids=lambda path: path.stem)
+def test_agrees_with_pinocchio(path: Path, base: str):
+    model = quietly(path, base)
+    root = (pin.JointModelFreeFlyer(),) if base == "free" else ()
+    theirs = pin.buildModelFromUrdf(str(path), *root, mimic=False)
+    data = theirs.createData()
+    assert pinocchio_order(model) == list(theirs.names)[1:]
+    assert model.nv == theirs.nv
+
+    rng = np.random.default_rng(7)
+    q = model.random_configuration(rng)
+    v, vdot, tau = rng.normal(size=(3, model.nv))
+    state = to_pinocchio(model, q, v, vdot, tau)
+
+    pin.framesForwardKinematics(theirs, data, state.q)
+    poses = dict(zip(model.frames, frame_poses(model, q), strict=True))
+    poses |= dict(zip(model.body_names, body_poses(model, q), strict=True))
+    for name, pose in poses.items():
+        known = "world" if name == "world_link" else name
+        frame = theirs.getFrameId(known, pin.FrameType.BODY)
+        np.testing.assert_allclose(pose, data.oMf[frame].homogeneous, rtol=0, atol=1e-9)
+
+    tau_needed = inverse_dynamics(model, q, v, vdot)
+    close(to_pinocchio(model, q, tau=tau_needed).tau, pin.rnea(theirs, data, *state[:3]))
+
+    upper = np.triu(pin.crba(theirs, data, state.q))
+    M_theirs = upper + np.triu(upper, 1).T
+    T = to_pinocchio(model, np.tile(q, (model.nv, 1)), np.eye(model.nv)).v.T
+    close(T @ mass_matrix(model, q) @ T.T, M_theirs)
+
+    condition = np.linalg.cond(M_theirs) if model.nv else 1.0
+    if not np.isfinite(condition) or condition > 1e15:
+        with pytest.raises(SingularHingeError, match="has no inertia to move") as caught:
+            forward_dynamics(model, q, v, tau)
+        assert any(repr(name) in str(caught.value) for name in model.joint_names)
+        return
+    accelerations = pin.aba(theirs, data, state.q, state.v, state.tau)
+    ours = to_pinocchio(model, q, v, forward_dynamics(model, q, v, tau)).vdot
+    close(ours, accelerations, max(1e-9, 100 * condition * 2.2e-16))
+
+
+def test_the_empty_robot_is_refused():
+    (empty,) = [path for path in ROBOTS if path.name == EMPTY]
+    with pytest.raises(ModelError, match=r"ur3\.urdf:6: <robot>: there is no <link>"):
+        load(empty)
+
+
+def test_the_diagnosis_of_all_shipped_robots():
+    counts: Counter[str] = Counter()
+    for path in LOADABLE:
+        model = quietly(path, "fixed")
+        counts.update(finding.kind for finding in model.diagnosis)
+        for finding in model.diagnosis:
+            line = path.read_text(encoding="utf-8", errors="replace").splitlines()[finding.line - 1]
+            assert "<" in line, f"{finding} points at {line!r}"
+    assert counts["massless"] == 219
+    assert counts["singular"] == 300
+    assert counts["triangle"] == 56
+    assert counts["negative"] == 9
+    assert counts["limit"] == 12
+    assert counts["mesh"] == 20  # absolute paths of the machine one robot was made on
+
+
+def test_every_mesh_but_the_absolute_ones_is_found():
+    missing = []
+    for path in LOADABLE:
+        model = quietly(path, "fixed")
+        missing += [s.uri for s in model.geometry if s.uri and s.file is None]
+    assert len(missing) == 20 and all(uri.startswith("file:///usr/") for uri in missing)
+
+
+def test_one_warning_for_a_robot_with_bad_inertias():
+    (path,) = [path for path in ROBOTS if path.name == "romeo.urdf"]
+    with pytest.warns(PhipsiWarning) as caught:
+        model = load(path)
+    assert len(caught) <= 2
+    problems = [f for f in model.diagnosis if f.is_problem]
+    assert str(len(problems)) in str(caught[0].message)
+    with pytest.raises(ModelError, match="strict=True refuses it"):
+        load(path, strict=True)
