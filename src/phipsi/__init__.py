@@ -1,6 +1,115 @@
-"""phipsi: type the operator equation of the paper, get its O(N) recursion."""
+"""phipsi: type the operator equation of the paper, get its O(N) recursion.
 
+>>> import phipsi as pp
+>>> from phipsi.operators import H, M, phi, Jr
+>>> arm = pp.examples.planar_arm(2)
+>>> mass_matrix = H @ phi @ M @ phi.T @ H.T + Jr
+>>> solve = pp.compile(mass_matrix.inv, arm)
+>>> solve([0.0, 0.0], [1.0, 0.0]).round(6).tolist()
+[1.714286, -4.285714]
+"""
+
+from phipsi import examples
+from phipsi.algorithms import (
+    Innovations,
+    bias_forces,
+    body_accelerations,
+    body_poses,
+    body_velocities,
+    center_of_mass,
+    centroidal_momentum_matrix,
+    centroidal_momentum_matrix_dot,
+    forward_dynamics,
+    frame_poses,
+    frame_velocities,
+    gravity_forces,
+    innovations,
+    inverse_dynamics,
+    jacobian,
+    jacobian_dot,
+    jacobian_dot_v,
+    joint_reactions,
+    kinetic_energy,
+    log_det_mass_matrix,
+    mass_matrix,
+    mass_matrix_inverse,
+    momentum,
+    operational_space_inertia,
+    potential_energy,
+    tip_force_correction,
+)
+from phipsi.backends.dense import dense
+from phipsi.backends.program import Program
 from phipsi.compiler import compile, explain
+from phipsi.errors import (
+    InputError,
+    LoweringError,
+    ModelError,
+    ParseError,
+    PhipsiError,
+    PhipsiWarning,
+    SingularHingeError,
+    SingularMatrixError,
+    SpaceError,
+)
+from phipsi.expressions.node import Expr
+from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
+from phipsi.proofs import Proof, identities, prove
+from phipsi.sweeps.explanation import Explanation
 
-__all__ = ["compile", "explain", "parse"]
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "Explanation",
+    "Expr",
+    "Innovations",
+    "InputError",
+    "LoweringError",
+    "Model",
+    "ModelBuilder",
+    "ModelError",
+    "ParseError",
+    "PhipsiError",
+    "PhipsiWarning",
+    "Pose",
+    "Program",
+    "Proof",
+    "SingularHingeError",
+    "SingularMatrixError",
+    "SpaceError",
+    "SpatialInertia",
+    "bias_forces",
+    "body_accelerations",
+    "body_poses",
+    "body_velocities",
+    "center_of_mass",
+    "centroidal_momentum_matrix",
+    "centroidal_momentum_matrix_dot",
+    "compile",
+    "dense",
+    "examples",
+    "explain",
+    "forward_dynamics",
+    "frame_poses",
+    "frame_velocities",
+    "gravity_forces",
+    "identities",
+    "innovations",
+    "inverse_dynamics",
+    "jacobian",
+    "jacobian_dot",
+    "jacobian_dot_v",
+    "joint_reactions",
+    "joints",
+    "kinetic_energy",
+    "log_det_mass_matrix",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "momentum",
+    "operational_space_inertia",
+    "parse",
+    "potential_energy",
+    "prove",
+    "tip_force_correction",
+]

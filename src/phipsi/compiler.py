@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,7 +32,7 @@ def compile(
     points: Sequence[Any] | PointSet | None = None,
     given: Sequence[str] = (),
     rewrite: str = "full",
-    backend: str = "reference",
+    backend: str | None = None,
     reproducible: bool = False,
 ) -> Program:
     """Turn operator expressions into a program for one model.
@@ -52,22 +53,32 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
+    backend = backend or default_backend()
     where = point_set(model, points)
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where)
     key = (request, backend, reproducible)
     programs = _CACHE.setdefault(model, {})
     if key not in programs:
-        programs[key] = build(request, model, backend)
+        programs[key] = build(request, model, backend, reproducible=reproducible)
     return programs[key]
 
 
-def build(request: Request, model: Model, backend: str) -> Program:
+def default_backend() -> str:
+    """The backend used where none is named: "native", or what PHIPSI_BACKEND says."""
+    return os.environ.get("PHIPSI_BACKEND", "native")
+
+
+def build(
+    request: Request, model: Model, backend: str, *, reproducible: bool = False
+) -> Program:
     """The pipeline: every pass is a line."""
     check_request(request, backend, has_points=len(request.points) > 0)
     rewriting = engine.rewrite(request, armature=model.has_armature)
-    lowered = lower_request(request, rewriting.expressions, model)
+    lowered = lower_request(request, rewriting.expressions, model, pairs=backend == "reference")
     steps = plan_buffers(schedule(lowered.fields), lowered.fields)
-    return Program(request, rewriting, lowered, steps, model)
+    return Program(
+        request, rewriting, lowered, steps, model, backend, reproducible=reproducible
+    )
 
 
 def explain(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 
 NUMBERS = (
     "nan", "inf", "-inf", "1e999", "-1e999", "1,5", "0x10", "1_000", "", " ", "-", "1e", "1.0f", "--1",
@@ -162,3 +163,35 @@ def _tag(text: str, rng: random.Random) -> str:
         depth = rng.choice((3, 50, 3000))
         return _cut(text, (one[0], one[0]), "<a>" * depth + "</a>" * depth)
     return _cut(text, one, rng.choice(("<!-- ", "<![CDATA[ ", "")) + text[one[0] : one[1]].replace(">", "/>", 1))
+
+
+# ---- what must come of a mutant -----------------------------------------------------------------
+
+
+def outcome(path: str) -> str:
+    """ "model" or "error", the two ways to end well; anything else raises."""
+    import numpy as np
+
+    from phipsi.errors import ModelError
+    from phipsi.interfaces.files import FileError
+    from phipsi.interfaces.load import load
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = load(path)
+        except ModelError as error:
+            if not isinstance(error, FileError):
+                raise AssertionError(f"no file and line: {error}") from error
+            if error.line < 1 or not str(error).startswith(f"{error.file}:{error.line}: "):
+                raise AssertionError(f"odd place: {error}") from error
+            return "error"
+    arrays = (
+        model.inertia_matrices, model.placement_rotations, model.placement_translations,
+        model.damping, model.armature, model.gravity,
+    )  # fmt: skip
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise AssertionError("the model has numbers that are not finite")
+    if np.isnan(model.lower).any() or np.isnan(model.upper).any():
+        raise AssertionError("the model has limits that are NaN")
+    return "model"

@@ -24,7 +24,8 @@ Array = NDArray[Any]
 
 _V = catalogue_leaf("V")
 # Derived operators that are no small difference of large numbers: their own norm is their scale.
-_SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde", "psi_tilde"}
+# (ψ̃ is none of them: behind a free joint it is nothing but rounding error.)
+_SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde"}
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -55,6 +55,11 @@ def error_of(failure: Failure, model: Model) -> Exception:
             f"the block of  {failure.what}  at body {name!r} is singular:\n{value}\n"
             f"so its inverse does not exist there.{where}"
         )
+    if failure.code == NOT_FINITE:
+        return SingularMatrixError(
+            "the result is not a finite number, although the inputs are: they are too large, or "
+            f"log det is taken of an operator that is not positive.{where}"
+        )
     return SingularMatrixError(
         f"({failure.what})⁻¹ does not exist: the matrix has rank "
         f"{np.linalg.matrix_rank(value)} of {value.shape[-1]}. The points cannot all move "

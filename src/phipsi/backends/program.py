@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from phipsi.backends import layout
 from phipsi.backends.arguments import bind_arguments, check_finite
 from phipsi.backends.failures import NOT_FINITE, Failure, error_of, status_of
+from phipsi.backends.native.runner import NativeCode, can_run
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
 from phipsi.errors import InputError
@@ -29,7 +31,8 @@ class Program:
     Call it with its `inputs` in order, or by keyword; leading axes are batches and broadcast. The
     result is an array, or a tuple of arrays if several expressions were compiled.
 
-    **Attributes:** `inputs`, the names in order; `model`; `steps`, the scheduled sweeps.
+    **Attributes:** `inputs`, the names in order; `model`; `steps`, the scheduled sweeps; `backend`,
+    where it runs ("native", or "reference" for what has no machine code).
     """
 
     def __init__(
@@ -39,15 +42,49 @@ class Program:
         lowered: Lowered,
         steps: list[Step],
         model: Model,
+        backend: str = "reference",
+        *,
+        reproducible: bool = False,
     ) -> None:
         self.request, self.rewriting, self.lowered = request, rewriting, lowered
         self.model, self.steps = model, steps
         self.sweep_program = SweepProgram(steps, [], list(lowered.inputs))
+        native = backend == "native" and can_run(steps, lowered, model)
+        self.backend = "native" if native else "reference"
+        self._reproducible = reproducible
+        self._native: NativeCode | None = None
+        self._lock = Lock()
+        self._count = len(lowered.inputs)
+        self._plain = request.blocks is None
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs, in order."""
         return self.lowered.inputs
+
+    @property
+    def native(self) -> NativeCode | None:
+        """The machine code, made when it is first needed; None for the reference backend."""
+        if self._native is None and self.backend == "native":
+            with self._lock:
+                if self._native is None:
+                    self._native = NativeCode(
+                        self.steps,
+                        self.lowered,
+                        layout.input_shapes(self),
+                        self.model,
+                        self.request.points,
+                        reproducible=self._reproducible,
+                    )
+        return self._native
+
+    @property
+    def ufunc(self) -> Any:
+        """The NumPy gufunc of the machine code; its last output is a status per element."""
+        native = self.native
+        if native is None:
+            raise InputError(f"{self!r} runs on the reference backend, which has no gufunc")
+        return native.ufunc
 
     def __repr__(self) -> str:
         what = ", ".join(str(x) for x in self.request.expressions)
@@ -69,6 +106,10 @@ class Program:
         (failed elements become NaN and ``(result, status)`` is returned, status 0 where all is
         well).
         """
+        if not named and out is None and threads == 1 and on_error == "raise":
+            answer = self._quickly(args)
+            if answer is not None:
+                return answer
         if on_error not in ("raise", "mask"):
             raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'mask'")
         if not isinstance(threads, int) or threads < 1:
@@ -76,6 +117,14 @@ class Program:
         arrays, batch = bind_arguments(self, args, named)
         if on_error == "raise":
             check_finite(self, arrays)
+        if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
+            results, status = self._run_native(arrays, batch, threads)
+            if on_error == "raise" and status.any():
+                self._raise(arrays, batch, status)
+            if on_error == "mask":
+                _mask(results, status)
+            answer = self._answer(self._store(self._pick_all(results), out))
+            return (answer, status) if on_error == "mask" else answer
         if threads > 1 and batch:
             results, failures = self._in_threads(arrays, batch, threads)
         else:
@@ -83,9 +132,79 @@ class Program:
         failures = [*failures, *self._non_finite(results, failures, batch)]
         if failures and on_error == "raise":
             raise error_of(failures[0], self.model)
-        results = self._store(results, out)
-        answer = results[0] if self.request.single else tuple(results)
-        return (answer, status_of(failures, batch)) if on_error == "mask" else answer
+        status = status_of(failures, batch)
+        if failures:
+            _mask(results, status)
+        answer = self._answer(self._store(results, out))
+        return (answer, status) if on_error == "mask" else answer
+
+    def _answer(self, results: list[Any]) -> Any:
+        return results[0] if self.request.single else tuple(results)
+
+    # -- the native way ------------------------------------------------------------------------------
+
+    def _quickly(self, args: tuple[Any, ...]) -> Any:
+        """One gufunc call; None if anything is out of the ordinary, which the long way explains."""
+        native = self._native or self.native
+        if native is None or len(args) != self._count:
+            return None
+        try:
+            *results, status = native.ufunc(*args)
+        except (TypeError, ValueError):
+            return None
+        if status.any():
+            return None
+        if not self._plain:
+            results = self._pick_all(results)
+        return results[0] if self.request.single else tuple(results)
+
+    def _run_native(
+        self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
+    ) -> tuple[list[Any], Array]:
+        native = self.native
+        assert native is not None
+        values = [arrays[name] for name in self.inputs]
+        if threads == 1 or not batch:
+            *results, status = native.ufunc(*values)
+            return [np.asarray(r) for r in results], np.asarray(status)
+        cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
+        full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
+        outputs = [np.empty((*batch, *s)) for s in native.output_shapes]
+        status = np.empty(batch, dtype=np.int64)
+        edges = np.linspace(0, batch[0], min(threads, max(batch[0], 1)) + 1).astype(int)
+
+        def part(i: int) -> None:
+            piece = slice(edges[i], edges[i + 1])
+            where = tuple(o[piece] for o in (*outputs, status))
+            native.ufunc(*(a[piece] for a in full), out=where)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(part, range(len(edges) - 1)))
+        return list(outputs), status
+
+    def _raise(self, arrays: dict[str, Array], batch: tuple[int, ...], status: Array) -> None:
+        """The error of the first failing element, with the numbers of the reference backend."""
+        index = tuple(int(i) for i in np.argwhere(status)[0])
+        shapes = layout.input_shapes(self)
+        one = {n: _widened(arrays[n], batch, len(shapes[n]))[index] for n in self.inputs}
+        results, failures = self._evaluate(one, ())
+        failures = [*failures, *self._non_finite(results, failures, ())]
+        if not failures:  # the two backends round differently; the verdict is the native one
+            code, body = int(status[index]) % 8, int(status[index]) // 8 - 1
+            unknown = np.full((1, 1), np.nan)
+            failures = [Failure(code, body, "D", np.ones((), dtype=bool), unknown)]
+        first = failures[0]
+        mask = np.zeros(batch, dtype=bool)
+        mask[index] = True
+        value = np.broadcast_to(first.value, (*batch, *first.value.shape))
+        raise error_of(Failure(first.code, first.body, first.what, mask, value), self.model)
+
+    def _pick_all(self, results: list[Any]) -> list[Any]:
+        pairs = zip(results, self.lowered.results, strict=True)
+        return [
+            self._picked(a, r) if r.layout == "blocks" or r.layout.startswith("matrix") else a
+            for a, r in pairs
+        ]
 
     def explain(self, *, latex: bool = False) -> Explanation:
         """The rewrites, the sweeps and the recursion of this program; see `phipsi.explain`."""
@@ -200,6 +319,17 @@ class Program:
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
             target[...] = result
         return targets
+
+
+def _mask(results: list[Any], status: Array) -> None:
+    """Failed elements become NaN."""
+    for a in _flat(results):
+        a[status != 0] = np.nan
+
+
+def _widened(a: Array, batch: tuple[int, ...], core: int) -> Array:
+    """An input with its whole batch; its last `core` axes belong to one element."""
+    return np.broadcast_to(a, (*batch, *a.shape[a.ndim - core :]))
 
 
 def _flat(results: Sequence[Any]) -> list[Array]:

@@ -20,7 +20,7 @@ from phipsi.interfaces.files import FileError
 from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import assemble
-from phipsi.model.body import WORLD_NAME, Description, Frame, make_body
+from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_attachment, check_body, check_names
 
@@ -33,13 +33,17 @@ _SHOWN = 5
 @final
 @dataclass
 class Link:
-    """A link of the file; `has_inertia` tells a stated inertia from none at all."""
+    """A link of the file; `has_inertia` tells a stated inertia from none at all.
+
+    `is_internal` is one the reader put between two joints of the same body.
+    """
 
     name: str
     line: int
     inertia: SpatialInertia = SpatialInertia()
     inertia_line: int = 0
     has_inertia: bool = False
+    is_internal: bool = False
 
 
 @final
@@ -53,7 +57,7 @@ class Connection:
     child: str
     joint: joints.Joint
     placement: Pose = Pose()
-    limits: tuple[float, float] | None = None
+    limits: LimitsArgument = None
     damping: Sequence[float] | float = 0.0
     armature: Sequence[float] | float = 0.0
 
@@ -102,6 +106,7 @@ class Draft:
     ratings: list[Rating] = field(default_factory=list)
     mimics: list[tuple[Coupling, int]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    root_placements: dict[str, Pose] = field(default_factory=dict)
 
     def error(self, line: int, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
@@ -247,7 +252,8 @@ class Draft:
                 name += "_"
             taken.add(name)
             joint = joints.Free() if base == "free" else joints.Fixed()
-            root = Connection(name, link.line, GROUND, link.name, joint)
+            placement = self.root_placements.get(link.name, Pose())
+            root = Connection(name, link.line, GROUND, link.name, joint, placement)
             bodies.append(self._body(root, names))
         for joint in self.joints.values():
             if joint.name == WORLD_NAME:
@@ -335,6 +341,8 @@ class Draft:
                 continue
             name = model.body_names[i]
             link = self.links[old.get(name, name)]
+            if link.is_internal and outboard[i]:
+                continue
             carried = (
                 "bodies outboard of it do, and its joint moves them."
                 if outboard[i]

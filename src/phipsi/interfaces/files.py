@@ -56,17 +56,19 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
         raise FileError(
             name, 1, "", f"cannot be opened: {error.strerror}.{_nearby(name)}"
         ) from error
-    with os.fdopen(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             what = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
             raise FileError(name, 1, "", f"is {what}; give the path of a robot file.")
         if status.st_size > max_bytes:
             raise FileError(name, 1, "", _too_large(status.st_size, max_bytes))
-        try:
+        with os.fdopen(handle, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1)
-        except OSError as error:
-            raise FileError(name, 1, "", f"cannot be read: {error.strerror}.") from error
+    except OSError as error:
+        raise FileError(name, 1, "", f"cannot be read: {error.strerror}.") from error
+    finally:
+        os.close(handle)
     if len(data) > max_bytes:
         raise FileError(name, 1, "", _too_large(len(data), max_bytes))
     return data

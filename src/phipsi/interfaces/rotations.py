@@ -41,9 +41,11 @@ def plane_axes(normal: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """
     n = np.asarray(normal, dtype=np.float64)
     n = n / np.linalg.norm(n)
-    if n[2] < -1 + 1e-12:
+    across = n[0] ** 2 + n[1] ** 2
+    if across == 0 and n[2] < 0:
         return np.array([1.0, 0.0, 0.0]), np.array([0.0, -1.0, 0.0])
     w = np.array([-n[1], n[0], 0.0])  # z × n
     skew = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
-    R = np.eye(3) + skew + skew @ skew / (1 + n[2])
+    one_plus_cos = 1 + n[2] if n[2] > 0 else across / (1 - n[2])
+    R = np.eye(3) + skew + skew @ skew / one_plus_cos
     return R[:, 0], R[:, 1]

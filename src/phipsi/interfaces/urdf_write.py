@@ -83,6 +83,7 @@ class _Writer:
         for shape in extras.geometry:
             self.shapes.setdefault(shape.link, []).append(shape)
         self.massless = {f.body for f in extras.diagnosis if f.kind == "massless"}
+        self.colors: dict[tuple[float, ...], int] = {}
         self.lines: list[str] = []
 
     def text(self) -> str:
@@ -185,7 +186,9 @@ class _Writer:
         ]
         if shape.color:
             rgba = " ".join(map(_number, shape.color))
-            self.lines.append(f'      <material name=""><color rgba="{rgba}"/></material>')
+            number = self.colors.setdefault(shape.color, len(self.colors) + 1)
+            color = f'<color rgba="{rgba}"/>'
+            self.lines.append(f'      <material name="color_{number}">{color}</material>')
         self.lines.append(f"    </{shape.role}>")
 
     def _write_joint(self, link: _Link) -> None:

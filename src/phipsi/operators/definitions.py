@@ -10,14 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from phipsi.errors import SpaceError
+from phipsi.expressions.check import signature
 from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, zero
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, RATES
+from phipsi.expressions.structure import STRICTLY_CAUSAL, is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 
 H, E_phi, phi, M, Jr = (catalogue_leaf(n) for n in ("H", "E_phi", "phi", "M", "Jr"))
 B, v, V, a, b = (catalogue_leaf(n) for n in ("B", "v", "V", "a", "b"))
 _I = identity(FORCES)
+_FAMILY_SPACES = (
+    ("H", FORCES, EFFORTS),
+    ("E", FORCES, FORCES),
+    ("M", MOTIONS, FORCES),
+    ("Jr", RATES, EFFORTS),
+)
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,29 @@ class Riccati:
     M: Expr = M
     Jr: Expr | int = Jr
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.Jr, Expr) and self.Jr == 0:
+            object.__setattr__(self, "Jr", zero(RATES, EFFORTS))
+        for name, takes, gives in _FAMILY_SPACES:
+            x = getattr(self, name)
+            if not isinstance(x, Expr) or x.takes is not takes or x.gives is not gives:
+                shown = f"{x} : {signature(x)}" if isinstance(x, Expr) else repr(x)
+                raise SpaceError(
+                    f"Riccati({name}=…) must be an operator {takes.phrase} → {gives.phrase}"
+                    f"{', or 0' if name == 'Jr' else ''}, but it is\n    {shown}"
+                )
+            if name != "E" and not is_memoryless(x.structure):
+                raise SpaceError(f"Riccati({name}=…) must be memoryless, but {x} is not")
+        if self.E.structure != STRICTLY_CAUSAL:
+            raise SpaceError(
+                f"Riccati(E=…) must carry every body to its parent, as E_φ and E_ψ do, but "
+                f"{self.E} does not"
+            )
+
     def leaf(self, name: str) -> Expr:
         """The member of the family with this catalogue name."""
-        armature = zero(RATES, EFFORTS) if isinstance(self.Jr, int) else self.Jr
-        args = (self.H, self.E, self.M, armature)
+        assert isinstance(self.Jr, Expr)
+        args = (self.H, self.E, self.M, self.Jr)
         return leaf(CATALOGUE[name], () if args == _DEFAULT else args)
 
     @property

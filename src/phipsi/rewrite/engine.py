@@ -28,7 +28,7 @@ from phipsi.rewrite.identities import (
 )
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
-from phipsi.rewrite.matrices import matrix_form
+from phipsi.rewrite.matrices import between_points, matrix_form, on_paths
 from phipsi.rewrite.patterns import (
     distribute,
     families_of,
@@ -105,18 +105,19 @@ class Engine:
             x = _without_armature(x)
         x = self._settled(x)
         if not self.apply and not x.is_vector:
-            return self._matrix(x)
-        if self.apply:
-            y = collected(x)
-            if recursions(y) < recursions(x):
-                x = self._record("collect common factors", x, y, "")
+            y = self._matrix(x)
+            if y is not None:
+                return y
+        y = collected(x)
+        if recursions(y) < recursions(x):
+            x = self._record("collect common factors", x, y, "")
         return x
 
-    def _matrix(self, x: Expr) -> Expr:
-        """Lemma A.1 for what is to be written out."""
+    def _matrix(self, x: Expr) -> Expr | None:
+        """Lemma A.1 for what is to be written out, if every block then lies on a path."""
         found = matrix_form(x)
-        if found is None:
-            return x
+        if found is None or not (on_paths(found[0]) or between_points(x)):
+            return None
         y, splits = found
         for s in splits:
             rule = MATRICES[0]
@@ -153,6 +154,8 @@ class Engine:
         y = x
         while True:
             before = y
+            if y.op is Op.PRODUCT:  # before the rules take the inverse apart
+                y = self._cancelled(y) or y
             if y.args and y.op is not Op.LEAF and y.op is not Op.CROSS:
                 y = rebuild(y, [self._settled(z) for z in y.args])
             if before.op is Op.INVERSE and _lost_inverse(before, y):
@@ -203,9 +206,6 @@ class Engine:
         factors = _unit_factors(x)
         if factors is not None:
             return factors
-        found = self._cancelled(x)
-        if found is not None:
-            return found
         rules = [*PRODUCTS, *NO_ARMATURE]
         if self.apply:
             rules += ACCELERATIONS
@@ -236,15 +236,18 @@ class Engine:
         return not self.armature and f == Riccati()
 
     def _cancelled(self, x: Expr) -> Expr | None:
-        """X X⁻¹ = I."""
-        for i, (left, right) in enumerate(zip(x.args, x.args[1:], strict=False)):
-            if left.inv is right if left.takes is right.gives and _square(left) else False:
-                both = product((left, right))
-                self._record("cancel an inverse", both, identity(right.takes), "")
-                rest = (*x.args[:i], *x.args[i + 2 :])
-                if rest:
-                    return product(rest)
-                return identity(x.takes)
+        """X X⁻¹ = I, where X may be several factors."""
+        for i, y in enumerate(x.args):
+            if y.op is not Op.INVERSE:
+                continue
+            inner = y.args[0].factors
+            for start in (i - len(inner), i + 1):
+                if start >= 0 and x.args[start : start + len(inner)] == inner:
+                    first, last = min(start, i), max(start + len(inner), i + 1)
+                    both = product(x.args[first:last])
+                    unit = identity(both.takes)
+                    self._record("cancel an inverse", both, unit, "")
+                    return product((*x.args[:first], unit, *x.args[last:]))
         return None
 
     def _step_sum(self, x: Expr) -> Expr:
@@ -262,16 +265,13 @@ class Engine:
 
 def _lost_inverse(before: Expr, after: Expr) -> bool:
     """True if the rules took apart a form that has an O(N) inverse."""
+    core = after.args[0] if after.op is Op.SUM and len(after.args) == 1 else after
     return (
-        after.op is Op.INVERSE
+        core.op is Op.INVERSE
         and after is not before
         and has_inverse(before.args[0])
-        and not has_inverse(after.args[0])
+        and not has_inverse(core.args[0])
     )
-
-
-def _square(x: Expr) -> bool:
-    return x.takes is not None and x.gives is not None and x.takes.index == x.gives.index
 
 
 def _unit_factors(x: Expr) -> Expr | None:

@@ -70,6 +70,8 @@ SUMS = [
     rule("ψ − I",                      psi - IF,                psi_tilde,                       "seed 0 eq. .46"),
     rule("I + φ̃",                      IF + phi_tilde,          phi,                             "seed 0 eq. .46"),
     rule("I + ψ̃",                      IF + psi_tilde,          psi,                             "seed 0 eq. .46"),
+    rule("φ − φ̃",                      phi - phi_tilde,         IF,                              "seed 0 eq. .46"),
+    rule("ψ − ψ̃",                      psi - psi_tilde,         IF,                              "seed 0 eq. .46"),
     rule("ψ step",                     E_phi - K @ H,           E_psi,                           "seed 2 eq. 10"),
 ]
 

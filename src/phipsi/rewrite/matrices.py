@@ -85,6 +85,16 @@ def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:
     return [(1, (x,))]
 
 
+def on_paths(x: Expr) -> bool:
+    """True if every product of x is memoryless, causal or anticausal."""
+    return all(is_causal(t.structure) or is_anticausal(t.structure) for _, t in x.terms)
+
+
+def between_points(x: Expr) -> bool:
+    """True for an operator from points to points, whose few blocks are worth computing one by one."""
+    return x.takes is not None and x.gives is not None and x.takes.index == x.gives.index == "point"
+
+
 def _composite(factors: Factors) -> tuple[int, int, Split] | None:
     """The part T₁ X T₂* of a product that has no other moving factor."""
     moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]

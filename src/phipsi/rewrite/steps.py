@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from phipsi.errors import LoweringError
 from phipsi.expressions.node import Expr, Number, adjoint, identity, product, total_of, zero
 from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
@@ -36,7 +37,7 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
             left = [*e.args[:i], *([before] if before is not None else [])]
             right = [*([after] if after is not None else []), *e.args[i + 1 :]]
             return (product(left) if left else None), step, (product(right) if right else None)
-    raise ValueError(f"{e} does not go from a body to its parent in one step")
+    raise LoweringError(f"{e} does not go from a body to its parent in one step, as E_φ and E_ψ do")
 
 
 @cache

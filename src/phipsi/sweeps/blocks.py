@@ -196,6 +196,8 @@ class Blocks:
         out: dict[str, Field] = {}
 
         def invert(p: Field, d: Field) -> Field:
+            if not _positive(f.Jr):  # D can be anything but singular
+                return b.inverse(d, definite=False, owner=f.D.text("ascii"))
             scale = b.make("hinge_scale", (p, axes), None, Type(Domain.BODY, "r", "1"))
             return b.inverse(d, definite=True, owner=f.D.text("ascii"), scale=scale)
 
@@ -268,6 +270,24 @@ class Blocks:
     def diagonal(self, x: Expr) -> Field:
         """The blocks of bd(x); defined by the class that knows Lemma A.1."""
         raise AssertionError(f"bd({x}) needs the lowering of products")
+
+
+def _positive(x: Expr | int) -> bool:
+    """True if a memoryless symmetric operator is ≥ 0 by its form: sums of such leaves and A S A*."""
+    if isinstance(x, int) or x.op is Op.ZERO:
+        return True
+    if x.op is Op.SUM:
+        return all(c > 0 and _positive(y) for c, y in x.terms)
+    if x.op is Op.PRODUCT:
+        half = len(x.args) // 2
+        middle = x.args[half : len(x.args) - half]
+        return x.T is x and (not middle or _positive(middle[0]))
+    if x.op in (Op.BD, Op.INVERSE):
+        return _positive(x.args[0])
+    if x.op is Op.LEAF and x.row.riccati:
+        family = family_of(x)
+        return x.row.symmetric and _positive(family.M) and _positive(family.Jr)
+    return x.op is Op.LEAF and x.row.symmetric
 
 
 def _size(space: Space) -> str:

@@ -18,7 +18,7 @@ from phipsi.expressions.node import Expr, Number, block_diagonal, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.rewrite.matrices import multiplied_out
+from phipsi.rewrite.matrices import between_points, multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
 from phipsi.sweeps.ir import Domain, Field, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
@@ -66,7 +66,7 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
         elif is_anticausal(y.structure) and x.takes.per_body:
             anticausal.append((c, y.T))
         else:
-            pair = _pair(low, factors)
+            pair = _pair(low, factors) if between_points(x) and low.pairs else None
             if pair is None:
                 return None
             parts.append((Part("pairs", c), pair))

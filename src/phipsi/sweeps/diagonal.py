@@ -48,6 +48,8 @@ class Diagonals(Blocks):
         """bd of one product of primitive factors."""
         b = self.builder
         key = product(factors)
+        if any(y.takes is None or not y.takes.per_body for y in factors[:-1]):
+            raise LoweringError(_no_diagonal(whole, key))
         if is_memoryless(key.structure):
             return self.block(key)
         if is_strict(key.structure):

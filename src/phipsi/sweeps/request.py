@@ -20,6 +20,7 @@ from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
+BACKENDS = ("native", "reference")
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 
 
@@ -84,8 +85,8 @@ class Lowered:
 
 def check_request(request: Request, backend: str, *, has_points: bool) -> None:
     """Refuse what cannot be compiled, with the reason."""
-    if backend != "reference":
-        raise InputError(f"backend={backend!r} is not one of 'reference'")
+    if backend not in BACKENDS:
+        raise InputError(f"backend={backend!r} is not one of {BACKENDS}")
     if request.rewrite not in REWRITES:
         raise InputError(f"rewrite={request.rewrite!r} is not one of {REWRITES}")
     if not request.expressions:
@@ -132,10 +133,12 @@ def _check_poses(x: Expr) -> None:
         raise SpaceError(f"{x}: poses can be returned or given, but not multiplied")
 
 
-def lower_request(request: Request, expressions: tuple[Expr, ...], model: Model | None) -> Lowered:
+def lower_request(
+    request: Request, expressions: tuple[Expr, ...], model: Model | None, *, pairs: bool = True
+) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature)
+    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs)
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1

@@ -217,6 +217,8 @@ def transpose(x: Block) -> Block:
 
 def times(x: Block, y: Block) -> Block:
     """x y."""
+    if isinstance(y, Transposed) and all(is_zero(c) for c in y.rigid.arm):
+        y = Rigid(transpose_rows(y.rigid.turn), y.rigid.arm)  # a turn back is a turn
     if isinstance(x, Rigid) and isinstance(y, Rigid):
         return Rigid(matmul(x.turn, y.turn), plus(x.arm, matvec(x.turn, y.arm)))
     if isinstance(x, Rigid):

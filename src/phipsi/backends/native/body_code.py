@@ -27,6 +27,8 @@ class Memory(Protocol):
     def read_input(self, x: Field, code: JointCode | None) -> bl.Block: ...
     def load(self, x: Field, where: str, like: bl.Block) -> bl.Block: ...
     def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block: ...
+    def seed(self, x: Field, rows: int) -> bl.Block: ...
+    def path_seed(self, x: Field, rows: int) -> bl.Block: ...
     def fail(self, mask: Any, code: int) -> None: ...
     def sincos(self, x: Lane) -> tuple[Lane, Lane]: ...
     def log(self, x: Lane) -> Lane: ...
@@ -90,7 +92,7 @@ class BodyCode:
         if s == "r":
             assert self.code is not None
             return self.code.nv
-        return int(s)
+        return int(s) if s.isdigit() else 1  # one column at a time
 
     def blank(self, x: Field) -> bl.Block:
         """A block of zeros of the kind in which x is stored."""
@@ -133,6 +135,12 @@ class BodyCode:
 
     def _input(self, x: Field) -> bl.Block:
         return self.memory.read_input(x, self.code)
+
+    def _seed(self, x: Field) -> bl.Block:
+        return self.memory.seed(x, self.size(x.type.rows))
+
+    def _path_seed(self, x: Field) -> bl.Block:
+        return self.memory.path_seed(x, self.size(x.type.rows))
 
     def _params(self) -> list[Any]:
         assert self.code is not None
@@ -366,5 +374,5 @@ class BodyCode:
 def _remade(x: Field) -> bool:
     return x.op in (
         "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm",
-        "spread",
+        "spread", "seed", "path_seed",
     )  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from phipsi.backends.native.body_code import BodyCode
     from phipsi.backends.native.kernel import Kernel
 
-OFFSETS = 8
+OFFSETS = 9
 N_RATES = 2
 
 
@@ -89,7 +89,7 @@ class InputsOutputs:
             if s == "r":
                 assert code is not None
                 return code.nv
-            return int(s)
+            return int(s) if s.isdigit() else 1
 
         return size(x.type.rows), size(x.type.cols)
 
@@ -126,12 +126,105 @@ class InputsOutputs:
         k = self.k
         return [[k.constant(tables.TURN + 3 * i + j) for j in range(3)] for i in range(3)]
 
+    def into_simple_frame(self, x: bl.Dense) -> bl.Dense:
+        """A body vector in body axes as one in the simple frame."""
+        return _turned(x, bl.transpose_rows(self._turn()))
+
     # -- writing -----------------------------------------------------------------------------------
+
+    def clear_matrices(self) -> None:
+        """Zero the results that are filled block by block."""
+        k = self.k
+        for i, r in enumerate(k.results):
+            if r.layout == "blocks":
+                base = self.base(len(self.inputs) + i)
+                entries = k.b.mul(k.count_of(r.gives), k.count_of(r.takes))
+
+                def put(index: Any, base: Any = base) -> None:
+                    k.lane_store(0.0, base, k.b.mul(index, i64(k.bytes)))
+
+                k._loop(entries, False, put)
+
+    def _row(self, space: Space, i: int) -> Any:
+        """Number of component i of this body's block in a vector of the space."""
+        k, b = self.k, self.k.b
+        if space.index == "joint":
+            return b.add(k.v_offset, i64(i))
+        return b.add(b.mul(k.index, i64(6)), i64(i))
+
+    def _add(self, entry: Any, coefficient: Any, base: Any, index: Any) -> None:
+        """Add to an entry of a matrix."""
+        k, b = self.k, self.k.b
+        if bl.is_zero(entry):
+            return
+        offset = b.mul(index, i64(k.bytes))
+        old = k.lane_load(base, offset)
+        term = k.emitter.lift(entry)
+        if coefficient == 1:
+            new = old + term
+        elif coefficient == -1:
+            new = old - term
+        else:
+            new = old + term * float(coefficient)
+        k.lane_store(new, base, offset)
+        self._finite(new)
+
+    def write_path(self, step: Step, values: BodyCode) -> None:
+        """This body's rows of the current column."""
+        k, b = self.k, self.k.b
+        fields = set(step.fields)
+        for i, r in enumerate(k.results):
+            if r.layout != "blocks" or r.field.op != "matrix":
+                continue
+            base = self.base(len(self.inputs) + i)
+            data: Any = r.field.data
+            for part, y in zip(data, r.field.args, strict=True):
+                if y not in fields:
+                    continue
+                # a path of the adjoint holds columns of the transposed matrix
+                space = r.gives if part.how == "path" else r.takes.dual
+                block = bl.Dense(values.value(y).dense())
+                if space.index == "body":
+                    block = _turned(block, self._turn())
+                for j, (entry,) in enumerate(block.rows):
+                    row, column = self._row(space, j), k.column
+                    if part.how == "path of adjoint":
+                        row, column = column, row
+                    at = b.add(b.mul(row, k.count_of(r.takes)), column)
+                    self._add(entry, part.coefficient, base, at)
+
+    def _write_diagonal(self, buffer: int, r: Result, values: BodyCode) -> None:
+        """The diagonal parts of a matrix that this step computes."""
+        k, b = self.k, self.k.b
+        data: Any = r.field.data
+        for part, y in zip(data, r.field.args, strict=True):
+            if part.how != "diagonal" or k.plan.made.get(y) != k.number:
+                continue
+            rows = values.value(y).dense()
+            out = bl.Dense(rows)
+            if r.gives.index == "body":
+                out = _turned(out, self._turn())
+            if r.takes.index == "body":
+                turned = _turned_rows(bl.transpose_rows(out.rows), self._turn())
+                out = bl.Dense(bl.transpose_rows(turned))
+            base = self.base(buffer)
+            for i, line in enumerate(out.rows):
+                for j, entry in enumerate(line):
+                    row, column = self._row(r.gives, i), self._row(r.takes, j)
+                    at = b.add(b.mul(row, k.count_of(r.takes)), column)
+                    self._add(entry, part.coefficient, base, at)
 
     def write_results(self, step: Step, values: BodyCode) -> None:
         """The results whose fields this step computes."""
         for i, r in enumerate(self.k.results):
-            if r.field.type.domain is step.domain and self._made_here(r) and not self._is_world(r):
+            if r.layout == "blocks":
+                if r.field.op == "matrix" and step.domain is Domain.BODY:
+                    self._write_diagonal(len(self.inputs) + i, r, values)
+            elif (
+                r.field.type.domain is step.domain
+                and self._made_here(r)
+                and not self._is_world(r)
+            ):
                 self._write(len(self.inputs) + i, r, values)
 
     def _made_here(self, r: Result) -> bool:
@@ -141,17 +234,18 @@ class InputsOutputs:
     def _is_world(self, r: Result) -> bool:
         return r.field.type.domain is Domain.WORLD
 
-    def write_world_results(self) -> None:
-        """Totals and scalars, when all steps have run."""
+    def write_world_results(self, columns: str) -> None:
+        """Totals and scalars, when all steps of a phase have run."""
         from phipsi.backends.native.body_code import BodyCode
 
         k = self.k
         values = BodyCode(k, None, Domain.WORLD, lambda x: False, k.templates)
         for i, r in enumerate(k.results):
-            if self._is_world(r):
+            mine = r.field.type.cols if r.field.type.cols.startswith("all:") else ""
+            if self._is_world(r) and r.layout != "blocks" and mine == columns:
                 base = self.base(len(self.inputs) + i)
                 for j, row in enumerate(values.value(r.field).dense()):
-                    self._put(row[0], base, i64(j))
+                    self._put(row[0], base, self._column_index(r, i64(j)))
 
     def _write(self, buffer: int, r: Result, values: BodyCode) -> None:
         k, b = self.k, self.k.b
@@ -169,23 +263,41 @@ class InputsOutputs:
             return
         out = bl.Dense(block.dense())
         if x.type.domain is Domain.BODY:
-            if r.gives.index == "body":
+            gives = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
+            if gives.index == "body":
                 out = _turned(out, self._turn())
             if r.layout == "diagonal" and r.takes.index == "body":
                 turned = _turned_rows(bl.transpose_rows(out.rows), self._turn())
                 out = bl.Dense(bl.transpose_rows(turned))
         for i, row in enumerate(out.rows):
             for j, entry in enumerate(row):
-                self._put(entry, base, self._index(x, values.code, i, j))
+                if r.layout.startswith("matrix"):
+                    space = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
+                    self._put(entry, base, self._column_index(r, self._row(space, i)))
+                else:
+                    self._put(entry, base, self._index(x, values.code, i, j))
+
+    def _column_index(self, r: Result, row: Any) -> Any:
+        """Where an entry of the current column stands in the result."""
+        k, b = self.k, self.k.b
+        if not r.layout.startswith("matrix"):
+            return row
+        if r.layout == "matrix of adjoint":
+            return b.add(b.mul(k.column, k.count_of(r.takes)), row)
+        return b.add(b.mul(row, k.count_of(r.takes)), k.column)
 
     def _put(self, entry: Any, base: Any, index: Any) -> None:
         k, b = self.k, self.k.b
         lane = k.emitter.lift(entry)
         k.lane_store(lane, base, b.mul(index, i64(k.bytes)))
-        if isinstance(entry, Lane):  # x − x is zero exactly for finite x
-            nothing = b.fsub(lane.value, lane.value)
-            bad = b.fcmp_unordered("!=", nothing, k.emitter.constant(0.0).value)
-            self._note(bad)
+        if isinstance(entry, Lane):
+            self._finite(lane)
+
+    def _finite(self, lane: Lane) -> None:
+        """Non-finite results fail; x − x is zero exactly for finite x."""
+        b = self.k.b
+        nothing = b.fsub(lane.value, lane.value)
+        self._note(b.fcmp_unordered("!=", nothing, self.k.emitter.constant(0.0).value))
 
     def _note(self, bad: Any) -> None:
         """Non-finite results fail with the status that says so."""

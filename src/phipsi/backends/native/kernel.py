@@ -13,14 +13,17 @@ from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane
 from phipsi.backends.native.plan import Plan, entry_count, make_plan, root
+from phipsi.backends.native.phases import Phase, phases_of
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64
+from phipsi.expressions.spaces import Space, space_named
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Result
 
 # the data record a kernel gets: sizes and addresses, all 64 bits
 N_BODIES, N_POINTS, N_RATES, INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY = range(8)
-OFFSETS = 8  # start of the scratch areas: body records, point records, world record, then buffers
+DOF_BODY = 8
+OFFSETS = 9  # start of the scratch areas: body records, point records, world record, then buffers
 
 
 class Kernel:
@@ -42,7 +45,10 @@ class Kernel:
         *,
         contract: bool,
     ) -> None:
-        self.module, self.steps, self.codes = module, steps, codes
+        self.phases = phases_of(steps)
+        steps = [s for p in self.phases for s in p.steps]
+        self.numbers = {id(s): i for i, s in enumerate(steps)}
+        self.module, self.codes = module, codes
         self.results, self.constants = results, constants
         self.widest = max((c.nv for c in codes), default=0)
         self.emitter = Emitter(lanes, contract=contract)
@@ -54,6 +60,7 @@ class Kernel:
         self._logarithm: ir.Function | None = None
         self.templates: dict[tuple[Field, str], list[Any]] = {}
         self.code: JointCode | None = None
+        self.at_start = False
         self.function = self._emit()
 
     # -- addresses ---------------------------------------------------------------------------------
@@ -86,22 +93,164 @@ class Kernel:
         data, self.scratch = function.args
         count = OFFSETS + 3 + self.io.buffers
         self._words = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
-        for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY):
+        for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
         self.bodies, self.points, self.world = (
             self.at(self.scratch, self.word(OFFSETS + i)) for i in range(3)
         )
         self.status = self.b.alloca(self.emitter.integers)
         self.b.store(ir.Constant(self.emitter.integers, [0] * self.emitter.lanes), self.status)
-        for i, step in enumerate(self.steps):
-            self._step(i, step)
-        self.io.write_world_results()
+        self.io.clear_matrices()
+        for phase in self.phases:
+            self._phase(phase)
+        self.io.write_world_results("")
         self.io.write_status()
         self.b.ret_void()
         return function
 
-    def _step(self, number: int, step: Step) -> None:
-        self.number = number
+    def _phase(self, phase: Phase) -> None:
+        if phase.columns == "path":
+            assert phase.seed is not None
+            self._paths(phase)
+        elif phase.columns:
+            space = space_named(phase.columns[4:])
+
+            def column(c: Any) -> None:
+                self.column = c
+                for step in phase.steps:
+                    self._step(step)
+                self.io.write_world_results(phase.columns)
+
+            self._loop(self.count_of(space), False, column)
+        else:
+            for step in phase.steps:
+                self._step(step)
+
+    def count_of(self, space: Space) -> Any:
+        """Number of scalars in a vector of the space."""
+        b = self.b
+        if space.index == "joint":
+            return self.word(N_RATES)
+        if space.index in ("world", "one"):
+            return i64(6 if space.index == "world" else 1)
+        return b.mul(self.word(N_BODIES if space.index == "body" else N_POINTS), i64(6))
+
+    # -- columns and paths ---------------------------------------------------------------------------
+
+    def one_hot(self, rows: list[Any], column: Any) -> list[Lane]:
+        """1 where the row's number is the column's, 0 elsewhere."""
+        b = self.b
+        hits = [b.uitofp(b.icmp_signed("==", row, column), DOUBLE) for row in rows]
+        return [self.emitter.splat(hit) for hit in hits]
+
+    def seed(self, x: Field, rows: int) -> bl.Block:
+        """This body's part of the current column of the identity."""
+        b = self.b
+        joint = space_named(str(x.data)).index == "joint"
+        if x.type.domain is Domain.WORLD:
+            start: Any = i64(0)
+        else:
+            start = self.v_offset if joint else b.mul(self.index, i64(6))
+        numbers = [b.add(start, i64(i)) for i in range(rows)]
+        out = bl.Dense([[hit] for hit in self.one_hot(numbers, self.column)])
+        if x.type.domain is Domain.BODY and not joint:
+            return self.io.into_simple_frame(out)
+        return out
+
+    def path_seed(self, x: Field, rows: int) -> bl.Block:
+        """The seed at the body where the path starts, nothing further on."""
+        if not self.at_start:
+            return bl.zeros(rows, 1)
+        if x.args:  # one column of a point's block
+            return self._point_seed(x.args[0])
+        numbers = [i64(i) for i in range(rows)]
+        out = bl.Dense([[hit] for hit in self.one_hot(numbers, self.component)])
+        return out if x.type.rows == "r" else self.io.into_simple_frame(out)
+
+    def _point_seed(self, y: Field) -> bl.Block:
+        """Column `component` of the point's block."""
+        r = root(y)
+        blank = bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3)
+        base = self._record(self.points, self.seed_index, self.plan.point_size)
+        like: bl.Block = blank if r.type.kind.value == "rigid" else bl.zeros(6, 6)
+        count = len(like.entries)
+        start = self.plan.point[r]
+        entries = [self.lane_load(base, i64(self.bytes * (start + i))) for i in range(count)]
+        block = like.like(entries)
+        view: Field = y
+        sign = 1
+        while view is not r:
+            if view.op == "T":
+                block = bl.transpose(block)
+                view = view.args[0]
+            elif view.op == "add":
+                data: Any = view.data
+                sign *= data[0]
+                view = view.args[0]
+            else:
+                assert view.equation is not None
+                view = view.equation
+        hits = bl.Dense(
+            [[sign * hit] for hit in self.one_hot([i64(i) for i in range(6)], self.component)]
+        )
+        return bl.times(block, hits)
+
+    def _paths(self, phase: Phase) -> None:
+        """For every column, from the body of its seed to the root."""
+        seed = phase.seed
+        assert seed is not None
+        b = self.b
+        points = seed.data == "points"
+        joint = not points and seed.type.rows == "r"
+        if joint:
+            count = self.word(N_RATES)
+        else:
+            count = b.mul(self.word(N_POINTS if points else N_BODIES), i64(6))
+        step = Step(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
+        self.numbers[id(step)] = self.numbers[id(phase.steps[0])]
+
+        def column(c: Any) -> None:
+            self.column = c
+            if joint:
+                start = b.load(self.at(self.word(DOF_BODY), b.mul(c, i64(8))), typ=I64)
+                row = self.at(self.word(INTEGERS), b.mul(start, i64(8 * tables.N_INTEGERS)))
+                offset = b.load(self.at(row, i64(8 * tables.V_OFFSET)), typ=I64)
+                self.component = b.sub(c, offset)
+            else:
+                self.seed_index = b.sdiv(c, i64(6))
+                self.component = b.srem(c, i64(6))
+                start = self.seed_index
+                if points:
+                    where = self.at(self.word(POINT_BODY), b.mul(start, i64(8)))
+                    start = b.load(where, typ=I64)
+            self._walk(step, start)
+
+        self._loop(count, False, column)
+
+    def _walk(self, step: Step, start: Any) -> None:
+        b, function = self.b, self.b.function
+        inside, head, onward, after = (
+            function.append_basic_block(n) for n in ("start", "walk", "onward", "end")
+        )
+        b.cbranch(b.icmp_signed(">=", start, i64(0)), inside, after)
+        b.position_at_end(inside)
+        self.at_start = True
+        self._body(step, start)
+        first = self.parent
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        k = b.phi(I64)
+        k.add_incoming(first, before)
+        b.cbranch(b.icmp_signed(">=", k, i64(0)), onward, after)
+        b.position_at_end(onward)
+        self.at_start = False
+        self._body(step, k)
+        k.add_incoming(self.parent, b.block)
+        b.branch(head)
+        b.position_at_end(after)
+
+    def _step(self, step: Step) -> None:
         if step.domain is Domain.WORLD:
             self._visit(step, None)
             return
@@ -186,9 +335,14 @@ class Kernel:
     def _visit(self, step: Step, code: JointCode | None) -> None:
         """All effects of a step at one body: what is stored, pushed, summed or given out."""
         self.code, self.domain = code, step.domain
+        self.number = self.numbers[id(step)]
         inside = set(step.fields)
         values = BodyCode(self, code, step.domain, inside.__contains__, self.templates)
         slots = {Domain.BODY: self.plan.body, Domain.POINT: self.plan.point}
+        if step.kind is StepKind.PATH:
+            self.io.write_path(step, values)
+            self._carry(step, values)
+            return
         for x in step.fields:
             if x.op == "up":
                 self._push(x, values)
@@ -199,6 +353,16 @@ class Kernel:
             elif root(x) is x and x in slots.get(step.domain, self.plan.world):
                 self._store(x, values)
         self.io.write_results(step, values)
+
+    def _carry(self, step: Step, values: BodyCode) -> None:
+        """Hand the sums on to the next body of the path; read all before writing any."""
+        sums = [x for x in step.fields if x.op == "up"]
+        for x in sums:
+            values.value(x)
+        blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]
+        for x, block in zip(sums, blocks, strict=True):
+            for i, entry in enumerate(block.entries):
+                self.lane_store(entry, self.world, i64(self.bytes * (self.plan.carried[x] + i)))
 
     def _store(self, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x))
@@ -253,7 +417,11 @@ class Kernel:
 
     def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
         """A stored block: of this body, of its parent, of a point's body, or a sum of children."""
-        if where == "sum":
+        if x in self.plan.carried:
+            if self.at_start:
+                return like
+            base, start = self.world, self.plan.carried[x]
+        elif where == "sum":
             base, start = self.here, self.plan.sums[x]
         elif where == "parent":
             base, start = self.above, self.plan.body[x]

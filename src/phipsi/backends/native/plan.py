@@ -12,14 +12,17 @@ from phipsi.sweeps.ir import Domain, Field, Kind, Step
 from phipsi.sweeps.schedule import dependencies
 
 # made anew where they are needed instead of being kept
-REMADE = ("input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm")
+REMADE = (
+    "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm", "seed",
+    "path_seed",
+)  # fmt: skip
 _CROSS_BODY = ("down", "gather")
 SUPPORTED = {
     "input", "zero", "eye", "transform", "hinge_axes", "hinge_axes_rate", "M", "Jr", "gravity",
     "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
     "cross_force", "crm", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
-    "total", "spread",
+    "total", "spread", "seed", "path_seed", "matrix",
 }  # fmt: skip
 
 
@@ -39,7 +42,7 @@ def entry_count(x: Field, widest: int) -> int:
     t = x.type
 
     def size(s: str) -> int:
-        return widest if s == "r" else int(s)
+        return widest if s == "r" else int(s) if s.isdigit() else 1  # one column at a time
 
     if t.kind is Kind.INERTIA:
         return 10
@@ -60,6 +63,7 @@ class Plan:
     sums: dict[Field, int] = field(default_factory=dict[Field, int])
     point: dict[Field, int] = field(default_factory=dict[Field, int])
     world: dict[Field, int] = field(default_factory=dict[Field, int])
+    carried: dict[Field, int] = field(default_factory=dict[Field, int])
     cross: set[Field] = field(default_factory=set[Field])
     body_size: int = 0
     point_size: int = 0
@@ -68,9 +72,7 @@ class Plan:
 
 def supported(steps: list[Step]) -> bool:
     """True if every operation of the program can be emitted."""
-    return all(x.op in SUPPORTED and x.type.cols != "c" for s in steps for x in s.fields) and all(
-        not x.type.cols.startswith("all:") for s in steps for x in s.fields
-    )
+    return all(x.op in SUPPORTED and x.type.cols != "c" for s in steps for x in s.fields)
 
 
 def make_plan(steps: list[Step], outputs: list[Field], widest: int) -> Plan:
@@ -85,14 +87,20 @@ def make_plan(steps: list[Step], outputs: list[Field], widest: int) -> Plan:
         for x in step.fields:
             for y in dependencies(x):
                 r = root(y)
-                if r.op in REMADE:
+                elsewhere = x.op in _CROSS_BODY and y is dependencies(x)[0] and r.op != "zero"
+                if r.op in REMADE and not elsewhere:
                     continue
-                if x.op in _CROSS_BODY and y is dependencies(x)[0]:
+                if x.type.cols == "p" and x.op == "up":
+                    continue  # carried from body to body along the path
+                if elsewhere:
                     plan.cross.add(r)
                     wanted[r] = None
                 elif made[r] != i or r.op in ("total", "scatter"):
                     wanted[r] = None
-            if x.op == "up":
+            if x.op == "up" and x.type.cols == "p":
+                plan.carried[x] = plan.world_size
+                plan.world_size += entry_count(x, widest)
+            elif x.op == "up":
                 plan.sums[x] = plan.body_size
                 plan.body_size += entry_count(x, widest)
             if x.op == "scatter":
@@ -108,7 +116,7 @@ def make_plan(steps: list[Step], outputs: list[Field], widest: int) -> Plan:
         elif r.type.domain is Domain.POINT:
             plan.point[r] = plan.point_size
             plan.point_size += entry_count(r, widest)
-        elif r.op != "up":
+        elif r.op != "up" and r.type.cols != "p":
             plan.body[r] = plan.body_size
             plan.body_size += entry_count(r, widest)
     return plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,15 @@ from phipsi.backends.native.tables import model_tables
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps.ir import Step
-from phipsi.sweeps.request import Lowered
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.request import Lowered, Result
 
 
 class NativeCode:
     """Machine code, tables and gufunc of one program.
 
-    **Attributes:** `ufunc`, the gufunc; its last output is an integer status per configuration.
+    **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
+    `output_shapes`, the core shapes of the other outputs.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class NativeCode:
         machine = host_machine()
         lanes = machine.lanes if not reproducible else 4
         self.tables = model_tables(model, points)
+        steps, results = _body_results(steps, lowered.results)
         names = list(lowered.inputs)
         slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
         shapes = [input_shapes[n] for n in names]
@@ -51,7 +54,7 @@ class NativeCode:
         kernel = Kernel(
             module,
             steps,
-            lowered.results,
+            results,
             slots,
             self.tables.codes,
             self.tables.doubles.shape[1],
@@ -67,6 +70,7 @@ class NativeCode:
             self.code.address("phipsi_loop"), self.data.ctypes.data, shapes, len(names), "phipsi", self
         )
         self.ufunc = self.gufunc.ufunc
+        self.output_shapes = shapes[len(names) : -1]
         weakref.finalize(self, _free_slots, self.data, words)
 
     def _data(
@@ -80,9 +84,9 @@ class NativeCode:
     ) -> np.ndarray:
         t, plan = self.tables, kernel.plan
         data = np.zeros(words + 1 + SLOTS, dtype=np.int64)
-        pointers = [t.integers, t.doubles, t.point_body, t.point_doubles, t.gravity]
+        pointers = [t.integers, t.doubles, t.point_body, t.point_doubles, t.gravity, t.dof_body]
         data[:3] = model.n_bodies, len(points), model.nv
-        data[3:8] = [a.ctypes.data for a in pointers]
+        data[3:9] = [a.ctypes.data for a in pointers]
         unit = 8 * lanes
         sizes = [
             (model.n_bodies + 1) * plan.body_size,
@@ -94,6 +98,23 @@ class NativeCode:
         data[OFFSETS : OFFSETS + len(sizes)] = offsets[:-1]
         data[words] = offsets[-1] + 64
         return data
+
+
+def _body_results(
+    steps: list[Step], results: tuple[Result, ...]
+) -> tuple[list[Step], tuple[Result, ...]]:
+    """Results that points add up on bodies are written by a step over the bodies afterwards."""
+    out: list[Result] = []
+    extra: list[Field] = []
+    for r in results:
+        if planning.root(r.field).op == "scatter":
+            alias = Field("rec", (), None, r.field.type, -1 - len(extra))
+            alias.equation = r.field
+            extra.append(alias)
+            r = replace(r, field=alias)
+        out.append(r)
+    last = [Step(StepKind.MEMORYLESS, Domain.BODY, extra)] if extra else []
+    return [*steps, *last], tuple(out)
 
 
 def _slot(name: str, i: int, lowered: Lowered) -> Slot:
@@ -111,12 +132,14 @@ def _output_shape(r: Any, model: Model, points: PointSet) -> tuple[int, ...]:
         return (model.n_bodies, 4, 4)
     if r.layout == "diagonal":
         return layout.block_shape(r.takes, r.gives, model)
+    if r.layout.startswith("matrix") or r.layout == "blocks":
+        return tuple(layout.space_size(s, model, points) for s in (r.gives, r.takes))
     return layout.vector_shape(r.gives, model, points)
 
 
 def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
-    """True if the program has native code: no columns, no matrices, and something to compute."""
-    layouts = all(r.layout in ("vector", "diagonal", "poses") for r in lowered.results)
+    """True if the program has native code: no operands of several columns, and something to compute."""
+    layouts = all(r.layout != "columns" for r in lowered.results)
     return layouts and model.nv > 0 and planning.supported(steps)
 
 

@@ -46,6 +46,7 @@ class Tables:
     point_body: np.ndarray
     point_doubles: np.ndarray
     gravity: np.ndarray
+    dof_body: np.ndarray
 
 
 def joint_codes(model: Model) -> tuple[JointCode, ...]:
@@ -132,6 +133,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         np.array(points.body, dtype=np.int64).reshape(-1),
         _point_doubles(points, turns),
         np.concatenate([np.zeros(3), -model.gravity]),
+        np.repeat(np.arange(n, dtype=np.int64), [j.nv for j in model.joints]),
     )
 
 

@@ -1,0 +1,48 @@
+"""Where the body frame must be so that a joint turns about its own anchor.
+
+Here a body frame coincides with its inboard joint frame at q = 0, but SDF and MJCF put a joint
+anywhere in its child. The body frame then keeps the axes of the link and moves to the anchor; the
+link's own frame stays as the frame "<link>_frame".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.model import Pose, SpatialInertia
+
+_ON_AXIS = 1e-14
+
+
+def hinge_shift(anchor: ArrayLike, axis: ArrayLike) -> NDArray[np.float64]:
+    """From the link's origin to the body's, link axes: zero if the axis passes the origin anyway."""
+    a, u = np.asarray(anchor, dtype=np.float64), np.asarray(axis, dtype=np.float64)
+    off = np.cross(a, u)
+    if np.abs(off).max() <= _ON_AXIS * max(np.abs(u).max(), 1e-300) * max(1.0, np.abs(a).max()):
+        return np.zeros(3)
+    return a
+
+
+def moved_inertia(inertia: SpatialInertia, shift: ArrayLike) -> SpatialInertia:
+    """The inertia of a link in its body frame."""
+    return inertia.transformed(in_body(shift))
+
+
+def in_body(shift: ArrayLike) -> Pose:
+    """Pose of the link frame in the body frame."""
+    return Pose(translation=-np.asarray(shift, dtype=np.float64))
+
+
+def in_link(shift: ArrayLike) -> Pose:
+    """Pose of the body frame in the link frame."""
+    return Pose(translation=np.asarray(shift, dtype=np.float64))
+
+
+def frame_name(link: str, taken: set[str]) -> str:
+    """A free name for the link's own frame."""
+    name = f"{link}_frame"
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

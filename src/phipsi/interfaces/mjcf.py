@@ -1,0 +1,243 @@
+"""MJCF, by way of MuJoCo's own compiler: defaults, frames, inertia from geoms are as MuJoCo has them.
+
+    pip install "phipsi[mjcf]"
+    model = load_mjcf("robot.xml")
+
+A body with several joints gets a composite joint when the joints share their anchor, and else one
+massless body per joint but the last, which moves in the same way with the same rates.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.errors import ModelError
+from phipsi.interfaces.anchors import frame_name, in_body, moved_inertia
+from phipsi.interfaces.document import Element, shortened
+from phipsi.interfaces.draft import GROUND, Base, Connection, Draft, Link, Options
+from phipsi.interfaces.files import MAX_BYTES, FileError, PackageDirs, Roots, read_bytes
+from phipsi.interfaces.mjcf_files import MjcfFiles, complaint, read_mjcf_files
+from phipsi.interfaces.mjcf_joints import Chain, chain_of
+from phipsi.interfaces.mjcf_shapes import shapes_of
+from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model.body import Frame
+from phipsi.model.extras import Rating
+
+_GRAVITY_OFF = 1 << 6  # mjDSBL_GRAVITY
+
+
+def load_mjcf(
+    path: str | os.PathLike[str],
+    *,
+    base: Base | None = None,
+    package_dirs: PackageDirs | None = None,
+    strict: bool = False,
+    repair: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Model:
+    """Read an MJCF file; see `phipsi.load` for the arguments."""
+    options = Options(base, strict, repair)
+    file = os.fspath(path)
+    return read_mjcf(read_bytes(file, max_bytes), file, Roots.of(file, package_dirs), options)
+
+
+def read_mjcf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
+    """Make a model of the bytes of an MJCF file."""
+    found = read_mjcf_files(data, file, roots)
+    compiled, spec = _compiled(data, found)
+    draft = _Reader(found, compiled, spec).read(options.base)
+    return draft.finish(options, "fixed")
+
+
+def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any]:
+    try:
+        import mujoco
+    except ImportError as error:
+        raise FileError(
+            found.file, 1, "<mujoco>", 'MJCF is read with MuJoCo. Install it:\n    pip install "phipsi[mjcf]"'
+        ) from error  # fmt: skip
+    try:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        spec = mujoco.MjSpec.from_string(text, include=found.includes, assets=found.assets)
+        return spec.compile(), spec
+    except Exception as error:  # the C++ border: whatever it raises is about the file
+        raise complaint(found, str(error) or type(error).__name__) from error
+
+
+@final
+class _Reader:
+    def __init__(self, found: MjcfFiles, compiled: Any, spec: Any) -> None:
+        self.found, self.m, self.spec = found, compiled, spec
+        gravity = tuple(compiled.opt.gravity.tolist())
+        if compiled.opt.disableflags & _GRAVITY_OFF:
+            gravity = (0.0, 0.0, 0.0)
+        root = found.root
+        name = root.attributes.get("model", "")
+        self.draft = Draft(found.file, name, root.line, "body", gravity)
+        self.lines: dict[tuple[str, str], Element] = {}
+        for element in found.elements():
+            self.lines.setdefault((element.tag, element.name), element)
+        self.names: dict[int, str] = {}
+        self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
+
+    def read(self, base: Base | None) -> Draft:
+        self._refuse_constraints()
+        taken = {self.m.body(i).name for i in range(1, self.m.nbody)}
+        for i in range(1, self.m.nbody):
+            name = self.m.body(i).name
+            while not name or (name in self.names.values()):
+                name = f"{name or 'body'}{i}" if f"{name or 'body'}{i}" not in taken else f"{name}_{i}"
+            self.names[i] = name
+        for i in range(1, self.m.nbody):
+            self._body(i)
+        self._apply_base(base)
+        self._frames()
+        self.draft.shapes.extend(shapes_of(self.m, self.spec, self.found, self.names, self.shifts))
+        self._note_what_is_left_out()
+        return self.draft
+
+    def _line(self, tag: str, name: str) -> int:
+        element = self.lines.get((tag, name))
+        return element.line if element is not None and name else self.draft.line
+
+    # ---------------------------------------------------------------- bodies and joints
+
+    def _body(self, i: int) -> None:
+        m, name = self.m, self.names[i]
+        line = self._line("body", name)
+        parent = int(m.body_parentid[i])
+        X_link = Pose(_unit(m.body_quat[i]), m.body_pos[i])
+        rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
+        try:
+            chain = chain_of(m, rows, name)
+            inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
+            inertia = inertia.transformed(Pose(_unit(m.body_iquat[i]), m.body_ipos[i]))
+            inertia = moved_inertia(inertia, chain.shift)
+        except ModelError as error:
+            raise self.draft.error(line, f"body {shortened(name)}", str(error)) from error
+        self.shifts[i] = chain.shift
+        has_mass = bool(inertia.mass) or bool(inertia.given_moment_B.any())
+        link = Link(name, line, inertia, has_inertia=has_mass)
+        outer = GROUND if parent == 0 else self.names[parent]
+        placement = in_body(self.shifts[parent]) @ X_link
+        self._connect(chain, name, outer, placement, line)
+        self.draft.add_link(link)
+
+    def _connect(self, chain: Chain, name: str, outer: str, placement: Pose, line: int) -> None:
+        for k, step in enumerate(chain.steps):
+            is_last = k == len(chain.steps) - 1
+            child = name if is_last else f"{name}/{step.name}"
+            if not is_last:
+                self.draft.add_link(Link(child, line, is_internal=True))
+            self.draft.add_joint(
+                Connection(
+                    step.name,
+                    self._line("joint", step.first) if step.first else line,
+                    outer,
+                    child,
+                    step.joint,
+                    placement @ step.placement,
+                    step.limits,
+                    step.damping,
+                    step.armature,
+                )
+            )
+            if step.joint.nv:
+                self.draft.ratings.append(Rating(step.name, step.words, step.effort, math.inf, step.friction))
+            outer, placement = child, Pose()
+
+    def _apply_base(self, base: Base | None) -> None:
+        """`base=` against what the file says about its outermost bodies."""
+        outermost = [joint for joint in self.draft.joints.values() if joint.parent == GROUND]
+        if base == "fixed":
+            for joint in outermost:
+                if isinstance(joint.joint, joints.Free):
+                    joint.joint, joint.damping, joint.armature = joints.Fixed(), 0.0, 0.0
+        elif base == "free":
+            welded = [joint for joint in outermost if isinstance(joint.joint, joints.Fixed)]
+            if len(outermost) == 1 and welded:
+                welded[0].joint = joints.Free()
+            elif not any(isinstance(joint.joint, joints.Free) for joint in outermost):
+                raise self.draft.error(
+                    self.draft.line, "<worldbody>",
+                    f'base="free" needs one outermost body without joints, but there are {len(outermost)} '
+                    f"outermost bodies. Add <freejoint/> to the right one.",
+                )  # fmt: skip
+
+    # ---------------------------------------------------------------- frames and the rest
+
+    def _frames(self) -> None:
+        m, draft = self.m, self.draft
+        taken = set(self.names.values())
+        sites = {m.site(k).name for k in range(m.nsite)}
+        for i, shift in self.shifts.items():
+            if i and shift.any():
+                name = frame_name(self.names[i], taken | sites)
+                taken.add(name)
+                draft.frames.append((Frame(name, self.names[i], in_body(shift)), draft.line))
+        for k in range(m.nsite):
+            name = m.site(k).name
+            if not name:
+                continue
+            line = self._line("site", name)
+            if name in taken or name == "world":
+                new = f"{name}_site"
+                while new in taken or new in sites:
+                    new += "_"
+                draft.note("renamed", f"site {shortened(name)}", new, f"a body has this name; it is {new!r} here.", line)
+                name = new
+            taken.add(name)
+            host = int(m.site_bodyid[k])
+            X = in_body(self.shifts[host]) @ Pose(_unit(m.site_quat[k]), m.site_pos[k])
+            body = "world" if host == 0 else self.names[host]
+            draft.frames.append((Frame(name, body, X), line))
+
+    def _refuse_constraints(self) -> None:
+        m = self.m
+        stated = [
+            child for element in self.found.elements() if element.tag == "equality" for child in element.children
+        ]
+        for k in range(m.neq):
+            if not m.eq_active0[k]:
+                continue
+            at = stated[k] if k < len(stated) else self.found.root
+            raise at.error(
+                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} closes a loop, and closed "
+                f"chains are not part of a tree. Load without it: delete the line, or write "
+                f'active="false".'
+            )
+
+    def _note_what_is_left_out(self) -> None:
+        m = self.m
+        for k in range(m.njnt):
+            name = m.joint(k).name
+            if np.any(m.jnt_stiffness[k]):
+                self._left_out("joint", name, "its spring")
+        for k in range(m.ntendon):
+            name = m.tendon(k).name
+            acts = any(np.any(getattr(m, f"tendon_{what}")[k]) for what in ("stiffness", "damping", "frictionloss"))
+            self._left_out("tendon", name, "it", acts)
+        for i in range(1, m.nbody):
+            if m.body_gravcomp[i]:
+                self._left_out("body", self.names[i], "gravity compensation")
+            if m.body_mocapid[i] >= 0:
+                message = "a mocap body is fixed in the world here."
+                self.draft.note("ignored", f"body {shortened(self.names[i])}", self.names[i], message, self._line("body", self.names[i]))
+        if m.opt.density or m.opt.viscosity:
+            self._left_out("option", "", "the fluid (density, viscosity)")
+        if m.nu:
+            self._left_out("actuator", "", f"{m.nu} actuator(s)", False)
+
+    def _left_out(self, tag: str, name: str, what: str, is_problem: bool = True) -> None:
+        who = f"{tag} {shortened(name)}" if name else f"<{tag}>"
+        message = f"{what} is not part of the model and is left out."
+        self.draft.note("ignored", who, name, message, self._line(tag, name), is_problem)
+
+
+def _unit(quaternion: Any) -> np.ndarray:
+    values = np.asarray(quaternion, dtype=np.float64)
+    return values / np.linalg.norm(values)

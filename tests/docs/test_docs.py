@@ -1,0 +1,339 @@
+"""Everything the documentation shows is run, and what it prints is what is printed.
+
+In README.md and docs/*.md
+
+- a ``python`` block is executed, in one namespace per file; if its last line is an expression, its
+  value is shown as in a notebook;
+- a ``text`` block directly after it is its output. Numbers are compared to six digits; a line ``…``
+  stands for any lines. An output that ends with ``SomeError: …`` is an exception the block raises;
+- a ``shell`` block holds commands, one per line; `SHELL` says what is done with each.
+
+To write the present output into the files:  python tests/docs/test_docs.py --update
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import math
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phipsi as pp
+from phipsi.expressions.structure import structure_word
+from phipsi.operators.catalogue import CATALOGUE
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*/*.md")]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+# ---- blocks ------------------------------------------------------------------------------------
+
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page, and the output block right behind it."""
+
+    language: str
+    body: str
+    line: int
+    output: str | None = None
+    span: tuple[int, int] = (0, 0)  # of the output's text in the page
+
+
+def blocks_of(text: str) -> list[Block]:
+    found = list(FENCE.finditer(text))
+    blocks: list[Block] = []
+    for i, m in enumerate(found):
+        output, span = None, (0, 0)
+        if i + 1 < len(found) and m["language"] == "python":
+            after = found[i + 1]
+            if after["language"] == "text" and not text[m.end() : after.start()].strip():
+                output, span = after["body"], after.span("body")
+        line = text.count("\n", 0, m.start()) + 1
+        blocks.append(Block(m["language"], m["body"], line, output, span))
+    return blocks
+
+
+def run_python(block: Block, namespace: dict[str, Any], name: str) -> str:
+    """What the block prints, with the value of its last expression, or the exception's text."""
+    tree = ast.parse("\n" * block.line + block.body, filename=name)
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = ast.Expression(tree.body.pop().value)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        try:
+            exec(compile(tree, name, "exec"), namespace)
+            value = None if last is None else eval(compile(last, name, "eval"), namespace)
+            if value is not None:
+                print(repr(value))
+        except Exception as error:
+            if not re.search(r"^\w+(Error|Warning): ", block.output or "", re.MULTILINE):
+                raise
+            print(f"{type(error).__name__}: {error}")
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+# ---- comparing output ----------------------------------------------------------------------------
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
+ANY_LINES = "…"
+
+
+def same_line(shown: str, printed: str) -> bool:
+    """Equal up to white space and the last digits of floating-point numbers."""
+    words = ["".join(NUMBER.sub("#", s).split()) for s in (shown, printed)]
+    if words[0] != words[1]:
+        return False
+    return all(
+        a == b
+        or not (a.lstrip("+-").isdigit() and b.lstrip("+-").isdigit())
+        and math.isclose(float(a), float(b), rel_tol=1e-6, abs_tol=1e-9)
+        for a, b in zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
+    )
+
+
+def same(shown: list[str], printed: list[str]) -> bool:
+    if not shown:
+        return not printed
+    if shown[0].strip() == ANY_LINES:
+        return any(same(shown[1:], printed[i:]) for i in range(len(printed) + 1))
+    return bool(printed) and same_line(shown[0], printed[0]) and same(shown[1:], printed[1:])
+
+
+def lines(text: str) -> list[str]:
+    return text.strip("\n").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "equal"),
+    [
+        ("array([1.0, -0. ])", "array([ 1.,  0.])", True),
+        ("differ by 4.4e-16", "differ by 1.1e-16", True),
+        ("x 0.333333", "x 0.33333333", True),
+        ("a\n…\nc", "a\nb\nb\nc", True),
+        ("a\n…", "a", True),
+        ("x 0.3334", "x 0.33333333", False),
+        ("w1(k)", "w2(k)", False),
+        ("joint 7", "joint 8", False),
+        ("about 404 flops", "about 405 flops", False),
+        ("holds", "fails", False),
+        ("a\n…\nc", "a\nb", False),
+        ("a", "a\nb", False),
+        ("a\nb", "a", False),
+    ],
+)
+def test_the_comparison_sees_differences(shown: str, printed: str, equal: bool):
+    assert same(lines(shown), lines(printed)) is equal
+
+
+# ---- pages -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_blocks(page: Path):
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        if block.language != "python":
+            assert block.language, f"{page.name}:{block.line}: say the language of this block"
+            continue
+        where = f"{page.name}:{block.line}"
+        printed = run_python(block, namespace, where)
+        assert block.output is not None or not printed, f"{where} prints what is not shown"
+        shown = lines(block.output or "")
+        assert same(shown, lines(printed)), f"{where} prints\n{printed}"
+
+
+def do_nothing(command: str) -> None:
+    """Setting up needs a network; CONTRIBUTING says how to try it on an empty clone."""
+
+
+def has_target(command: str) -> None:
+    run = subprocess.run(
+        ["make", "--dry-run", *shlex.split(command)[1:]], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def runs(command: str) -> None:
+    words = [sys.executable, *shlex.split(command)[1:]]
+    run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, f"{command}\n{run.stderr}"
+
+
+SHELL = {
+    r"make( [\w-]+)?( [A-Z]+=\S+)*": has_target,
+    r"python (-m phipsi(\.\w+)?( .*)?|-c .*)": runs,
+    r"python examples/\w+\.py": do_nothing,  # every example is run by a test of its own
+    r"(git clone|cd|pip install|python -m (venv|pip)|\. \.venv/bin/activate) ?.*": do_nothing,
+}
+
+
+def commands() -> list[tuple[str, str]]:
+    return [
+        (page.name, line.partition("  #")[0].strip())
+        for page in TEXTS
+        for block in blocks_of(page.read_text(encoding="utf-8"))
+        if block.language == "shell"
+        for line in block.body.splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_shell_commands(page: str, command: str):
+    how = [action for pattern, action in SHELL.items() if re.fullmatch(pattern, command)]
+    assert how, f"{page}: say in SHELL what to do with  {command}"
+    how[0](command)
+    for script in re.findall(r"examples/\w+\.py", command):
+        assert (ROOT / script).is_file(), command
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: p.name)
+def test_examples_run(script: Path, tmp_path: Path):
+    run = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() and not run.stderr, run.stderr
+
+
+# ---- what the text refers to ---------------------------------------------------------------------
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of the headings, by the rule of GitHub."""
+    headings = re.findall(r"^#+ +(.+)$", FENCE.sub("", text), re.MULTILINE)
+    slugs = (re.sub(r"[^\w\- ]", "", h.lower().strip()).replace(" ", "-") for h in headings)
+    return {*slugs, *re.findall(r'<a id="([^"]+)">', text)}
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text)):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor and file.suffix == ".md":
+            known = anchors(file.read_text(encoding="utf-8"))
+            assert anchor in known, f"{page.name} links to {target}; there is no such heading"
+
+
+def test_make_targets_exist():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    rules = re.findall(r"^([a-z][\w -]*):", text, re.MULTILINE)
+    targets = {name for rule in rules for name in rule.split()}
+    for page in TEXTS:
+        named = re.findall(r"`make ([a-z][\w-]*)", page.read_text(encoding="utf-8"))
+        assert set(named) <= targets, f"{page.name}: {sorted(set(named) - targets)}"
+
+
+def table(page: Path, heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading."""
+    text = page.read_text(encoding="utf-8")
+    _, found, below = text.partition(f"\n{heading}\n")
+    assert found, f"{page.name} has no heading {heading!r}"
+    rows = re.search(r"^\|.*(?:\n\|.*)*", below, re.MULTILINE)
+    assert rows, f"{page.name}: no table below {heading!r}"
+    return [[c.strip() for c in re.split(r"(?<!\\)\|", r)[1:-1]] for r in rows[0].splitlines()[2:]]
+
+
+def test_the_table_of_pinocchio_names():
+    pinocchio = pytest.importorskip("pinocchio")
+    rows = table(ROOT / "README.md", "### Names you may know")
+    assert len(rows) > 15
+    for theirs, ours, *_ in rows:
+        for name in re.findall(r"`(\w+)", theirs):
+            assert hasattr(pinocchio, name), f"Pinocchio has no {name}"
+        for name in re.findall(r"`(model\.)?(\w+)", ours):
+            assert hasattr(pp.Model if name[0] else pp, name[1]), name
+
+
+# ---- the catalogue -------------------------------------------------------------------------------
+
+CATALOGUE_MARKS = ("<!-- catalogue: written by tests/docs/test_docs.py -->\n", "<!-- end -->\n")
+
+
+def catalogue_table() -> str:
+    """The table of all operators and vectors in docs/expressions.md."""
+    out = ["| code | printed | maps | structure | needs | meaning |", "|---|---|---|---|---|---|"]
+    for row in CATALOGUE.values():
+        vector = row.takes.name == "one"
+        maps = row.gives.phrase if vector else f"{row.takes.phrase} → {row.gives.phrase}"
+        words = "vector" if vector else structure_word(row.structure)
+        words = words if words != "neither causal nor anticausal" else "full"
+        family = ", Riccati family" if row.riccati else ""
+        needs = ", ".join(row.needs)
+        out.append(
+            f"| `{row.name}` | {row.symbol} | {maps} | {words}{family} | {needs} | {row.meaning} |"
+        )
+    return "\n".join(out) + "\n"
+
+
+def test_the_catalogue_is_complete():
+    text = (ROOT / "docs" / "expressions.md").read_text(encoding="utf-8")
+    inside = text.partition(CATALOGUE_MARKS[0])[2].partition(CATALOGUE_MARKS[1])[0]
+    assert inside == catalogue_table(), "run  python tests/docs/test_docs.py --update"
+
+
+def test_notation_agrees_with_the_catalogue():
+    page = ROOT / "docs" / "notation.md"
+    operators, vectors = table(page, "## 6. Operators"), table(page, "## 7. Vectors")
+    named = {code.strip("`"): (printed, maps) for code, printed, maps, *_ in operators}
+    for row in CATALOGUE.values():
+        if row.takes.name == "one":
+            assert any(f"`{row.name}`" in code for code, *_ in vectors), row.name
+            continue
+        assert row.name in named, f"notation.md does not explain {row.name}"
+        assert named[row.name] == (row.symbol, f"{row.takes.phrase} → {row.gives.phrase}"), row.name
+    assert set(named) - set(CATALOGUE) == {"I"}
+
+
+# ---- writing the output into the pages -----------------------------------------------------------
+
+
+def update(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    start, end = CATALOGUE_MARKS
+    if start in text:
+        before, _, rest = text.partition(start)
+        text = before + start + catalogue_table() + end + rest.partition(end)[2]
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    changes: list[tuple[tuple[int, int], str]] = []
+    for block in blocks_of(text):
+        if block.language != "python":
+            continue
+        printed = run_python(block, namespace, f"{page.name}:{block.line}")
+        if block.output is None or same(lines(block.output), lines(printed)):
+            continue
+        if ANY_LINES in (line.strip() for line in lines(block.output)):
+            print(f"{page.name}:{block.line}: change it by hand, it has …\n{printed}")
+            continue
+        changes.append((block.span, printed + "\n"))
+    for (first, last), new in reversed(changes):
+        text = text[:first] + new + text[last:]
+    page.write_text(text, encoding="utf-8")
+    print(f"{page.name}: {len(changes)} outputs written")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] != ["--update"]:
+        sys.exit("usage: python tests/docs/test_docs.py --update [page.md …]")
+    for p in PAGES:
+        if len(sys.argv) == 2 or p.name in sys.argv[2:]:
+            update(p)
