@@ -4,8 +4,8 @@
     python scripts/fuzz_importers.py --count 5000 --kind mjcf
 
 Every mutant must give a finite model or a ModelError with file and line, within 2 s and 500 MB. A
-worker that dies or hangs is replaced, and the mutant is reported as a failure. The files are those of
-the tests and, if installed, the small URDFs of example-robot-data.
+worker that dies or hangs is replaced, and the mutant is reported as a failure. The files are those
+of the tests and, if installed, the small URDFs of example-robot-data.
 """
 
 from __future__ import annotations
@@ -73,10 +73,12 @@ class Worker:
         self.since = 0.0
 
     def give(self, task: tuple[Path, int]) -> None:
+        """Send a mutant to the process."""
         self.task, self.since = task, time.monotonic()
         self.pipe.send(task)
 
     def end(self) -> None:
+        """Stop the process."""
         self.process.kill()
         self.process.join()
 

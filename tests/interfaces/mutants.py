@@ -14,20 +14,84 @@ import re
 import warnings
 
 NUMBERS = (
-    "nan", "inf", "-inf", "1e999", "-1e999", "1,5", "0x10", "1_000", "", " ", "-", "1e", "1.0f", "--1",
-    "0", "-0", "1e-320", "1e-308", "1e308", "-1e308", "1e154", "1e200", "1e59", "1e-30", "-1", "-5.5",
-    "99999999999999999999999999", "1e60", "1e61", "0 0", "0 0 0 0", "1 2 3 4 5 6 7", "٣", "½", "TRUE",
-    "1e100000", "${1+1}", "1e-99999",
-)  # fmt: skip
+    "nan",
+    "inf",
+    "-inf",
+    "1e999",
+    "-1e999",
+    "1,5",
+    "0x10",
+    "1_000",
+    "",
+    " ",
+    "-",
+    "1e",
+    "1.0f",
+    "--1",
+    "0",
+    "-0",
+    "1e-320",
+    "1e-308",
+    "1e308",
+    "-1e308",
+    "1e154",
+    "1e200",
+    "1e59",
+    "1e-30",
+    "-1",
+    "-5.5",
+    "99999999999999999999999999",
+    "1e60",
+    "1e61",
+    "0 0",
+    "0 0 0 0",
+    "1 2 3 4 5 6 7",
+    "٣",
+    "½",
+    "TRUE",
+    "1e100000",
+    "${1+1}",
+    "1e-99999",
+)
 NAMES = (
-    "", " ", "world", "root_joint", "..", "/", "a/b", "\u0000".join(("a", "b")).replace("\0", "\x7f"),
-    "ü", "名前", "x" * 5000, "&amp;", "&lt;", "&#65;", "&#0;", "&nope;", "\u202e", "'", "None", "-1",
-)  # fmt: skip
+    "",
+    " ",
+    "world",
+    "root_joint",
+    "..",
+    "/",
+    "a/b",
+    "a\x7fb",
+    "ü",
+    "名前",
+    "x" * 5000,
+    "&amp;",
+    "&lt;",
+    "&#65;",
+    "&#0;",
+    "&nope;",
+    "\u202e",
+    "'",
+    "None",
+    "-1",
+)
 PATHS = (
-    "../../../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "http://127.0.0.1:9/x.stl",
-    "package://../x.stl", "package://a/../../../etc/passwd", "package:///etc/passwd", "\\\\host\\x",
-    "C:\\x.stl", "package://", "model://a/b", ".", "..", "meshes/../../x.stl", "//etc/passwd",
-)  # fmt: skip
+    "../../../../etc/passwd",
+    "/etc/passwd",
+    "file:///etc/passwd",
+    "http://127.0.0.1:9/x.stl",
+    "package://../x.stl",
+    "package://a/../../../etc/passwd",
+    "package:///etc/passwd",
+    "\\\\host\\x",
+    "C:\\x.stl",
+    "package://",
+    "model://a/b",
+    ".",
+    "..",
+    "meshes/../../x.stl",
+    "//etc/passwd",
+)
 
 _TAG = re.compile(r"<[^<>]+>")
 _ATTRIBUTE = re.compile(r'([A-Za-z_:][\w:.-]*)\s*=\s*"([^"]*)"')
@@ -44,7 +108,9 @@ def mutant(original: bytes, seed: int) -> bytes:
             data = _bytes(data, rng)
             continue
         text = data.decode("utf-8", "surrogateescape")
-        change = rng.choice((_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path))
+        change = rng.choice(
+            (_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path)
+        )
         data = change(text, rng).encode("utf-8", "surrogateescape")
     return data
 
@@ -69,7 +135,11 @@ def _bytes(data: bytes, rng: random.Random) -> bytes:
         return data[: at + length] + data[at : at + length] + data[at + length :]
     if kind == 4:
         return data[:at]
-    return data[:at] + rng.choice((b"\0", b"\xff\xfe", b"<!DOCTYPE x>", b"]]>", b"<!--", b"&#x0;")) + data[at:]
+    return (
+        data[:at]
+        + rng.choice((b"\0", b"\xff\xfe", b"<!DOCTYPE x>", b"]]>", b"<!--", b"&#x0;"))
+        + data[at:]
+    )
 
 
 def _number(text: str, rng: random.Random) -> str:
@@ -87,8 +157,24 @@ def _attributes(text: str) -> list[re.Match[str]]:
 
 
 def _name(text: str, rng: random.Random) -> str:
-    found = [m for m in _attributes(text) if m.group(1) in ("name", "link", "joint", "type", "class",
-             "relative_to", "attached_to", "body1", "site", "file", "mesh")]  # fmt: skip
+    found = [
+        m
+        for m in _attributes(text)
+        if m.group(1)
+        in (
+            "name",
+            "link",
+            "joint",
+            "type",
+            "class",
+            "relative_to",
+            "attached_to",
+            "body1",
+            "site",
+            "file",
+            "mesh",
+        )
+    ]
     texts = re.findall(r">([^<>\s]+)<", text)
     if not found:
         return text
@@ -162,7 +248,11 @@ def _tag(text: str, rng: random.Random) -> str:
     if kind == 5:
         depth = rng.choice((3, 50, 3000))
         return _cut(text, (one[0], one[0]), "<a>" * depth + "</a>" * depth)
-    return _cut(text, one, rng.choice(("<!-- ", "<![CDATA[ ", "")) + text[one[0] : one[1]].replace(">", "/>", 1))
+    return _cut(
+        text,
+        one,
+        rng.choice(("<!-- ", "<![CDATA[ ", "")) + text[one[0] : one[1]].replace(">", "/>", 1),
+    )
 
 
 # ---- what must come of a mutant -----------------------------------------------------------------
@@ -187,9 +277,13 @@ def outcome(path: str) -> str:
                 raise AssertionError(f"odd place: {error}") from error
             return "error"
     arrays = (
-        model.inertia_matrices, model.placement_rotations, model.placement_translations,
-        model.damping, model.armature, model.gravity,
-    )  # fmt: skip
+        model.inertia_matrices,
+        model.placement_rotations,
+        model.placement_translations,
+        model.damping,
+        model.armature,
+        model.gravity,
+    )
     if not all(np.isfinite(array).all() for array in arrays):
         raise AssertionError("the model has numbers that are not finite")
     if np.isnan(model.lower).any() or np.isnan(model.upper).any():

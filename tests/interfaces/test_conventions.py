@@ -43,7 +43,9 @@ MODELS = {
     "pinocchio": several(
         *COMMON,
         joints.Spherical(),
-        joints.Composite([joints.Prismatic((0, 0, 1)), joints.Spherical(), joints.Revolute((1, 0, 0))]),
+        joints.Composite(
+            [joints.Prismatic((0, 0, 1)), joints.Spherical(), joints.Revolute((1, 0, 0))]
+        ),
         joints.Composite([joints.Planar(), joints.Helical((0, 0, 1), 0.3)]),
     ),
     "mujoco": several(
@@ -133,9 +135,13 @@ def test_dynamics_of_mujoco():
     theirs = mujoco.MjModel.from_xml_string(FREE_IN_MUJOCO)
     data = mujoco.MjData(theirs)
     b = ModelBuilder()
-    b.add_body("a", joint=joints.Free(), placement=Pose((0.5, 0.5, 0.5, 0.5), (1, 2, 3)), inertia=BOX)
+    b.add_body(
+        "a", joint=joints.Free(), placement=Pose((0.5, 0.5, 0.5, 0.5), (1, 2, 3)), inertia=BOX
+    )
     slide_ball = joints.Composite([joints.Prismatic((0, 1, 1)), joints.Spherical()])
-    b.add_body("b", parent="a", joint=slide_ball, placement=Pose(translation=(0.2, 0, 0.1)), inertia=BOX)
+    b.add_body(
+        "b", parent="a", joint=slide_ball, placement=Pose(translation=(0.2, 0, 0.1)), inertia=BOX
+    )
     model = b.build()
     q, v, vdot, tau = state(model)
     there = to_mujoco(model, q, v, vdot)

@@ -19,7 +19,10 @@ from phipsi.model import Model, SpatialInertia, joints
 from phipsi.model.extras import Coupling
 
 ARM = Path(__file__).parent / "data" / "arm.urdf"
-BODY = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+BODY = (
+    '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
+    'izz="1"/></inertial>'
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,8 @@ def pair(joint: str, link: str = BODY, kind: str = "revolute") -> str:
     """Two links and a joint with the given children."""
     return (
         f'<robot name="r">\n<link name="a"/>\n<link name="b">{link}</link>\n'
-        f'<joint name="j" type="{kind}"><parent link="a"/><child link="b"/>{joint}</joint>\n</robot>'
+        f'<joint name="j" type="{kind}"><parent link="a"/><child '
+        f'link="b"/>{joint}</joint>\n</robot>'
     )
 
 
@@ -86,7 +90,9 @@ def test_mimic_is_recorded_and_told_once():
     assert len(caught) == 1 and "'finger_right' (of 'finger_left')" in str(caught[0].message)
     assert caught[0].filename == __file__
     assert model.couplings == (Coupling("finger_right", "finger_left", 1.0, 0.001),)
-    with pytest.raises(ModelError, match=r"arm\.urdf:\d+: joint 'finger_right': mimics 'finger_left'"):
+    with pytest.raises(
+        ModelError, match=r"arm\.urdf:\d+: joint 'finger_right': mimics 'finger_left'"
+    ):
         load(ARM, mimic="couple")
 
 
@@ -112,7 +118,13 @@ def test_meshes_are_found_beside_the_file_and_in_packages(tmp_path: Path):
         shape = f'<visual><geometry><mesh filename="{uri}"/></geometry></visual>'
         path = write(package / "urdf", pair("<limit lower='-1' upper='1'/>", BODY + shape))
         assert load(path).geometry[0].file == str(mesh.resolve())
-    other = write(tmp_path, pair("<limit lower='-1' upper='1'/>", BODY + shape.replace(str(mesh), "package://my_robot/meshes/b.stl")))
+    other = write(
+        tmp_path,
+        pair(
+            "<limit lower='-1' upper='1'/>",
+            BODY + shape.replace(str(mesh), "package://my_robot/meshes/b.stl"),
+        ),
+    )
     assert load(other).geometry[0].file is None
     for packages in ([tmp_path], {"my_robot": package}, tmp_path):
         assert load(other, package_dirs=packages).geometry[0].file == str(mesh.resolve())
@@ -137,8 +149,18 @@ def test_all_joint_types(tmp_path: Path):
 
 @pytest.mark.parametrize("kind", ["floating", "planar", "continuous", "prismatic"])
 def test_joint_types_against_pinocchio(tmp_path: Path, kind: str):
-    inertial = BODY.replace("<mass", '<origin xyz="0.1 -0.2 0.3" rpy="1 0.5 -2"/><mass').replace('ixx="1"', 'ixx="1.3"')
-    path = write(tmp_path, pair('<origin xyz="1 2 3" rpy="-1 0.3 2"/><axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="1" velocity="1"/>', inertial, kind))
+    inertial = BODY.replace("<mass", '<origin xyz="0.1 -0.2 0.3" rpy="1 0.5 -2"/><mass').replace(
+        'ixx="1"', 'ixx="1.3"'
+    )
+    path = write(
+        tmp_path,
+        pair(
+            '<origin xyz="1 2 3" rpy="-1 0.3 2"/><axis xyz="0 0 1"/><limit lower="-1" '
+            'upper="1" effort="1" velocity="1"/>',
+            inertial,
+            kind,
+        ),
+    )
     model, theirs = load(path), pin.buildModelFromUrdf(str(path))
     data = theirs.createData()
     rng = np.random.default_rng(3)
@@ -157,7 +179,11 @@ def test_a_free_base(arm: Model):
 
 
 def test_a_link_called_world(tmp_path: Path):
-    text = pair("<limit lower='-1' upper='1'/>").replace('name="a"', 'name="world"').replace('link="a"', 'link="world"')
+    text = (
+        pair("<limit lower='-1' upper='1'/>")
+        .replace('name="a"', 'name="world"')
+        .replace('link="a"', 'link="world"')
+    )
     path = write(tmp_path, text)
     fixed = load(path)
     with pytest.warns(PhipsiWarning, match="link 'world': it moves on joint 'root_joint'"):
@@ -171,7 +197,9 @@ def test_a_file_may_have_a_byte_order_mark_or_be_latin(tmp_path: Path):
     path = tmp_path / "robot.urdf"
     path.write_bytes(b"\xef\xbb\xbf" + pair("<limit lower='-1' upper='1'/>").encode())
     assert load(path).nv == 1
-    text = '<?xml version="1.0" encoding="iso-8859-1"?>' + pair("<limit lower='-1' upper='1'/>").replace('"b"', '"b\u00fc"')
+    text = '<?xml version="1.0" encoding="iso-8859-1"?>' + pair(
+        "<limit lower='-1' upper='1'/>"
+    ).replace('"b"', '"b\u00fc"')
     path.write_bytes(text.encode("latin-1"))
     assert load(path).body_names == ("b\u00fc",)
 
@@ -204,7 +232,7 @@ def test_unphysical_inertias_load_with_one_warning(tmp_path: Path, kind: str):
     assert len(found) == 1 and found[0].is_problem
     assert (found[0].body, found[0].line, found[0].file) == ("b", 3, str(path))
     assert found[0].numbers
-    with pytest.raises(ModelError, match=rf"robot\.urdf:3: link 'b': .*strict=True"):
+    with pytest.raises(ModelError, match=r"robot\.urdf:3: link 'b': .*strict=True"):
         load(path, strict=True)
 
 
@@ -302,7 +330,9 @@ def test_save_refuses_what_urdf_cannot_say():
     from phipsi.model import ModelBuilder
 
     b = ModelBuilder(gravity=(0, 0, 0))
-    b.add_body("x", joint=joints.Revolute((0, 0, 1)), inertia=SpatialInertia(1, (0, 0, 0), 1), armature=0.1)
+    b.add_body(
+        "x", joint=joints.Revolute((0, 0, 1)), inertia=SpatialInertia(1, (0, 0, 0), 1), armature=0.1
+    )
     with pytest.warns(PhipsiWarning, match="armature.*gravity"):
         text = save_urdf(b.build())
     assert 'type="continuous"' in text
@@ -335,12 +365,20 @@ def test_plane_axes_are_right_handed():
 
 L = '<limit lower="-1" upper="1"/>'
 COMPLAINTS = {
-    "no number": (pair('<axis xyz="0 zero 1"/>' + L), 4, "joint 'j': axis xyz='zero' is not a number"),
+    "no number": (
+        pair('<axis xyz="0 zero 1"/>' + L),
+        4,
+        "joint 'j': axis xyz='zero' is not a number",
+    ),
     "comma": (pair(L, BODY.replace('value="1"', 'value="1,5"')), 3, "Use a decimal point: '1.5'"),
     "nan": (pair(L, BODY.replace('value="1"', 'value="nan"')), 3, "must be finite"),
     "overflow": (pair(L, BODY.replace('value="1"', 'value="1e999"')), 3, "too large"),
     "huge": (pair(L, BODY.replace('value="1"', 'value="1e200"')), 3, "no physical size"),
-    "negative mass": (pair(L, BODY.replace('value="1"', 'value="-5"')), 3, r'Write <mass value="5"/>'),
+    "negative mass": (
+        pair(L, BODY.replace('value="1"', 'value="-5"')),
+        3,
+        r"Write <mass " r'value="5"/>',
+    ),
     "no mass": (pair(L, BODY.replace('<mass value="1"/>', "")), 3, "lacks <mass"),
     "missing moment": (pair(L, BODY.replace('iyy="1"', "")), 3, 'lacks iyy="…"'),
     "zero axis": (pair('<axis xyz="0 0 0"/>' + L), 4, "no direction"),
@@ -355,7 +393,11 @@ COMPLAINTS = {
     "duplicate link": (pair(L).replace('name="b"', 'name="a"'), 3, "used before, on line 2"),
     "no name": (pair(L).replace(' name="b"', ""), 3, "it has no name"),
     "two inertials": (pair(L, BODY + BODY), 3, "there is a second <inertial>"),
-    "two bases": (pair(L).replace("<joint", '<link name="c"/>\n<joint'), 4, "2 links hang on no joint"),
+    "two bases": (
+        pair(L).replace("<joint", '<link name="c"/>\n<joint'),
+        4,
+        "2 links hang on no joint",
+    ),
     "no link": ('<robot name="r"/>', 1, "there is no <link>"),
     "not a robot": ("<robots/>", 1, "that of a URDF is <robot>"),
     "broken": ("<robot>\n<link name='a'>\n</robot>", 3, "mismatched tag"),
@@ -365,7 +407,7 @@ COMPLAINTS = {
     "empty": ("  \n", 1, "is empty"),
     "no shape": (pair(L, BODY + "<visual><geometry/></visual>"), 3, "has no shape"),
     "odd shape": (pair(L, BODY + "<visual><geometry><boxx/></geometry></visual>"), 3, "'box'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", COMPLAINTS)
@@ -388,7 +430,9 @@ def test_cycles_and_loops_are_named(tmp_path: Path):
     with pytest.raises(FileError, match=r"cycle \(child → parent\): 'a' → 'c' → 'b'"):
         load(write(tmp_path, f"<robot>\n{ring}</robot>"))
     loop = links + "".join(joint.format(f"j{p}{c}", p, c) for p, c in ("ab", "ac", "bc"))
-    with pytest.raises(FileError, match=r"robot.urdf:7: joint 'jbc': its child 'c' already hangs on"):
+    with pytest.raises(
+        FileError, match=r"robot.urdf:7: joint 'jbc': its child 'c' already hangs on"
+    ):
         load(write(tmp_path, f"<robot>\n{loop}</robot>"))
 
 
@@ -408,7 +452,8 @@ def test_options_are_checked(tmp_path: Path):
 def test_a_chain_of_3000_links(tmp_path: Path):
     links = "".join(f'<link name="l{i}">{BODY}</link>\n' for i in range(3001))
     chain = "".join(
-        f'<joint name="j{i}" type="continuous"><origin xyz="0 0 1" rpy="0.1 0 0"/><parent link="l{i}"/>'
+        f'<joint name="j{i}" type="continuous"><origin xyz="0 0 1" rpy="0.1 0 0"/><parent '
+        f'link="l{i}"/>'
         f'<child link="l{i + 1}"/><axis xyz="0 0 1"/></joint>\n'
         for i in range(3000)
     )

@@ -1,4 +1,4 @@
-"""Every URDF of example-robot-data against Pinocchio: poses, mass matrix, inverse and forward dynamics."""
+"""Every URDF of example-robot-data against Pinocchio: poses, mass matrix and dynamics."""
 
 import warnings
 from collections import Counter

@@ -2,6 +2,7 @@
 
     PHIPSI_FUZZ=20000 pytest tests/numeric/test_random_expressions.py     more seeds
     PHIPSI_SEED=17 pytest tests/numeric/test_random_expressions.py        one seed again
+    PHIPSI_BACKEND=native pytest tests/numeric/test_random_expressions.py another backend
 
 Every seed draws a forest of all joint types, points on it, an expression and inputs; the programs
 for all modes that fit, rewritten and as written, are compared with the dense oracle.
@@ -31,9 +32,10 @@ from phipsi.model.points import PointSet, point_set
 # 1e-9 is what is promised. Rounding reaches some 1e-15, and long products of norms are generous, so
 # this is what it takes to notice a wrong leaf.
 TOLERANCE = 1e-12
-SEEDS = int(os.environ.get("PHIPSI_FUZZ", 1200))
+SEEDS = int(os.environ.get("PHIPSI_FUZZ", 1600))
 CHUNK = max(40, SEEDS // 400)
 ONE = os.environ.get("PHIPSI_SEED")
+BACKEND = os.environ.get("PHIPSI_BACKEND", "reference")
 STARTS = list(range(0, SEEDS, CHUNK)) if ONE is None else [int(ONE)]
 
 
@@ -60,7 +62,9 @@ class Case:
         return self.rng.standard_normal((*shape, *columns))
 
     def call(self, rewrite: str, operand: np.ndarray | None = None, **options: Any) -> Any:
-        program = pp.compile(self.x, self.model, points=self.points, rewrite=rewrite, **options)
+        program = pp.compile(
+            self.x, self.model, points=self.points, rewrite=rewrite, backend=BACKEND, **options
+        )
         named = {name: self.inputs[name] for name in program.inputs if name != "x"}
         if operand is not None:
             named["x"] = operand

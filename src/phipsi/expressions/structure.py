@@ -9,6 +9,7 @@ of operators have the union and the composition of the sets of their parts.
 from __future__ import annotations
 
 from enum import IntFlag
+from functools import cache
 
 
 class Structure(IntFlag):
@@ -45,6 +46,7 @@ _COMPOSE: dict[tuple[Structure, Structure], Structure] = {
 _ATOMS = (Structure.DIAGONAL, Structure.INWARD, Structure.OUTWARD, Structure.UNRELATED)
 
 
+@cache
 def product_structure(left: Structure, right: Structure) -> Structure:
     """Positions that ``left @ right`` may fill."""
     out = Structure.ZERO
@@ -58,6 +60,7 @@ def product_structure(left: Structure, right: Structure) -> Structure:
     return out
 
 
+@cache
 def adjoint_structure(s: Structure) -> Structure:
     """Positions that the adjoint may fill."""
     out = s & (Structure.DIAGONAL | Structure.UNRELATED)
@@ -68,6 +71,7 @@ def adjoint_structure(s: Structure) -> Structure:
     return out
 
 
+@cache
 def inverse_structure(s: Structure) -> Structure:
     """Positions that the inverse may fill: triangular stays triangular, nothing else is known."""
     for kind in (MEMORYLESS, CAUSAL, ANTICAUSAL):

@@ -16,7 +16,7 @@ _ON_AXIS = 1e-14
 
 
 def hinge_shift(anchor: ArrayLike, axis: ArrayLike) -> NDArray[np.float64]:
-    """From the link's origin to the body's, link axes: zero if the axis passes the origin anyway."""
+    """From the link's origin to the body's, in link axes; zero if the axis passes the origin."""
     a, u = np.asarray(anchor, dtype=np.float64), np.asarray(axis, dtype=np.float64)
     off = np.cross(a, u)
     if np.abs(off).max() <= _ON_AXIS * max(np.abs(u).max(), 1e-300) * max(1.0, np.abs(a).max()):

@@ -1,7 +1,7 @@
 """Checks of a user's own model: physics first, then every operator identity on it.
 
-    for result in check_model(model):
-        print(result)
+for result in check_model(model):
+    print(result)
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ def _round_trip(
     gap = np.abs(inverse_dynamics(model, q, v, vdot) - tau).max()
     scale = max(float(np.abs(mass_matrix(model, q)).max() * np.abs(vdot).max()), 1.0)
     allowed = max(1e-9, 100 * condition * _EPS)
-    return Check(name, bool(gap <= allowed * scale), f"residual {gap:.1e} N·m or N, efforts up to {scale:.1e}")
+    return Check(
+        name,
+        bool(gap <= allowed * scale),
+        f"residual {gap:.1e} N·m or N, efforts up to {scale:.1e}",
+    )
 
 
 def _identities(model: Model, seed: int) -> Iterator[Check]:

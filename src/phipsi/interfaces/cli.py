@@ -60,7 +60,10 @@ def info(
         listed = ", ".join(c.joint for c in model.couplings)
         print(_printable(f"mimic joints (moving independently): {listed}"))
     shapes = len(model.geometry)
-    print(f"{len(model.frames)} frames, {shapes} shapes, {len(model.diagnosis)} findings (phipsi check)")
+    print(
+        f"{len(model.frames)} frames, {shapes} shapes, {len(model.diagnosis)} findings "
+        "(phipsi check)"
+    )
     return 0
 
 

@@ -42,7 +42,7 @@ class Block:
 @final
 @dataclass(frozen=True)
 class Style:
-    """One tool: its name, its special joints by kind, and whether it stores angles as (cos, sin)."""
+    """One tool: its special joints by kind, and whether it stores angles as (cos, sin)."""
 
     tool: str
     special: dict[str, Callable[[Pose, bool, str], Block]]
@@ -127,21 +127,23 @@ def _plane_drift(q: Array, v: Array) -> Array:
 def _pinocchio_free(X: Pose, on_world: bool, name: str) -> Block:
     swap = _permutation([3, 4, 5, 0, 1, 2])
     return Block(
-        7, 6,
+        7,
+        6,
         lambda q: np.concatenate([q[..., 4:], q[..., 1:4], q[..., :1]], axis=-1),
         lambda q: np.concatenate([q[..., 6:], q[..., 3:6], q[..., :3]], axis=-1),
         lambda q: swap,
-    )  # fmt: skip
+    )
 
 
 def _pinocchio_planar(X: Pose, on_world: bool, name: str) -> Block:
     order = _permutation([1, 2, 0])
     return Block(
-        4, 3,
+        4,
+        3,
         lambda q: np.concatenate([q[..., 1:], np.cos(q[..., :1]), np.sin(q[..., :1])], axis=-1),
         lambda q: np.concatenate([np.arctan2(q[..., 3:], q[..., 2:3]), q[..., :2]], axis=-1),
         lambda q: order,
-    )  # fmt: skip
+    )
 
 
 PINOCCHIO = Style(

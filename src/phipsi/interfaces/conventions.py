@@ -7,12 +7,14 @@ Each function takes and returns (q, v, vdot, tau), of which all but q may be lef
 other tool are T(q) v with an orthogonal T, so accelerations are T vdot + Ṫ v and efforts T tau: the
 power tau · v is the same number on both sides. None of the other tools is imported.
 
-| | order of a free joint's q | its v | quaternion | planar joint | continuous joint |
-|---|---|---|---|---|---|
-| here | quaternion, position | angular, linear: body axes | w x y z | θ, x, y; body axes | angle |
-| Pinocchio | position, quaternion | linear, angular: body axes | x y z w | x, y, cos θ, sin θ; body axes | cos, sin |
-| MuJoCo | position, quaternion in the world | linear: world axes, angular: body axes | w x y z | slide, slide, hinge | angle |
-| Drake | quaternion, position | angular, linear: inboard axes | w x y z | x, y, θ; inboard axes | angle |
+Free joint, here: q = [quaternion w x y z, position], v = [angular, linear] in body axes.
+
+    Pinocchio  q = [position, quaternion x y z w],  v = [linear, angular] in body axes
+    MuJoCo     q = [position, quaternion] in the world,  v = [linear in world, angular in body axes]
+    Drake      q = [quaternion, position],  v = [angular, linear] in inboard axes
+
+Planar joint, here: q = [θ, x, y], v in body axes. Pinocchio: [x, y, cos θ, sin θ], v in body axes.
+MuJoCo and Drake: [x, y, θ], v = q̇. Continuous joint: an angle, in Pinocchio (cos, sin).
 """
 
 from __future__ import annotations
@@ -266,7 +268,9 @@ def _sized(values: ArrayLike, size: int, what: str) -> Array:
 
 def _needs_v(v: Array | None, vdot: Array | None) -> None:
     if vdot is not None and v is None:
-        raise InputError("vdot needs v as well: axes that turn add velocity terms to accelerations.")
+        raise InputError(
+            "vdot needs v as well: axes that turn add velocity terms to accelerations."
+        )
 
 
 def _batch(*arrays: Array) -> tuple[int, ...]:

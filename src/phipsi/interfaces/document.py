@@ -19,8 +19,15 @@ MAX_ELEMENTS = 300_000
 MAX_TEXT = 200_000
 # Larger numbers cannot be lengths or masses, and their products would not be numbers any more.
 MAX_NUMBER = 1e60
-_ENCODINGS = {"utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "ascii", "ascii": "ascii",
-              "iso-8859-1": "latin-1", "latin1": "latin-1", "latin-1": "latin-1"}  # fmt: skip
+_ENCODINGS = {
+    "utf-8": "utf-8",
+    "utf8": "utf-8",
+    "us-ascii": "ascii",
+    "ascii": "ascii",
+    "iso-8859-1": "latin-1",
+    "latin1": "latin-1",
+    "latin-1": "latin-1",
+}
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([^"'>]{0,40})["']""")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _SHOWN = 60
@@ -151,9 +158,12 @@ def _decoded(data: bytes, file: str) -> bytes:
     """The document as UTF-8 without byte order mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or data[:4].count(b"\0") >= 2:
         raise FileError(
-            file, 1, "", "is written in UTF-16 or UTF-32. Save it as UTF-8:\n"
+            file,
+            1,
+            "",
+            "is written in UTF-16 or UTF-32. Save it as UTF-8:\n"
             f"    iconv -f UTF-16 -t UTF-8 {file} > utf8.xml",
-        )  # fmt: skip
+        )
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
@@ -164,9 +174,12 @@ def _decoded(data: bytes, file: str) -> bytes:
     name = declared.group(1).decode("ascii", "replace").lower() if declared else "utf-8"
     if name not in _ENCODINGS:
         raise FileError(
-            file, 1, "", f"declares the encoding {shortened(name)}. Save it as UTF-8 and write\n"
+            file,
+            1,
+            "",
+            f"declares the encoding {shortened(name)}. Save it as UTF-8 and write\n"
             '    <?xml version="1.0" encoding="utf-8"?>',
-        )  # fmt: skip
+        )
     try:
         return data.decode(_ENCODINGS[name]).encode()
     except UnicodeDecodeError as error:
@@ -245,10 +258,12 @@ class _Builder:
 
     def doctype(self, name: str, *_: Any) -> None:
         raise FileError(
-            self.file, self.parser.CurrentLineNumber, f"<!DOCTYPE {name[:_SHOWN]}>",
+            self.file,
+            self.parser.CurrentLineNumber,
+            f"<!DOCTYPE {name[:_SHOWN]}>",
             "document types and entities are not read, because they can refer to other files. "
             "Robot files need none: delete the line.",
-        )  # fmt: skip
+        )
 
     def entity(self, name: str, *_: Any) -> None:
         self.doctype(name)
@@ -257,6 +272,7 @@ class _Builder:
         values = element.attributes.values()
         if element.tag.startswith("xacro:") or any("${" in v or "$(" in v for v in values):
             raise element.error(
-                "this is a xacro file, a program that writes a URDF. Run it first, and load what it writes:\n"
+                "this is a xacro file, a program that writes a URDF. Run it first, and load "
+                "what it writes:\n"
                 f"    pip install xacro && xacro {self.file} > robot.urdf"
             )

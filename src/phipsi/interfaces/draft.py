@@ -116,9 +116,7 @@ class Draft:
         self, kind: str, element: str, name: str, message: str, line: int, is_problem: bool = False
     ) -> None:
         """Record a remark that is not about an inertia."""
-        self.findings.append(
-            Finding(kind, element, name, message, (), self.file, line, is_problem)
-        )
+        self.findings.append(Finding(kind, element, name, message, (), self.file, line, is_problem))
 
     def add_link(self, link: Link) -> None:
         """Add a link; its name must be new."""
@@ -126,7 +124,8 @@ class Draft:
             raise self.error(
                 link.line,
                 f"{self.link_word} {shortened(link.name)}",
-                f"the name is used before, on line {self.links[link.name].line}. Rename one of them; "
+                f"the name is used before, on line {self.links[link.name].line}. Rename one "
+                "of them; "
                 f"joints refer to {self.link_word}s by name.",
             )
         self.links[link.name] = link
@@ -137,7 +136,8 @@ class Draft:
             raise self.error(
                 joint.line,
                 f"joint {shortened(joint.name)}",
-                f"the name is used before, on line {self.joints[joint.name].line}. Rename one of them.",
+                f"the name is used before, on line {self.joints[joint.name].line}. Rename one "
+                "of them.",
             )
         self.joints[joint.name] = joint
 
@@ -166,7 +166,8 @@ class Draft:
                     joint.line,
                     who,
                     f"its child {shortened(joint.child)} already hangs on joint "
-                    f"{shortened(other.name)} (line {other.line}), so the links form a loop. A tree "
+                    f"{shortened(other.name)} (line {other.line}), so the links form a loop. "
+                    "A tree "
                     f"has one joint per link: remove one of the two.",
                 )
             inboard[joint.child] = joint
@@ -235,7 +236,9 @@ class Draft:
         new = WORLD_NAME + "_link"
         while new in self.links:
             new += "_"
-        message = f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
+        message = (
+            f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
+        )
         self.note("renamed", f"{self.link_word} 'world'", new, message, world.line)
         return {WORLD_NAME: new}
 
@@ -302,11 +305,14 @@ class Draft:
         }
         for what, array in arrays.items():
             if not np.isfinite(array).all():
-                bad = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+                bad = int(
+                    np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0]
+                )
                 raise self.error(
                     self.line,
                     f"body {shortened(model.body_names[bad])}",
-                    f"the {what} of the links fixed together here overflow. Are the units kg and m?",
+                    f"the {what} of the links fixed together here overflow. Are the units kg "
+                    "and m?",
                 )
         return model
 
@@ -346,8 +352,10 @@ class Draft:
             carried = (
                 "bodies outboard of it do, and its joint moves them."
                 if outboard[i]
-                else "nothing outboard of it has either: its joint has nothing to move, and forward "
-                "dynamics will say so. Give it inertia, or lock the joint with model.with_locked(…)."
+                else "nothing outboard of it has either: its joint has nothing to move, and "
+                "forward "
+                "dynamics will say so. Give it inertia, or lock the joint with "
+                "model.with_locked(…)."
             )
             self.findings.append(
                 self._source(link, name).finding(
@@ -374,7 +382,9 @@ class Draft:
             elif source.joint.nv == 0 or self.joints[coupling.joint].joint.nv == 0:
                 problem = f"mimics {shortened(coupling.of)}, but one of the two is fixed."
             elif source.joint.nv > 1 or self.joints[coupling.joint].joint.nv > 1:
-                problem = f"mimics {shortened(coupling.of)}, but one of the two has several freedoms."
+                problem = (
+                    f"mimics {shortened(coupling.of)}, but one of the two has several freedoms."
+                )
             if problem:
                 message = f"{problem} The coupling is left out."
                 self.note("mimic", who, coupling.joint, message, line, is_problem=True)
@@ -399,7 +409,8 @@ class Draft:
                 first.file,
                 first.line,
                 first.element,
-                f"{first.message} (strict=True refuses it; pp.load(path) loads with a warning){more}",
+                f"{first.message} (strict=True refuses it; pp.load(path) loads with a "
+                f"warning){more}",
             )
         if options.quiet:
             return

@@ -76,7 +76,8 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
 
 def _too_large(size: int, max_bytes: int) -> str:
     return (
-        f"has {size:,} bytes, more than the {max_bytes:,} that are read. Robot descriptions are far "
+        f"has {size:,} bytes, more than the {max_bytes:,} that are read. Robot descriptions "
+        "are far "
         f"smaller; if this one is right, raise the limit:  pp.load(path, max_bytes={size})"
     )
 
@@ -125,7 +126,7 @@ class Roots:
         named: dict[str, str] = {}
         searched: list[str] = []
         if isinstance(package_dirs, Mapping):
-            named = {name: os.path.realpath(place) for name, place in package_dirs.items()}
+            named = {str(name): os.path.realpath(at) for name, at in package_dirs.items()}
         elif isinstance(package_dirs, str | os.PathLike):
             searched = [os.path.realpath(package_dirs)]
         elif package_dirs is not None:

@@ -92,7 +92,8 @@ def repaired(source: Source) -> tuple[SpatialInertia, Finding | None]:
     old, new = (", ".join(f"{x:.6g}" for x in values) for values in (principal, nearest))
     finding = source.finding(
         "repaired",
-        f"principal moments changed from ({old}) to ({new}) kg·m², the nearest a rigid body can have.",
+        f"principal moments changed from ({old}) to ({new}) kg·m², the nearest a rigid body "
+        "can have.",
         (*principal.tolist(), *nearest.tolist()),
         True,
     )

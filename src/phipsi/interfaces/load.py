@@ -36,7 +36,7 @@ def load(
     package name to folder; `strict`, refuse what would be a warning; ``repair="inertia"``, replace
     inertias that no rigid body has by the nearest that one can have, and list every change;
     ``mimic="independent"``, mimic joints move on their own and `model.couplings` lists them;
-    `max_bytes`, refuse larger files. **Returns:** a `Model`. Raises `ModelError` with file and line.
+    `max_bytes`, refuse larger files. **Returns:** a `Model`; a `ModelError` has file and line.
 
     Reading never executes or fetches anything and opens nothing outside the folder of the package
     the file is in and `package_dirs`.
@@ -60,7 +60,7 @@ def load(
 
 
 def kind_of(data: bytes, file: str) -> str:
-    """ "urdf", "sdf" or "mjcf", from the outermost element; from the suffix if it tells nothing."""
+    """Return "urdf", "sdf" or "mjcf": by the outermost element, else by the suffix."""
     suffix = os.path.splitext(file)[1].lower()
     found = _FIRST_TAG.search(_SKIPPED.sub(b"", data[:20_000]))
     tag = found.group(1).decode("ascii") if found else ""
@@ -71,5 +71,8 @@ def kind_of(data: bytes, file: str) -> str:
         return "mjcf" if tag.startswith("mujoco") else "urdf"
     what = f"starts with <{tag}>" if tag else "has no XML element in sight"
     raise FileError(
-        file, 1, "", f"{what}, but robot files start with <robot> (URDF), <sdf> (SDF) or <mujoco> (MJCF)."
+        file,
+        1,
+        "",
+        f"{what}, but robot files start with <robot> (URDF), <sdf> (SDF) or <mujoco> (MJCF).",
     )

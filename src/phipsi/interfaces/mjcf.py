@@ -1,4 +1,4 @@
-"""MJCF, by way of MuJoCo's own compiler: defaults, frames, inertia from geoms are as MuJoCo has them.
+"""MJCF, by way of MuJoCo's own compiler: defaults, frames, inertia from geoms are MuJoCo's.
 
     pip install "phipsi[mjcf]"
     model = load_mjcf("robot.xml")
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
+from importlib import import_module
 from typing import Any, final
 
 import numpy as np
@@ -48,22 +50,30 @@ def load_mjcf(
 def read_mjcf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
     """Make a model of the bytes of an MJCF file."""
     found = read_mjcf_files(data, file, roots)
-    compiled, spec = _compiled(data, found)
+    compiled, spec, remarks = _compiled(data, found)
     draft = _Reader(found, compiled, spec).read(options.base)
+    for remark in remarks:
+        draft.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", 1)
     return draft.finish(options, "fixed")
 
 
-def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any]:
+def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any, list[str]]:
+    """The compiled model, its specification, and what MuJoCo remarked."""
     try:
-        import mujoco
+        mujoco: Any = import_module("mujoco")
     except ImportError as error:
         raise FileError(
-            found.file, 1, "<mujoco>", 'MJCF is read with MuJoCo. Install it:\n    pip install "phipsi[mjcf]"'
-        ) from error  # fmt: skip
+            found.file,
+            1,
+            "<mujoco>",
+            'MJCF is read with MuJoCo. Install it:\n    pip install "phipsi[mjcf]"',
+        ) from error
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
-        spec = mujoco.MjSpec.from_string(text, include=found.includes, assets=found.assets)
-        return spec.compile(), spec
+        with warnings.catch_warnings(record=True) as remarks:
+            warnings.simplefilter("always")
+            spec = mujoco.MjSpec.from_string(text, include=found.includes, assets=found.assets)
+            return spec.compile(), spec, [str(remark.message) for remark in remarks]
     except Exception as error:  # the C++ border: whatever it raises is about the file
         raise complaint(found, str(error) or type(error).__name__) from error
 
@@ -90,7 +100,9 @@ class _Reader:
         for i in range(1, self.m.nbody):
             name = self.m.body(i).name
             while not name or (name in self.names.values()):
-                name = f"{name or 'body'}{i}" if f"{name or 'body'}{i}" not in taken else f"{name}_{i}"
+                name = (
+                    f"{name or 'body'}{i}" if f"{name or 'body'}{i}" not in taken else f"{name}_{i}"
+                )
             self.names[i] = name
         for i in range(1, self.m.nbody):
             self._body(i)
@@ -147,7 +159,9 @@ class _Reader:
                 )
             )
             if step.joint.nv:
-                self.draft.ratings.append(Rating(step.name, step.words, step.effort, math.inf, step.friction))
+                self.draft.ratings.append(
+                    Rating(step.name, step.words, step.effort, math.inf, step.friction)
+                )
             outer, placement = child, Pose()
 
     def _apply_base(self, base: Base | None) -> None:
@@ -160,13 +174,20 @@ class _Reader:
         elif base == "free":
             welded = [joint for joint in outermost if isinstance(joint.joint, joints.Fixed)]
             if len(outermost) == 1 and welded:
-                welded[0].joint = joints.Free()
+                welded[0].joint, welded[0].damping, welded[0].armature = joints.Free(), 0.0, 0.0
             elif not any(isinstance(joint.joint, joints.Free) for joint in outermost):
                 raise self.draft.error(
-                    self.draft.line, "<worldbody>",
-                    f'base="free" needs one outermost body without joints, but there are {len(outermost)} '
+                    self.draft.line,
+                    "<worldbody>",
+                    'base="free" needs one outermost body '
+                    "without "
+                    "joints, "
+                    "but "
+                    "there "
+                    "are "
+                    f"{len(outermost)} "
                     f"outermost bodies. Add <freejoint/> to the right one.",
-                )  # fmt: skip
+                )
 
     # ---------------------------------------------------------------- frames and the rest
 
@@ -188,7 +209,13 @@ class _Reader:
                 new = f"{name}_site"
                 while new in taken or new in sites:
                     new += "_"
-                draft.note("renamed", f"site {shortened(name)}", new, f"a body has this name; it is {new!r} here.", line)
+                draft.note(
+                    "renamed",
+                    f"site {shortened(name)}",
+                    new,
+                    f"a body has this name; it is {new!r} here.",
+                    line,
+                )
                 name = new
             taken.add(name)
             host = int(m.site_bodyid[k])
@@ -199,14 +226,18 @@ class _Reader:
     def _refuse_constraints(self) -> None:
         m = self.m
         stated = [
-            child for element in self.found.elements() if element.tag == "equality" for child in element.children
+            child
+            for element in self.found.elements()
+            if element.tag == "equality"
+            for child in element.children
         ]
         for k in range(m.neq):
             if not m.eq_active0[k]:
                 continue
             at = stated[k] if k < len(stated) else self.found.root
             raise at.error(
-                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} closes a loop, and closed "
+                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} closes a "
+                "loop, and closed "
                 f"chains are not part of a tree. Load without it: delete the line, or write "
                 f'active="false".'
             )
@@ -219,14 +250,23 @@ class _Reader:
                 self._left_out("joint", name, "its spring")
         for k in range(m.ntendon):
             name = m.tendon(k).name
-            acts = any(np.any(getattr(m, f"tendon_{what}")[k]) for what in ("stiffness", "damping", "frictionloss"))
+            acts = any(
+                np.any(getattr(m, f"tendon_{what}")[k])
+                for what in ("stiffness", "damping", "frictionloss")
+            )
             self._left_out("tendon", name, "it", acts)
         for i in range(1, m.nbody):
             if m.body_gravcomp[i]:
                 self._left_out("body", self.names[i], "gravity compensation")
             if m.body_mocapid[i] >= 0:
                 message = "a mocap body is fixed in the world here."
-                self.draft.note("ignored", f"body {shortened(self.names[i])}", self.names[i], message, self._line("body", self.names[i]))
+                self.draft.note(
+                    "ignored",
+                    f"body {shortened(self.names[i])}",
+                    self.names[i],
+                    message,
+                    self._line("body", self.names[i]),
+                )
         if m.opt.density or m.opt.viscosity:
             self._left_out("option", "", "the fluid (density, viscosity)")
         if m.nu:

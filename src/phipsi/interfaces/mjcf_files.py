@@ -22,9 +22,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\(.*\))?", re.IGNORECASE)
 # Attributes whose values are words: there "inf" or a long digit string is a name.
 _WORDS = frozenset(
-    "name class childclass file mesh material texture hfield joint joint1 joint2 body body1 body2 site "
-    "site1 site2 geom geom1 geom2 tendon tendon1 tendon2 actuator refsite cranksite slidersite jointinparent "
-    "target objname refname key value data plugin instance prefix model modelname meshdir texturedir "
+    "name class childclass file mesh material texture hfield joint joint1 joint2 body body1 "
+    "body2 site "
+    "site1 site2 geom geom1 geom2 tendon tendon1 tendon2 actuator refsite cranksite "
+    "slidersite jointinparent "
+    "target objname refname key value data plugin instance prefix model modelname meshdir "
+    "texturedir "
     "assetdir content_type subdir source skin camera sensor dclass type text comment".split()
 )
 _REFUSED = {
@@ -44,7 +47,7 @@ _LARGEST = {
     ("mesh", "maxhullvert"): 1e6,
     ("body", "nuser"): 1000,
     ("rangefinder", "nsample"): 1e5,
-}  # fmt: skip
+}
 _LARGEST_IN_SIZE = 1e6
 
 
@@ -71,7 +74,9 @@ def read_mjcf_files(data: bytes, file: str, roots: Roots) -> MjcfFiles:
     """Check a file and collect what it needs, or raise a FileError."""
     root = parse_xml(data, file)
     if root.tag not in ("mujoco", "mujocoinclude"):
-        raise root.error(f"the outermost element is <{root.tag[:40]}>, but that of an MJCF is <mujoco>.")
+        raise root.error(
+            f"the outermost element is <{root.tag[:40]}>, but that of an MJCF is <mujoco>."
+        )
     found = MjcfFiles(file, roots, root, documents=[root])
     _follow_includes(found)
     for element in found.elements():
@@ -99,7 +104,9 @@ def _follow_includes(found: MjcfFiles) -> None:
                 continue
             name = element.attributes.get("file", "")
             if name in found.includes:
-                raise element.error(f"{shortened(name)} is included a second time; MJCF allows it once.")
+                raise element.error(
+                    f"{shortened(name)} is included a second time; MJCF allows it once."
+                )
             if len(found.includes) >= MAX_INCLUDES:
                 raise element.error(f"more than {MAX_INCLUDES} files are included.")
             data, place = _read(found, name, element, MAX_ASSET_BYTES)
@@ -136,7 +143,9 @@ def _collect_assets(found: MjcfFiles) -> None:
     for element in found.elements():
         if element.tag == "include":
             continue
-        folder = folders["texturedir" if element.tag == "texture" else "meshdir"] or folders["assetdir"]
+        folder = (
+            folders["texturedir" if element.tag == "texture" else "meshdir"] or folders["assetdir"]
+        )
         for attribute, name in element.attributes.items():
             if not attribute.startswith("file") or not name:
                 continue
@@ -150,7 +159,9 @@ def _collect_assets(found: MjcfFiles) -> None:
             data, place = _read(found, path, element, MAX_ASSET_BYTES)
             total += len(data)
             if total > MAX_ASSET_BYTES:
-                raise element.error(f"the assets have more than {MAX_ASSET_BYTES:,} bytes together.")
+                raise element.error(
+                    f"the assets have more than {MAX_ASSET_BYTES:,} bytes together."
+                )
             found.assets[path], found.places[path] = data, place
 
 
@@ -165,7 +176,9 @@ def _check_numbers(element: Element) -> None:
                 continue
             value = float(word)
             if not math.isfinite(value) or abs(value) > MAX_NUMBER:
-                raise element.error(f"{attribute}={shortened(text)}: {shortened(word)} is no physical size.")
+                raise element.error(
+                    f"{attribute}={shortened(text)}: {shortened(word)} is no physical size."
+                )
             largest = _LARGEST.get((element.tag, attribute))
             if element.tag == "size" and attribute != "memory":
                 largest = _LARGEST_IN_SIZE
@@ -198,13 +211,12 @@ def complaint(found: MjcfFiles, message: str) -> FileError:
     stated = re.search(r"line (\d+)", message)
     tag = re.search(r"Element '([^']*)'", message)
     name = re.search(r"Element name '([^']*)'", message)
-    line = int(stated.group(1)) if stated else 1
+    line = int(stated.group(1)) if stated else 0
     file = found.file
     for element in found.elements():
-        if element.line != line:
-            continue
-        if (tag and element.tag == tag.group(1)) or (name and element.name == name.group(1)):
-            file = element.file
+        is_named = name and name.group(1) and element.name == name.group(1)
+        if line in (0, element.line) and (is_named or (tag and element.tag == tag.group(1))):
+            file, line = element.file, element.line
             break
     text = " ".join(message.replace("\n", "; ").split())
     who = f"<{tag.group(1)}>" if tag else (shortened(name.group(1)) if name else "")

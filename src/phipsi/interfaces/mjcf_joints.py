@@ -150,9 +150,17 @@ def _in_a_row(ones: list[_One]) -> Chain:
             placement = placement @ Pose(translation=-one.ref * one.axis)
         steps.append(
             Step(
-                one.name, one.joint, placement, one.limits, one.damping, one.armature, one.effort,
-                one.friction, _WORDS[one.kind], one.name,
-            )  # fmt: skip
+                one.name,
+                one.joint,
+                placement,
+                one.limits,
+                one.damping,
+                one.armature,
+                one.effort,
+                one.friction,
+                _WORDS[one.kind],
+                one.name,
+            )
         )
         at = wanted
     return Chain(steps, at)

@@ -63,7 +63,9 @@ def _the_model(sdf: Element) -> tuple[Element, str]:
     if len(found) != 1:
         listed = ", ".join(shortened(model.name) for model in found[:5])
         what = f"{len(found)} models ({listed})" if found else "no <model>"
-        raise sdf.error(f"there are {what}, but one is wanted. Keep each model in a file of its own.")
+        raise sdf.error(
+            f"there are {what}, but one is wanted. Keep each model in a file of its own."
+        )
     return found[0], sdf.attributes.get("version", "1.7")
 
 
@@ -85,7 +87,9 @@ class _Reader:
         draft.name, draft.line = model.name, model.line
         pose, relative = read_pose(model, model.label)
         if relative not in ("", WORLD_NAME):
-            raise model.error(f"its pose is relative to {shortened(relative)}, which is not in this file.")
+            raise model.error(
+                f"its pose is relative to {shortened(relative)}, which is not in this file."
+            )
         self.graph.place_model(pose)
         self._collect(model, "", version)
         if not draft.links:
@@ -109,8 +113,12 @@ class _Reader:
             prefix = f"{outer}::" if outer else ""
             base = prefix + (relative or MODEL)
             name = scope[:-2]
-            self.graph.add(name, Node(base, pose, scope + canonical, model.file, model.line, model.label))
-            self.graph.add(scope + MODEL, Node(name, Pose(), name, model.file, model.line, model.label))
+            self.graph.add(
+                name, Node(base, pose, scope + canonical, model.file, model.line, model.label)
+            )
+            self.graph.add(
+                scope + MODEL, Node(name, Pose(), name, model.file, model.line, model.label)
+            )
         for element in model.children:
             if element.tag == "link":
                 self._link(element, scope)
@@ -164,7 +172,9 @@ class _Reader:
             raise element.error("<include> needs <uri>model://folder</uri>.")
         self.includes += 1
         if self.includes > _MAX_INCLUDES:
-            raise element.error(f"more than {_MAX_INCLUDES} models are included; do they include themselves?")
+            raise element.error(
+                f"more than {_MAX_INCLUDES} models are included; do they include themselves?"
+            )
         if element.attributes.get("merge", "false").lower() in ("true", "1"):
             raise element.error("merge-include is not read. Copy the elements into this model.")
         try:
@@ -190,9 +200,13 @@ class _Reader:
     def _joint(self, element: Element, scope: str, in_model: bool) -> None:
         name, who = scope + element.name, element.label
         kind = element.attributes.get("type", "")
-        links = dict.fromkeys(self.draft.links)
+        links = self.draft.links
         parent = _end(element, "parent", who)
-        host = GROUND if parent == WORLD_NAME else self.graph.link_of(scope + parent, element, links, who)
+        host = (
+            GROUND
+            if parent == WORLD_NAME
+            else self.graph.link_of(scope + parent, element, links, who)
+        )
         child = self.graph.link_of(scope + _end(element, "child", who), element, links, who)
         X_child = self.graph.pose(child, element, who).inv @ self.graph.pose(name, element, who)
         axes = [
@@ -220,21 +234,35 @@ class _Reader:
             self.draft.ratings.append(rating)
 
     def _axis(
-        self, element: Element, tag: str, scope: str, name: str, child: str, in_model: bool, who: str
+        self,
+        element: Element,
+        tag: str,
+        scope: str,
+        name: str,
+        child: str,
+        in_model: bool,
+        who: str,
     ) -> tuple[float, ...]:
         """A unit axis in the child's axes."""
         at = element.only(tag, who)
         assert at is not None
         xyz_at = at.only("xyz", who)
-        xyz = (0.0, 0.0, 1.0) if xyz_at is None else parse_vector(xyz_at.text, 3, xyz_at, "xyz", who)
+        xyz = (
+            (0.0, 0.0, 1.0) if xyz_at is None else parse_vector(xyz_at.text, 3, xyz_at, "xyz", who)
+        )
         if not any(xyz):
-            raise (xyz_at or at).error("axis xyz 0 0 0 is no direction; give for example 0 0 1.", who)
+            raise (xyz_at or at).error(
+                "axis xyz 0 0 0 is no direction; give for example 0 0 1.", who
+            )
         frame = xyz_at.attributes.get("expressed_in", "") if xyz_at is not None else ""
         old = at.only("use_parent_model_frame", who)
         if not frame and (in_model or (old is not None and old.text.strip() in ("true", "1"))):
             frame = MODEL
         expressed = scope + frame if frame else name
-        R = self.graph.pose(child, element, who).rotation.T @ self.graph.pose(expressed, element, who).rotation
+        R = (
+            self.graph.pose(child, element, who).rotation.T
+            @ self.graph.pose(expressed, element, who).rotation
+        )
         return tuple((R @ xyz).tolist())
 
     # ---------------------------------------------------------------- third pass: places
@@ -261,7 +289,7 @@ class _Reader:
                 draft.frames.append((frame, draft.links[name].line))
             if name not in inboard and not graph.pose(name, graph.nodes[name]).is_identity:
                 draft.root_placements[name] = graph.pose(name, graph.nodes[name])
-        links = dict.fromkeys(draft.links)
+        links = draft.links
         for element, scope in self.frames:
             name = scope + element.name
             host = graph.link_of(name, element, links, element.label)
@@ -290,7 +318,9 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
         moments = {key: text_number(at, key, who, value) for key, value in moments.items()}
     pose, relative = read_pose(inertial, who)
     if relative:
-        raise inertial.error("the pose of <inertial> is always in its link; remove relative_to.", who)
+        raise inertial.error(
+            "the pose of <inertial> is always in its link; remove relative_to.", who
+        )
     m = moments
     matrix = [
         [m["ixx"], m["ixy"], m["ixz"]],
@@ -320,9 +350,7 @@ _ONE_AXIS = ("revolute", "continuous", "prismatic", "screw")
 _KINDS = (*_ONE_AXIS, "fixed", "ball", "universal", "revolute2")
 
 
-def _joint_of(
-    kind: str, axes: list[tuple[float, ...]], element: Element, who: str
-) -> joints.Joint:
+def _joint_of(kind: str, axes: list[tuple[float, ...]], element: Element, who: str) -> joints.Joint:
     if kind not in _KINDS:
         raise element.error(f"its type is {shortened(kind)}. {did_you_mean(kind, _KINDS)}", who)
     if kind == "fixed":
@@ -331,7 +359,9 @@ def _joint_of(
         return joints.Spherical()
     wanted = 1 if kind in _ONE_AXIS else 2
     if len(axes) < wanted:
-        raise element.error(f"a {kind} joint needs {'<axis>' if wanted == 1 else '<axis> and <axis2>'}.", who)
+        raise element.error(
+            f"a {kind} joint needs {'<axis>' if wanted == 1 else '<axis> and <axis2>'}.", who
+        )
     if kind == "prismatic":
         return joints.Prismatic(axes[0])
     if kind == "screw":
@@ -359,7 +389,9 @@ def _axis_data(
             damping = text_number(dynamics, "damping", who, 0.0)
             friction = text_number(dynamics, "friction", who, 0.0)
             if damping < 0 or friction < 0:
-                raise dynamics.error("damping and friction must be ≥ 0, or they would feed energy in.", who)
+                raise dynamics.error(
+                    "damping and friction must be ≥ 0, or they would feed energy in.", who
+                )
             if text_number(dynamics, "spring_stiffness", who, 0.0):
                 message = "its spring is not part of the model and is left out."
                 draft.note("ignored", who, name, message, dynamics.line, True)

@@ -1,7 +1,8 @@
-"""The graph of poses of an SDF model: every link, joint, frame and model states its pose somewhere."""
+"""The graph of poses of an SDF model: links, joints, frames and models state theirs anywhere."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from math import hypot, radians
 from typing import final
@@ -44,10 +45,18 @@ class FrameGraph:
         """Add a frame; names are unique among links, joints, frames and models of a scope."""
         if name in self.nodes:
             raise FileError(
-                node.file, node.line, node.label,
-                f"the name is used before, on line {self.nodes[name].line}; links, joints, frames and "
+                node.file,
+                node.line,
+                node.label,
+                "the name is used before, "
+                "on "
+                "line "
+                f"{self.nodes[name].line}; "
+                "links, "
+                "joints, "
+                "frames and "
                 f"models of one model share their names. Rename one of them.",
-            )  # fmt: skip
+            )
         self.nodes[name] = node
 
     def pose(self, name: str, at: Element | Node, who: str = "") -> Pose:
@@ -57,7 +66,9 @@ class FrameGraph:
             if name in trail:
                 loop = " → ".join(map(shortened, [*list(trail)[:6], name]))
                 node = trail[name]
-                raise FileError(node.file, node.line, node.label, f"poses refer to each other: {loop}.")
+                raise FileError(
+                    node.file, node.line, node.label, f"poses refer to each other: {loop}."
+                )
             node = self._node(name, at, who)
             trail[name] = node
             name, at, who = node.base, node, node.label
@@ -66,7 +77,7 @@ class FrameGraph:
             X = self._known[inner] = X @ node.pose
         return X
 
-    def link_of(self, name: str, at: Element | Node, links: dict[str, object], who: str = "") -> str:
+    def link_of(self, name: str, at: Element | Node, links: Container[str], who: str = "") -> str:
         """The link a frame moves with."""
         trail: dict[str, None] = {}
         while name not in links:
@@ -82,9 +93,11 @@ class FrameGraph:
         if node is None:
             label = who or at.label
             raise FileError(
-                at.file, at.line, label,
+                at.file,
+                at.line,
+                label,
                 f"there is no frame {shortened(name)}. {did_you_mean(name, list(self.nodes))}",
-            )  # fmt: skip
+            )
         return node
 
 

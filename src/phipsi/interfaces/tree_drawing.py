@@ -12,10 +12,10 @@ _WIDEST = 60  # columns of indentation; deeper bodies say how deep they are inst
 
 
 def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -> Iterator[str]:
-    """Yield the lines; with `frames`, also the frames fixed in each body.
+    r"""Yield the lines; with `frames`, also the frames fixed in each body.
 
     >>> from phipsi.examples import planar_arm
-    >>> print("\\n".join(draw_tree(planar_arm(2), ascii_only=True)))
+    >>> print("\n".join(draw_tree(planar_arm(2), ascii_only=True)))
     world
     `- joint1: revolute, 1 dof -> link1, 1 kg
        `- joint2: revolute, 1 dof -> link2, 1 kg
@@ -33,7 +33,8 @@ def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -
         i, indent, is_last = stack.pop()
         children = model.tree.children[i]
         shown = indent if len(indent) <= _WIDEST else f"{indent[:_WIDEST]}({model.tree.depth[i]}) "
-        yield f"{shown}{marks['end' if is_last else 'tee']}{_body(model, i, marks['arrow'])}{_frames(on.get(i, []))}"
+        mark = marks["end" if is_last else "tee"]
+        yield f"{shown}{mark}{_body(model, i, marks['arrow'])}{_frames(on.get(i, []))}"
         inner = indent + marks["gap" if is_last else "bar"]
         stack.extend((k, inner, k == children[-1]) for k in reversed(children))
 

@@ -26,9 +26,16 @@ from phipsi.model.extras import Coupling, Rating, Shape
 _ROBOT = ("link", "joint", "material", "gazebo", "transmission", "ros2_control", "sensor")
 _LINK = ("inertial", "visual", "collision")
 _JOINT = (
-    "origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "calibration",
+    "origin",
+    "parent",
+    "child",
+    "axis",
+    "limit",
+    "dynamics",
+    "mimic",
+    "calibration",
     "safety_controller",
-)  # fmt: skip
+)
 _ZERO3 = (0.0, 0.0, 0.0)
 _ANY = math.inf  # limits may be as large as a floating-point number
 _UNLIMITED = 1e300  # from here on they mean that there is none
@@ -64,7 +71,8 @@ def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
     robot = parse_xml(data, file, refuse_xacro=True)
     if robot.tag != "robot":
         raise robot.error(
-            f"the outermost element is <{shortened(robot.tag)[1:-1]}>, but that of a URDF is <robot>."
+            f"the outermost element is <{shortened(robot.tag)[1:-1]}>, but that of a URDF is "
+            "<robot>."
         )
     draft = Draft(file, robot.name, robot.line)
     _note_unknown(draft, robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
@@ -76,7 +84,9 @@ def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
         elif element.tag == "joint":
             _read_joint(draft, element)
     if not draft.links:
-        raise robot.error("there is no <link>, so there is no robot. Was the file cut or left empty?")
+        raise robot.error(
+            "there is no <link>, so there is no robot. Was the file cut or left empty?"
+        )
     return _one_root(draft)
 
 
@@ -89,7 +99,8 @@ def _one_root(draft: Draft) -> Draft:
         raise draft.error(
             roots[1].line,
             f"link {shortened(roots[1].name)}",
-            f"{len(roots)} links hang on no joint ({listed}{', …' if len(roots) > 5 else ''}), but a "
+            f"{len(roots)} links hang on no joint "
+            f"({listed}{', …' if len(roots) > 5 else ''}), but a "
             f"robot has one base. Connect it, for example with\n"
             f'    <joint name="{roots[1].name[:40]}_joint" type="fixed"> <parent '
             f'link="{roots[0].name[:40]}"/> <child link="{roots[1].name[:40]}"/> </joint>',
@@ -120,7 +131,9 @@ def _read_link(
 def _inertia(inertial: Element, who: str) -> SpatialInertia:
     mass_at = inertial.only("mass", who)
     if mass_at is None:
-        raise inertial.error('<inertial> lacks <mass value="…"/>; write 0 for a link without mass.', who)
+        raise inertial.error(
+            '<inertial> lacks <mass value="…"/>; write 0 for a link without mass.', who
+        )
     mass = mass_at.number("value", who)
     if mass < 0:
         raise mass_at.error(
@@ -164,9 +177,13 @@ def _material(element: Element) -> tuple[str, tuple[float, ...]] | None:
 
 
 def _shape(
-    element: Element, link: str, role: str, who: str, meshes: MeshPaths,
+    element: Element,
+    link: str,
+    role: str,
+    who: str,
+    meshes: MeshPaths,
     colors: dict[str, tuple[float, ...]],
-) -> list[Shape]:  # fmt: skip
+) -> list[Shape]:
     geometry = element.only("geometry", who)
     if geometry is None or not geometry.children:
         raise element.error(f"its <{role}> has no shape: <geometry> is missing or empty.", who)

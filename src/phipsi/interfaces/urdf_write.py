@@ -49,13 +49,19 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
 
 def _warn_of_losses(model: Model) -> None:
     lost: list[str] = []
-    turning = [n for n, b in zip(model.joint_names, model.description.bodies, strict=True) if any(b.armature)]
+    turning = [
+        n
+        for n, b in zip(model.joint_names, model.description.bodies, strict=True)
+        if any(b.armature)
+    ]
     if turning:
         lost.append(f"the armature of {len(turning)} joint(s), for example {turning[0]!r}")
     if tuple(model.gravity.tolist()) != _GRAVITY:
         lost.append(f"gravity {tuple(model.gravity.tolist())}")
     if lost:
-        warnings.warn(f"URDF cannot say {' and '.join(lost)}; they are left out.", PhipsiWarning, stacklevel=3)
+        warnings.warn(
+            f"URDF cannot say {' and '.join(lost)}; they are left out.", PhipsiWarning, stacklevel=3
+        )
 
 
 @final
@@ -92,7 +98,10 @@ class _Writer:
         base = roots[0] if len(roots) == 1 and _is_made_by_load(roots[0]) else None
         if base is not None and WORLD_NAME in self.shapes:
             base = None
-        self.lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<robot name={_quoted(self.model.name)}>"]
+        self.lines = [
+            '<?xml version="1.0" encoding="utf-8"?>',
+            f"<robot name={_quoted(self.model.name)}>",
+        ]
         if base is None:
             self._write_link(WORLD_NAME, SpatialInertia())
         for link in links:
@@ -127,11 +136,23 @@ class _Writer:
             if part is not None and host.get(name) in unchanged and (body or part.joint.nv == 0):
                 taken.add(part.joint_name)
                 links[name] = _Link(
-                    name, part.parent, part.joint_name, part.joint, part.placement, part.inertia, body
+                    name,
+                    part.parent,
+                    part.joint_name,
+                    part.joint,
+                    part.placement,
+                    part.inertia,
+                    body,
                 )
             elif body is not None:
                 links[name] = _Link(
-                    name, body.parent, body.joint_name, body.joint, body.placement, body.inertia, body
+                    name,
+                    body.parent,
+                    body.joint_name,
+                    body.joint,
+                    body.placement,
+                    body.inertia,
+                    body,
                 )
             elif name in model.frames:
                 links[name] = as_frame(name)
@@ -164,7 +185,14 @@ class _Writer:
         self.lines.append(f"  <link name={_quoted(name)}>")
         if stated:
             J = inertia.moment_about_com_B
-            keys = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2), ("izz", 2, 2))
+            keys = (
+                ("ixx", 0, 0),
+                ("ixy", 0, 1),
+                ("ixz", 0, 2),
+                ("iyy", 1, 1),
+                ("iyz", 1, 2),
+                ("izz", 2, 2),
+            )
             moments = " ".join(f'{key}="{_number(J[i, j])}"' for key, i, j in keys)
             self.lines += [
                 "    <inertial>",
@@ -207,7 +235,8 @@ class _Writer:
         coupling = self.couplings.get(link.joint_name)
         if coupling is not None:
             self.lines.append(
-                f'    <mimic joint={_quoted(coupling.of)} multiplier="{_number(coupling.multiplier)}" '
+                f"    <mimic joint={_quoted(coupling.of)} "
+                f'multiplier="{_number(coupling.multiplier)}" '
                 f'offset="{_number(coupling.offset)}"/>'
             )
         self.lines.append("  </joint>")
@@ -228,12 +257,14 @@ class _Writer:
         damping = set(body.damping) if body is not None else set()
         if len(damping) > 1:
             raise ModelError(
-                f"joint {link.joint_name!r}: URDF has one damping per joint, not {body and body.damping}."
+                f"joint {link.joint_name!r}: URDF has one damping per joint, not "
+                f"{body and body.damping}."
             )
         friction = rating.friction if rating else 0.0
         if any(damping) or friction:
             self.lines.append(
-                f'    <dynamics damping="{_number(max(damping, default=0.0))}" friction="{_number(friction)}"/>'
+                f'    <dynamics damping="{_number(max(damping, default=0.0))}" '
+                f'friction="{_number(friction)}"/>'
             )
 
 
@@ -257,11 +288,14 @@ def _urdf_type(link: _Link, rating: Rating | None) -> tuple[str, tuple[float, ..
         if np.allclose([*arguments["e1"], *arguments["e2"]], [*e1, *e2], rtol=0, atol=1e-9):
             return "planar", normal
         raise ModelError(
-            f"joint {link.joint_name!r}: URDF states only the normal of a plane, and this joint's axes "
-            f"e1, e2 are not those a reader would choose. Use Planar(e1={tuple(e1)}, e2={tuple(e2)})."
+            f"joint {link.joint_name!r}: URDF states only the normal of a plane, and this "
+            "joint's axes "
+            f"e1, e2 are not those a reader would choose. Use Planar(e1={tuple(e1)}, "
+            f"e2={tuple(e2)})."
         )
     raise ModelError(
-        f"joint {link.joint_name!r}: URDF has no {joint.kind} joint. Build it of revolute and prismatic "
+        f"joint {link.joint_name!r}: URDF has no {joint.kind} joint. Build it of revolute and "
+        "prismatic "
         f"joints with massless bodies between, or store the model with model.to_dict()."
     )
 

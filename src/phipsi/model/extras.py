@@ -180,4 +180,6 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
             values["placement"] = Pose([r[:3] for r in rows], [r[3] for r in rows])
         return kind(**values)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ParseError(f"an entry of {key!r} is no {kind.__name__}: {data!r} ({error}).") from error
+        raise ParseError(
+            f"an entry of {key!r} is no {kind.__name__}: {data!r} ({error})."
+        ) from error

@@ -61,7 +61,12 @@ def from_dict(data: Mapping[str, Any]) -> Description:
             f"model format version {data.get('version')!r} is not known here; this library reads "
             f"version {VERSION}. Write the model again with the library that made it."
         )
-    top = _fields(data, "the model", ("format", "version", "gravity", "bodies"), ("frames", "parts", *EXTRA_KEYS))
+    top = _fields(
+        data,
+        "the model",
+        ("format", "version", "gravity", "bodies"),
+        ("frames", "parts", *EXTRA_KEYS),
+    )
     return Description(
         bodies=tuple(_body_from_dict(body) for body in _items(top, "bodies")),
         frames=tuple(_frame_from_dict(frame) for frame in _items(top, "frames")),

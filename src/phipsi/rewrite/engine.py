@@ -8,7 +8,7 @@ inverses, transition operators or factors, each group has fewer of them afterwar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from phipsi.errors import PhipsiError
@@ -219,13 +219,16 @@ class Engine:
             if at >= 0:
                 self._record(i.rule.name, i.before, i.after, i.rule.source)
                 return product((*x.args[:at], i.after, *x.args[at + len(pattern) :]))
+        if all(y.op is not Op.SUM for y in x.factors):
+            return x
+        mirror = _mirror(x.factors)
         for i in every:
             across = find_across_sums(x.factors, i.before.factors)
             if across is not None:
                 return distribute(x.factors, *across)
-            mirrored = find_across_sums(_mirror(x.factors), _mirror(i.before.factors))
+            mirrored = find_across_sums(mirror, _mirror(i.before.factors))
             if mirrored is not None:
-                return distribute(_mirror(x.factors), *mirrored).T
+                return distribute(mirror, *mirrored).T
         return x
 
     def _holds(self, rule: Identity, f: Riccati) -> bool:
@@ -291,6 +294,7 @@ def _unit_factors(x: Expr) -> Expr | None:
     return None if coefficient == 1 else coefficient * product(factors)
 
 
+@lru_cache(1024)
 def _mirror(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The factors of the adjoint product."""
     return tuple(y.T for y in reversed(factors))

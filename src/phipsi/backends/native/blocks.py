@@ -157,20 +157,44 @@ def mul(x: Entry, y: Entry) -> Entry:
     return 0 if is_zero(x) or is_zero(y) else x * y
 
 
+def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
+    """x y + z."""
+    if is_zero(z):
+        return mul(x, y)
+    for a, b in ((x, y), (y, x)):
+        if not hasattr(a, "value"):  # a number known now
+            if a == 0:
+                return z
+            if a == 1:
+                return add(z, b)
+            if a == -1:
+                return sub(z, b)
+    if not hasattr(x, "value"):
+        x, y = y, x
+    return x.times_plus(y, z) if hasattr(x, "value") else x * y + z
+
+
+def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:
+    """z − x y."""
+    if is_zero(x) or is_zero(y):
+        return z
+    return mul_add(neg(x), y, z)
+
+
 def dot(x: Sequence[Entry], y: Sequence[Entry]) -> Entry:
     """Σ xᵢ yᵢ."""
     out: Entry = 0
     for a, b in zip(x, y, strict=True):
-        out = add(out, mul(a, b))
+        out = mul_add(a, b, out)
     return out
 
 
 def cross(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
     """x × y."""
     return [
-        sub(mul(x[1], y[2]), mul(x[2], y[1])),
-        sub(mul(x[2], y[0]), mul(x[0], y[2])),
-        sub(mul(x[0], y[1]), mul(x[1], y[0])),
+        mul_sub(mul(x[1], y[2]), x[2], y[1]),
+        mul_sub(mul(x[2], y[0]), x[0], y[2]),
+        mul_sub(mul(x[0], y[1]), x[1], y[0]),
     ]
 
 
@@ -256,7 +280,7 @@ def _move_motion(x: Rigid, m: list[Entry]) -> list[Entry]:
 def _momentum(x: Inertia, v: list[Entry]) -> list[Entry]:
     angular = plus(matvec(x.moment.dense(), v[:3]), cross(x.h, v[3:]))
     back = cross(x.h, v[:3])
-    return angular + [sub(mul(x.m, v[3 + i]), back[i]) for i in range(3)]
+    return angular + [mul_add(x.m, v[3 + i], neg(back[i])) for i in range(3)]
 
 
 def congruence(a: Block, s: Block) -> Block:
@@ -302,15 +326,14 @@ def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
     j = _rotated_symmetric(x.turn, s.moment.dense())
     h = matvec(x.turn, s.h)
     arm, m = x.arm, s.m
-    moved = [add(h[i], mul(m, arm[i])) for i in range(3)]
+    moved = [mul_add(m, arm[i], h[i]) for i in range(3)]
     # J − l~ h~ − (h~ + m l~) l~ , written with products of components
-    both = [[add(mul(arm[i], h[k]), mul(moved[i], arm[k])) for k in range(3)] for i in range(3)]
-    trace = add(add(both[0][0], both[1][1]), both[2][2])
+    trace = add(dot(arm, h), dot(moved, arm))
     lower: list[Entry] = []
     for i in range(3):
         for k in range(i + 1):
-            cross_term = add(mul(h[i], arm[k]), mul(arm[i], moved[k]))
-            lower.append(sub(add(j[i][k], trace if i == k else 0), cross_term))
+            diagonal = add(j[i][k], trace if i == k else 0)
+            lower.append(mul_sub(mul_sub(diagonal, h[i], arm[k]), arm[i], moved[k]))
     return Inertia([m, *moved, *lower])
 
 
@@ -335,7 +358,7 @@ def _entrywise(terms: Sequence[tuple[Any, Block]], like: Block) -> Block:
             elif c == -1:
                 out[i] = sub(out[i], y)
             else:
-                out[i] = add(out[i], mul(float(c), y))
+                out[i] = mul_add(float(c), y, out[i])
     return like.like(out)
 
 

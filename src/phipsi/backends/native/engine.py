@@ -1,22 +1,27 @@
-"""From LLVM text to machine code for the machine at hand."""
+"""From LLVM text to machine code for the machine at hand, and back from the disk cache."""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import llvmlite.binding as llvm
+
+from phipsi.backends.native import cache as disk
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The processor code is generated for: its name, its features, its vector width in doubles."""
+    """The processor code is generated for: name, features, vector width in doubles, fused x y + z."""
 
     cpu: str
     features: str
     lanes: int
+    fused: bool
 
 
 @cache
@@ -26,37 +31,64 @@ def host_machine() -> Machine:
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features()
     wide = 8 if features.get("avx512f") else 4 if features.get("avx") else 2
-    return Machine(llvm.get_host_cpu_name(), features.flatten(), wide)
+    arm = llvm.get_process_triple().startswith(("aarch64", "arm64"))
+    fused = bool(features.get("fma")) or arm
+    return Machine(llvm.get_host_cpu_name(), features.flatten(), wide, fused)
 
 
-def target_machine(machine: Machine) -> Any:
-    """LLVM's description of the processor."""
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
+def generic_machine() -> Machine:
+    """Any x86-64 processor, or whatever the host is: for results that do not depend on it."""
+    host = host_machine()
+    x86 = llvm.get_process_triple().startswith(("x86_64", "amd64"))
+    return Machine("x86-64", "", 4, False) if x86 else replace(host, lanes=4, fused=False)
+
+
+def _target(machine: Machine) -> Any:
+    return llvm.Target.from_default_triple().create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=3, jit=True, codemodel="jitdefault"
     )
 
 
 class MachineCode:
-    """Compiled code; lives as long as the object."""
+    """Loaded code; lives as long as the object."""
 
-    def __init__(self, text: str, machine: Machine) -> None:
-        target = target_machine(machine)
-        module = llvm.parse_assembly(text)
-        module.verify()
-        tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-        tuning.loop_vectorization = False
-        tuning.slp_vectorization = False
-        tuning.loop_unrolling = False
-        passes = llvm.create_pass_builder(target, tuning)
-        passes.getModulePassManager().run(module, passes)
-        self.module = module
-        self.engine = llvm.create_mcjit_compiler(module, target)
-        self.engine.finalize_object()
+    def __init__(self, binary: bytes, machine: Machine) -> None:
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(machine))
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(binary))
+        self._engine.finalize_object()
 
     def address(self, name: str) -> int:
         """The address of a function."""
-        return int(self.engine.get_function_address(name))
+        return int(self._engine.get_function_address(name))
+
+
+_LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
+
+
+def machine_code(key: str, machine: Machine, emit: Callable[[], str]) -> MachineCode:
+    """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``."""
+    found = _LOADED.get(key)
+    if found is None:
+        binary = disk.read(key)
+        if binary is None:
+            binary = compiled(emit(), machine)
+            disk.write(key, binary)
+        found = _LOADED.setdefault(key, MachineCode(binary, machine))
+    return found
+
+
+def compiled(text: str, machine: Machine) -> bytes:
+    """Object code of LLVM text, optimised; nothing is vectorised or reassociated by LLVM."""
+    target = _target(machine)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    tuning.loop_unrolling = False
+    passes = llvm.create_pass_builder(target, tuning)
+    passes.getModulePassManager().run(module, passes)
+    return bytes(target.emit_object(module))
 
 
 _LIBC = ctypes.CDLL(None)

@@ -45,7 +45,7 @@ class InputsOutputs:
     def base(self, buffer: int) -> Any:
         """The address of a packed buffer."""
         k = self.k
-        return k.at(k.scratch, k.word(OFFSETS + 3 + buffer))
+        return k.at(k.scratch, k.area(OFFSETS + 3 + buffer))
 
     def _lane(self, base: Any, index: Any) -> Lane:
         k = self.k

@@ -12,10 +12,10 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane
-from phipsi.backends.native.plan import Plan, entry_count, make_plan, root
-from phipsi.backends.native.phases import Phase, phases_of
+from phipsi.backends.native.plan import Plan, entry_count, root
+from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import define_sincos, i64
+from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
 from phipsi.expressions.spaces import Space, space_named
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Result
@@ -36,27 +36,26 @@ class Kernel:
     def __init__(
         self,
         module: ir.Module,
-        steps: list[Step],
+        phases: list[Phase],
+        plan: Plan,
         results: tuple[Result, ...],
         inputs: dict[str, Slot],
         codes: tuple[JointCode, ...],
         constants: int,
         lanes: int,
         *,
-        contract: bool,
+        fused: bool,
     ) -> None:
-        self.phases = phases_of(steps)
-        steps = [s for p in self.phases for s in p.steps]
+        self.phases, self.plan = phases, plan
+        steps = [s for p in phases for s in p.steps]
         self.numbers = {id(s): i for i, s in enumerate(steps)}
         self.module, self.codes = module, codes
         self.results, self.constants = results, constants
         self.widest = max((c.nv for c in codes), default=0)
-        self.emitter = Emitter(lanes, contract=contract)
-        outputs = [r.field for r in results]
-        self.plan: Plan = make_plan(steps, outputs, self.widest)
+        self.emitter = Emitter(lanes, fused=fused)
         self.bytes = 8 * lanes
         self.io = InputsOutputs(self, inputs)
-        self.sincos_function = define_sincos(module, lanes, contract=contract)
+        self.sincos_function = define_sincos(module, lanes, fused=fused)
         self._logarithm: ir.Function | None = None
         self.templates: dict[tuple[Field, str], list[Any]] = {}
         self.code: JointCode | None = None
@@ -68,6 +67,10 @@ class Kernel:
     def word(self, index: int) -> Any:
         """One word of the data record."""
         return self._words[index]
+
+    def area(self, index: int) -> Any:
+        """The offset in bytes of a scratch area, which the data record gives in numbers."""
+        return self.b.mul(self.word(index), i64(self.bytes))
 
     def at(self, base: Any, offset: Any) -> Any:
         """base + offset bytes."""
@@ -85,7 +88,7 @@ class Kernel:
 
     def _emit(self) -> ir.Function:
         kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
-        function = ir.Function(self.module, kind, "phipsi_kernel")
+        function = ir.Function(self.module, kind, f"phipsi_kernel_{self.emitter.lanes}")
         function.linkage = "internal"
         for a in function.args:
             a.add_attribute("noalias")
@@ -96,10 +99,11 @@ class Kernel:
         for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
         self.bodies, self.points, self.world = (
-            self.at(self.scratch, self.word(OFFSETS + i)) for i in range(3)
+            self.at(self.scratch, self.area(OFFSETS + i)) for i in range(3)
         )
         self.status = self.b.alloca(self.emitter.integers)
         self.b.store(ir.Constant(self.emitter.integers, [0] * self.emitter.lanes), self.status)
+        self._clear_world_record()
         self.io.clear_matrices()
         for phase in self.phases:
             self._phase(phase)
@@ -272,6 +276,12 @@ class Kernel:
         i.add_incoming(b.add(i, i64(1)), b.block)
         b.branch(head)
         b.position_at_end(after)
+
+    def _clear_world_record(self) -> None:
+        """What children of the world read from their parent is zero."""
+        for x in sorted(self.plan.cross, key=lambda f: f.number):
+            for i in range(self._entries(x)):
+                self.lane_store(0.0, self.bodies, i64(self.bytes * (self.plan.body[x] + i)))
 
     def _clear(self, step: Step) -> None:
         """Zero what the step adds to."""
@@ -480,8 +490,7 @@ class Kernel:
     def log(self, x: Lane) -> Lane:
         """Natural logarithm, lane by lane in the C library."""
         if self._logarithm is None:
-            kind = ir.FunctionType(DOUBLE, [DOUBLE])
-            self._logarithm = ir.Function(self.module, kind, "log")
+            self._logarithm = library_function(self.module, "log")
         out: Any = ir.Constant(self.emitter.vector, ir.Undefined)
         for i in range(self.emitter.lanes):
             at = ir.Constant(ir.IntType(32), i)

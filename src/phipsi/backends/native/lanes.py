@@ -17,17 +17,16 @@ POINTER = ir.PointerType()
 class Emitter:
     """The place where instructions are written, for a number of lanes.
 
-    `contract` allows a fused multiply-add where LLVM sees a product in a sum; nothing is reassociated.
+    `fused` says whether x y + z is one instruction with one rounding. It is written out explicitly and
+    never left to LLVM, so that kernels of different widths give the same bits.
     """
 
-    def __init__(self, lanes: int, *, contract: bool) -> None:
-        self.lanes = lanes
-        self.flags = ("contract",) if contract else ()
+    def __init__(self, lanes: int, *, fused: bool) -> None:
+        self.lanes, self.fused = lanes, fused
         self.vector = ir.VectorType(DOUBLE, lanes)
         self.mask = ir.VectorType(ir.IntType(1), lanes)
         self.integers = ir.VectorType(I64, lanes)
         self.builder: Any = None
-        self._constants: dict[float, Lane] = {}
 
     def constant(self, x: float) -> Lane:
         """The same number in every lane."""
@@ -72,7 +71,7 @@ class Lane:
     def _binary(self, name: str, x: Any, y: Any) -> Lane:
         e = self.emitter
         operation = getattr(e.builder, name)
-        return Lane(e, operation(e.lift(x).value, e.lift(y).value, flags=e.flags))
+        return Lane(e, operation(e.lift(x).value, e.lift(y).value))
 
     def __add__(self, other: Any) -> Any:
         return self if _is(other, 0) else self._binary("fadd", self, other)
@@ -104,6 +103,13 @@ class Lane:
 
     def __neg__(self) -> Lane:
         return Lane(self.emitter, self.emitter.builder.fneg(self.value))
+
+    def times_plus(self, y: Any, z: Any) -> Lane:
+        """self · y + z, with one rounding where the machine can."""
+        e = self.emitter
+        if e.fused:
+            return e.intrinsic("fma", self, e.lift(y), e.lift(z))
+        return self * y + z
 
 
 def _is(x: Any, number: int) -> bool:

@@ -1,11 +1,12 @@
-"""The inner loop of a gufunc: packs groups of configurations into lanes and runs the kernel.
+"""The inner loop of a gufunc: packs groups of configurations into lanes and runs the kernels.
 
-The last group is filled up with copies of the last configuration, so every configuration runs through
-the same instructions whatever the size of the batch, and gets the same bits.
+Whole groups run in the wide kernel, what is left over in the one-lane kernel. Both are made from the
+same equations in the same order, so a configuration gets the same bits whatever batch it is in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -16,105 +17,94 @@ from phipsi.backends.native.trigonometry import i64
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
+def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """For every core dimension, which of the distinct sizes it is, in the order NumPy passes them."""
+    seen: dict[int, int] = {}
+    return [tuple(seen.setdefault(size, len(seen)) for size in shape) for shape in shapes]
+
+
 def define_loop(
     module: ir.Module,
-    kernel: ir.Function,
-    shapes: list[tuple[int, ...]],
+    kernels: dict[int, ir.Function],
+    pattern: list[tuple[int, ...]],
     n_inputs: int,
     offsets: int,
-    lanes: int,
 ) -> ir.Function:
-    """Add ``void phipsi_loop(args, dimensions, steps, data)``; shapes have −1 for sizes from data.
+    """Add ``void phipsi_loop(args, dimensions, steps, data)``.
 
-    `shapes` are the core shapes of inputs and outputs; the last output is the integer status. The
-    data record holds, after the kernel's words, the scratch size and `SLOTS` places for scratch.
+    `kernels` maps numbers of lanes to kernels; `pattern` are the core dimensions of inputs and
+    outputs, the last output being the integer status. The data record holds, after the kernels'
+    words, the scratch size in bytes and `SLOTS` places for scratch.
     """
     kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
     function = ir.Function(module, kind, "phipsi_loop")
     args, dimensions, steps, data = function.args
-    writer = _Writer(module, function, lanes)
-    b = writer.b
-    count = writer.word(dimensions, 0)
-    scratch = writer.acquire(data, offsets)
-    vector = ir.VectorType(DOUBLE, lanes)
-
-    # where the strides of the core dimensions begin
-    places: list[int] = []
-    place = len(shapes)
-    for shape in shapes:
+    w = _Writer(module, function)
+    b = w.b
+    count = w.word(dimensions, 0)
+    scratch = w.acquire(data, offsets)
+    places: list[int] = []  # where the strides of the core dimensions begin
+    place = len(pattern)
+    for shape in pattern:
         places.append(place)
         place += len(shape)
-    sizes = _core_sizes(writer, dimensions, shapes)
-    buffers = [
-        b.gep(scratch, [writer.word(data, offsets - len(shapes) + i)], source_etype=I8)
-        for i in range(len(shapes))
-    ]
+    sizes = [[w.word(dimensions, 1 + d) for d in shape] for shape in pattern]
+    first_buffer = offsets - len(pattern)
 
-    def group(start: Any) -> None:
-        rows = []
-        for lane in range(lanes):
-            at = b.add(start, i64(lane))
-            last = b.sub(count, i64(1))
-            rows.append(b.select(b.icmp_signed("<", at, count), at, last))
-        for i in range(n_inputs):
-            bases = writer.bases(args, steps, i, rows)
+    def group(start: Any, lanes: int) -> None:
+        unit = i64(8 * lanes)
+        vector = ir.VectorType(DOUBLE, lanes)
+        rows = [b.add(start, i64(lane)) for lane in range(lanes)]
 
-            def pack(index: Any, offset: Any, bases: list[Any] = bases, i: int = i) -> None:
-                out: Any = ir.Constant(vector, ir.Undefined)
-                for lane, base in enumerate(bases):
-                    x = b.load(b.gep(base, [offset], source_etype=I8), align=8, typ=DOUBLE)
-                    out = b.insert_element(out, x, ir.Constant(I32, lane))
-                to = b.gep(buffers[i], [b.mul(index, i64(8 * lanes))], source_etype=I8)
-                b.store(out, to, align=8)
+        def buffer(i: int) -> Any:
+            return b.gep(scratch, [b.mul(w.word(data, first_buffer + i), unit)], source_etype=I8)
 
-            writer.over(sizes[i], steps, places[i], pack)
-        b.call(kernel, [data, scratch])
-        for i in range(n_inputs, len(shapes)):
-            bases = writer.bases(args, steps, i, rows)
+        for i in range(len(pattern)):
+            if i == n_inputs:
+                b.call(kernels[lanes], [data, scratch])
+            bases, base = w.bases(args, steps, i, rows), buffer(i)
 
-            def unpack(index: Any, offset: Any, bases: list[Any] = bases, i: int = i) -> None:
-                at = b.gep(buffers[i], [b.mul(index, i64(8 * lanes))], source_etype=I8)
-                x = b.load(at, align=8, typ=vector)
-                for lane, base in enumerate(bases):
+            def move(index: Any, offset: Any, i: int = i, bases: Any = bases, at: Any = base) -> None:
+                place = b.gep(at, [b.mul(index, unit)], source_etype=I8)
+                if i < n_inputs:
+                    out: Any = ir.Constant(vector, ir.Undefined)
+                    for lane, one in enumerate(bases):
+                        x = b.load(b.gep(one, [offset], source_etype=I8), align=8, typ=DOUBLE)
+                        out = b.insert_element(out, x, ir.Constant(I32, lane))
+                    b.store(out, place, align=8)
+                    return
+                x = b.load(place, align=8, typ=vector)
+                for lane, one in enumerate(bases):
                     entry = b.extract_element(x, ir.Constant(I32, lane))
-                    b.store(entry, b.gep(base, [offset], source_etype=I8), align=8)
+                    b.store(entry, b.gep(one, [offset], source_etype=I8), align=8)
 
-            writer.over(sizes[i], steps, places[i], unpack)
+            w.over(sizes[i], steps, places[i], move)
 
-    writer.loop(count, group, step=lanes)
-    writer.release(data, offsets, scratch)
+    done: Any = i64(0)
+    for lanes in sorted(kernels, reverse=True):
+        left = b.sub(count, done)
+        whole = b.mul(b.sdiv(left, i64(lanes)), i64(lanes))
+        start = done
+        w.loop(whole, lambda i, lanes=lanes, start=start: group(b.add(start, i), lanes), lanes)
+        done = b.add(done, whole)
+    w.release(data, offsets)
     b.ret_void()
     return function
-
-
-def _core_sizes(
-    writer: _Writer, dimensions: Any, shapes: list[tuple[int, ...]]
-) -> list[list[Any]]:
-    """The sizes of the core dimensions, as NumPy passes them: distinct ones in order."""
-    seen: dict[int, Any] = {}
-    out: list[list[Any]] = []
-    for shape in shapes:
-        line: list[Any] = []
-        for size in shape:
-            if size not in seen:
-                seen[size] = writer.word(dimensions, 1 + len(seen))
-            line.append(seen[size])
-        out.append(line)
-    return out
 
 
 class _Writer:
     """Writes loops and memory accesses of the gufunc's inner loop."""
 
-    def __init__(self, module: ir.Module, function: ir.Function, lanes: int) -> None:
-        self.module, self.function, self.lanes = module, function, lanes
+    def __init__(self, module: ir.Module, function: ir.Function) -> None:
+        self.module, self.function = module, function
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self._raw: Any = None
 
     def word(self, base: Any, index: int) -> Any:
         """A 64-bit word."""
         return self.b.load(self.b.gep(base, [i64(8 * index)], source_etype=I8), typ=I64)
 
-    def loop(self, count: Any, body: Any, step: int = 1) -> None:
+    def loop(self, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
         """For i in range(0, count, step)."""
         b, f = self.b, self.function
         head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
@@ -158,7 +148,7 @@ class _Writer:
     # -- scratch: taken from the slots of the data record, or from the heap --------------------------
 
     def acquire(self, data: Any, offsets: int) -> Any:
-        """A block of scratch memory nobody else uses."""
+        """A block of scratch memory nobody else uses, zero where it is fresh."""
         b, f = self.b, self.function
         found = f.append_basic_block("found")
         values: list[tuple[Any, Any]] = []
@@ -177,24 +167,20 @@ class _Writer:
         out = b.phi(I64)
         for value, block in values:
             out.add_incoming(value, block)
-        address = b.inttoptr(out, POINTER)
-        # start of the first cache line
-        aligned = b.and_(b.add(out, i64(63)), i64(-64))
-        self._raw = address
-        return b.inttoptr(aligned, POINTER)
+        self._raw = out
+        return b.inttoptr(b.and_(b.add(out, i64(63)), i64(-64)), POINTER)  # a cache line
 
-    def release(self, data: Any, offsets: int, scratch: Any) -> None:
+    def release(self, data: Any, offsets: int) -> None:
         """Put the scratch back into a free slot, or return it to the heap."""
         b, f = self.b, self.function
         done = f.append_basic_block("done")
-        raw = b.ptrtoint(self._raw, I64)
         for i in range(SLOTS):
             place = b.gep(data, [i64(8 * (offsets + 1 + i))], source_etype=I8)
-            pair = b.cmpxchg(place, i64(0), raw, "acq_rel", "monotonic")
+            pair = b.cmpxchg(place, i64(0), self._raw, "acq_rel", "monotonic")
             following = f.append_basic_block("next")
             b.cbranch(b.extract_value(pair, 1), done, following)
             b.position_at_end(following)
         free = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [POINTER]), "free")
-        b.call(free, [self._raw])
+        b.call(free, [b.inttoptr(self._raw, POINTER)])
         b.branch(done)
         b.position_at_end(done)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numpy as np
 from llvmlite import ir
 
 from phipsi.backends import layout
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.engine import MachineCode, host_machine, release_memory
+from phipsi.backends.native.engine import (
+    Machine,
+    generic_machine,
+    host_machine,
+    machine_code,
+    release_memory,
+)
 from phipsi.backends.native.gufunc import Gufunc
 from phipsi.backends.native.inputs_outputs import Slot
 from phipsi.backends.native.kernel import OFFSETS, Kernel
-from phipsi.backends.native.loop import SLOTS, define_loop
-from phipsi.backends.native.tables import model_tables
+from phipsi.backends.native.loop import SLOTS, core_pattern, define_loop
+from phipsi.backends.native.phases import Phase, phases_of
+from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
@@ -41,63 +52,94 @@ class NativeCode:
         *,
         reproducible: bool = False,
     ) -> None:
-        machine = host_machine()
-        lanes = machine.lanes if not reproducible else 4
+        self.machine = generic_machine() if reproducible else host_machine()
+        self.reproducible = reproducible
         self.tables = model_tables(model, points)
-        steps, results = _body_results(steps, lowered.results)
+        steps, self.results = _body_results(steps, lowered.results)
+        self.phases = phases_of(steps)
         names = list(lowered.inputs)
-        slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
+        self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
         shapes = [input_shapes[n] for n in names]
         shapes += [_output_shape(r, model, points) for r in lowered.results]
         shapes.append(())
-        module = ir.Module("phipsi")
-        kernel = Kernel(
-            module,
-            steps,
-            results,
-            slots,
-            self.tables.codes,
-            self.tables.doubles.shape[1],
-            lanes,
-            contract=not reproducible,
+        self.pattern = core_pattern(shapes)
+        self.words = OFFSETS + 3 + len(shapes)
+        widest = max((c.nv for c in self.tables.codes), default=0)
+        outputs = [r.field for r in self.results]
+        self.plan = planning.make_plan(
+            [s for p in self.phases for s in p.steps], outputs, widest
         )
-        words = OFFSETS + 3 + len(shapes)
-        define_loop(module, kernel.function, shapes, len(names), words, lanes)
-        self.text = str(module)
-        self.code = MachineCode(self.text, machine)
-        self.data = self._data(kernel, shapes, model, points, lanes, words)
+        self.code = machine_code(self._key(), self.machine, self.emit)
+        self.data = self._data(shapes, model, points)
         self.gufunc = Gufunc(
-            self.code.address("phipsi_loop"), self.data.ctypes.data, shapes, len(names), "phipsi", self
+            self.code.address("phipsi_loop"),
+            self.data.ctypes.data,
+            shapes,
+            len(names),
+            "phipsi",
+            (self.code, self.data, self.tables),
         )
         self.ufunc = self.gufunc.ufunc
         self.output_shapes = shapes[len(names) : -1]
-        weakref.finalize(self, _free_slots, self.data, words)
+        weakref.finalize(self, _free_slots, self.data, self.words, self.gufunc)
+
+    def emit(self) -> str:
+        """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
+        module = ir.Module("phipsi")
+        kernels: dict[int, ir.Function] = {}
+        for lanes in (self.machine.lanes, 1):
+            kernel = Kernel(
+                module,
+                self.phases,
+                self.plan,
+                self.results,
+                self.slots,
+                self.tables.codes,
+                self.tables.doubles.shape[1],
+                lanes,
+                fused=self.machine.fused,
+            )
+            kernels[lanes] = kernel.function
+        define_loop(module, kernels, self.pattern, len(self.slots), self.words)
+        return str(module)
+
+    def _key(self) -> str:
+        """Everything the code depends on, as one digest."""
+        parts = [
+            _version(),
+            _machine_text(self.machine),
+            repr(self.reproducible),
+            _program_text(self.phases, self.results),
+            repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
+            repr([(c.kind, c.params) for c in self.tables.codes]),
+            repr(self.tables.doubles.shape[1]),
+            repr(self.pattern),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _data(
-        self,
-        kernel: Kernel,
-        shapes: list[tuple[int, ...]],
-        model: Model,
-        points: PointSet,
-        lanes: int,
-        words: int,
+        self, shapes: list[tuple[int, ...]], model: Model, points: PointSet
     ) -> np.ndarray:
-        t, plan = self.tables, kernel.plan
-        data = np.zeros(words + 1 + SLOTS, dtype=np.int64)
-        pointers = [t.integers, t.doubles, t.point_body, t.point_doubles, t.gravity, t.dof_body]
+        """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
+        t, plan = self.tables, self.plan
+        data = np.zeros(self.words + 1 + SLOTS, dtype=np.int64)
         data[:3] = model.n_bodies, len(points), model.nv
-        data[3:9] = [a.ctypes.data for a in pointers]
-        unit = 8 * lanes
+        data[3:OFFSETS] = _addresses(t)
         sizes = [
             (model.n_bodies + 1) * plan.body_size,
             len(points) * plan.point_size,
             plan.world_size,
             *(int(np.prod(s, dtype=int)) for s in shapes),
         ]
-        offsets = np.concatenate([[0], np.cumsum(sizes)]) * unit
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS : OFFSETS + len(sizes)] = offsets[:-1]
-        data[words] = offsets[-1] + 64
+        data[self.words] = offsets[-1] * 8 * self.machine.lanes + 64
         return data
+
+
+def _addresses(t: Tables) -> list[int]:
+    arrays = [t.integers, t.doubles, t.point_body, t.point_doubles, t.gravity, t.dof_body]
+    return [a.ctypes.data for a in arrays]
 
 
 def _body_results(
@@ -138,12 +180,52 @@ def _output_shape(r: Any, model: Model, points: PointSet) -> tuple[int, ...]:
 
 
 def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
-    """True if the program has native code: no operands of several columns, and something to compute."""
+    """True if the program has native code: no operands of several columns, something to compute."""
     layouts = all(r.layout != "columns" for r in lowered.results)
     return layouts and model.nv > 0 and planning.supported(steps)
 
 
-def _free_slots(data: np.ndarray, words: int) -> None:
+# ---- keys of the code cache ------------------------------------------------------------------------
+
+
+@cache
+def _version() -> str:
+    """Versions of everything that writes code, with a digest of our own sources."""
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    joints = here.parent.parent / "model"
+    for path in sorted([*here.glob("*.py"), *joints.glob("*.py")]):
+        digest.update(path.read_bytes())
+    return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
+
+
+def _machine_text(machine: Machine) -> str:
+    return f"{machine.cpu} {machine.features} {machine.lanes} {machine.fused}"
+
+
+def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
+    """The equations with fields numbered in order of appearance."""
+    numbers: dict[Field, int] = {}
+    lines: list[str] = []
+    every = [x for p in phases for s in p.steps for x in s.fields]
+    for x in [*every, *(r.field for r in results)]:
+        numbers.setdefault(x, len(numbers))
+    for p in phases:
+        lines.append(f"phase {p.columns}")
+        for s in p.steps:
+            lines.append(f"step {s.kind.value} {s.domain.value}")
+            for x in s.fields:
+                args = [numbers.get(y, -1) for y in x.args]
+                equation = "" if x.equation is None else numbers.get(x.equation, -1)
+                lines.append(f"{numbers[x]} {x.op} {args} {equation} {x.data} {x.type}")
+    for r in results:
+        args = [numbers.get(y, -1) for y in r.field.args]
+        what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
+        lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives}")
+    return "\n".join(lines)
+
+
+def _free_slots(data: np.ndarray, words: int, keep: object) -> None:
     for address in data[words + 1 :]:
         if address:
             release_memory(int(address))

@@ -20,12 +20,12 @@ def factor(a: bl.Rows) -> tuple[bl.Rows, list[Any]]:
     for j in range(n):
         pivot = a[j][j]
         for k in range(j):
-            pivot = bl.sub(pivot, bl.mul(bl.mul(low[j][k], low[j][k]), d[k]))
+            pivot = bl.mul_sub(pivot, bl.mul(low[j][k], low[j][k]), d[k])
         d.append(pivot)
         for i in range(j + 1, n):
             s = a[i][j]
             for k in range(j):
-                s = bl.sub(s, bl.mul(bl.mul(low[i][k], low[j][k]), d[k]))
+                s = bl.mul_sub(s, bl.mul(low[i][k], low[j][k]), d[k])
             low[i][j] = 0 if bl.is_zero(s) else s / pivot
     return low, d
 
@@ -49,7 +49,7 @@ def inverse_definite(e: Emitter, a: bl.Rows, scale: list[Any] | None) -> tuple[b
         for j in range(i + 1):
             s: Any = 0
             for k in range(i, n):
-                s = bl.add(s, bl.mul(bl.mul(inv[k][i], inv[k][j]), recip[k]))
+                s = bl.mul_add(bl.mul(inv[k][i], inv[k][j]), recip[k], s)
             out.append(s)
     return bl.Symmetric(out, n), bad
 
@@ -62,7 +62,7 @@ def lower_inverse(low: bl.Rows) -> bl.Rows:
         for i in range(j + 1, n):
             s: Any = 0
             for k in range(j, i):
-                s = bl.sub(s, bl.mul(low[i][k], inv[k][j]))
+                s = bl.mul_sub(s, low[i][k], inv[k][j])
             inv[i][j] = s
     return inv
 
@@ -96,7 +96,7 @@ def inverse_general(e: Emitter, a: bl.Rows) -> tuple[bl.Dense, Any]:
         for j in range(n):
             if j != i:
                 c = work[j][i]
-                work[j] = [x - c * y for x, y in zip(work[j], work[i], strict=True)]
+                work[j] = [bl.mul_sub(x, c, y) for x, y in zip(work[j], work[i], strict=True)]
     return bl.Dense([row[n:] for row in work]), bad
 
 

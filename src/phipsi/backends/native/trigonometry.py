@@ -29,11 +29,11 @@ _COS = (
 )  # fmt: skip
 
 
-def define_sincos(module: ir.Module, lanes: int, *, contract: bool) -> ir.Function:
+def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     """Add the function ``{sin, cos} sincos(x)`` to the module."""
-    e = Emitter(lanes, contract=contract)
+    e = Emitter(lanes, fused=fused)
     pair = ir.LiteralStructType([e.vector, e.vector])
-    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), "phipsi_sincos")
+    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), f"phipsi_sincos_{lanes}")
     function.linkage = "internal"
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     x = Lane(e, function.args[0])
@@ -48,7 +48,7 @@ def define_sincos(module: ir.Module, lanes: int, *, contract: bool) -> ir.Functi
     b.ret(_pair(b, pair, sine, cosine))
     b.position_at_end(slow)
     for name, value in (("sin", sine), ("cos", cosine)):
-        library = ir.Function(module, ir.FunctionType(DOUBLE, [DOUBLE]), name)
+        library = library_function(module, name)
         out = value.value
         for i in range(lanes):
             at = ir.Constant(I32, i)
@@ -111,8 +111,14 @@ def _kernel_cosine(x: Lane, y: Lane, z: Lane) -> Lane:
 def _horner(z: Lane, coefficients: tuple[float, ...]) -> Any:
     out: Any = coefficients[-1]
     for c in reversed(coefficients[:-1]):
-        out = c + z * out
+        out = z.times_plus(out, c)
     return out
+
+
+def library_function(module: ir.Module, name: str) -> ir.Function:
+    """A function double → double of the C library."""
+    found = module.globals.get(name)
+    return found or ir.Function(module, ir.FunctionType(DOUBLE, [DOUBLE]), name)
 
 
 def i64(x: int) -> ir.Constant:

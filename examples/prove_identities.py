@@ -1,0 +1,19 @@
+"""Check the papers' identities, and one of your own, on a mechanism of your own."""
+
+import phipsi as pp
+from phipsi.operators import K, phi, psi
+from phipsi.operators import H as hinge
+from phipsi.rewrite.identity import Identity
+
+tree = pp.examples.random_tree(seed=7, n=6)
+print(tree, [joint.kind for joint in tree.joints])
+
+proofs = [pp.prove(identity, tree) for identity in pp.identities()]
+failed = [p for p in proofs if p.holds is False]
+skipped = [p for p in proofs if p.holds is None]
+print(f"{len(proofs) - len(failed) - len(skipped)} hold, {len(failed)} fail")
+print(f"{len(skipped)} do not apply, for example: {skipped[0]}")
+
+mine = Identity("difference of propagations", phi - psi, phi @ K @ hinge @ psi)
+print(pp.prove(mine, tree))
+assert not failed and pp.prove(mine, tree)

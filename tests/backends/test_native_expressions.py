@@ -1,0 +1,199 @@
+"""The native backend gives what the reference gives: random expressions, and every joint type.
+
+PHIPSI_FUZZ_NATIVE=5000 pytest tests/backends/test_native_expressions.py     more seeds
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from random_expressions import Generator
+from random_models import ALL, model_from_parents, random_tree
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.backends.dense import dense_with_scale
+from phipsi.backends.layout import input_shapes
+from phipsi.errors import LoweringError, SingularMatrixError
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+
+SEEDS = int(os.environ.get("PHIPSI_FUZZ_NATIVE", 300))
+CHUNK = 25
+TOLERANCE = 1e-12  # of the product of norms, as for the reference backend against the dense oracle
+BATCH = 3  # less than a full group of lanes everywhere
+# Code is written per joint type: few types per model keep the compiler's time low.
+KINDS = [("revolute",), ("revolute",), ("prismatic",), ("spherical",), ("free", "revolute"), ALL]
+WEIGHTS = np.array([0.45, 0.2, 0.12, 0.12, 0.08, 0.03])
+
+A_G = ops.a + ops.gravity
+FORWARD = ops.mass_matrix.inv @ (ops.tau - ops.H @ ops.phi @ (ops.M @ ops.phi.T @ A_G + ops.b))
+INVERSE = (
+    ops.H @ ops.phi @ (ops.M @ ops.phi.T @ (ops.H.T @ ops.vdot + A_G) + ops.b - ops.f_ext)
+    + ops.Jr @ ops.vdot
+)
+
+
+class NotNative(Exception):
+    """The program has no machine code and runs on the reference backend."""
+
+
+def draw_inputs(model: Model, rng: np.random.Generator, n_points: int, batch: int) -> dict[str, Any]:
+    return {
+        "q": np.array([model.random_configuration(rng) for _ in range(batch)]),
+        "v": rng.standard_normal((batch, model.nv)),
+        "vdot": rng.standard_normal((batch, model.nv)),
+        "tau": rng.standard_normal((batch, model.nv)),
+        "f_ext": rng.standard_normal((batch, model.n_bodies, 6)),
+        "f0": rng.standard_normal((batch, n_points, 6)),
+    }
+
+
+def both(
+    x: Any, model: Model, inputs: dict[str, Any], rng: np.random.Generator, **options: Any
+) -> tuple[Any, Any]:
+    """Results of the two backends on the same inputs."""
+    native = pp.compile(x, model, backend="native", **options)
+    reference = pp.compile(x, model, backend="reference", **options)
+    if native.backend != "native":
+        raise NotNative(str(x))
+    named = {n: inputs[n] for n in native.inputs if n in inputs}
+    for name, shape in input_shapes(native).items():
+        if name in native.inputs and name not in named:
+            batch = len(inputs["q"])
+            named[name] = rng.standard_normal((batch, *shape))
+    return native(**named), reference(**named)
+
+
+def one_seed(seed: int) -> str | None:
+    """None if all is well, otherwise what is wrong."""
+    rng = np.random.default_rng([seed, 2])
+    kinds = KINDS[int(rng.choice(len(KINDS), p=WEIGHTS))]
+    n, roots = int(rng.integers(1, 6)), int(rng.integers(1, 3))
+    armature = bool(rng.random() < 0.5)
+    model = random_tree(rng, max(n, roots), kinds, n_roots=roots, armature=armature, frames=True)
+    where = None
+    if rng.random() < 0.4:
+        bodies = rng.permutation(model.n_bodies)[: int(rng.integers(1, 3))]
+        where = point_set(model, [(f"b{i}", rng.uniform(-0.5, 0.5, 3)) for i in bodies])
+    x = Generator(rng, points=where is not None, independent=where is not None).expression(6)
+    inputs = draw_inputs(model, rng, 0 if where is None else len(where), BATCH)
+    options: dict[str, Any] = {"points": where, "rewrite": "full"}
+    if rng.random() < 0.2:
+        options["rewrite"] = "as_written"
+    if not x.is_vector and rng.random() < 0.4:
+        options["mode"] = "dense"
+    scales = [
+        dense_with_scale(x, model, points=where, **{k: a[i] for k, a in inputs.items()})[1]
+        for i in range(BATCH)
+    ]
+    try:
+        got, want = both(x, model, inputs, rng, **options)
+    except (LoweringError, SingularMatrixError):
+        return "refused"
+    except NotNative:
+        return "not native"
+    error = np.abs(got - want).reshape(BATCH, -1).max(axis=1, initial=0.0)
+    size = np.array(scales) * max(1.0, 6.0 * np.sqrt(6.0 * model.n_bodies))  # norm of an operand
+    if got.shape == want.shape and (error <= TOLERANCE * size).all():
+        return None
+    return f"seed {seed} {options.get('mode', 'apply')}: off by {error} of {size}: {x}"
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK), ids=lambda i: f"seeds from {i}")
+def test_random_expressions_equal_the_reference(first: int):
+    outcomes = [one_seed(seed) for seed in range(first, min(first + CHUNK, SEEDS))]
+    errors = [o for o in outcomes if o not in (None, "refused", "not native")]
+    assert not errors, "\n\n".join(str(e) for e in errors)
+    # inverses of operators on points have no machine code; everything else has
+    assert outcomes.count("refused") + outcomes.count("not native") <= 0.25 * len(outcomes)
+
+
+# ---- every joint type ----------------------------------------------------------------------------
+
+# one of each, on a tree with branches, a second root and a welded body in between
+EVERY = [*ALL, "revolute", pp.joints.Fixed()]
+PARENTS = [-1, 0, 1, 1, 3, 4, 4, -1, 7, 8, 11, 3]
+POINTS = [("b9", (0.1, 0.2, -0.3)), ("b5", (0.0, 0.1, 0.0)), ("world", (1.0, 0.0, 0.0))]
+HAND = [("b9", (0.1, 0.2, -0.3)), ("b10", (0.0, 0.1, 0.0))]
+
+NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "forward dynamics": (FORWARD, {}),
+    "inverse dynamics": (INVERSE, {}),
+    "mass matrix": (ops.mass_matrix, {"mode": "dense"}),
+    "inverse mass matrix": (ops.mass_matrix.inv, {"mode": "dense"}),
+    "poses": (ops.pose, {}),
+    "Jacobian": (ops.J, {"mode": "dense", "points": POINTS}),
+    "velocities of points": (ops.B.T @ ops.V, {"points": POINTS}),
+    "accelerations of points": (
+        ops.Bdot.T @ ops.V + ops.B.T @ ops.phi.T @ (ops.H.T @ ops.vdot + ops.a),
+        {"points": POINTS},
+    ),
+    "forces at points": (ops.H @ ops.phi @ ops.B @ ops.f0, {"points": POINTS}),
+    "compliance": (ops.J @ ops.mass_matrix.inv @ ops.J.T, {"mode": "dense", "points": HAND}),
+    "operational inertia": (ops.Lambda.inv, {"mode": "dense", "points": HAND}),
+    "momentum": (ops.total(ops.M, (0.3, 0.1, -0.2)) @ ops.V, {}),
+    "log det": (ops.logdet(ops.mass_matrix), {}),
+    "kinetic energy": (0.5 * (ops.v.T @ ops.mass_matrix @ ops.v), {}),
+    "articulated inertias": (ops.P, {"mode": "blocks"}),
+    "hinge inertias": (ops.D, {"mode": "blocks"}),
+    "two at once": ((FORWARD, ops.V), {}),
+    "inertias given": (FORWARD, {"given": ("M",)}),
+}
+
+
+def every_joint(**options: Any) -> Model:
+    parents = [p if p < i else -1 for i, p in enumerate(PARENTS)]
+    return model_from_parents(parents, 7, EVERY, armature=True, frames=True, **options)
+
+
+@pytest.fixture(scope="module")
+def tree() -> Model:
+    return every_joint()
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_joint_type_equals_the_reference(name: str, tree: Model):
+    x, options = NAMED[name]
+    rng = np.random.default_rng(5)
+    inputs = draw_inputs(tree, rng, len(options.get("points", ())), 6)
+    if "given" in options:
+        factors = rng.uniform(0.5, 2.0, (6, tree.n_bodies, 1, 1))
+        inputs["M"] = factors * tree.inertia_matrices
+    got, want = both(x, tree, inputs, rng, **options)
+    for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-11 * max(1.0, np.abs(b).max()))
+
+
+def test_every_joint_type_is_there(tree: Model):
+    """A guard of the test above: eleven kinds, and each is a switch case of the code."""
+    kinds = {j.kind.split("(")[0] for j in tree.joints}
+    assert kinds == {*(k for k in ALL), "fixed"}
+
+
+@pytest.mark.parametrize("given", ["M", "pose", "H", "Jr", "gravity"])
+def test_model_quantities_may_be_batched_inputs(given: str):
+    """Every element of the batch is another mechanism."""
+    model = random_tree(3, 4, ("revolute", "prismatic"), armature=True)
+    rng = np.random.default_rng(0)
+    batch = 5
+    inputs = draw_inputs(model, rng, 0, batch)
+    others = [
+        random_tree(20 + i, 4, ("revolute",), armature=True, gravity=rng.standard_normal(3))
+        for i in range(batch)
+    ]
+    widths = np.zeros((batch, 4, 1, 1))
+    widths[:, :, 0, 0] = rng.uniform(0.1, 0.5, (batch, 4))
+    inputs |= {
+        "M": np.array([m.inertia_matrices for m in others]),
+        "pose": pp.body_poses(model, inputs["q"] + rng.standard_normal((batch, model.nq))),
+        "H": rng.standard_normal((batch, 6, model.nv)),
+        "Jr": widths,
+        "gravity": rng.standard_normal((batch, 6)),
+    }
+    got, want = both(FORWARD, model, inputs, rng, given=(given,))
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+    assert np.ptp(got, axis=0).min() > 0
