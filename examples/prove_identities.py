@@ -1,8 +1,7 @@
 """Check the papers' identities, and one of your own, on a mechanism of your own."""
 
 import phipsi as pp
-from phipsi.operators import K, phi, psi
-from phipsi.operators import H as hinge
+from phipsi.operators import H, K, phi, psi
 from phipsi.rewrite.identity import Identity
 
 tree = pp.examples.random_tree(seed=7, n=6)
@@ -14,6 +13,6 @@ skipped = [p for p in proofs if p.holds is None]
 print(f"{len(proofs) - len(failed) - len(skipped)} hold, {len(failed)} fail")
 print(f"{len(skipped)} do not apply, for example: {skipped[0]}")
 
-mine = Identity("difference of propagations", phi - psi, phi @ K @ hinge @ psi)
+mine = Identity("difference of propagations", phi - psi, phi @ K @ H @ psi)
 print(pp.prove(mine, tree))
 assert not failed and pp.prove(mine, tree)

@@ -1,6 +1,12 @@
 """Settings shared by all tests."""
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# Thousands of small programs are compared; most run on the reference backend, which needs no
+# machine code. The tests of the native backend name it.
+os.environ.setdefault("PHIPSI_BACKEND", "reference")
 
 # "ci" draws the same examples in every run, so a red test stays red until it is repaired.
 # "explore" draws new ones:  pytest --hypothesis-profile=explore

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, cast
 
 from phipsi.backends.program import Program
 from phipsi.errors import InputError
@@ -18,8 +17,6 @@ from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.passes import plan_buffers
 from phipsi.sweeps.request import NEEDS_POINTS, Request, check_request, lower_request
 from phipsi.sweeps.schedule import schedule
-
-_CACHE: WeakKeyDictionary[Model, dict[Any, Program]] = WeakKeyDictionary()
 
 
 def compile(
@@ -53,14 +50,18 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
+    if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"compile needs an expression, then a model: pp.compile(expr, model), "
+            f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
+        )
     backend = backend or default_backend()
     where = point_set(model, points)
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where)
     key = (request, backend, reproducible)
-    programs = _CACHE.setdefault(model, {})
-    if key not in programs:
-        programs[key] = build(request, model, backend, reproducible=reproducible)
-    return programs[key]
+    if key not in model.programs:
+        model.programs[key] = build(request, model, backend, reproducible=reproducible)
+    return model.programs[key]
 
 
 def default_backend() -> str:
@@ -68,17 +69,13 @@ def default_backend() -> str:
     return os.environ.get("PHIPSI_BACKEND", "native")
 
 
-def build(
-    request: Request, model: Model, backend: str, *, reproducible: bool = False
-) -> Program:
+def build(request: Request, model: Model, backend: str, *, reproducible: bool = False) -> Program:
     """The pipeline: every pass is a line."""
     check_request(request, backend, has_points=len(request.points) > 0)
     rewriting = engine.rewrite(request, armature=model.has_armature)
     lowered = lower_request(request, rewriting.expressions, model, pairs=backend == "reference")
     steps = plan_buffers(schedule(lowered.fields), lowered.fields)
-    return Program(
-        request, rewriting, lowered, steps, model, backend, reproducible=reproducible
-    )
+    return Program(request, rewriting, lowered, steps, model, backend, reproducible=reproducible)
 
 
 def explain(
@@ -103,9 +100,9 @@ def explain(
     <BLANKLINE>
     recursion (1 sweep over the bodies)
       1. base to tip, k after its parent p:
-            y1(k) = H*(k) v(k) + φ*(p,k) y1(p)
+            y(k) = H*(k) v(k) + φ*(p,k) y(p)
     <BLANKLINE>
-    cost  O(N), about 122 flops per body with one-dof hinges
+    cost  O(N), about 115 flops per body with one-dof hinges
     """
     if model is not None:
         names = {leaf.name for x in _tuple(expr) for leaf in leaves_of(x)}

@@ -243,6 +243,17 @@ def test_make_targets_exist():
         assert set(named) <= targets, f"{page.name}: {sorted(set(named) - targets)}"
 
 
+def test_the_list_of_layers():
+    source = ast.parse((ROOT / "tests" / "null" / "test_layers.py").read_text(encoding="utf-8"))
+    (layers,) = (
+        ast.literal_eval(node.value)
+        for node in source.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
+    )
+    shown = blocks_of((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))[0].body.split()
+    assert shown == layers
+
+
 def table(page: Path, heading: str) -> list[list[str]]:
     """The rows of the first table below a heading."""
     text = page.read_text(encoding="utf-8")
@@ -254,7 +265,8 @@ def table(page: Path, heading: str) -> list[list[str]]:
 
 
 def test_the_table_of_pinocchio_names():
-    pinocchio = pytest.importorskip("pinocchio")
+    import pinocchio
+
     rows = table(ROOT / "README.md", "### Names you may know")
     assert len(rows) > 15
     for theirs, ours, *_ in rows:

@@ -453,8 +453,7 @@ def test_a_chain_of_3000_links(tmp_path: Path):
     links = "".join(f'<link name="l{i}">{BODY}</link>\n' for i in range(3001))
     chain = "".join(
         f'<joint name="j{i}" type="continuous"><origin xyz="0 0 1" rpy="0.1 0 0"/><parent '
-        f'link="l{i}"/>'
-        f'<child link="l{i + 1}"/><axis xyz="0 0 1"/></joint>\n'
+        f'link="l{i}"/><child link="l{i + 1}"/><axis xyz="0 0 1"/></joint>\n'
         for i in range(3000)
     )
     model = load(write(tmp_path, f'<robot name="chain">\n{links}{chain}</robot>'))

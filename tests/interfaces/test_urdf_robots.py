@@ -1,15 +1,18 @@
 """Every URDF of example-robot-data against Pinocchio: poses, mass matrix and dynamics."""
 
+import re
 import warnings
 from collections import Counter
 from importlib.metadata import files
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
 
 from phipsi.algorithms import (
+    bias_forces,
     body_poses,
     forward_dynamics,
     frame_poses,
@@ -17,7 +20,7 @@ from phipsi.algorithms import (
     mass_matrix,
 )
 from phipsi.errors import ModelError, PhipsiWarning, SingularHingeError
-from phipsi.interfaces.conventions import pinocchio_order, to_pinocchio
+from phipsi.interfaces.conventions import pinocchio_order, to_mujoco, to_pinocchio
 from phipsi.interfaces.load import load
 from phipsi.model import Model
 
@@ -89,6 +92,45 @@ def test_agrees_with_pinocchio(path: Path, base: str):
     accelerations = pin.aba(theirs, data, state.q, state.v, state.tau)
     ours = to_pinocchio(model, q, v, forward_dynamics(model, q, v, tau)).vdot
     close(ours, accelerations, max(1e-9, 100 * condition * 2.2e-16))
+
+
+def in_mujoco(path: Path) -> mujoco.MjModel | None:
+    """The robot without its shapes in MuJoCo, None where MuJoCo refuses the inertias."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"<(visual|collision)\b.*?</\1>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<mimic\b[^>]*/>", "", text)
+    options = '<mujoco><compiler balanceinertia="false" fusestatic="false"/></mujoco></robot>'
+    text = text.replace("</robot>", options)
+    try:
+        return mujoco.MjModel.from_xml_string(text)
+    except ValueError:
+        return None
+
+
+ACCEPTED = [path for path in LOADABLE if in_mujoco(path) is not None]
+
+
+def test_mujoco_accepts_many():
+    assert len(ACCEPTED) >= 45
+
+
+@pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)
+def test_agrees_with_mujoco(path: Path):
+    model, theirs = quietly(path, "fixed"), in_mujoco(path)
+    data = mujoco.MjData(theirs)
+    names = [theirs.joint(k).name for k in range(theirs.njnt)]
+    rng = np.random.default_rng(5)
+    q, v = model.random_configuration(rng), rng.normal(size=model.nv)
+    state = to_mujoco(model, q, v, names=names)
+    data.qpos, data.qvel = state.q, state.v
+    theirs.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+    mujoco.mj_forward(theirs, data)
+    columns = np.zeros((theirs.nv, theirs.nv))
+    for k, unit in enumerate(np.eye(theirs.nv)):
+        mujoco.mj_mulM(theirs, data, columns[k], unit)
+    T = to_mujoco(model, np.tile(q, (model.nv, 1)), np.eye(model.nv), names=names).v.T
+    close(T @ mass_matrix(model, q) @ T.T, columns)
+    close(to_mujoco(model, q, tau=bias_forces(model, q, v), names=names).tau, data.qfrc_bias)
 
 
 def test_the_empty_robot_is_refused():

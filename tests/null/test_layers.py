@@ -26,6 +26,7 @@ LAYERS = [
     "proofs",
     "algorithms",
     "examples",
+    "robots",
     "demo",
     "simulation",
     "interfaces",

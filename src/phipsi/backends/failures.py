@@ -57,8 +57,9 @@ def error_of(failure: Failure, model: Model) -> Exception:
         )
     if failure.code == NOT_FINITE:
         return SingularMatrixError(
-            "the result is not a finite number, although the inputs are: they are too large, or "
-            f"log det is taken of an operator that is not positive.{where}"
+            "the result is not a finite number, although the inputs are: a quaternion in q is "
+            "zero, numbers are too large, or log det is taken of an operator that is not "
+            f"positive.{where}"
         )
     return SingularMatrixError(
         f"({failure.what})⁻¹ does not exist: the matrix has rank "

@@ -56,6 +56,23 @@ class Program:
         self._lock = Lock()
         self._count = len(lowered.inputs)
         self._plain = request.blocks is None
+        for r in lowered.results:
+            if r.picked:
+                self._places(r)  # unknown names are refused here
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_native": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=Lock())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the machine code, which is made anew where it is needed."""
+        return {k: v for k, v in vars(self).items() if k not in ("_native", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._native, self._lock = None, Lock()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -122,6 +139,7 @@ class Program:
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
             if on_error == "mask":
+                status = self._not_finite_inputs(arrays, batch, status)
                 _mask(results, status)
             answer = self._answer(self._store(self._pick_all(results), out))
             return (answer, status) if on_error == "mask" else answer
@@ -132,16 +150,30 @@ class Program:
         failures = [*failures, *self._non_finite(results, failures, batch)]
         if failures and on_error == "raise":
             raise error_of(failures[0], self.model)
-        status = status_of(failures, batch)
+        status = self._not_finite_inputs(arrays, batch, status_of(failures, batch))
         if failures:
             _mask(results, status)
         answer = self._answer(self._store(results, out))
         return (answer, status) if on_error == "mask" else answer
 
+    def _not_finite_inputs(
+        self, arrays: dict[str, Array], batch: tuple[int, ...], status: Array
+    ) -> Array:
+        """Elements whose inputs are NaN or infinite fail for that reason, whatever else happens."""
+        bad = np.zeros(batch, dtype=bool)
+        shapes = layout.input_shapes(self)
+        for name in self.inputs:
+            a = arrays[name]
+            if a.dtype != object:
+                core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
+                bad = bad | ~np.isfinite(a).all(axis=core)
+        return np.where(bad & (status != 0), NOT_FINITE, status)
+
     def _answer(self, results: list[Any]) -> Any:
         return results[0] if self.request.single else tuple(results)
 
-    # -- the native way ------------------------------------------------------------------------------
+    # -- the native way
+    # ------------------------------------------------------------------------------
 
     def _quickly(self, args: tuple[Any, ...]) -> Any:
         """One gufunc call; None if anything is out of the ordinary, which the long way explains."""
@@ -254,17 +286,19 @@ class Program:
         return self._picked(np.swapaxes(matrix, -1, -2).copy() if flip else matrix, r)
 
     def _picked(self, matrix: Array, r: Result) -> Any:
-        if self.request.blocks is None or self._mode(r) == "dense":
+        if not r.picked:
             return matrix
-        return tuple(self._pick(matrix, r, row, col) for row, col in self.request.blocks)
+        return tuple(matrix[..., rows, cols].copy() for rows, cols in self._places(r))
 
-    def _mode(self, r: Result) -> str:
-        return self.request.modes[self.lowered.results.index(r)]
-
-    def _pick(self, matrix: Array, r: Result, row: Any, col: Any) -> Array:
-        rows = layout.block_rows(r.gives, row, self.model, self.request.points)
-        cols = layout.block_rows(r.takes, col, self.model, self.request.points)
-        return matrix[..., rows, cols].copy()
+    def _places(self, r: Result) -> list[tuple[slice, slice]]:
+        """Rows and columns of the blocks asked for."""
+        return [
+            (
+                layout.block_rows(r.gives, row, self.model, self.request.points),
+                layout.block_rows(r.takes, col, self.model, self.request.points),
+            )
+            for row, col in self.request.blocks or ()
+        ]
 
     def _in_threads(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -314,6 +348,11 @@ class Program:
         if len(targets) != len(results):
             raise InputError(f"out= has {len(targets)} arrays for {len(results)} results")
         for target, result in zip(_flat(targets), _flat(results), strict=True):
+            if isinstance(target, np.ndarray) and target.dtype != result.dtype:
+                raise InputError(
+                    f"out= holds {target.dtype}, but the result is {result.dtype}: "
+                    f"np.empty({result.shape}, dtype=np.{result.dtype})"
+                )
             if not isinstance(target, np.ndarray) or target.shape != result.shape:
                 shape = getattr(target, "shape", type(target).__name__)
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")

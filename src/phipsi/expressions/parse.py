@@ -31,7 +31,7 @@ class Vocabulary:
 
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?(?:/\d+)?|\.\d+(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"[^\W\d][\w\u0300-\u036f½]*~?")
-_POSTFIX = re.compile(r"\*|⁻¹|\^\{-1\}|\^-1|\^\{\*\}|\^\*|\^T\b|\^\d+")
+_POSTFIX = re.compile(r"\*|\.T\b|\.inv\b|⁻¹|\^\{-1\}|\^-1|\^\{\*\}|\^\*|\^T\b|\^\d+")
 _MINUS = "-−–"
 
 
@@ -130,9 +130,9 @@ class _Reader:
                 return out
             mark = found.group()
             self.at = found.end()
-            if mark in ("*", "^*", "^{*}", "^T"):
+            if mark in ("*", "^*", "^{*}", "^T", ".T"):
                 out = out.T
-            elif mark in ("⁻¹", "^-1", "^{-1}"):
+            elif mark in ("⁻¹", "^-1", "^{-1}", ".inv"):
                 out = out.inv
             else:
                 out = out ** int(mark[1:])

@@ -15,7 +15,7 @@ from phipsi.errors import did_you_mean
 from phipsi.interfaces.files import FileError
 
 MAX_DEPTH = 100
-MAX_ELEMENTS = 300_000
+MAX_ELEMENTS = 200_000
 MAX_TEXT = 200_000
 # Larger numbers cannot be lengths or masses, and their products would not be numbers any more.
 MAX_NUMBER = 1e60
@@ -151,6 +151,8 @@ def notes_on_unknown(element: Element, known: tuple[str, ...]) -> Iterator[tuple
 def parse_xml(data: bytes, file: str, *, refuse_xacro: bool = False) -> Element:
     """Return the root element of an XML document, or raise a FileError with the line."""
     text = _decoded(data, file)
+    if text.count(b"<") - text.count(b"</") > MAX_ELEMENTS:
+        raise FileError(file, 1, "", f"has more than {MAX_ELEMENTS:,} elements.")
     return _Builder(file, refuse_xacro).build(text)
 
 
@@ -195,7 +197,6 @@ class _Builder:
         self.file, self.refuse_xacro = file, refuse_xacro
         self.stack: list[Element] = []
         self.root: Element | None = None
-        self.count = 0
 
     def build(self, data: bytes) -> Element:
         from xml.parsers import expat
@@ -224,17 +225,9 @@ class _Builder:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         line = self.parser.CurrentLineNumber
-        self.count += 1
         if len(self.stack) >= MAX_DEPTH:
             raise FileError(
                 self.file, line, f"<{tag[:_SHOWN]}>", f"is nested deeper than {MAX_DEPTH} levels."
-            )
-        if self.count > MAX_ELEMENTS:
-            raise FileError(
-                self.file,
-                line,
-                f"<{tag[:_SHOWN]}>",
-                f"is one of more than {MAX_ELEMENTS:,} elements.",
             )
         element = Element(self.file, tag, attributes, line)
         if self.refuse_xacro:

@@ -19,7 +19,7 @@ from phipsi.interfaces.document import shortened
 from phipsi.interfaces.files import FileError
 from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
-from phipsi.model.assemble import assemble
+from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_attachment, check_body, check_names
@@ -124,9 +124,8 @@ class Draft:
             raise self.error(
                 link.line,
                 f"{self.link_word} {shortened(link.name)}",
-                f"the name is used before, on line {self.links[link.name].line}. Rename one "
-                "of them; "
-                f"joints refer to {self.link_word}s by name.",
+                f"the name is used before, on line {self.links[link.name].line}. Rename one of "
+                f"them; joints refer to {self.link_word}s by name.",
             )
         self.links[link.name] = link
 
@@ -166,9 +165,8 @@ class Draft:
                     joint.line,
                     who,
                     f"its child {shortened(joint.child)} already hangs on joint "
-                    f"{shortened(other.name)} (line {other.line}), so the links form a loop. "
-                    "A tree "
-                    f"has one joint per link: remove one of the two.",
+                    f"{shortened(other.name)} (line {other.line}), so the links form a loop. A "
+                    "tree has one joint per link: remove one of the two.",
                 )
             inboard[joint.child] = joint
         self._refuse_cycles(inboard)
@@ -210,18 +208,20 @@ class Draft:
             for frame, _ in self.frames
         )
         couplings = self._couplings(options)
-        description = Description(bodies, frames, self.gravity, parts=bodies)
-        model = self._build(description)
-        self._judge_moving(model, names)
+        description = self._assembled(Description(bodies, frames, self.gravity, parts=bodies))
+        self._judge_moving(description, names)
+        moving = {body.joint_name for body in description.bodies}
         extras = Extras(
             self.name,
             couplings,
-            tuple(r for r in self.ratings if r.joint in model.joint_names),
+            tuple(r for r in self.ratings if r.joint in moving),
             tuple(_renamed_shape(shape, names) for shape in self.shapes),
             tuple(self.findings),
         )
+        model = Model(replace(description, extras=extras))
+        self._check_finite(model)
         self._tell(options, couplings)
-        return Model(_with_extras(model.description, extras))
+        return model
 
     def _free_names(self, base: Base, inboard: dict[str, Connection]) -> dict[str, str]:
         """New names for links called "world", which is the name of the inertial frame."""
@@ -291,13 +291,15 @@ class Draft:
             raise self.error(at.line, f"joint {shortened(at.name)}", str(error)) from error
         return body
 
-    def _build(self, description: Description) -> Model:
+    def _assembled(self, description: Description) -> Description:
         try:
             check_names(description)
             check_attachment(description)
-            model = Model(assemble(description))
+            return assemble(description)
         except ModelError as error:
             raise self.error(self.line, f"robot {shortened(self.name)}", str(error)) from error
+
+    def _check_finite(self, model: Model) -> None:
         arrays = {
             "inertias": model.inertia_matrices,
             "positions": model.placement_translations,
@@ -314,7 +316,6 @@ class Draft:
                     f"the {what} of the links fixed together here overflow. Are the units kg "
                     "and m?",
                 )
-        return model
 
     # ---------------------------------------------------------------- judgements
 
@@ -334,18 +335,21 @@ class Draft:
                 if finding is not None:
                     self.findings.append(finding)
 
-    def _judge_moving(self, model: Model, names: dict[str, str]) -> None:
+    def _judge_moving(self, description: Description, names: dict[str, str]) -> None:
         """Moving bodies without any inertia, their own or of what is fixed to them."""
+        bodies = description.bodies
+        if not any(body.inertia.is_zero for body in bodies):
+            return
         old = {new: name for name, new in names.items()}
-        outboard = np.zeros(model.n_bodies)
-        for i in model.tree.tip_to_base():
-            outboard[i] += float(not model.inertias[i].is_zero)
-            if model.parent[i] >= 0:
-                outboard[model.parent[i]] += outboard[i]
-        for i, inertia in enumerate(model.inertias):
-            if not inertia.is_zero:
+        parents = parent_indices(bodies)
+        outboard = [0 if body.inertia.is_zero else 1 for body in bodies]
+        for i in range(len(bodies) - 1, -1, -1):
+            if parents[i] >= 0:
+                outboard[parents[i]] += outboard[i]
+        for i, body in enumerate(bodies):
+            if not body.inertia.is_zero:
                 continue
-            name = model.body_names[i]
+            name = body.name
             link = self.links[old.get(name, name)]
             if link.is_internal and outboard[i]:
                 continue
@@ -353,14 +357,13 @@ class Draft:
                 "bodies outboard of it do, and its joint moves them."
                 if outboard[i]
                 else "nothing outboard of it has either: its joint has nothing to move, and "
-                "forward "
-                "dynamics will say so. Give it inertia, or lock the joint with "
+                "forward dynamics will say so. Give it inertia, or lock the joint with "
                 "model.with_locked(…)."
             )
             self.findings.append(
                 self._source(link, name).finding(
                     "immovable",
-                    f"it moves on joint {shortened(model.joint_names[i])} but has neither mass nor "
+                    f"it moves on joint {shortened(body.joint_name)} but has neither mass nor "
                     f"moment of inertia; {carried}",
                     (0.0,),
                     True,
@@ -442,7 +445,3 @@ def summary(file: str, problems: Sequence[Finding]) -> str:
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:
     return replace(shape, link=names[shape.link]) if shape.link in names else shape
-
-
-def _with_extras(description: Description, extras: Extras) -> Description:
-    return replace(description, extras=extras)

@@ -76,9 +76,8 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
 
 def _too_large(size: int, max_bytes: int) -> str:
     return (
-        f"has {size:,} bytes, more than the {max_bytes:,} that are read. Robot descriptions "
-        "are far "
-        f"smaller; if this one is right, raise the limit:  pp.load(path, max_bytes={size})"
+        f"has {size:,} bytes, more than the {max_bytes:,} that are read. Robot descriptions are "
+        f"far smaller; if this one is right, raise the limit:  pp.load(path, max_bytes={size})"
     )
 
 

@@ -29,8 +29,6 @@ from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import Frame
 from phipsi.model.extras import Rating
 
-_GRAVITY_OFF = 1 << 6  # mjDSBL_GRAVITY
-
 
 def load_mjcf(
     path: str | os.PathLike[str],
@@ -83,7 +81,8 @@ class _Reader:
     def __init__(self, found: MjcfFiles, compiled: Any, spec: Any) -> None:
         self.found, self.m, self.spec = found, compiled, spec
         gravity = tuple(compiled.opt.gravity.tolist())
-        if compiled.opt.disableflags & _GRAVITY_OFF:
+        flags: Any = import_module("mujoco").mjtDisableBit
+        if compiled.opt.disableflags & int(flags.mjDSBL_GRAVITY):
             gravity = (0.0, 0.0, 0.0)
         root = found.root
         name = root.attributes.get("model", "")
@@ -180,13 +179,8 @@ class _Reader:
                     self.draft.line,
                     "<worldbody>",
                     'base="free" needs one outermost body '
-                    "without "
-                    "joints, "
-                    "but "
-                    "there "
-                    "are "
-                    f"{len(outermost)} "
-                    f"outermost bodies. Add <freejoint/> to the right one.",
+                    f"without joints, but there are {len(outermost)} outermost bodies. Add "
+                    "<freejoint/> to the right one.",
                 )
 
     # ---------------------------------------------------------------- frames and the rest
@@ -236,10 +230,9 @@ class _Reader:
                 continue
             at = stated[k] if k < len(stated) else self.found.root
             raise at.error(
-                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} closes a "
-                "loop, and closed "
-                f"chains are not part of a tree. Load without it: delete the line, or write "
-                f'active="false".'
+                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} ties motions "
+                f"together, which a tree cannot; closed chains are not read yet. Load without it: "
+                f'delete the line, or write active="false".'
             )
 
     def _note_what_is_left_out(self) -> None:

@@ -22,12 +22,10 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)(\(.*\))?", re.IGNORECASE)
 # Attributes whose values are words: there "inf" or a long digit string is a name.
 _WORDS = frozenset(
-    "name class childclass file mesh material texture hfield joint joint1 joint2 body body1 "
-    "body2 site "
-    "site1 site2 geom geom1 geom2 tendon tendon1 tendon2 actuator refsite cranksite "
-    "slidersite jointinparent "
-    "target objname refname key value data plugin instance prefix model modelname meshdir "
-    "texturedir "
+    "name class childclass file mesh material texture hfield joint joint1 joint2 body body1 body2 "
+    "site site1 site2 geom geom1 geom2 tendon tendon1 tendon2 actuator refsite cranksite "
+    "slidersite jointinparent target objname refname key value data plugin instance prefix model "
+    "modelname meshdir texturedir "
     "assetdir content_type subdir source skin camera sensor dclass type text comment".split()
 )
 _REFUSED = {
@@ -153,10 +151,10 @@ def _collect_assets(found: MjcfFiles) -> None:
                 raise element.error("a model inside a model is not read; use <include> instead.")
             if strip:
                 name = name.replace("\\", "/").rpartition("/")[2]
-            path = os.path.join(folder, name)
+            path = os.path.normpath(os.path.join(folder, name))
             if path in found.assets:
                 continue
-            data, place = _read(found, path, element, MAX_ASSET_BYTES)
+            data, place = _read(found, os.path.join(folder, name), element, MAX_ASSET_BYTES)
             total += len(data)
             if total > MAX_ASSET_BYTES:
                 raise element.error(

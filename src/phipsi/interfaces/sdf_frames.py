@@ -48,14 +48,8 @@ class FrameGraph:
                 node.file,
                 node.line,
                 node.label,
-                "the name is used before, "
-                "on "
-                "line "
-                f"{self.nodes[name].line}; "
-                "links, "
-                "joints, "
-                "frames and "
-                f"models of one model share their names. Rename one of them.",
+                f"the name is used before, on line {self.nodes[name].line}; links, joints, frames "
+                "and models of one model share their names. Rename one of them.",
             )
         self.nodes[name] = node
 

@@ -99,9 +99,8 @@ def _one_root(draft: Draft) -> Draft:
         raise draft.error(
             roots[1].line,
             f"link {shortened(roots[1].name)}",
-            f"{len(roots)} links hang on no joint "
-            f"({listed}{', …' if len(roots) > 5 else ''}), but a "
-            f"robot has one base. Connect it, for example with\n"
+            f"{len(roots)} links hang on no joint ({listed}{', …' if len(roots) > 5 else ''}), but "
+            "a robot has one base. Connect it, for example with\n"
             f'    <joint name="{roots[1].name[:40]}_joint" type="fixed"> <parent '
             f'link="{roots[0].name[:40]}"/> <child link="{roots[1].name[:40]}"/> </joint>',
         )

@@ -288,15 +288,13 @@ def _urdf_type(link: _Link, rating: Rating | None) -> tuple[str, tuple[float, ..
         if np.allclose([*arguments["e1"], *arguments["e2"]], [*e1, *e2], rtol=0, atol=1e-9):
             return "planar", normal
         raise ModelError(
-            f"joint {link.joint_name!r}: URDF states only the normal of a plane, and this "
-            "joint's axes "
-            f"e1, e2 are not those a reader would choose. Use Planar(e1={tuple(e1)}, "
+            f"joint {link.joint_name!r}: URDF states only the normal of a plane, and this joint's "
+            f"axes e1, e2 are not those a reader would choose. Use Planar(e1={tuple(e1)}, "
             f"e2={tuple(e2)})."
         )
     raise ModelError(
         f"joint {link.joint_name!r}: URDF has no {joint.kind} joint. Build it of revolute and "
-        "prismatic "
-        f"joints with massless bodies between, or store the model with model.to_dict()."
+        "prismatic joints with massless bodies between, or store the model with model.to_dict()."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -65,8 +65,8 @@ class Description:
     bodies: tuple[Body, ...]
     frames: tuple[Frame, ...]
     gravity: Numbers
-    parts: tuple[Body, ...] = ()
-    extras: Extras = Extras()
+    parts: tuple[Body, ...] = field(default=(), hash=False)
+    extras: Extras = field(default=Extras(), hash=False)
 
 
 def make_body(

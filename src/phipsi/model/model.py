@@ -75,7 +75,7 @@ class Model(Value):
         "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
         "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
         "armature", "damping", "frames", "_layout",  "_names", "_hash",
-        "__weakref__",
+        "programs", "__weakref__",
     )  # fmt: skip
     description: Description
     tree: Tree
@@ -94,6 +94,9 @@ class Model(Value):
     _layout: Layout
     _names: Names
     _hash: int
+    # What was compiled for this model. Programs refer to their model, so they are kept here, where
+    # the two are freed together, and not in a table of the compiler.
+    programs: dict[Any, Any]
 
     def __init__(self, description: Description) -> None:
         bodies = description.bodies
@@ -129,6 +132,7 @@ class Model(Value):
             _layout=Layout(joints, joint_names, [body.limits for body in bodies]),
             _names=Names(body_names, joint_names, frames),
             _hash=hash(description),
+            programs={},
         )
 
     # -------------------------------------------------------------- sizes and look-up

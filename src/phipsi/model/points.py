@@ -65,7 +65,7 @@ def point_set(
         isinstance(points, tuple)
         and len(points) == 2
         and isinstance(points[0], str)
-        and not isinstance(points[1], (str, tuple))
+        and not isinstance(points[1], str)
     ):
         raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
     resolved = [model.resolve_point(p) for p in points or ()]

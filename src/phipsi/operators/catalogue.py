@@ -1,7 +1,7 @@
 """The operators and vectors of the algebra, one row each.
 
 Adding an operator is adding a row here, and either a definition in `definitions.py` (it expands to
-others) or its block formula in `sweeps/leaves.py` (it is primitive).
+others) or its block formula in `sweeps/blocks.py` (it is primitive).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def on_paths(x: Expr) -> bool:
 
 
 def between_points(x: Expr) -> bool:
-    """True for an operator from points to points, whose few blocks are worth computing one by one."""
+    """True for an operator from points to points, whose few blocks are computed one by one."""
     return x.takes is not None and x.gives is not None and x.takes.index == x.gives.index == "point"
 
 

@@ -156,6 +156,12 @@ class Blocks:
 
     def point_block(self, name: str) -> Field:
         """B or its time derivative, one rigid transformation per point."""
+        out = self._point_block(name)
+        if out.op != "zero":
+            out.label = name
+        return out
+
+    def _point_block(self, name: str) -> Field:
         b = self.builder
         point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
         if self.axes == "body":
@@ -273,7 +279,7 @@ class Blocks:
 
 
 def _positive(x: Expr | int) -> bool:
-    """True if a memoryless symmetric operator is ≥ 0 by its form: sums of such leaves and A S A*."""
+    """True if a memoryless symmetric operator is ≥ 0 by its form: sums of leaves and A S A*."""
     if isinstance(x, int) or x.op is Op.ZERO:
         return True
     if x.op is Op.SUM:

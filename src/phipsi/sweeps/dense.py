@@ -1,13 +1,13 @@
 """Matrices block by block: paths for one-directional operators, common ancestors for the others.
 
-Column j of a causal operator is non-zero on the path from body j to its root only: a `path` step runs
-the tip-to-base equations along that path, once per column block. For anticausal · X · causal products
-block (i, j) goes through the nearest common ancestor c of i and j (dual of Lemma A.1):
+Column j of a causal operator is non-zero on the path from body j to its root only: a `path` step
+runs the tip-to-base equations along that path, once per column block. For anticausal · X · causal
+products block (i, j) goes through the nearest common ancestor c of i and j (dual of Lemma A.1):
 
     (T₁* X T₂)(i, j) = T₁(c, i)* Y(c) T₂(c, j),    Y = bd(T₁* X T₂)
 
-A `pairs` step multiplies what the two paths have at c. What has neither form is applied to the columns
-of the identity.
+A `pairs` step multiplies what the two paths have at c. What has neither form is applied to the
+columns of the identity.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Matrices(Lowering):
 
 
 def lower_matrix(low: Lowering, x: Expr) -> Field | None:
-    """A field that holds the whole matrix of x, made from its blocks; None if x has no such form."""
+    """A field with the whole matrix of x, made from its blocks; None if x has no such form."""
     assert x.takes is not None and x.gives is not None
     terms = multiplied_out(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
@@ -81,7 +81,7 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
 
 
 def _between_bodies(factors: tuple[Expr, ...]) -> bool:
-    """True if the product stays on the bodies, but for a B at its right and a B* at its left end."""
+    """True if the product stays on the bodies, but for a final B and a leading B*."""
     first, last = factors[0], factors[-1]
     return (
         all(_per_body(y.takes) for y in factors[:-1])
@@ -111,7 +111,7 @@ def _path(low: Lowering, x: Expr) -> Field:
 
 
 def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
-    """(operator, seed): a final B becomes part of the seed, whose path starts at the point's body."""
+    """(operator, seed): a final B becomes part of the seed, which starts at the point's body."""
     b = low.builder
     last = factors[-1]
     assert last.takes is not None

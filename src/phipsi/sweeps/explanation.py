@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
+from phipsi.operators.catalogue import CATALOGUE
 from phipsi.rewrite.engine import RewriteStep
 from phipsi.sweeps.flops import flops
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
@@ -127,6 +128,8 @@ def _text(e: Explanation) -> str:
     for i, sweep in enumerate(e.sweeps, 1):
         lines.append(f"  {i}. {sweep.heading}")
         lines += [f"        {line}" for line in sweep.equations]
+    if any(line.startswith("W(k) = ") for sweep in e.sweeps for line in sweep.equations):
+        lines += ["", "W(k) is φ(world, k), the pose of body k in the world"]
     lines += ["", f"cost  {e.order}, {_flops(e)}"]
     return "\n".join(lines)
 
@@ -144,15 +147,30 @@ def _flops(e: Explanation) -> str:
 
 def _latex(e: Explanation) -> str:
     lines = [r"\begin{align*}"]
-    for x, y in zip(e.expressions, e.lowered, strict=True):
-        lines.append(f"  & {x.text('latex')} \\\\")
-        for s in e.rewrites:
-            before, after = s.before.text("latex"), s.after.text("latex")
-            lines.append(f"  &\\quad {before} = {after} && \\text{{{s.name}}} \\\\")
-        lines.append(f"  &= {y.text('latex')}")
+    lines += [f"  & {x.text('latex')} \\\\" for x in e.expressions]
+    for s in e.rewrites:
+        before, after = s.before.text("latex"), s.after.text("latex")
+        lines.append(f"  &\\quad {before} = {after} && {_latex_name(s.name)} \\\\")
+    lines += [f"  &= {y.text('latex')} \\\\" for y in e.lowered]
+    lines[-1] = lines[-1].removesuffix(r" \\")
     lines.append(r"\end{align*}")
     for sweep in e.sweeps:
         lines += [rf"\paragraph{{{sweep.heading}}}", r"\begin{align*}"]
         lines.append(" \\\\\n".join(f"  {line}" for line in sweep.equations))
         lines.append(r"\end{align*}")
     return "\n".join(lines)
+
+
+_LATEX_SYMBOLS = {
+    **{row.symbol: row.latex for row in CATALOGUE.values() if not row.symbol.isascii()},
+    "⁻¹": "^{-1}",
+    "−": "-",
+    "·": r"\cdot",
+}
+
+
+def _latex_name(name: str) -> str:
+    """The name of a rewrite as LaTeX text, with its symbols in mathematics."""
+    for symbol in sorted(_LATEX_SYMBOLS, key=len, reverse=True):
+        name = name.replace(symbol, f"${_LATEX_SYMBOLS[symbol]}$")
+    return rf"\text{{{name}}}"

@@ -14,7 +14,8 @@ from phipsi.sweeps.schedule import dependencies
 
 # operations that read their argument at another body, at another index set, or as a whole
 _ELSEWHERE = (
-    "up", "down", "gather", "scatter", "total", "assemble", "small_solve", "matrix", "pair", "spread",
+    "up", "down", "gather", "scatter", "total", "assemble", "small_solve", "matrix", "pair",
+    "spread",
 )  # fmt: skip
 
 

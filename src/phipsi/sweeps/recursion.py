@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from phipsi.operators import parse
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps.builder import terms_of
-from phipsi.sweeps.ir import Field, Kind, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Kind, Step, StepKind
 from phipsi.sweeps.schedule import dependencies
 
 _INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "hinge_axes", "hinge_axes_rate",
            "transform", "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
            "world_arm", "rotation", "inv")  # fmt: skip
 _HIDDEN = ("hinge_scale",)
+_NAMED = ("rec", "pair", "matrix", "small_solve")
 _CALLS = {
     "chol": ("chol", r"\operatorname{chol}"),
     "logdet": ("logdet", r"\log\det"),
@@ -27,8 +31,8 @@ _HEADINGS = {
     StepKind.TIP_TO_BASE: "tip to base, k after all its children c:",
     StepKind.BASE_TO_TIP: "base to tip, k after its parent p:",
     StepKind.MEMORYLESS: "each body on its own:",
-    StepKind.PATH: "for every column block, along the path from its body to the root:",
-    StepKind.PAIRS: "for every pair, through the nearest common ancestor:",
+    StepKind.PATH: "for every column j, along the path from its body to the root:",
+    StepKind.PAIRS: "for every row i and column j, c the nearest common ancestor of their bodies:",
     StepKind.SMALL: "once:",
 }
 
@@ -40,24 +44,34 @@ class Recursion:
         self.latex = latex
         self.outputs = outputs
         self.names: dict[Field, str] = {}
+        self._at_roots: dict[str, str] = {}
         self._name(steps)
 
     def heading(self, step: Step) -> str:
         """What the loop of a step runs over."""
         if step.kind is StepKind.MEMORYLESS and step.domain.value == "point":
-            return "each point on its own:"
+            return "each point C on its own, k the body it is on:"
         return _HEADINGS[step.kind]
 
     def equations(self, step: Step) -> list[str]:
         """The named equations of one step."""
         out: list[str] = []
         for x in step.fields:
+            at = "C" if x.type.domain is Domain.POINT else "k"
             if x not in self.names or (x.op == "rec" and x.equation in self.names):
                 continue
-            right = self._body(x.equation if x.equation is not None else x, "k")
+            self._at_roots = {}
+            right = self._body(x.equation if x.equation is not None else x, at)
             equals = " &= " if self.latex else " = "
-            out.append(f"{self._named(x, 'k')}{equals}{right}")
+            out.append(f"{self._named(x, at)}{equals}{right}{self._roots()}")
         return out
+
+    def _roots(self) -> str:
+        """What stands for the parent's value where there is no parent."""
+        if not self._at_roots:
+            return ""
+        values = ", ".join(f"{name} = {value}" for name, value in self._at_roots.items())
+        return rf" \quad (\text{{at roots }} {values})" if self.latex else f"   (at roots {values})"
 
     # -- naming ------------------------------------------------------------------------------------
 
@@ -73,8 +87,8 @@ class Recursion:
         results = set(self.outputs)
         equations = {x.equation for x in fields if x.equation is not None}
         for x in fields:
-            wanted = x.op == "rec" or x in results or (x.label and x.op not in _INLINE)
-            shared = uses.get(x, 0) > 1 and x.op not in _INLINE and not _negative(x)
+            wanted = x.op in _NAMED or x in results or (x.label and x.op not in _INLINE)
+            shared = uses.get(x, 0) > 1 and x.op not in _INLINE and not _spelled_out(x)
             if x.op in _INLINE or x.op in _HIDDEN or x in equations and x not in results:
                 if not (x in results and x.op not in _HIDDEN):
                     continue
@@ -84,10 +98,10 @@ class Recursion:
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
         base = x.label
         if not base:
-            base = "y" if x in self.outputs else {"rec": "z"}.get(x.op, "w")
-        row = CATALOGUE.get(base)
-        if row is not None:
-            base = row.latex if self.latex else row.symbol
+            letters = {"rec": "z", "pair": "Z", "matrix": "A"}
+            base = "y" if x in self.outputs else letters.get(x.op, "w")
+        if base in CATALOGUE or "{" in base:
+            base = parse(base).text("latex" if self.latex else "greek")
         taken[base] = taken.get(base, 0) + 1
         if taken[base] == 1 and (x.label or len(self.outputs) == 1 and x in self.outputs):
             return base
@@ -97,7 +111,12 @@ class Recursion:
     # -- printing ----------------------------------------------------------------------------------
 
     def _named(self, x: Field, at: str) -> str:
-        return f"{self.names[x]}({at})" if x.type.domain.value != "world" else self.names[x]
+        name = self.names[x]
+        if x.op == "pair":
+            return f"{name}(i,j)"
+        if x.type.domain is Domain.WORLD:
+            return name
+        return f"{name}({at},j)" if x.type.cols == "p" else f"{name}({at})"
 
     def _text(self, x: Field, at: str) -> str:
         if x in self.names:
@@ -121,13 +140,17 @@ class Recursion:
         if x.op == "T":
             return self._star(x.args[0], at)
         if x.op == "inv":
-            power = "^{-1}" if self.latex else "⁻¹"
-            return self._powered(x.args[0], at, power)
+            return self._powered(x.args[0], at, _power(self.latex))
         if x.op == "up":
             sign = r"\sum_{c} " if self.latex else "Σ_c "
             return sign + self._tight(x.args[0], "c")
         if x.op == "down":
-            return self._tight(x.args[0], "p") if x.args[0].op != "zero" else self._root(x)
+            if x.args[0].op == "zero":
+                return self._root(x)
+            before = self._tight(x.args[0], "p")
+            if len(x.args) == 2:
+                self._at_roots[before] = self._text(x.args[1], "p")
+            return before
         if x.op in ("cross", "cross_force"):
             times = (
                 (r"\times" if x.op == "cross" else r"\times^{*}")
@@ -140,8 +163,31 @@ class Recursion:
                 return ("\\sum_{C} " if self.latex else "Σ_C ") + self._tight(x.args[0], "C")
             if x.op == "total":
                 return ("\\sum_{k} " if self.latex else "Σ_k ") + self._tight(x.args[0], "k")
-            return self._text(x.args[0], "k" if x.op == "gather" else at)
+            return self._tight(x.args[0], "k" if x.op == "gather" else at)
+        if x.op == "matrix":
+            return self._matrix(x)
+        if x.op == "pair":
+            left, middle, right = x.args
+            ends = f"{self._star(left, 'c')} {self._tight(middle, 'c')}".replace("c,j", "c,i")
+            return f"{ends} {self._tight(right, 'c')}"
+        if x.op == "small_solve":
+            return (
+                f"{self._powered(x.args[0], at, _power(self.latex))} {self._tight(x.args[1], at)}"
+            )
         return self._leaf(x, at)
+
+    def _matrix(self, x: Field) -> str:
+        """All blocks: (k, k) of the diagonal parts, (k, j) and (j, k) of the paths."""
+        parts: list[str] = []
+        data: Any = x.data
+        for part, y in zip(data, x.args, strict=True):
+            text = self._star(y, "k") if part.how == "path of adjoint" else self._tight(y, "k")
+            place = {"diagonal": "(k,k)", "path": "(k,j)", "path of adjoint": "(j,k)"}
+            where = place.get(part.how, "(i,j)")
+            factor = "" if part.coefficient == 1 else f"{part.coefficient} "
+            parts.append(f"{where}: {factor}{text}")
+        listed = ";  ".join(parts)
+        return rf"\text{{blocks }} {listed}" if self.latex else f"blocks  {listed}"
 
     def _root(self, x: Field) -> str:
         return r"\bar{g} \text{ (roots)}" if self.latex else "[0; −g] (roots only)"
@@ -155,13 +201,13 @@ class Recursion:
             "hinge_axes": f"H{star}({at})",
             "hinge_axes_rate": (r"\dot{H}" if self.latex else "Ḣ") + f"{star}({at})",
             "M": f"M({at})",
-            "Jr": f"Jr({at})",
+            "Jr": (r"J_r" if self.latex else "Jr") + f"({at})",
             "eye": "I",
             "zero": "0",
-            "gravity": "[0; −g]",
+            "gravity": r"\bar{g}" if self.latex else "[0; −g]",
             "point_frame": f"B({at})",
             "point_arm": f"{phi}(k,{at})",
-            "path_seed": "I",
+            "path_seed": self._seed(x, at),
             "seed": f"I({at})",
             "rec": "z",
             "matrix": "all blocks",
@@ -177,6 +223,11 @@ class Recursion:
         name = _CALLS.get(x.op, (x.op, rf"\operatorname{{{x.op}}}".replace("_", r"\_")))
         return f"{name[1] if self.latex else name[0]}({inside})"
 
+    def _seed(self, x: Field, at: str) -> str:
+        """What a path starts with: the identity, or B of the point, at the body it starts from."""
+        start = self._tight(x.args[0], "j") if x.args else "I"
+        return rf"{start}|_{{{at}=j}}" if self.latex else f"{start}[{at} = j]"
+
     def _star(self, x: Field, at: str) -> str:
         if x.op == "hinge_axes":
             return f"H({at})"
@@ -186,6 +237,8 @@ class Recursion:
             return self._tight(x.args[0], at)
         if x.type.kind in (Kind.SYMMETRIC, Kind.INERTIA):
             return self._tight(x, at)
+        if x.op == "mul" and x not in self.names:  # (X Y)* = Y* X*
+            return f"{self._star(x.args[1], at)} {self._star(x.args[0], at)}"
         return self._powered(x, at, "^{*}" if self.latex else "*")
 
     def _powered(self, x: Field, at: str, power: str) -> str:
@@ -210,5 +263,12 @@ class Recursion:
         return out
 
 
-def _negative(x: Field) -> bool:
-    return x.op == "add" and len(x.args) == 1
+def _power(latex: bool) -> str:
+    return "^{-1}" if latex else "⁻¹"
+
+
+def _spelled_out(x: Field) -> bool:
+    """True for what is clearer without a name of its own: −X, and P H*."""
+    if x.op == "add" and len(x.args) == 1:
+        return True
+    return x.op == "mul" and x.args[1].op == "hinge_axes" and x.args[0].op in ("rec", "input")

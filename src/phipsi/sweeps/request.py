@@ -49,11 +49,26 @@ class Request:
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples."""
         single = isinstance(expr, Expr)
+        if isinstance(expr, str):
+            raise InputError(f"{expr!r} is no operator expression; read it with pp.parse({expr!r})")
+        if not isinstance(expr, (Expr, Sequence)):
+            raise InputError(f"{expr!r} is no operator expression, nor a sequence of them")
         expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
         modes = (mode,) * len(expressions) if isinstance(mode, str) else tuple(mode)
-        pairs = None if blocks is None else tuple((row, col) for row, col in blocks)
+        pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
         names = (given,) if isinstance(given, str) else tuple(given)
         return Request(expressions, single, modes, pairs, columns, names, rewrite, points)
+
+
+def _pair(block: Any) -> tuple[Any, Any]:
+    text = f"blocks= takes pairs (row, column) of names, but {block!r} is none"
+    if isinstance(block, str):
+        raise InputError(text)
+    try:
+        row, col = block
+    except (TypeError, ValueError):
+        raise InputError(text) from None
+    return row, col
 
 
 @dataclass(frozen=True)
@@ -61,12 +76,14 @@ class Result:
     """One result of a program: its field, its spaces, and how it is laid out.
 
     `layout` is "vector", "columns", "matrix", "matrix of adjoint", "diagonal", "blocks" or "poses".
+    `picked` says that the blocks asked for are picked from the matrix.
     """
 
     field: Field
     layout: str
     takes: Space
     gives: Space
+    picked: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +116,8 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
     for mode in request.modes:
         if mode not in MODES:
             raise InputError(f"mode={mode!r} is not one of {MODES}")
+    if request.blocks is not None and "blocks" not in request.modes:
+        raise InputError('blocks= is for mode="blocks"; this request has no such result')
     for name in request.given:
         _check_given(name)
     for x in request.expressions:
@@ -159,7 +178,7 @@ def lower_request(
             results.append(_diagonal(low, x))
         else:
             assert model is not None
-            results.append(_matrix(low, x, model, request.points))
+            results.append(_matrix(low, x, model, request.points, mode == "blocks"))
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
@@ -179,12 +198,12 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
     return Result(low.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
 
 
-def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
+def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:
     """The whole matrix: from its blocks, or else column by column from the smaller side."""
     assert x.takes is not None and x.gives is not None
     blocks = lower_matrix(low, x)
     if blocks is not None:
-        return Result(blocks, "blocks", x.takes, x.gives)
+        return Result(blocks, "blocks", x.takes, x.gives, picked)
     sizes = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
@@ -195,4 +214,4 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet) -> Result:
     flip = sizes[x.gives.index] < sizes[x.takes.index]
     y = x.T if flip else x
     layout = "matrix of adjoint" if flip else "matrix"
-    return Result(columns_matrix(low, y), layout, x.takes, x.gives)
+    return Result(columns_matrix(low, y), layout, x.takes, x.gives, picked)

@@ -1,1 +1,1 @@
-"""The native backend: sweeps as machine code, several configurations side by side in vector lanes."""
+"""The native backend: sweeps as machine code, several configurations side by side in lanes."""

@@ -20,18 +20,53 @@ class Memory(Protocol):
 
     emitter: Emitter
 
-    def constant(self, i: int) -> Lane: ...
-    def point_constant(self, i: int) -> Lane: ...
-    def gravity(self, i: int) -> Lane: ...
-    def coordinate(self, name: str, i: int) -> Lane: ...
-    def read_input(self, x: Field, code: JointCode | None) -> bl.Block: ...
-    def load(self, x: Field, where: str, like: bl.Block) -> bl.Block: ...
-    def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block: ...
-    def seed(self, x: Field, rows: int) -> bl.Block: ...
-    def path_seed(self, x: Field, rows: int) -> bl.Block: ...
-    def fail(self, mask: Any, code: int) -> None: ...
-    def sincos(self, x: Lane) -> tuple[Lane, Lane]: ...
-    def log(self, x: Lane) -> Lane: ...
+    def constant(self, i: int) -> Lane:
+        """A number of the body's table."""
+        ...
+
+    def point_constant(self, i: int) -> Lane:
+        """A number of the point's table."""
+        ...
+
+    def gravity(self, i: int) -> Lane:
+        """A component of [0; −g]."""
+        ...
+
+    def coordinate(self, name: str, i: int) -> Lane:
+        """A component of the body's part of q or v."""
+        ...
+
+    def read_input(self, x: Field, code: JointCode | None) -> bl.Block:
+        """The block of an input."""
+        ...
+
+    def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
+        """A stored block."""
+        ...
+
+    def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
+        """One block at roots, another elsewhere."""
+        ...
+
+    def seed(self, x: Field, rows: int) -> bl.Block:
+        """The body's part of a column of the identity."""
+        ...
+
+    def path_seed(self, x: Field, rows: int) -> bl.Block:
+        """The seed of a path."""
+        ...
+
+    def fail(self, mask: Any, code: int) -> None:
+        """Note a failure."""
+        ...
+
+    def sincos(self, x: Lane) -> tuple[Lane, Lane]:
+        """Sine and cosine."""
+        ...
+
+    def log(self, x: Lane) -> Lane:
+        """Natural logarithm."""
+        ...
 
 
 class BodyCode:
@@ -118,7 +153,9 @@ class BodyCode:
             return bl.Symmetric([rows[i][j] for i in range(blank.n) for j in range(i + 1)], blank.n)
         if isinstance(blank, bl.Dense):
             return bl.Dense(value.dense())
-        raise AssertionError(f"{x!r} is stored as {type(blank).__name__}, not {type(value).__name__}")
+        raise AssertionError(
+            f"{x!r} is stored as {type(blank).__name__}, not {type(value).__name__}"
+        )
 
     # -- leaves ------------------------------------------------------------------------------------
 
@@ -183,9 +220,7 @@ class BodyCode:
 
     def _hinge_axes(self, x: Field) -> bl.Block:
         assert self.code is not None
-        return bl.Dense(
-            self.code.joint.hinge_axes(self._params(), self._coordinates("q"), self)
-        )
+        return bl.Dense(self.code.joint.hinge_axes(self._params(), self._coordinates("q"), self))
 
     def _hinge_axes_rate(self, x: Field) -> bl.Block:
         assert self.code is not None

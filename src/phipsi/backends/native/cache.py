@@ -1,10 +1,10 @@
 """The disk cache of machine code.
 
 One file per program, named by a key that covers everything the code depends on. Files are written
-under a temporary name and renamed, so that two processes never see half a file, and carry a digest, so
-that a damaged one is ignored. What is loaded is executed, so the folder must belong to the user and be
-writable by nobody else; otherwise it is not used, with a warning. ``PHIPSI_CACHE=0`` turns it off,
-another value is the folder to use.
+under a temporary name and renamed, so that two processes never see half a file, and carry a
+digest, so that a damaged one is ignored. What is loaded is executed, so the folder must belong to
+the user and be writable by nobody else; otherwise it is not used, with a warning.
+``PHIPSI_CACHE=0`` turns it off, another value is the folder to use.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def folder() -> Path | None:
         foreign = status.st_uid != os.getuid()
         if foreign or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             warnings.warn(
-                f"the code cache {path} can be written by others and is not used, because what is in "
-                f"it would be executed. Make it private:  chmod 700 {path}",
+                f"the code cache {path} can be written by others and is not used, because what is "
+                f"in it would be executed. Make it private:  chmod 700 {path}",
                 PhipsiWarning,
                 stacklevel=2,
             )
@@ -57,7 +57,11 @@ def read(key: str) -> bytes | None:
         content = (where / f"{key}.bin").read_bytes()
     except OSError:
         return None
-    head, digest, body = content[: len(_MAGIC)], content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
+    head, digest, body = (
+        content[: len(_MAGIC)],
+        content[len(_MAGIC) :][:32],
+        content[len(_MAGIC) + 32 :],
+    )
     if head != _MAGIC or hashlib.sha256(body).digest() != digest:
         return None
     return body

@@ -16,7 +16,7 @@ from phipsi.backends.native import cache as disk
 
 @dataclass(frozen=True)
 class Machine:
-    """The processor code is generated for: name, features, vector width in doubles, fused x y + z."""
+    """The processor code is for: name, features, vector width in doubles, fused x y + z."""
 
     cpu: str
     features: str

@@ -61,7 +61,6 @@ class InputsOutputs:
 
     def read(self, x: Field, code: JointCode | None) -> bl.Block:
         """The block of an input field; body quantities are turned into the simple frame."""
-        k, b = self.k, self.k.b
         name = str(x.data)
         slot = self.inputs[name]
         base = self.base(slot.buffer)
@@ -69,7 +68,10 @@ class InputsOutputs:
         if name == "pose":
             return self._read_pose(base)
         out = bl.Dense(
-            [[self._lane(base, self._index(x, code, i, j)) for j in range(cols)] for i in range(rows)]
+            [
+                [self._lane(base, self._index(x, code, i, j)) for j in range(cols)]
+                for i in range(rows)
+            ]
         )
         if x.type.domain is not Domain.BODY:
             return out
@@ -77,8 +79,8 @@ class InputsOutputs:
         if slot.gives is not None and slot.gives.index == "body" or name == "H":
             out = _turned(out, bl.transpose_rows(turn))
         if slot.takes is not None and slot.takes.index == "body" and name != "H":
-            out = bl.Dense(bl.transpose_rows(_turned_rows(bl.transpose_rows(out.rows), turn)))
-        del k, b
+            back = bl.transpose_rows(turn)
+            out = bl.Dense(bl.transpose_rows(_turned_rows(bl.transpose_rows(out.rows), back)))
         if x.type.kind.value == "symmetric":
             n = len(out.rows)
             return bl.Symmetric([out.rows[i][j] for i in range(n) for j in range(i + 1)], n)
@@ -221,9 +223,7 @@ class InputsOutputs:
                 if r.field.op == "matrix" and step.domain is Domain.BODY:
                     self._write_diagonal(len(self.inputs) + i, r, values)
             elif (
-                r.field.type.domain is step.domain
-                and self._made_here(r)
-                and not self._is_world(r)
+                r.field.type.domain is step.domain and self._made_here(r) and not self._is_world(r)
             ):
                 self._write(len(self.inputs) + i, r, values)
 

@@ -60,6 +60,9 @@ class Kernel:
         self.templates: dict[tuple[Field, str], list[Any]] = {}
         self.code: JointCode | None = None
         self.at_start = False
+        self.column: Any = None  # number of the current column
+        self.component: Any = None  # of the seed's block, for the current path
+        self.seed_index: Any = None  # body or point the current path starts at
         self.function = self._emit()
 
     # -- addresses ---------------------------------------------------------------------------------
@@ -78,7 +81,9 @@ class Kernel:
 
     def lane_load(self, base: Any, offset: Any) -> Lane:
         """One vector from memory."""
-        return Lane(self.emitter, self.b.load(self.at(base, offset), align=8, typ=self.emitter.vector))
+        return Lane(
+            self.emitter, self.b.load(self.at(base, offset), align=8, typ=self.emitter.vector)
+        )
 
     def lane_store(self, value: Any, base: Any, offset: Any) -> None:
         """One vector to memory."""
@@ -95,7 +100,10 @@ class Kernel:
         self.b = self.emitter.builder = ir.IRBuilder(function.append_basic_block("entry"))
         data, self.scratch = function.args
         count = OFFSETS + 3 + self.io.buffers
-        self._words = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
+        words: list[Any] = [
+            self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)
+        ]
+        self._words = words
         for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
         self.bodies, self.points, self.world = (
@@ -139,7 +147,8 @@ class Kernel:
             return i64(6 if space.index == "world" else 1)
         return b.mul(self.word(N_BODIES if space.index == "body" else N_POINTS), i64(6))
 
-    # -- columns and paths ---------------------------------------------------------------------------
+    # -- columns and paths
+    # ---------------------------------------------------------------------------
 
     def one_hot(self, rows: list[Any], column: Any) -> list[Lane]:
         """1 where the row's number is the column's, 0 elsewhere."""
@@ -313,9 +322,7 @@ class Kernel:
         b = self.b
         self.index = k
         if step.domain is Domain.POINT:
-            self.body_of_point = b.load(
-                self.at(self.word(POINT_BODY), b.mul(k, i64(8))), typ=I64
-            )
+            self.body_of_point = b.load(self.at(self.word(POINT_BODY), b.mul(k, i64(8))), typ=I64)
             self.point_table = self.at(self.word(POINT_DOUBLES), b.mul(k, i64(96)))
             self.here = self._record(self.points, k, self.plan.point_size)
             host = b.add(self.body_of_point, i64(1))
@@ -376,7 +383,7 @@ class Kernel:
 
     def _store(self, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x))
-        everything = x in self.plan.cross
+        everything = x in self.plan.cross or x.type.domain is Domain.POINT
         if step_is_world(x):
             base, start = self.world, self.plan.world[x]
         elif x.type.domain is Domain.POINT:
@@ -400,7 +407,8 @@ class Kernel:
             offset = i64(self.bytes * (start + i))
             self.lane_store(self.lane_load(base, offset) + entry, base, offset)
 
-    # -- what the code of a step reads (the Memory protocol) -----------------------------------------
+    # -- what the code of a step reads (the Memory protocol)
+    # -----------------------------------------
 
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
@@ -449,17 +457,17 @@ class Kernel:
         entries = [self.lane_load(base, i64(self.bytes * (start + i))) for i in range(count)]
         return like.like(entries)
 
-    def at_root(self, root_value: bl.Block, other: bl.Block) -> bl.Block:
-        """root_value where the body has no parent, the other block elsewhere."""
+    def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
+        """The root's block where the body has no parent, the other block elsewhere."""
         e, b = self.emitter, self.b
         is_root = b.icmp_signed("<", self.parent, i64(0))
-        if type(root_value) is not type(other):
-            root_value, other = bl.Dense(root_value.dense()), bl.Dense(other.dense())
+        if type(root) is not type(other):
+            root, other = bl.Dense(root.dense()), bl.Dense(other.dense())
         entries = [
             x
             if not isinstance(x, Lane) and not isinstance(y, Lane) and x == y
             else Lane(e, b.select(is_root, e.lift(x).value, e.lift(y).value))
-            for x, y in zip(root_value.entries, other.entries, strict=True)
+            for x, y in zip(root.entries, other.entries, strict=True)
         ]
         return other.like(entries)
 

@@ -17,8 +17,8 @@ POINTER = ir.PointerType()
 class Emitter:
     """The place where instructions are written, for a number of lanes.
 
-    `fused` says whether x y + z is one instruction with one rounding. It is written out explicitly and
-    never left to LLVM, so that kernels of different widths give the same bits.
+    `fused` says whether x y + z is one instruction with one rounding. It is written out explicitly
+    and never left to LLVM, so that kernels of different widths give the same bits.
     """
 
     def __init__(self, lanes: int, *, fused: bool) -> None:

@@ -1,11 +1,12 @@
 """The inner loop of a gufunc: packs groups of configurations into lanes and runs the kernels.
 
-Whole groups run in the wide kernel, what is left over in the one-lane kernel. Both are made from the
-same equations in the same order, so a configuration gets the same bits whatever batch it is in.
+Whole groups run in the wide kernel, what is left over in the one-lane kernel. Both are made from
+the same equations in the same order, so a configuration gets the same bits whatever batch it is in.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +15,13 @@ from llvmlite import ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER
 from phipsi.backends.native.trigonometry import i64
 
+# FE_ALL_EXCEPT of the C library
+ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
 def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """For every core dimension, which of the distinct sizes it is, in the order NumPy passes them."""
+    """Which of the distinct sizes each core dimension has, in the order NumPy passes them."""
     seen: dict[int, int] = {}
     return [tuple(seen.setdefault(size, len(seen)) for size in shape) for shape in shapes]
 
@@ -64,7 +67,9 @@ def define_loop(
                 b.call(kernels[lanes], [data, scratch])
             bases, base = w.bases(args, steps, i, rows), buffer(i)
 
-            def move(index: Any, offset: Any, i: int = i, bases: Any = bases, at: Any = base) -> None:
+            def move(
+                index: Any, offset: Any, i: int = i, bases: Any = bases, at: Any = base
+            ) -> None:
                 place = b.gep(at, [b.mul(index, unit)], source_etype=I8)
                 if i < n_inputs:
                     out: Any = ir.Constant(vector, ir.Undefined)
@@ -88,6 +93,7 @@ def define_loop(
         w.loop(whole, lambda i, lanes=lanes, start=start: group(b.add(start, i), lanes), lanes)
         done = b.add(done, whole)
     w.release(data, offsets)
+    w.clear_flags()
     b.ret_void()
     return function
 
@@ -145,7 +151,8 @@ class _Writer:
 
         nest(0, i64(0), i64(0))
 
-    # -- scratch: taken from the slots of the data record, or from the heap --------------------------
+    # -- scratch: taken from the slots of the data record, or from the heap
+    # --------------------------
 
     def acquire(self, data: Any, offsets: int) -> Any:
         """A block of scratch memory nobody else uses, zero where it is fresh."""
@@ -169,6 +176,12 @@ class _Writer:
             out.add_incoming(value, block)
         self._raw = out
         return b.inttoptr(b.and_(b.add(out, i64(63)), i64(-64)), POINTER)  # a cache line
+
+    def clear_flags(self) -> None:
+        """Forget floating-point exceptions: failures are in the status, not in warnings."""
+        kind = ir.FunctionType(I32, [I32])
+        clear = ir.Function(self.module, kind, "feclearexcept")
+        self.b.call(clear, [ir.Constant(I32, ALL_EXCEPTIONS)])
 
     def release(self, data: Any, offsets: int) -> None:
         """Put the scratch back into a free slot, or return it to the heap."""

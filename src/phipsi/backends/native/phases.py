@@ -12,8 +12,8 @@ from phipsi.sweeps.schedule import dependencies
 class Phase:
     """Steps that run together.
 
-    `columns` is "" for the first phase; "all:efforts" for steps that run once for every dimension of
-    that space; "path" for steps that run along the path of every seed, which `seed` says.
+    `columns` is "" for the first phase; "all:efforts" for steps that run once for every dimension
+    of that space; "path" for steps that run along the path of every seed, which `seed` says.
     """
 
     columns: str

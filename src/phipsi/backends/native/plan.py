@@ -1,7 +1,7 @@
 """Where the values of a program live: registers, the record of a body, or the record of the whole.
 
-Views (transposes, negatives, names of equations) have no place of their own. A field gets a slot in the
-body records if another step or another body reads it; everything else stays in registers.
+Views (transposes, negatives, names of equations) have no place of their own. A field gets a slot
+in the body records if another step or another body reads it; everything else stays in registers.
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ def make_plan(steps: list[Step], outputs: list[Field], widest: int) -> Plan:
         for x in step.fields:
             for y in dependencies(x):
                 r = root(y)
+                if x.op == "path_seed":  # paths read the blocks of their points from memory
+                    wanted[r] = None
+                    continue
                 elsewhere = x.op in _CROSS_BODY and y is dependencies(x)[0] and r.op != "zero"
                 if r.op in REMADE and not elsewhere:
                     continue

@@ -66,9 +66,7 @@ class NativeCode:
         self.words = OFFSETS + 3 + len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
-        self.plan = planning.make_plan(
-            [s for p in self.phases for s in p.steps], outputs, widest
-        )
+        self.plan = planning.make_plan([s for p in self.phases for s in p.steps], outputs, widest)
         self.code = machine_code(self._key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
         self.gufunc = Gufunc(
@@ -117,9 +115,7 @@ class NativeCode:
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def _data(
-        self, shapes: list[tuple[int, ...]], model: Model, points: PointSet
-    ) -> np.ndarray:
+    def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
         t, plan = self.tables, self.plan
         data = np.zeros(self.words + 1 + SLOTS, dtype=np.int64)
@@ -185,7 +181,8 @@ def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
     return layouts and model.nv > 0 and planning.supported(steps)
 
 
-# ---- keys of the code cache ------------------------------------------------------------------------
+# ---- keys of the code cache
+# ------------------------------------------------------------------------
 
 
 @cache

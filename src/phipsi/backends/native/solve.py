@@ -81,9 +81,7 @@ def inverse_general(e: Emitter, a: bl.Rows) -> tuple[bl.Dense, Any]:
     bad: Any = None
     for i in range(n):
         for j in range(i + 1, n):
-            swap = e.compare(
-                ">", e.intrinsic("fabs", work[j][i]), e.intrinsic("fabs", work[i][i])
-            )
+            swap = e.compare(">", e.intrinsic("fabs", work[j][i]), e.intrinsic("fabs", work[i][i]))
             for k in range(2 * n):
                 upper, lower = work[i][k], work[j][k]
                 work[i][k] = e.select(swap, lower, upper)

@@ -1,7 +1,7 @@
 """Model constants for generated code, with every body in a frame that makes its joint simple.
 
-Axes are rotated onto z (planar joints onto x, y), so that the code of a joint type has no axis in it
-and multiplies by no component that is known to be 0 or 1. Values that users see in body axes are
+Axes are rotated onto z (planar joints onto x, y), so that the code of a joint type has no axis in
+it and multiplies by no component that is known to be 0 or 1. Values that users see in body axes are
 rotated back when they are read or written.
 """
 
@@ -25,8 +25,8 @@ PARENT, KIND, Q_OFFSET, V_OFFSET, N_INTEGERS = 0, 1, 2, 3, 4
 class JointCode:
     """What distinguishes the code of one joint type from another.
 
-    `params` holds the numbers that are known when the code is written; None stands for a number from
-    the model's table.
+    `params` holds the numbers that are known when the code is written; None stands for a number
+    from the model's table.
     """
 
     kind: str

@@ -37,8 +37,9 @@ def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     function.linkage = "internal"
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     x = Lane(e, function.args[0])
-    sine, cosine = _polynomials(e, x)
     inside = e.compare("<=", e.intrinsic("fabs", x), LARGEST)
+    # 0 stands in for the others, which are replaced later: no overflow, a quadrant that fits
+    sine, cosine = _polynomials(e, e.select(inside, x, 0.0))
     all_inside = b.icmp_unsigned(
         "==", b.bitcast(inside, ir.IntType(lanes)), ir.Constant(ir.IntType(lanes), 2**lanes - 1)
     )
@@ -81,9 +82,7 @@ def _polynomials(e: Emitter, x: Lane) -> tuple[Lane, Lane]:
     z = y0 * y0
     sine = _kernel_sine(y0, y1, z)
     cosine = _kernel_cosine(y0, y1, z)
-    # quadrant n mod 4; lanes outside the range are replaced later, so the conversion may be anything
-    clipped = e.select(e.compare("<=", e.intrinsic("fabs", n), LARGEST), n, 0.0)
-    quadrant = b.fptosi(clipped.value, e.integers)
+    quadrant = b.fptosi(n.value, e.integers)  # n mod 4 is what matters
     one = ir.Constant(e.integers, [1] * e.lanes)
     two = ir.Constant(e.integers, [2] * e.lanes)
     zero = ir.Constant(e.integers, [0] * e.lanes)

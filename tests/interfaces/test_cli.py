@@ -1,0 +1,90 @@
+"""The command line: what it prints and its exit codes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phipsi.examples import planar_arm, random_tree, seven_joint_arm
+from phipsi.interfaces.checks import check_model
+from phipsi.interfaces.cli import app
+from phipsi.interfaces.load import load
+from phipsi.interfaces.tree_drawing import draw_tree
+from phipsi.model import ModelBuilder
+
+DATA = Path(__file__).parent / "data"
+
+
+def call(*arguments: str) -> int:
+    return app(list(arguments), result_action="return_value")
+
+
+def test_info_draws_the_tree(capsys: pytest.CaptureFixture[str]):
+    assert call("info", str(DATA / "arm.urdf"), "--frames") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("arm: 5 bodies, nq = 5, nv = 5, 5.3 kg")
+    assert "└─ shoulder: revolute, 1 dof → upper, 2.8 kg  [camera_mount, camera]" in out
+    assert "      ├─ spin: revolute, 1 dof → wheel, 0.8 kg" in out
+    assert "finger_right" in out.splitlines()[-2]
+
+
+def test_info_with_a_free_base(capsys: pytest.CaptureFixture[str]):
+    assert call("info", str(DATA / "arm.urdf"), "--base", "free") == 0
+    assert "root_joint: free, 6 dof → base, 4 kg" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["arm.urdf", "rig.sdf", "machine.xml"])
+def test_check_passes_on_good_files(capsys: pytest.CaptureFixture[str], name: str):
+    assert call("check", str(DATA / name)) == 0
+    out = capsys.readouterr().out
+    assert "pass  operator identities: 3" in out and "all checks pass" in out
+    assert "FAIL" not in out
+
+
+def test_check_fails_with_the_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path = tmp_path / "bad.urdf"
+    text = (DATA / "arm.urdf").read_text()
+    path.write_text(text.replace('izz="0.005"', 'izz="0.5"'))
+    assert call("check", str(path)) == 1
+    out = capsys.readouterr().out
+    assert "FAIL  the file describes rigid bodies: 1 problem(s)" in out
+    assert f"{path}:37: link 'slider': principal moments (0.01, 0.01, 0.5)" in out
+
+
+def test_check_names_a_joint_with_nothing_to_move(tmp_path: Path):
+    path = tmp_path / "x.urdf"
+    path.write_text(
+        '<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="continuous">'
+        '<parent link="a"/><child link="b"/></joint></robot>'
+    )
+    with pytest.warns(match="nothing outboard of it"):
+        results = {result.name: result for result in check_model(load(path))}
+    assert results["mass matrix is positive definite"].passed is False
+    assert "'j'" in results["inverse dynamics undoes forward dynamics"].detail
+
+
+def test_unreadable_files_have_exit_code_2(capsys: pytest.CaptureFixture[str]):
+    assert call("info", str(DATA / "missing.urdf")) == 2
+    assert "missing.urdf:1: cannot be opened" in capsys.readouterr().err
+
+
+def test_a_model_without_freedom_is_checked():
+    assert [result.passed for result in check_model(ModelBuilder().build())] == [True, None]
+
+
+def test_deep_trees_stay_narrow():
+    lines = list(draw_tree(planar_arm(60)))
+    assert len(lines) == 61 and max(map(len, lines)) < 120 and "(59)" in lines[-1]
+    assert len(list(draw_tree(random_tree(3, 9), ascii_only=True))) == 10
+    assert all(line.isascii() for line in draw_tree(seven_joint_arm(), ascii_only=True))
+
+
+def test_the_command_runs_as_a_program():
+    run = subprocess.run(
+        [sys.executable, "-m", "phipsi.interfaces.cli", "info", str(DATA / "arm.urdf")],
+        capture_output=True,
+        env={"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+    assert run.returncode == 0, run.stderr
+    assert b"`- shoulder: revolute, 1 dof -> upper" in run.stdout
