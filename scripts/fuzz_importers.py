@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, files
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -26,17 +27,32 @@ SECONDS, MEGABYTES = 2.0, 500
 SMALL = 20_000  # bytes: larger robots only make the run slower
 
 
+KINDS = {"urdf": ".urdf", "sdf": ".sdf", "mjcf": ".xml"}
+TURNS = ("urdf", "urdf", "urdf", "sdf", "mjcf")
+
+
 def corpus(kind: str) -> list[Path]:
-    """Valid files to start from."""
-    suffixes = {"urdf": (".urdf",), "sdf": (".sdf",), "mjcf": (".xml",)}
-    wanted = [s for k, group in suffixes.items() if kind in (k, "all") for s in group]
-    found = [p for p in (TESTS / "interfaces" / "data").iterdir() if p.suffix in wanted]
+    """Valid files of one kind to start from."""
+    suffix = KINDS[kind]
+    found = [p for p in (TESTS / "interfaces" / "data").iterdir() if p.suffix == suffix]
     try:
         listed = files("example-robot-data") or []
     except PackageNotFoundError:
         listed = []
-    shipped = [Path(str(f.locate())).resolve() for f in listed if f.suffix in wanted]
+    shipped = [Path(str(f.locate())).resolve() for f in listed if f.suffix == suffix == ".urdf"]
     return sorted(found) + sorted(p for p in shipped if 1000 < p.stat().st_size < SMALL)
+
+
+def mutants(kind: str, count: int, seed: int) -> Iterator[tuple[Path, int]]:
+    """Files and seeds: three of five are URDF, one SDF, one MJCF, unless a kind is asked for."""
+    turns = [turn for turn in TURNS if kind in (turn, "all")]
+    originals = {turn: corpus(turn) for turn in turns}
+    taken: Counter[str] = Counter()
+    for k in range(count):
+        turn = turns[k % len(turns)]
+        pool, n = originals[turn], taken[turn]
+        taken[turn] += 1
+        yield pool[n % len(pool)], seed + n // len(pool)
 
 
 def work(pipe: Connection) -> None:
@@ -91,14 +107,7 @@ def main() -> int:
     arguments.add_argument("--first-seed", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=2)
     chosen = arguments.parse_args()
-    originals = corpus(chosen.kind)
-    if not originals:
-        print("no files to mutate", file=sys.stderr)
-        return 2
-    tasks = iter(
-        (originals[k % len(originals)], chosen.first_seed + k // len(originals))
-        for k in range(chosen.count)
-    )
+    tasks = mutants(chosen.kind, chosen.count, chosen.first_seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
     slowest, largest, done = 0.0, 0.0, 0
@@ -139,7 +148,7 @@ def main() -> int:
     for worker in workers:
         worker.end()
     print(
-        f"{done} mutants of {len(originals)} files: {counts['model']} models, {counts['error']} "
+        f"{done} mutants: {counts['model']} models, {counts['error']} "
         f"complaints with file and line, {len(failures)} failures; slowest {slowest:.3f} s, "
         f"largest process {largest:.0f} MB, {time.monotonic() - start:.0f} s in all"
     )

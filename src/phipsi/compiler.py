@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from phipsi.backends.program import Program
@@ -50,6 +51,12 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
+    plain = points is None and blocks is None and not given and not columns
+    quick = (expr, mode, rewrite, backend, reproducible)
+    if plain and isinstance(expr, Expr):  # the named algorithms ask for the same again and again
+        found = getattr(model, "programs", {}).get(quick)
+        if found is not None:
+            return found
     if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
         raise InputError(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
@@ -61,6 +68,8 @@ def compile(
     key = (request, backend, reproducible)
     if key not in model.programs:
         model.programs[key] = build(request, model, backend, reproducible=reproducible)
+    if plain and isinstance(expr, Expr) and isinstance(mode, str):
+        model.programs[quick] = model.programs[key]
     return model.programs[key]
 
 
@@ -75,7 +84,20 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
     rewriting = engine.rewrite(request, armature=model.has_armature)
     lowered = lower_request(request, rewriting.expressions, model, pairs=backend == "reference")
     steps = plan_buffers(schedule(lowered.fields), lowered.fields)
-    return Program(request, rewriting, lowered, steps, model, backend, reproducible=reproducible)
+    by_column = None
+    if request.columns and backend == "native":
+        single = replace(request, columns=False)
+        by_column = build(single, model, backend, reproducible=reproducible)
+    return Program(
+        request,
+        rewriting,
+        lowered,
+        steps,
+        model,
+        backend,
+        reproducible=reproducible,
+        by_column=by_column,
+    )
 
 
 def explain(

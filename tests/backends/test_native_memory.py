@@ -111,14 +111,17 @@ def check(name, program, args, batch):
             data[3:OFFSETS] = [a.ctypes.data for a in copies]
             data[words + 1 :] = 0
             data[words + 1] = work.address
-            got = native.ufunc(*inputs, out=outputs)
-            assert data[words + 1] == work.address, "the scratch was used and put back"
+            try:
+                got = native.ufunc(*inputs, out=outputs)
+                back = data[words + 1]
+            finally:
+                data[...] = kept
+            assert back == work.address, "the scratch was used and put back"
             for mine, theirs, out in zip(got, plain, outputs):
                 assert mine is out
                 assert np.array_equal(mine, theirs), (name, batch, end, order)
             for mine, theirs in zip(copies, arrays):
                 assert np.array_equal(mine, theirs)
-            data[...] = kept
             for g in keep:
                 g.free()
 
@@ -183,6 +186,7 @@ import gc
 import numpy as np
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.backends.native import engine
 from random_models import random_tree
 
 cycles, fresh = int(sys.argv[1]), sys.argv[2] == "fresh"
@@ -194,20 +198,38 @@ def resident():
         return int(f.read().split()[1]) * 4  # KB
 
 
+def ours():
+    """How many gufuncs and pieces of our machinery are alive."""
+    gc.collect()
+    kinds = ("NativeCode", "MachineCode", "Gufunc", "ufunc", "Program", "Model", "ExecutionEngine")
+    return sum(type(x).__name__ in kinds for x in gc.get_objects())
+
+
 def cycle(i):
     """A new model, a program, a call with scratch, and everything dropped."""
     model = random_tree(i, 40 + i % 3, ("prismatic",))
     factor = 1 + i / 1024 if fresh else 2
     program = pp.compile(factor * (ops.H @ ops.phi @ ops.f_ext), model, backend="native")
     program(np.zeros((9, model.nq)), np.zeros((9, model.n_bodies, 6)))
+    return program.native
 
 
-for i in range(60 if not fresh else 15):
-    cycle(i)
-before = resident()
-for i in range(cycles):
-    cycle(100 + i)
-print((resident() - before) / cycles)
+def growth(function):
+    for i in range(60 if not fresh else 10):
+        function(i)
+    before = resident()
+    for i in range(cycles):
+        function(100 + i)
+    return (resident() - before) / cycles
+
+
+native = cycle(0)
+text, machine = native.emit(), native.machine
+del native
+alive = ours()
+print(growth(cycle))
+print(ours() - alive)
+print(growth(lambda i: engine.compiled(text, machine)) if fresh else 0.0)
 '''
 
 
@@ -220,15 +242,22 @@ def test_memory_does_not_grow_when_programs_are_dropped(tmp_path: Path):
     """
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
-    growth = float(run(GROWTH, str(CYCLES), "same", cache=cache))
+    growth, alive, _ = map(float, run(GROWTH, str(CYCLES), "same", cache=cache).split())
+    assert alive == 0
     assert growth < 1.0, f"{growth:.2f} KB per cycle"
 
 
 @linux
-def test_memory_does_not_grow_when_code_is_compiled():
-    """The same with LLVM at work in every cycle, on new code."""
-    growth = float(run(GROWTH, str(CYCLES // 10), "fresh"))
-    assert growth < 16.0, f"{growth:.2f} KB per cycle"
+def test_nothing_but_llvm_keeps_memory_when_code_is_compiled():
+    """The same with LLVM at work in every cycle, on new code.
+
+    A run of llvmlite 0.50's pass manager keeps 0.2 to 0.5 MB for a program of this size (nothing
+    else in LLVM does, and no other context or closing of objects gives it back). What is beyond
+    that would be ours; 64 KB is the spread of repeated measurements.
+    """
+    growth, alive, llvm = map(float, run(GROWTH, str(CYCLES // 25), "fresh").split())
+    assert alive == 0
+    assert growth < llvm + 64.0, f"{growth:.2f} KB per cycle, of which {llvm:.2f} in LLVM"
 
 
 # ---- lifetime ------------------------------------------------------------------------------------

@@ -164,6 +164,14 @@ def test_includes_and_meshes_come_from_the_package(tmp_path: Path):
     np.testing.assert_allclose(shape.size, [0.1, 0.1, 0.2])
 
 
+def test_gravity_can_be_switched_off(tmp_path: Path):
+    head = '<option><flag gravity="disable"/></option>'
+    path = written(tmp_path, f'<body name="a"><joint/>{BALL}</body>', head=head)
+    model = load(path)
+    assert model.gravity.tolist() == [0, 0, 0]
+    agrees(model, path)
+
+
 def test_springs_and_the_like_are_named(tmp_path: Path):
     inside = f'<body name="a" gravcomp="1"><joint name="j" stiffness="5"/>{BALL}</body>'
     path = written(tmp_path, inside, head='<option density="1.2"/>')

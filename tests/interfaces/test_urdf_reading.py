@@ -130,6 +130,20 @@ def test_meshes_are_found_beside_the_file_and_in_packages(tmp_path: Path):
         assert load(other, package_dirs=packages).geometry[0].file == str(mesh.resolve())
 
 
+def test_a_link_to_a_folder_that_is_allowed_is_followed(tmp_path: Path):
+    source, installed = tmp_path / "source", tmp_path / "installed" / "robot"
+    source.mkdir()
+    installed.mkdir(parents=True)
+    (source / "b.stl").write_text("solid")
+    (installed / "b.stl").symlink_to(source / "b.stl")
+    shape = '<visual><geometry><mesh filename="package://robot/b.stl"/></geometry></visual>'
+    path = write(installed, pair('<limit lower="-1" upper="1"/>', BODY + shape))
+    with pytest.raises(ModelError, match="through a symbolic link"):
+        load(path)
+    found = load(path, package_dirs=[source]).geometry[0].file
+    assert found == str((source / "b.stl").resolve())
+
+
 def test_all_joint_types(tmp_path: Path):
     kinds = {
         "revolute": joints.Revolute,
@@ -191,6 +205,13 @@ def test_a_link_called_world(tmp_path: Path):
     assert fixed.body("b").parent == "world" and not fixed.diagnosis
     assert free.body_names == ("world_link", "b")
     assert free.diagnosis[0].kind == "renamed" and free.diagnosis[0].line == 2
+
+
+def test_a_joint_called_world(tmp_path: Path):
+    text = pair("<limit lower='-1' upper='1' effort='3'/>").replace('name="j"', 'name="world"')
+    model = load(write(tmp_path, text))
+    assert model.joint_names == ("world_joint",) and model.ratings["world_joint"].effort == 3
+    assert [(f.kind, f.line) for f in model.diagnosis] == [("renamed", 4)]
 
 
 def test_a_file_may_have_a_byte_order_mark_or_be_latin(tmp_path: Path):
@@ -282,7 +303,7 @@ def test_findings_of_a_replaced_inertia_go(tmp_path: Path):
     with pytest.warns(PhipsiWarning):
         model = load(write(tmp_path, pair('<limit lower="-1" upper="1"/>', BAD["triangle"])))
     assert model.with_body("b", inertia=SpatialInertia(1, (0, 0, 0), 1)).diagnosis == ()
-    assert model.with_body("b", damping=0.5).nv == 1
+    assert model.with_body("b", damping=0.5).diagnosis == model.diagnosis
 
 
 # ---- writing ------------------------------------------------------------------------------------

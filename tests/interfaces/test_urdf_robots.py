@@ -22,6 +22,7 @@ from phipsi.algorithms import (
 from phipsi.errors import ModelError, PhipsiWarning, SingularHingeError
 from phipsi.interfaces.conventions import pinocchio_order, to_mujoco, to_pinocchio
 from phipsi.interfaces.load import load
+from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model
 
 
@@ -131,6 +132,27 @@ def test_agrees_with_mujoco(path: Path):
     T = to_mujoco(model, np.tile(q, (model.nv, 1)), np.eye(model.nv), names=names).v.T
     close(T @ mass_matrix(model, q) @ T.T, columns)
     close(to_mujoco(model, q, tau=bias_forces(model, q, v), names=names).tau, data.qfrc_bias)
+
+
+@pytest.mark.parametrize("base", ["fixed", "free"])
+def test_every_robot_can_be_saved_and_loaded_again(base: str, tmp_path: Path):
+    for path in LOADABLE:
+        model = quietly(path, base)
+        text = save_urdf(model, tmp_path / path.name)
+        again = quietly(tmp_path / path.name, base)
+        assert again.joint_names == model.joint_names, path
+        assert again.couplings == model.couplings and again.ratings == model.ratings, path
+        for array in ("lower", "upper", "damping"):
+            np.testing.assert_array_equal(getattr(again, array), getattr(model, array))
+        for array in ("inertia_matrices", "placement_rotations", "placement_translations"):
+            np.testing.assert_allclose(getattr(again, array), getattr(model, array), atol=1e-14)
+        for name, (host, pose) in model.frames.items():
+            assert again.frames[name][0] == host, path
+            np.testing.assert_allclose(again.frames[name][1].matrix, pose.matrix, atol=1e-14)
+        uris = [sorted(s.uri for s in m.geometry) for m in (again, model)]
+        assert uris[0] == uris[1], path
+        if base == "fixed":
+            assert pin.buildModelFromXML(text, mimic=False).nv == model.nv, path
 
 
 def test_the_empty_robot_is_refused():

@@ -45,11 +45,15 @@ class Program:
         backend: str = "reference",
         *,
         reproducible: bool = False,
+        by_column: Program | None = None,
     ) -> None:
         self.request, self.rewriting, self.lowered = request, rewriting, lowered
         self.model, self.steps = model, steps
         self.sweep_program = SweepProgram(steps, [], list(lowered.inputs))
         native = backend == "native" and can_run(steps, lowered, model)
+        self._by_column = by_column  # the program for one column, where there is machine code for it
+        if by_column is not None and by_column.backend == "native":
+            native = True
         self.backend = "native" if native else "reference"
         self._reproducible = reproducible
         self._native: NativeCode | None = None
@@ -59,12 +63,6 @@ class Program:
         for r in lowered.results:
             if r.picked:
                 self._places(r)  # unknown names are refused here
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_native": None, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock())
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the machine code, which is made anew where it is needed."""
@@ -82,6 +80,8 @@ class Program:
     @property
     def native(self) -> NativeCode | None:
         """The machine code, made when it is first needed; None for the reference backend."""
+        if self._by_column is not None:
+            return self._by_column.native
         if self._native is None and self.backend == "native":
             with self._lock:
                 if self._native is None:
@@ -178,21 +178,23 @@ class Program:
     def _quickly(self, args: tuple[Any, ...]) -> Any:
         """One gufunc call; None if anything is out of the ordinary, which the long way explains."""
         native = self._native or self.native
-        if native is None or len(args) != self._count:
+        if native is None or len(args) != self._count or self._by_column is not None:
             return None
         try:
             *results, status = native.ufunc(*args)
         except (TypeError, ValueError):
             return None
-        if status.any():
+        if status.any() if status.ndim else status:
             return None
-        if not self._plain:
-            results = self._pick_all(results)
-        return results[0] if self.request.single else tuple(results)
+        if self._plain and self.request.single:
+            return results[0]
+        return self._answer(results if self._plain else self._pick_all(results))
 
     def _run_native(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
     ) -> tuple[list[Any], Array]:
+        if self._by_column is not None:
+            return self._column_batch(self._by_column, arrays, batch, threads)
         native = self.native
         assert native is not None
         values = [arrays[name] for name in self.inputs]
@@ -214,11 +216,34 @@ class Program:
             list(pool.map(part, range(len(edges) - 1)))
         return list(outputs), status
 
+    def _column_batch(
+        self, one: Program, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
+    ) -> tuple[list[Any], Array]:
+        """Several columns of operands as one more batch axis of the program for one column."""
+        shapes = layout.input_shapes(self)
+        moved: dict[str, Array] = {}
+        for name in self.inputs:
+            core = len(shapes[name])
+            a = arrays[name]
+            if -1 in shapes[name]:
+                moved[name] = np.moveaxis(a, -1, a.ndim - core)
+            else:
+                moved[name] = np.expand_dims(a, a.ndim - core)
+        columns = arrays["columns"].shape[0]
+        results, status = one._run_native(moved, (*batch, columns), threads)
+        out: list[Any] = []
+        for a, r in zip(results, self.lowered.results, strict=True):
+            first = np.take(a, 0, axis=len(batch)) if columns else a
+            out.append(np.moveaxis(a, len(batch), -1) if r.layout == "columns" else first)
+        return out, status.max(axis=-1, initial=0)
+
     def _raise(self, arrays: dict[str, Array], batch: tuple[int, ...], status: Array) -> None:
         """The error of the first failing element, with the numbers of the reference backend."""
         index = tuple(int(i) for i in np.argwhere(status)[0])
         shapes = layout.input_shapes(self)
         one = {n: _widened(arrays[n], batch, len(shapes[n]))[index] for n in self.inputs}
+        if "columns" in arrays:
+            one["columns"] = arrays["columns"]
         results, failures = self._evaluate(one, ())
         failures = [*failures, *self._non_finite(results, failures, ())]
         if not failures:  # the two backends round differently; the verdict is the native one

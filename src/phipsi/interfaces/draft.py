@@ -197,6 +197,7 @@ class Draft:
 
     def finish(self, options: Options, default_base: Base = "fixed") -> Model:
         """Check the whole, tell the user what is remarkable, and return the model."""
+        self._rename_joint_called_world()
         inboard = self.inboard_joints()
         if options.repair:
             self._repair()
@@ -258,18 +259,35 @@ class Draft:
             placement = self.root_placements.get(link.name, Pose())
             root = Connection(name, link.line, GROUND, link.name, joint, placement)
             bodies.append(self._body(root, names))
-        for joint in self.joints.values():
-            if joint.name == WORLD_NAME:
-                joint.name = self._joint_for_world(taken)
-            bodies.append(self._body(joint, names))
+        bodies.extend(self._body(joint, names) for joint in self.joints.values())
         return tuple(bodies)
 
-    def _joint_for_world(self, taken: set[str]) -> str:
+    def _rename_joint_called_world(self) -> None:
+        joint = self.joints.get(WORLD_NAME)
+        if joint is None:
+            return
         new = WORLD_NAME + "_joint"
-        while new in taken:
+        while new in self.joints:
             new += "_"
-        taken.add(new)
-        return new
+        joint.name = new
+        self.joints = {each.name: each for each in self.joints.values()}
+        self.ratings = [
+            replace(rating, joint=new) if rating.joint == WORLD_NAME else rating
+            for rating in self.ratings
+        ]
+        self.mimics = [
+            (
+                replace(
+                    coupling,
+                    joint=new if coupling.joint == WORLD_NAME else coupling.joint,
+                    of=new if coupling.of == WORLD_NAME else coupling.of,
+                ),
+                line,
+            )
+            for coupling, line in self.mimics
+        ]
+        message = f"'world' names the inertial frame, so this joint is called {new!r} here."
+        self.note("renamed", "joint 'world'", new, message, joint.line)
 
     def _body(self, at: Connection, names: dict[str, str]) -> Body:
         link = self.links[at.child]

@@ -173,7 +173,8 @@ class Roots:
         if not _PACKAGE_NAME.fullmatch(name) or name in (".", ".."):
             raise Refused(f"{name!r} is no package name (letters, digits, '_', '.' and '-')")
         for root in self._packages(name):
-            found = self._inside(os.path.join(root, path.replace("\\", "/")), [root])
+            place = os.path.join(root, path.replace("\\", "/"))
+            found = self._inside(place, [root], [root, *self._allowed()])
             if found is not None:
                 return found
         if ".." in path.replace("\\", "/").split("/"):  # also when the package is not known
@@ -201,14 +202,17 @@ class Roots:
         return found
 
     @staticmethod
-    def _inside(path: str, roots: list[str], ask: bool = True) -> str | None:
+    def _inside(
+        path: str, roots: list[str], allowed: list[str] | None = None, ask: bool = True
+    ) -> str | None:
+        """The real path if it is a file: as text within `roots`, in truth within `allowed`."""
         plain = os.path.normpath(path)
         if not any(_is_within(plain, root) for root in roots):
             raise Refused("the path leads out of the robot's package folder")
         if not ask:
             return None
         real = os.path.realpath(plain)
-        if not any(_is_within(real, root) for root in roots):
+        if not any(_is_within(real, root) for root in allowed or roots):
             raise Refused(
                 "the path leads through a symbolic link out of the robot's package folder"
             )

@@ -98,10 +98,11 @@ class _Reader:
         taken = {self.m.body(i).name for i in range(1, self.m.nbody)}
         for i in range(1, self.m.nbody):
             name = self.m.body(i).name
-            while not name or (name in self.names.values()):
-                name = (
-                    f"{name or 'body'}{i}" if f"{name or 'body'}{i}" not in taken else f"{name}_{i}"
-                )
+            if not name:  # those that have a name have one of their own
+                name = f"body{i}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
             self.names[i] = name
         for i in range(1, self.m.nbody):
             self._body(i)

@@ -77,7 +77,7 @@ def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
     draft = Draft(file, robot.name, robot.line)
     _note_unknown(draft, robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
     meshes = MeshPaths(roots, draft)
-    colors = dict(filter(None, (_material(m) for m in robot.all("material"))))
+    colors = _colors(robot)
     for element in robot.children:
         if element.tag == "link":
             _read_link(draft, element, meshes, colors)
@@ -166,6 +166,18 @@ def _origin(parent: Element, who: str) -> Pose:
 
 
 # ---- shapes -------------------------------------------------------------------------------------
+
+
+def _colors(robot: Element) -> dict[str, tuple[float, ...]]:
+    """Colours by the names of materials, which may be stated anywhere and used everywhere."""
+    materials = [
+        material
+        for link in robot.all("link")
+        for visual in link.all("visual")
+        for material in visual.all("material")
+    ]
+    stated = (_material(material) for material in (*materials, *robot.all("material")))
+    return dict(filter(None, stated))
 
 
 def _material(element: Element) -> tuple[str, tuple[float, ...]] | None:

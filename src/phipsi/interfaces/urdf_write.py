@@ -78,6 +78,18 @@ class _Link:
     body: Body | None = None
 
 
+def _link_of(stated: Body, body: Body | None) -> _Link:
+    return _Link(
+        stated.name,
+        stated.parent,
+        stated.joint_name,
+        stated.joint,
+        stated.placement,
+        stated.inertia,
+        body,
+    )
+
+
 @final
 class _Writer:
     def __init__(self, model: Model) -> None:
@@ -100,7 +112,7 @@ class _Writer:
             base = None
         self.lines = [
             '<?xml version="1.0" encoding="utf-8"?>',
-            f"<robot name={_quoted(self.model.name)}>",
+            f"<robot name={_quoted(self.model.name or 'robot')}>",
         ]
         if base is None:
             self._write_link(WORLD_NAME, SpatialInertia())
@@ -133,27 +145,12 @@ class _Writer:
             if name in links:
                 continue
             part, body = parts.get(name), bodies.get(name)
-            if part is not None and host.get(name) in unchanged and (body or part.joint.nv == 0):
+            kept = part is not None and host.get(name) in unchanged
+            if part is not None and kept and (body is not None or part.joint.nv == 0):
                 taken.add(part.joint_name)
-                links[name] = _Link(
-                    name,
-                    part.parent,
-                    part.joint_name,
-                    part.joint,
-                    part.placement,
-                    part.inertia,
-                    body,
-                )
+                links[name] = _link_of(part, body)
             elif body is not None:
-                links[name] = _Link(
-                    name,
-                    body.parent,
-                    body.joint_name,
-                    body.joint,
-                    body.placement,
-                    body.inertia,
-                    body,
-                )
+                links[name] = _link_of(body, body)
             elif name in model.frames:
                 links[name] = as_frame(name)
         return list(links.values())
@@ -185,15 +182,9 @@ class _Writer:
         self.lines.append(f"  <link name={_quoted(name)}>")
         if stated:
             J = inertia.moment_about_com_B
-            keys = (
-                ("ixx", 0, 0),
-                ("ixy", 0, 1),
-                ("ixz", 0, 2),
-                ("iyy", 1, 1),
-                ("iyz", 1, 2),
-                ("izz", 2, 2),
+            moments = " ".join(
+                f'i{"xyz"[i]}{"xyz"[j]}="{_number(J[i, j])}"' for i in range(3) for j in range(i, 3)
             )
-            moments = " ".join(f'{key}="{_number(J[i, j])}"' for key, i, j in keys)
             self.lines += [
                 "    <inertial>",
                 f"      {_origin(Pose(translation=inertia.com_B))}",

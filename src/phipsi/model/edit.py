@@ -83,11 +83,15 @@ def replaced_body(
 
 def with_body(description: Description, changed: Body) -> Description:
     """Return the description with the body of that name exchanged."""
-    bodies = tuple(changed if body.name == changed.name else body for body in description.bodies)
     extras = description.extras
-    if changed not in description.bodies:
-        extras = extras.without_findings(changed.name)
-    return replace(description, bodies=bodies, extras=extras)
+    bodies: list[Body] = []
+    for body in description.bodies:
+        if body.name == changed.name:
+            if body.inertia != changed.inertia:
+                extras = extras.without_findings(body.name)
+            body = changed
+        bodies.append(body)
+    return replace(description, bodies=tuple(bodies), extras=extras)
 
 
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:

@@ -51,7 +51,7 @@ class Request:
         single = isinstance(expr, Expr)
         if isinstance(expr, str):
             raise InputError(f"{expr!r} is no operator expression; read it with pp.parse({expr!r})")
-        if not isinstance(expr, (Expr, Sequence)):
+        if not isinstance(cast(object, expr), (Expr, Sequence)):
             raise InputError(f"{expr!r} is no operator expression, nor a sequence of them")
         expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
         modes = (mode,) * len(expressions) if isinstance(mode, str) else tuple(mode)

@@ -1,0 +1,74 @@
+"""Long chains: how time, memory and accuracy depend on the number of bodies."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from robots import FORWARD, INVERSE, chain
+from timing import best
+
+import phipsi as pp
+
+SIZES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+RESIDUAL_AT = 10_000
+
+
+def bytes_per_body(program: pp.Program, lanes: int) -> float:
+    """Scratch for a number of lanes, and constant tables."""
+    native: Any = program.native
+    scratch = (int(native.data[native.words]) - 64) / native.machine.lanes * lanes
+    tables = native.tables
+    arrays = (tables.integers, tables.doubles, tables.dof_body, tables.point_doubles)
+    return (scratch + sum(a.nbytes for a in arrays)) / program.model.n_bodies
+
+
+def slope(sizes: list[int], seconds: list[float]) -> float:
+    """Least-squares slope of log time over log size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def residual(model: pp.Model, forward: pp.Program, inverse: pp.Program) -> dict[str, float]:
+    """max |ID(FD(tau)) − tau| against the largest force in a hinge."""
+    rng = np.random.default_rng(3)
+    q, v, tau = rng.uniform(-np.pi, np.pi, model.nq), *rng.standard_normal((2, model.nv))
+    vdot = forward(q, v, tau)
+    error = float(np.abs(inverse(q, v, vdot) - tau).max())
+    forces = pp.joint_reactions(model, q, v, tau)
+    return {"error": error, "largest hinge force": float(np.abs(forces).max())}
+
+
+def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
+    out: dict[str, Any] = {"sizes": list(sizes), "rows": []}
+    for n in sizes:
+        start = time.perf_counter()
+        model = chain(n)
+        built = time.perf_counter() - start
+        forward = pp.compile(FORWARD, model, backend="native")
+        lanes = forward.native.machine.lanes  # type: ignore[union-attr]
+        rng = np.random.default_rng(2)
+        q = rng.uniform(-np.pi, np.pi, (8, model.nq))
+        v, tau = rng.standard_normal((2, 8, model.nv))
+        rounds, target = (40, 0.004) if n <= 3000 else (15, 0.02)
+        one = best(lambda: forward(q[0], v[0], tau[0]), rounds=rounds, target=target)
+        group = [a[:lanes] for a in (q, v, tau)]
+        full = best(lambda: forward(*group), rounds=rounds, target=target)
+        row = {
+            "n": n,
+            "build": built,
+            "one": one,
+            "group": full,
+            "lanes": lanes,
+            "bytes at 4 lanes": bytes_per_body(forward, 4),
+            "bytes at full lanes": bytes_per_body(forward, lanes),
+        }
+        if n == RESIDUAL_AT:
+            inverse = pp.compile(INVERSE, model, backend="native")
+            out["residual"] = residual(model, forward, inverse)
+        out["rows"].append(row)
+        print(f"  chain {n}: {one * 1e6:.1f} µs, group of {lanes} {full * 1e6:.1f} µs", flush=True)
+    rows = out["rows"]
+    out["slope of one"] = slope([r["n"] for r in rows], [r["one"] for r in rows])
+    out["slope of a group"] = slope([r["n"] for r in rows], [r["group"] for r in rows])
+    return out

@@ -1,0 +1,7 @@
+"""The reference backend keeps the contract."""
+
+from backends.contract import BackendContract
+
+
+class TestReference(BackendContract):
+    backend = "reference"
