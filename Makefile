@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 FUZZ   ?= 20000
 
-.PHONY: help setup demo test test-null lint format fuzz clean
+.PHONY: help setup demo test test-null lint format fuzz bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -50,6 +50,10 @@ format: setup  ## format the code and fix what ruff can fix
 
 fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
 	PHIPSI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --timeout 0 tests/numeric/test_random_expressions.py
+
+bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python benchmarks/run.py
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .nox

@@ -97,7 +97,9 @@ def write(results: dict[str, Any], folder: Path) -> None:
     reached = sum(bool(g[3]) for g in found)
     text.append(f"## Goals of issue 4: {reached} of {len(found)} reached\n")
     marks = {True: "reached", False: "**not reached**", None: "not measured"}
-    text.append(table(["goal", "wanted", "measured", ""], [[a, b, c, marks[d]] for a, b, c, d in found]))
+    text.append(
+        table(["goal", "wanted", "measured", ""], [[a, b, c, marks[d]] for a, b, c, d in found])
+    )
     notes = folder / "NOTES.md"
     if notes.exists():
         text.append(notes.read_text().strip())
@@ -116,20 +118,16 @@ HEAD = """# Benchmark results
 
 Written by `make bench`; numbers of one run, {date}.
 
-- machine: {cpu}, {cores} cores, {system}; code for {"llvm name"}, {lanes} lanes
+- machine: {cpu}, {cores} cores, {system}; code for {llvm name}, {lanes} lanes
 - versions: {list}
-- commit {commit} ({"changed files in src"} changed files in src)
-- load average {"load before"} before, {"load after"} after; every time is the best of many runs in
+- commit {commit} ({changed files in src} changed files in src)
+- load average {load before} before, {load after} after; every time is the best of many runs in
   which the contestants take turns. {note}
 - one core multiplies matrices at {peak:.0f} Gflop/s (NumPy, one thread), taken as its peak
 
 Times in µs per evaluation unless said. Ratios are peer time / phipsi time: above 1, phipsi is
 faster. A peer is timed only where its answers agree to 1e-9. Pinocchio reads the same URDF files;
-its batch calls get preallocated output, phipsi allocates its result in every call.""".replace(
-    '{"llvm name"}', "{llvm name}"
-).replace('{"changed files in src"}', "{changed files in src}").replace(
-    '{"load before"}', "{load before}"
-).replace('{"load after"}', "{load after}")
+its batch calls get preallocated output, phipsi allocates its result in every call."""
 
 
 def _note(results: dict[str, Any]) -> str:
@@ -148,7 +146,9 @@ def _single(results: dict[str, Any]) -> str:
             for peer in PEERS:
                 row.append(f"{micro(s[peer])} ({ratio(s, peer):.2f}×)" if peer in s else "–")
             rows.append(row)
-        parts.append(f"### {what.capitalize()}\n\n" + table(["model", "dof", "phipsi", *PEERS], rows))
+        parts.append(
+            f"### {what.capitalize()}\n\n" + table(["model", "dof", "phipsi", *PEERS], rows)
+        )
     parts.append(
         "MuJoCo's and Drake's calls include writing the state into their data, which their "
         "interfaces ask for; MuJoCo's inverse mass matrix is its factorisation applied to the identity."
@@ -177,7 +177,15 @@ def _threads(results: dict[str, Any]) -> str:
             rows.append([name, what, micro(t["1"]), micro(t["2"]), f"{t['1'] / t['2']:.2f}×",
                          f"{t['Pinocchio 1'] / t['Pinocchio 2']:.2f}×",
                          f"{t['Pinocchio 2'] / t['2']:.1f}×"])  # fmt: skip
-    head = ["model", "what", "one thread", "two threads", "gain", "Pinocchio's gain", "ratio at two"]
+    head = [
+        "model",
+        "what",
+        "one thread",
+        "two threads",
+        "gain",
+        "Pinocchio's gain",
+        "ratio at two",
+    ]
     return "## Two threads, batches of 4096\n\n" + table(head, rows)
 
 

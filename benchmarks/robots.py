@@ -141,7 +141,9 @@ class Pinocchio:
             inertia = body.inertia
             moment = np.array(inertia.moment_about_com_B)
             out.appendBodyToJoint(
-                joint, pin.Inertia(inertia.mass, np.array(inertia.com_B), moment), pin.SE3.Identity()
+                joint,
+                pin.Inertia(inertia.mass, np.array(inertia.com_B), moment),
+                pin.SE3.Identity(),
             )
         return out
 

@@ -146,7 +146,9 @@ def one_robot(name: str, rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds, short chains")
-    parser.add_argument("--report", action="store_true", help="write the report of the last run again")
+    parser.add_argument(
+        "--report", action="store_true", help="write the report of the last run again"
+    )
     options = parser.parse_args()
     store = HERE / "results.json"
     if options.report:

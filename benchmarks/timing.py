@@ -23,7 +23,9 @@ def repeats_for(function: Function, target: float) -> int:
     return count
 
 
-def race(functions: Mapping[str, Function], *, rounds: int = 30, target: float = 0.004) -> dict[str, float]:
+def race(
+    functions: Mapping[str, Function], *, rounds: int = 30, target: float = 0.004
+) -> dict[str, float]:
     """Seconds per call of every function: the best of `rounds` runs of about `target` seconds."""
     counts = {name: repeats_for(f, target) for name, f in functions.items()}
     best = dict.fromkeys(functions, float("inf"))

@@ -68,7 +68,9 @@ def run(program: pp.Program, args: list[np.ndarray], **options: Any) -> list[np.
 
 def same_bits(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
     return all(
-        np.array_equal(np.ascontiguousarray(x).view(np.int64), np.ascontiguousarray(y).view(np.int64))
+        np.array_equal(
+            np.ascontiguousarray(x).view(np.int64), np.ascontiguousarray(y).view(np.int64)
+        )
         for x, y in zip(a, b, strict=True)
     )
 

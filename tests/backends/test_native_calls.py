@@ -225,8 +225,11 @@ def test_a_users_form_gives_the_same_program(model: Model):
     from phipsi.operators import D, H, I, K, a, b, gravity, phi, psi, tau
 
     named = pp.compile(FORWARD, model, backend="native")
-    by_hand = (I - H @ psi @ K).T @ D.inv @ (I - H @ psi @ K) @ (
-        tau - H @ phi @ (ops.M @ phi.T @ (a + gravity) + b)
+    by_hand = (
+        (I - H @ psi @ K).T
+        @ D.inv
+        @ (I - H @ psi @ K)
+        @ (tau - H @ phi @ (ops.M @ phi.T @ (a + gravity) + b))
     )
     mine = pp.compile(by_hand, model, backend="native")
     assert mine.native.code is named.native.code

@@ -42,7 +42,9 @@ class NotNative(Exception):
     """The program has no machine code and runs on the reference backend."""
 
 
-def draw_inputs(model: Model, rng: np.random.Generator, n_points: int, batch: int) -> dict[str, Any]:
+def draw_inputs(
+    model: Model, rng: np.random.Generator, n_points: int, batch: int
+) -> dict[str, Any]:
     return {
         "q": np.array([model.random_configuration(rng) for _ in range(batch)]),
         "v": rng.standard_normal((batch, model.nv)),

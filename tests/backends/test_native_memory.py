@@ -262,7 +262,7 @@ def test_nothing_but_llvm_keeps_memory_when_code_is_compiled():
 
 # ---- lifetime ------------------------------------------------------------------------------------
 
-ORPHAN = '''
+ORPHAN = """
 import gc
 import numpy as np
 import phipsi as pp
@@ -282,7 +282,7 @@ got, status = kept(np.zeros((5, nq)))
 assert np.array_equal(got, np.broadcast_to(want, got.shape)) and not status.any()
 assert kept.__name__ == "phipsi" and kept.types == ["d->dl"], (kept.__name__, kept.types)
 print("alive")
-'''
+"""
 
 
 @linux

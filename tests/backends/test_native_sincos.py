@@ -47,9 +47,7 @@ def errors_in_ulp(got: np.ndarray, x: np.ndarray, function) -> np.ndarray:
 
 def worst(turn, x: np.ndarray) -> float:
     sine, cosine = turn(x)
-    return max(
-        errors_in_ulp(sine, x, mpmath.sin).max(), errors_in_ulp(cosine, x, mpmath.cos).max()
-    )
+    return max(errors_in_ulp(sine, x, mpmath.sin).max(), errors_in_ulp(cosine, x, mpmath.cos).max())
 
 
 def rng() -> np.random.Generator:

@@ -72,10 +72,10 @@ expression
     ℳ⁻¹
 
 rewrites
-    definition of ℳ   [seed 0 eq. 0.7]
+    definition of ℳ   [SOA eq. 0.7]
         ℳ
       = Jr + H φ M φ* H*
-    innovations factorization   [seed 0 Lemma 0.3; seed 1 eq. 46]
+    innovations factorization   [SOA Lemma 0.3; MM eq. 46]
         (Jr + H φ M φ* H*)⁻¹
       = (I − K* ψ* H*) D⁻¹ (I − H ψ K)
 

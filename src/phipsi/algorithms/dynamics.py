@@ -139,7 +139,7 @@ def inverse_dynamics(
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `f_ext` (..., n, 6), the force on each body
     at its origin in body axes, [moment; force]; `points` with `f0` (..., nC, 6), the papers' forces
     exerted by the mechanism at the points, in world axes. **Returns:** tau (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** seed 0 eq. 0.1; seed 1 eq. 6–12.
+    **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.1; MM eq. 6–12.
 
     >>> from phipsi.algorithms import inverse_dynamics
     >>> from phipsi.examples import planar_arm
@@ -178,7 +178,7 @@ def forward_dynamics(
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
     `inverse_dynamics`; `algorithm`, None or "FD1" … "FD4". **Returns:** vdot (..., nv). A joint
     with nothing to move raises `SingularHingeError`.
-    **Cost:** three sweeps, O(N). **Source:** seed 1 sec. VII; seed 3 sec. 4–5.
+    **Cost:** three sweeps, O(N). **Source:** MM sec. VII; 88-11 sec. 4–5.
 
     >>> from phipsi.algorithms import forward_dynamics
     >>> from phipsi.examples import planar_arm
@@ -203,7 +203,7 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     joint has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv).
-    **Cost:** O(N²) for the N² entries. **Source:** seed 0 eq. 0.7; seed 1 eq. 22, 28–33.
+    **Cost:** O(N²) for the N² entries. **Source:** SOA eq. 0.7; MM eq. 22, 28–33.
 
     >>> from phipsi.algorithms import mass_matrix
     >>> from phipsi.examples import planar_arm
@@ -222,7 +222,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv). A joint with nothing to move raises
     `SingularHingeError`.
     **Cost:** O(N²) for the N² entries. To solve with ℳ for a few right-hand sides compile
-    ``mass_matrix.inv`` itself, O(N) each. **Source:** seed 0 Lemma 0.3; seed 1 eq. 46.
+    ``mass_matrix.inv`` itself, O(N) each. **Source:** SOA Lemma 0.3; MM eq. 46.
 
     >>> from phipsi.algorithms import mass_matrix_inverse
     >>> from phipsi.examples import planar_arm
@@ -240,7 +240,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     of v.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** seed 0 eq. 0.14; seed 3 eq. 3.20–3.21.
+    **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.14; 88-11 eq. 3.20–3.21.
 
     >>> from phipsi.algorithms import bias_forces
     >>> from phipsi.examples import planar_arm
@@ -256,7 +256,7 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
     H φ M φ* gravity, the gradient of `potential_energy`. In N·m and N, in the directions of v.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** seed 3 eq. 3.21.
+    **Cost:** two sweeps, O(N). **Source:** 88-11 eq. 3.21.
 
     >>> from phipsi.algorithms import gravity_forces
     >>> from phipsi.examples import planar_arm

@@ -32,7 +32,7 @@ def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     ½ v* ℳ v = ½ V* M V + ½ v* Jr v, in J.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (...).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** seed 2 sec. 6.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** MC sec. 6.
 
     >>> from phipsi.algorithms import kinetic_energy
     >>> from phipsi.examples import planar_arm
@@ -64,7 +64,7 @@ def center_of_mass(model: Model, q: ArrayLike) -> Array:
     c from total M total* = [[·, m c~], [−m c~, m I]], in m from the world's origin, world axes.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 3). A model without mass raises `ModelError`.
-    **Cost:** one base-to-tip sweep, O(N). **Source:** seed 1 eq. 2.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** MM eq. 2.
 
     >>> from phipsi.algorithms import center_of_mass
     >>> from phipsi.examples import planar_arm

@@ -92,7 +92,7 @@ def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     axes: [angular (rad/s), linear (m/s)].
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., n, 6).
-    **Cost:** one base-to-tip sweep. **Source:** seed 0 eq. 0.1.
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.1.
 
     >>> from phipsi.algorithms import body_velocities
     >>> from phipsi.examples import planar_arm
@@ -118,7 +118,7 @@ def frame_velocities(
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `frames`, names of frames, bodies or "world", all
     of `model.frames` by default. **Returns:** (..., len(frames), 6).
-    **Cost:** one base-to-tip sweep. **Source:** seed 0 eq. 0.18.
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.18.
 
     >>> from phipsi.algorithms import frame_velocities
     >>> from phipsi.examples import planar_arm
@@ -142,7 +142,7 @@ def body_accelerations(
     [angular (rad/s²), linear (m/s²)].
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** (..., n, 6).
-    **Cost:** one base-to-tip sweep. **Source:** seed 0 eq. 0.2; open_chain 4.3.
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2; open_chain 4.3.
 
     >>> from phipsi.algorithms import body_accelerations
     >>> from phipsi.examples import planar_arm
@@ -162,7 +162,7 @@ def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world")
 
     **Arguments:** `q` (..., nq); `points`, ``[(body_or_frame, offset), …]`` or names, offsets in m
     in the axes of the body or frame. **Returns:** (..., 6 nC, nv).
-    **Cost:** O(N) per row or column, whichever are fewer. **Source:** seed 0 eq. 0.16–0.18.
+    **Cost:** O(N) per row or column, whichever are fewer. **Source:** SOA eq. 0.16–0.18.
 
     >>> from phipsi.algorithms import jacobian
     >>> from phipsi.examples import planar_arm
@@ -204,7 +204,7 @@ def jacobian_dot_v(
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC).
-    **Cost:** one base-to-tip sweep. **Source:** seed 1 sec. V.A; open_chain 6.
+    **Cost:** one base-to-tip sweep. **Source:** MM sec. V.A; open_chain 6.
 
     >>> from phipsi.algorithms import jacobian_dot_v
     >>> from phipsi.examples import planar_arm

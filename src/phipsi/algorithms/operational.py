@@ -35,7 +35,7 @@ def operational_space_inertia(
     **Returns:** (..., 6 nC, 6 nC). If J lacks row rank (the points cannot all accelerate
     independently) it raises `SingularMatrixError`; J ℳ⁻¹ J* itself always exists, as
     ``compile(Lambda, …)``.
-    **Cost:** O(N) per column and O(nC³). **Source:** seed 0 eq. 0.34; seed 2 eq. 19–20.
+    **Cost:** O(N) per column and O(nC³). **Source:** SOA eq. 0.34; MC eq. 19–20.
 
     >>> from phipsi.algorithms import operational_space_inertia
     >>> from phipsi.examples import seven_joint_arm
@@ -59,7 +59,7 @@ def tip_force_correction(
     exerted **by** the mechanism at the points, [moment (N·m); force (N)]. **Returns:** (..., nv),
     rad/s² and m/s².
     **Cost:** two sweeps, O(N), and one for the poses unless ``axes="body"``.
-    **Source:** seed 2 eq. 17–18 corrected; seed 0 eq. 0.36.
+    **Source:** MC eq. 17–18 corrected; SOA eq. 0.36.
 
     >>> from phipsi.algorithms import tip_force_correction
     >>> from phipsi.examples import planar_arm
@@ -89,7 +89,7 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv).
     **Returns:** `Innovations` (epsilon, nu), each (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** seed 2 sec. 6 corrected.
+    **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
 
     >>> from phipsi.algorithms import innovations, kinetic_energy
     >>> from phipsi.examples import planar_arm

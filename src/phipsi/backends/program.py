@@ -51,7 +51,7 @@ class Program:
         self.model, self.steps = model, steps
         self.sweep_program = SweepProgram(steps, [], list(lowered.inputs))
         native = backend == "native" and can_run(steps, lowered, model)
-        self._by_column = by_column  # the program for one column, where there is machine code for it
+        self._by_column = by_column  # the program for one column, if several are asked for
         if by_column is not None and by_column.backend == "native":
             native = True
         self.backend = "native" if native else "reference"

@@ -67,18 +67,18 @@ _MF, _FM, _RE = (MOTIONS, FORCES), (FORCES, MOTIONS), (RATES, EFFORTS)
 
 # fmt: off
 # ---- primitive operators ---------------------------------------------------------------------------
-row("H", "H", "H", _FE, MEMORYLESS, "q", "hinge map: body force → joint effort", "seed 0 eq. 0.1")
+row("H", "H", "H", _FE, MEMORYLESS, "q", "hinge map: body force → joint effort", "SOA eq. 0.1")
 row("E_phi", "E_φ", r"\mathcal{E}_{\phi}", _FF, STRICTLY_CAUSAL, "q",
-    "rigid propagation by one body, to the parent", "seed 0 eq. 0.5")
-row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹, tip to base", "seed 0 eq. 0.6")
-row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its origin", "seed 1 eq. 2",
+    "rigid propagation by one body, to the parent", "SOA eq. 0.5")
+row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹, tip to base", "SOA eq. 0.6")
+row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its origin", "MM eq. 2",
     SYMMETRIC)
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
     "notation.md", SYMMETRIC)
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
-    "relabels: block of k becomes block of its parent (in body axes: rotated)", "seed 3 App. A")
+    "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A")
 row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → body forces",
-    "seed 0 eq. 0.16")
+    "SOA eq. 0.16")
 row("Hdot", "Ḣ", r"\dot{H}", _FE, MEMORYLESS, "q v", "time derivative of H in body components",
     "open_chain 4.4")
 row("Bdot", "Ḃ", r"\dot{B}", (POINT_FORCES, FORCES), MEMORYLESS, "q v", "time derivative of B",
@@ -87,32 +87,32 @@ row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "open_chain 2")
 
 # ---- the Riccati family of (H, E_phi, M, Jr) ---------------------------------------------------------
-row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "seed 0 eq. 0.25", "symmetric riccati")
-row("D", "D", "D", _RE, MEMORYLESS, "q", "articulated hinge inertia H P H* + Jr", "seed 0 eq. 0.26",
+row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati")
+row("D", "D", "D", _RE, MEMORYLESS, "q", "articulated hinge inertia H P H* + Jr", "SOA eq. 0.26",
     "symmetric riccati")
 row("D_half", "D½", r"D^{1/2}", (NORMALISED, EFFORTS), MEMORYLESS, "q", "Cholesky factor: D = D½ D½*",
-    "seed 2 sec. 6", RICCATI)
-row("G", "G", "G", _EF, MEMORYLESS, "q", "Kalman gain P H* D⁻¹", "seed 0 eq. 0.26", RICCATI)
-row("K", "K", "K", _EF, STRICTLY_CAUSAL, "q", "shifted gain E_φ G", "seed 0 eq. 0.26", RICCATI)
-row("proj", "π", r"\pi", _FF, MEMORYLESS, "q", "the papers' τ = G H", "seed 0 eq. 0.27", RICCATI)
-row("proj_bar", "π̄", r"\bar{\pi}", _FF, MEMORYLESS, "q", "the papers' τ̄ = I − G H", "seed 0 eq. 0.27",
+    "MC sec. 6", RICCATI)
+row("G", "G", "G", _EF, MEMORYLESS, "q", "Kalman gain P H* D⁻¹", "SOA eq. 0.26", RICCATI)
+row("K", "K", "K", _EF, STRICTLY_CAUSAL, "q", "shifted gain E_φ G", "SOA eq. 0.26", RICCATI)
+row("proj", "π", r"\pi", _FF, MEMORYLESS, "q", "the papers' τ = G H", "SOA eq. 0.27", RICCATI)
+row("proj_bar", "π̄", r"\bar{\pi}", _FF, MEMORYLESS, "q", "the papers' τ̄ = I − G H", "SOA eq. 0.27",
     RICCATI)
 row("E_psi", "E_ψ", r"\mathcal{E}_{\psi}", _FF, STRICTLY_CAUSAL, "q",
-    "articulated propagation by one body, E_φ π̄", "seed 0 eq. 0.27", RICCATI)
-row("psi", "ψ", r"\psi", _FF, CAUSAL, "q", "articulated propagation (I − E_ψ)⁻¹", "seed 0 eq. 0.27", RICCATI)
-row("psi_tilde", "ψ̃", r"\tilde{\psi}", _FF, STRICTLY_CAUSAL, "q", "ψ − I", "seed 0 eq. .46", RICCATI)
-row("Omega", "Ω", r"\Omega", _FM, GENERAL, "q", "ψ* H* D⁻¹ H ψ", "seed 0 eq. 0.34", "symmetric riccati")
-row("Upsilon", "Υ", r"\Upsilon", _FM, MEMORYLESS, "q", "block diagonal of Ω", "seed 0 eq. .41",
+    "articulated propagation by one body, E_φ π̄", "SOA eq. 0.27", RICCATI)
+row("psi", "ψ", r"\psi", _FF, CAUSAL, "q", "articulated propagation (I − E_ψ)⁻¹", "SOA eq. 0.27", RICCATI)
+row("psi_tilde", "ψ̃", r"\tilde{\psi}", _FF, STRICTLY_CAUSAL, "q", "ψ − I", "SOA eq. .46", RICCATI)
+row("Omega", "Ω", r"\Omega", _FM, GENERAL, "q", "ψ* H* D⁻¹ H ψ", "SOA eq. 0.34", "symmetric riccati")
+row("Upsilon", "Υ", r"\Upsilon", _FM, MEMORYLESS, "q", "block diagonal of Ω", "SOA eq. .41",
     "symmetric riccati")
 
 # ---- derived operators -------------------------------------------------------------------------------
-row("phi_tilde", "φ̃", r"\tilde{\phi}", _FF, STRICTLY_CAUSAL, "q", "φ − I", "seed 0 eq. .46")
-row("R", "R", "R", _MF, MEMORYLESS, "q", "composite-body inertia bd(φ M φ*)", "seed 1 eq. 29", SYMMETRIC)
-row("J", "J", "J", (RATES, POINT_MOTIONS), GENERAL, "q", "Jacobian of the points B* φ* H*", "seed 0 eq. 0.18")
+row("phi_tilde", "φ̃", r"\tilde{\phi}", _FF, STRICTLY_CAUSAL, "q", "φ − I", "SOA eq. .46")
+row("R", "R", "R", _MF, MEMORYLESS, "q", "composite-body inertia bd(φ M φ*)", "MM eq. 29", SYMMETRIC)
+row("J", "J", "J", (RATES, POINT_MOTIONS), GENERAL, "q", "Jacobian of the points B* φ* H*", "SOA eq. 0.18")
 row("mass_matrix", "ℳ", r"\mathcal{M}", _RE, RELATED, "q", "joint-space mass matrix H φ M φ* H* + Jr",
-    "seed 0 eq. 0.7", SYMMETRIC)
+    "SOA eq. 0.7", SYMMETRIC)
 row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
-    "admittance at the points J ℳ⁻¹ J*", "seed 0 eq. 0.34", SYMMETRIC)
+    "admittance at the points J ℳ⁻¹ J*", "SOA eq. 0.34", SYMMETRIC)
 
 # ---- vectors -----------------------------------------------------------------------------------------
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
@@ -121,9 +121,9 @@ row("tau", "τ", r"\tau", (ONE, EFFORTS), GENERAL, "tau", "joint efforts", "")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
-    "force by the mechanism on its surroundings at the points", "seed 1 sec. III")
-row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "seed 3 eq. 3.21")
-row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "seed 0 eq. 0.1")
+    "force by the mechanism on its surroundings at the points", "MM sec. III")
+row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21")
+row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1")
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",
     "open_chain 4.3")
 row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "open_chain 4.3")
@@ -131,9 +131,9 @@ row("c_J", "c_J", r"c_J", (ONE, MOTIONS), GENERAL, "q v", "part of a from hinge 
     "open_chain 4.4")
 row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "open_chain 4.3")
 row("a_paper", "a_paper", r"a_{\mathrm{paper}}", (ONE, MOTIONS), GENERAL, "q v",
-    "Coriolis accelerations, the papers' pair", "seed 0 eq. 0.2")
+    "Coriolis accelerations, the papers' pair", "SOA eq. 0.2")
 row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
-    "gyroscopic forces, the papers' pair", "seed 3 eq. 2.23")
+    "gyroscopic forces, the papers' pair", "88-11 eq. 2.23")
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
     "open_chain 2")
 # fmt: on

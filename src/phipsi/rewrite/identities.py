@@ -32,60 +32,60 @@ def rule(name: str, before: Expr, after: Expr, source: str, condition: str = "")
 # fmt: off
 INVERSES = [
     #    name                          before                   after                            source
-    rule("innovations factorization",  mass_matrix.inv,         whiten.T @ D.inv @ whiten,       "seed 0 Lemma 0.3; seed 1 eq. 46"),
-    rule("invert the colouring filter", colour.inv,             whiten,                          "seed 0 Lemma 0.2; seed 1 eq. 45"),
-    rule("invert the whitening filter", whiten.inv,             colour,                          "seed 0 Lemma 0.2"),
-    rule("invert φ",                   phi.inv,                 IF - E_phi,                      "seed 0 eq. 0.6"),
-    rule("invert ψ",                   psi.inv,                 IF - E_psi,                      "seed 0 eq. 0.27"),
-    rule("sum the series of E_φ",      (IF - E_phi).inv,        phi,                             "seed 0 eq. 0.6"),
-    rule("sum the series of E_ψ",      (IF - E_psi).inv,        psi,                             "seed 0 eq. 0.27"),
-    rule("log det of the mass matrix", logdet(mass_matrix),     logdet(D),                       "seed 0 Lemma 0.1"),
+    rule("innovations factorization",  mass_matrix.inv,         whiten.T @ D.inv @ whiten,       "SOA Lemma 0.3; MM eq. 46"),
+    rule("invert the colouring filter", colour.inv,             whiten,                          "SOA Lemma 0.2; MM eq. 45"),
+    rule("invert the whitening filter", whiten.inv,             colour,                          "SOA Lemma 0.2"),
+    rule("invert φ",                   phi.inv,                 IF - E_phi,                      "SOA eq. 0.6"),
+    rule("invert ψ",                   psi.inv,                 IF - E_psi,                      "SOA eq. 0.27"),
+    rule("sum the series of E_φ",      (IF - E_phi).inv,        phi,                             "SOA eq. 0.6"),
+    rule("sum the series of E_ψ",      (IF - E_psi).inv,        psi,                             "SOA eq. 0.27"),
+    rule("log det of the mass matrix", logdet(mass_matrix),     logdet(D),                       "SOA Lemma 0.1"),
 ]
 
 PRODUCTS = [
-    rule("whiten φ",                   whiten @ H @ phi,        H @ psi,                         "seed 0 Lemma 0.4; seed 3 a.35"),
-    rule("colour ψ",                   colour @ H @ psi,        H @ phi,                         "seed 3 a.32"),
-    rule("colour a gain",              psi @ K @ colour,        phi @ K,                         "seed 3 a.39"),
-    rule("whiten a gain",              phi @ K @ whiten,        psi @ K,                         "seed 3 a.41"),
-    rule("colour and whiten",          colour @ whiten,         I,                               "seed 0 Lemma 0.2"),
-    rule("whiten and colour",          whiten @ colour,         I,                               "seed 0 Lemma 0.2"),
-    rule("φ K H ψ",                    phi @ K @ H @ psi,       phi - psi,                       "seed 3 a.28"),
-    rule("ψ K H φ",                    psi @ K @ H @ phi,       phi - psi,                       "seed 3 a.18"),
-    rule("φ̃ from the right",           phi @ E_phi,             phi_tilde,                       "seed 0 eq. .46"),
-    rule("φ̃ from the left",            E_phi @ phi,             phi_tilde,                       "seed 0 eq. .46"),
-    rule("ψ̃ from the right",           psi @ E_psi,             psi_tilde,                       "seed 0 eq. .46"),
-    rule("ψ̃ from the left",            E_psi @ psi,             psi_tilde,                       "seed 0 eq. .46"),
-    rule("gain of E_φ",                E_phi @ G,               K,                               "seed 0 eq. 0.26"),
-    rule("step of π̄",                  E_phi @ proj_bar,        E_psi,                           "seed 0 eq. 0.27"),
+    rule("whiten φ",                   whiten @ H @ phi,        H @ psi,                         "SOA Lemma 0.4; 88-11 a.35"),
+    rule("colour ψ",                   colour @ H @ psi,        H @ phi,                         "88-11 a.32"),
+    rule("colour a gain",              psi @ K @ colour,        phi @ K,                         "88-11 a.39"),
+    rule("whiten a gain",              phi @ K @ whiten,        psi @ K,                         "88-11 a.41"),
+    rule("colour and whiten",          colour @ whiten,         I,                               "SOA Lemma 0.2"),
+    rule("whiten and colour",          whiten @ colour,         I,                               "SOA Lemma 0.2"),
+    rule("φ K H ψ",                    phi @ K @ H @ psi,       phi - psi,                       "88-11 a.28"),
+    rule("ψ K H φ",                    psi @ K @ H @ phi,       phi - psi,                       "88-11 a.18"),
+    rule("φ̃ from the right",           phi @ E_phi,             phi_tilde,                       "SOA eq. .46"),
+    rule("φ̃ from the left",            E_phi @ phi,             phi_tilde,                       "SOA eq. .46"),
+    rule("ψ̃ from the right",           psi @ E_psi,             psi_tilde,                       "SOA eq. .46"),
+    rule("ψ̃ from the left",            E_psi @ psi,             psi_tilde,                       "SOA eq. .46"),
+    rule("gain of E_φ",                E_phi @ G,               K,                               "SOA eq. 0.26"),
+    rule("step of π̄",                  E_phi @ proj_bar,        E_psi,                           "SOA eq. 0.27"),
 ]
 
 # FD3 becomes FD4: no φ* a and no d'Alembert forces M φ* a
 ACCELERATIONS = [
     rule("smooth without φ* a", whiten.T @ D.inv @ H @ psi @ M @ phi.T,
-         whiten.T @ D.inv @ H @ psi_tilde @ P + K.T @ psi.T @ proj_bar.T + G.T,                  "seed 3 a.50"),
+         whiten.T @ D.inv @ H @ psi_tilde @ P + K.T @ psi.T @ proj_bar.T + G.T,                  "88-11 a.50"),
 ]
 
 SUMS = [
-    rule("φ − I",                      phi - IF,                phi_tilde,                       "seed 0 eq. .46"),
-    rule("ψ − I",                      psi - IF,                psi_tilde,                       "seed 0 eq. .46"),
-    rule("I + φ̃",                      IF + phi_tilde,          phi,                             "seed 0 eq. .46"),
-    rule("I + ψ̃",                      IF + psi_tilde,          psi,                             "seed 0 eq. .46"),
-    rule("φ − φ̃",                      phi - phi_tilde,         IF,                              "seed 0 eq. .46"),
-    rule("ψ − ψ̃",                      psi - psi_tilde,         IF,                              "seed 0 eq. .46"),
-    rule("ψ step",                     E_phi - K @ H,           E_psi,                           "seed 2 eq. 10"),
+    rule("φ − I",                      phi - IF,                phi_tilde,                       "SOA eq. .46"),
+    rule("ψ − I",                      psi - IF,                psi_tilde,                       "SOA eq. .46"),
+    rule("I + φ̃",                      IF + phi_tilde,          phi,                             "SOA eq. .46"),
+    rule("I + ψ̃",                      IF + psi_tilde,          psi,                             "SOA eq. .46"),
+    rule("φ − φ̃",                      phi - phi_tilde,         IF,                              "SOA eq. .46"),
+    rule("ψ − ψ̃",                      psi - psi_tilde,         IF,                              "SOA eq. .46"),
+    rule("ψ step",                     E_phi - K @ H,           E_psi,                           "MC eq. 10"),
 ]
 
 NO_ARMATURE = [  # these use H G = I
-    rule("H G",                        H @ G,                   I,                               "seed 0", "Jr = 0"),
-    rule("H π̄",                        H @ proj_bar,            H - H,                           "seed 0", "Jr = 0"),
+    rule("H G",                        H @ G,                   I,                               "SOA", "Jr = 0"),
+    rule("H π̄",                        H @ proj_bar,            H - H,                           "SOA", "Jr = 0"),
     rule("π̄ G",                        proj_bar @ G,            G - G,                           "derived", "Jr = 0"),
-    rule("π̄ P H*",                     proj_bar @ P @ H.T,      P @ H.T - P @ H.T,                  "seed 0 Lemma .7d", "Jr = 0"),
-    rule("Lemma .7d",                  H @ psi @ M @ psi.T @ H.T, D,                             "seed 0 eq. .49", "Jr = 0"),
+    rule("π̄ P H*",                     proj_bar @ P @ H.T,      P @ H.T - P @ H.T,                  "SOA Lemma .7d", "Jr = 0"),
+    rule("Lemma .7d",                  H @ psi @ M @ psi.T @ H.T, D,                             "SOA eq. .49", "Jr = 0"),
 ]
 
 # matrices instead of products: every block by one path, or by the nearest common ancestor
 MATRICES = [
-    rule("composite bodies",           phi @ M @ phi.T,         R + phi_tilde @ R + R @ phi_tilde.T,  "seed 1 eq. 28; seed 3 cor. A.1"),
+    rule("composite bodies",           phi @ M @ phi.T,         R + phi_tilde @ R + R @ phi_tilde.T,  "MM eq. 28; 88-11 cor. A.1"),
 ]
 # fmt: on
 

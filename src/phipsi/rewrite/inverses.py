@@ -4,7 +4,7 @@
 - W + N, N strictly causal or strictly anticausal: by substitution along the tree;
 - W + H T X T* H*, X and W memoryless and symmetric, T a transition operator: the Riccati family
   gives
-  ``(W + H T X T* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)``  [seed 0 Lemma 0.3];
+  ``(W + H T X T* H*)⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)``  [SOA Lemma 0.3];
 - products of these.
 """
 

@@ -26,19 +26,19 @@ THEOREMS: tuple[Identity, ...] = (
 )
 
 SOURCES: dict[str, str] = {
-    "seed 0": "G. Rodriguez, A. Jain, K. Kreutz: Spatial operator algebra for multibody system "
+    "SOA": "G. Rodriguez, A. Jain, K. Kreutz: Spatial operator algebra for multibody system "
     "dynamics.",
-    "seed 1": "G. Rodriguez, K. Kreutz-Delgado: Spatial operator factorization and inversion of "
+    "MM": "G. Rodriguez, K. Kreutz-Delgado: Spatial operator factorization and inversion of "
     "the manipulator mass matrix.",
-    "seed 2": "G. Rodriguez, A. Jain, K. Kreutz-Delgado: Spatial operator algebra for manipulator "
+    "MC": "G. Rodriguez, A. Jain, K. Kreutz-Delgado: Spatial operator algebra for manipulator "
     "modeling and control.",
-    "seed 3": "JPL Publication 88-11, Part I.",
+    "88-11": "JPL Publication 88-11, Part I.",
     "open_chain": "Conventions of this library for open chains and trees, docs/notation.md.",
     "dictionary": "Translation between the papers' conventions for capital phi and psi.",
     "derived": "Follows from the identities before it; derived here.",
     "independent": "Physics computed without the operators: poses, Newton, Lagrange.",
     "energy balance": "The rate of kinetic energy is the power of the efforts.",
 }
-"""What the sources of the identities are; "seed N" stands for a paper."""
+"""What the sources of the identities are; the short names of the papers come first."""
 
 __all__ = ["ERRATA", "SOURCES", "THEOREMS"]

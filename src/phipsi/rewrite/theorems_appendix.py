@@ -1,8 +1,8 @@
 # ruff: noqa: E501  (tables: one row, one line)
-"""Appendix A of seed 3, read twice: with its own Φ, Ψ, L, and with those of seed 1.
+"""Appendix A of 88-11, read twice: with its own Φ, Ψ, L, and with those of MM.
 
 Phi = phi S, Psi = psi S, L = Lam_phi G as printed; Phi = phi − I, Psi = psi E_phi, L = G, S L = E_phi G
-in the form of seed 1. Equations (a.1)–(a.5) are definitions; (a.6)–(a.13) and (a.23) are lost in the
+in the form of MM. Equations (a.1)–(a.5) are definitions; (a.6)–(a.13) and (a.23) are lost in the
 scan and reconstructed from how the proofs use them.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.theorems_symbols import theorem
 
-_APP = "seed 3 App. A"
-_RECONSTRUCTED = "seed 3 A.1 (reconstructed)"
+_APP = "88-11 App. A"
+_RECONSTRUCTED = "88-11 A.1 (reconstructed)"
 
 # fmt: off
 # ---- only as printed ---------------------------------------------------------------------------
@@ -22,11 +22,11 @@ _PRINTED = [
     ("(a.9)",   "phi~",           "Phi Lam_phi",     _RECONSTRUCTED),
     ("(a.10)",  "psi",            "I + Psi Lam_psi", _RECONSTRUCTED),
     ("(a.11)",  "phi",            "I + Phi Lam_phi", _RECONSTRUCTED),
-    ("(a.13)",  "Phi L",          "phi~ G",          "seed 3 A.1 (reconstructed, used in proofs)"),
-    ("(a.46)",  "psi M phi*",     "P + psi~ P + P phi~*", "seed 3 a.46"),
-    ("(a.48)",  "phi M phi*",     "P + phi~ P + P phi~* + phi~ P H* D^-1 H P phi~*", "seed 3 a.48"),
-    ("(a.49)",  "P",              "E_phi P E_phi* + (M - theta)", "seed 3 a.49"),
-    ("A.6 proof", "phi theta phi*", "phi~ P H* D^-1 H P phi~*", "seed 3 A.6"),
+    ("(a.13)",  "Phi L",          "phi~ G",          "88-11 A.1 (reconstructed, used in proofs)"),
+    ("(a.46)",  "psi M phi*",     "P + psi~ P + P phi~*", "88-11 a.46"),
+    ("(a.48)",  "phi M phi*",     "P + phi~ P + P phi~* + phi~ P H* D^-1 H P phi~*", "88-11 a.48"),
+    ("(a.49)",  "P",              "E_phi P E_phi* + (M - theta)", "88-11 a.49"),
+    ("A.6 proof", "phi theta phi*", "phi~ P H* D^-1 H P phi~*", "88-11 A.6"),
 ]
 
 # ---- in both forms -----------------------------------------------------------------------------
@@ -68,8 +68,8 @@ _BOTH = [
 # fmt: on
 
 APPENDIX: list[Identity] = [
-    *(theorem(n, left, right, source, "", "", "seed 3") for n, left, right, source in _PRINTED),
-    *(theorem(n, left, right, _APP, "", "", "seed 3") for n, left, right in _BOTH),
+    *(theorem(n, left, right, source, "", "", "88-11") for n, left, right, source in _PRINTED),
+    *(theorem(n, left, right, _APP, "", "", "88-11") for n, left, right in _BOTH),
     *(
         theorem(
             f"{n} [seed 1 form]",
@@ -78,7 +78,7 @@ APPENDIX: list[Identity] = [
             f"{_APP} with Phi, Psi, L read as Phi1, Psi1, G",
             "",
             "",
-            "seed 1",
+            "MM",
         )
         for n, left, right in _BOTH
     ),

@@ -245,11 +245,11 @@ def _gravity_force(case: Case) -> Claim:
 
 # fmt: off
 BIAS: list[Identity] = [
-    checked("a is the bias of alpha", "d/dt(phi* H*) v = phi* a, a = phidot* V(parent) + Hdot* v", "seed 0 eq. 0.2", _bias_of_alpha),
-    checked("Jdot v", "d/dt(J) v = B* phi* a + a_C", "seed 1 sec. V.A; seed 3 sec. 3", _jacobian_rate),
-    checked("point accelerations", "B* alpha + a_C = J vdot + Jdot v", "seed 1 eq. 57", _point_accelerations),
-    checked("joint table a(k)", "a(k) per joint type = general a(k)", "seed 3 eq. 2.19, 2.32 corrected; derived", _joint_table),
-    checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "seed 0 after eq. 0.2; seed 3 eq. 2.23 (lost)", _gyroscopic),
+    checked("a is the bias of alpha", "d/dt(phi* H*) v = phi* a, a = phidot* V(parent) + Hdot* v", "SOA eq. 0.2", _bias_of_alpha),
+    checked("Jdot v", "d/dt(J) v = B* phi* a + a_C", "MM sec. V.A; 88-11 sec. 3", _jacobian_rate),
+    checked("point accelerations", "B* alpha + a_C = J vdot + Jdot v", "MM eq. 57", _point_accelerations),
+    checked("joint table a(k)", "a(k) per joint type = general a(k)", "88-11 eq. 2.19, 2.32 corrected; derived", _joint_table),
+    checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "SOA after eq. 0.2; 88-11 eq. 2.23 (lost)", _gyroscopic),
     checked("power of C", "v* C = 1/2 v* (d/dt mass_matrix) v", "energy balance", _power_of_bias),
     checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "open_chain 2", _body_phi),
     checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "open_chain 4.3", _body_bias),
@@ -257,8 +257,8 @@ BIAS: list[Identity] = [
     checked("component derivative", "alpha = U A + s, A = d/dt of body components", "open_chain 4.3", _component_derivative),
     checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "open_chain 4.3", _point_acceleration_body),
     checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "open_chain 4.3", _components_by_complex_step),
-    checked("gravity column", "phi* E* gbar = gbar on every body", "seed 3 eq. 3.21", _gravity_column),
-    checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "seed 3 eq. 3.21", _gravity_torque),
+    checked("gravity column", "phi* E* gbar = gbar on every body", "88-11 eq. 3.21", _gravity_column),
+    checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "88-11 eq. 3.21", _gravity_torque),
     checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "open_chain 4.5", _gravity_force),
 ]
 # fmt: on

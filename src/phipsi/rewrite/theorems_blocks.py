@@ -144,7 +144,7 @@ def composite(w: Bodies) -> Array:
 
 
 def mass_matrix_from(w: Bodies, r: Array) -> Array:
-    """H φ M φ* H* + Jr from composite inertias and walks along the paths, seed 1 eq. 30–33."""
+    """H φ M φ* H* + Jr from composite inertias and walks along the paths, MM eq. 30–33."""
     out = np.zeros((w.nv, w.nv))
     for k in range(w.n):
         s = w.hinge[k]
@@ -170,7 +170,7 @@ class Riccati:
 
 
 def riccati(w: Bodies) -> Riccati:
-    """The articulated-body recursion, tip to base, seed 1 eq. 34–36."""
+    """The articulated-body recursion, tip to base, MM eq. 34–36."""
     P, D, G, K = w.M.copy(), [], [], []
     bar, psi = np.zeros_like(P), np.zeros_like(P)
     for k in reversed(range(w.n)):
@@ -262,7 +262,7 @@ def forward_1_fused(w: Bodies) -> tuple[Array, Array]:
 
 
 def forward_3(w: Bodies, tip_forces_twice: bool = False) -> tuple[Array, Array]:
-    """FD3: (vdot, alpha). `tip_forces_twice` is the misprint of seed 1 eq. 60 and 63."""
+    """FD3: (vdot, alpha). `tip_forces_twice` is the misprint of MM eq. 60 and 63."""
     r, tau, phi_a = riccati(w), w.case.tau, w.down(w.step, w.a)
     zeta = w.apply(w.M, phi_a) + w.b + w.points
     z = w.points.copy() if tip_forces_twice else np.zeros((w.n, 6))

@@ -15,7 +15,7 @@ from phipsi.rewrite.theorems_blocks import blocks, bodies, from_blocks, lever, r
 from phipsi.rewrite.theorems_symbols import checked, vocabulary
 from phipsi.spatial import skew
 
-_WORDS = vocabulary("seed 3").leaves
+_WORDS = vocabulary("88-11").leaves
 
 
 def _world(case: Case, expr: Expr) -> Array:
@@ -121,7 +121,7 @@ def _square_root(case: Case) -> Claim:
     return claim(case.dense(mass_matrix), factor @ factor.T + np.diag(case.model.armature))
 
 
-# ---- seed 1 and seed 3: blocks of Φ, Ψ, L ------------------------------------------------------
+# ---- MM and 88-11: blocks of Φ, Ψ, L ------------------------------------------------------
 
 
 def _outer_blocks(case: Case, inner: Array, weight: Array | None = None) -> Array:
@@ -281,40 +281,40 @@ def _diagonal_matrix(values: Array) -> Array:
     return from_blocks(out)
 
 
-_LOST = "seed 3 App. A (a.20, a.21 lost in the scan)"
+_LOST = "88-11 App. A (a.20, a.21 lost in the scan)"
 
 # fmt: off
 ELEMENTS: list[Identity] = [
-    checked("phi unit",    "phi(x,x) = I",                  "seed 1 eq. 4-5; seed 3 eq. 3.2-3.3", _rigid_unit),
-    checked("phi inverse", "phi(x,y)^-1 = phi(y,x)",        "seed 1 eq. 4-5; seed 3 eq. 3.2-3.3", _rigid_inverse),
-    checked("phi chain",   "phi(x,z) phi(z,y) = phi(x,y)",  "seed 1 eq. 4-5; seed 3 eq. 3.2-3.3", _rigid_chain),
-    checked("phi* moves velocity", "phi*(x,y) [w; v] = [w; v + w x l(x,y)]", "seed 0", _moves_velocity),
-    checked("phi moves force", "phi(x,y) [N; F] = [N + l x F; F]",           "seed 0", _moves_force),
-    checked("parallel axis", "phi(O,C) M(C) phi*(O,C) = M(O)",               "seed 0; seed 1 eq. 2", _parallel_axis),
-    checked("phi series",    "(I - E_phi)^-1 = sum_p E_phi^p",               "seed 0 eq. 0.6, 0.12", _series),
-    checked("nilpotent",     "E_phi^n = 0",                                  "seed 0", _nilpotent(E_phi)),
-    checked("nilpotent psi", "E_psi^n = 0",                                  "seed 0 eq. 0.27", _nilpotent(E_psi)),
-    checked("phi blocks",    "phi(i,j) = phi(l(i,j)) if i is j or an ancestor of j, else 0", "seed 0 eq. 0.13", _phi_blocks),
+    checked("phi unit",    "phi(x,x) = I",                  "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_unit),
+    checked("phi inverse", "phi(x,y)^-1 = phi(y,x)",        "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_inverse),
+    checked("phi chain",   "phi(x,z) phi(z,y) = phi(x,y)",  "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_chain),
+    checked("phi* moves velocity", "phi*(x,y) [w; v] = [w; v + w x l(x,y)]", "SOA", _moves_velocity),
+    checked("phi moves force", "phi(x,y) [N; F] = [N + l x F; F]",           "SOA", _moves_force),
+    checked("parallel axis", "phi(O,C) M(C) phi*(O,C) = M(O)",               "SOA; MM eq. 2", _parallel_axis),
+    checked("phi series",    "(I - E_phi)^-1 = sum_p E_phi^p",               "SOA eq. 0.6, 0.12", _series),
+    checked("nilpotent",     "E_phi^n = 0",                                  "SOA", _nilpotent(E_phi)),
+    checked("nilpotent psi", "E_psi^n = 0",                                  "SOA eq. 0.27", _nilpotent(E_psi)),
+    checked("phi blocks",    "phi(i,j) = phi(l(i,j)) if i is j or an ancestor of j, else 0", "SOA eq. 0.13", _phi_blocks),
     checked("renumbering",   "(I - Pi E_phi Pi*)^-1 = Pi phi Pi*",           "open_chain 3", _renumbering),
-    checked("tip-first numbers",  "phi above the block diagonal = 0 (lower triangular = causal)", "seed 0", _tip_first),
+    checked("tip-first numbers",  "phi above the block diagonal = 0 (lower triangular = causal)", "SOA", _tip_first),
     checked("base-first numbers", "phi below the block diagonal = 0 (upper triangular)", "open_chain 3", _base_first),
-    checked("square-root factor", "mass_matrix = (H phi M^(1/2)) (H phi M^(1/2))* + Jr", "seed 1 sec. X.A", _square_root),
-    checked("seed 1 Psi blocks", "Psi(i,j) = psi(i,parent(j)) phi(parent(j),j)", "seed 1 eq. 41", _psi1_blocks),
-    checked("(a.6)",         "Phi = phi S",                                  "seed 3 A.1 (reconstructed)", _phi3),
-    checked("(a.7)",         "Psi = psi S",                                  "seed 3 A.1 (reconstructed)", _psi3),
-    checked("(4.9) blocks",  "Phi(i,j) = phi(i,parent(j)), i a strict ancestor of j", "seed 3 eq. 4.9", _phi3_blocks),
-    checked("(4.10) blocks", "Psi(i,j) = psi(i,parent(j)), i a strict ancestor of j", "seed 3 eq. 4.10", _psi3_blocks),
-    checked("(a.12)",        "L = Lam_phi G, block k = phi(parent(k),k) G(k)", "seed 3 A.1 (reconstructed)", _gain_blocks),
+    checked("square-root factor", "mass_matrix = (H phi M^(1/2)) (H phi M^(1/2))* + Jr", "MM sec. X.A", _square_root),
+    checked("MM Psi blocks", "Psi(i,j) = psi(i,parent(j)) phi(parent(j),j)", "MM eq. 41", _psi1_blocks),
+    checked("(a.6)",         "Phi = phi S",                                  "88-11 A.1 (reconstructed)", _phi3),
+    checked("(a.7)",         "Psi = psi S",                                  "88-11 A.1 (reconstructed)", _psi3),
+    checked("(4.9) blocks",  "Phi(i,j) = phi(i,parent(j)), i a strict ancestor of j", "88-11 eq. 4.9", _phi3_blocks),
+    checked("(4.10) blocks", "Psi(i,j) = psi(i,parent(j)), i a strict ancestor of j", "88-11 eq. 4.10", _psi3_blocks),
+    checked("(a.12)",        "L = Lam_phi G, block k = phi(parent(k),k) G(k)", "88-11 A.1 (reconstructed)", _gain_blocks),
     checked("(a.19)-(a.20)", "sum_i [psi(k,i+) phi(i+,m) - psi(k,i) phi(i,m)] = phi(k,m) - psi(k,m)", _LOST,
             _telescope(psi, phi, False)),
     checked("(a.21)",        "the same sum = sum_i psi(k,i+) L(i) H(i) phi(i,m)", _LOST, _telescope(psi, phi, True)),
     checked("(a.29)-(a.30)", "sum_i [phi(k,i+) psi(i+,m) - phi(k,i) psi(i,m)] = -(phi(k,m) - psi(k,m))",
-            "seed 3 App. A; sign derived", _telescope(phi, psi, False)),
+            "88-11 App. A; sign derived", _telescope(phi, psi, False)),
     checked("(a.31)",        "the same sum = - sum_i phi(k,i+) L(i) H(i) psi(i,m)", _LOST, _telescope(phi, psi, True)),
-    checked("Lemma A.1 (a.45)", "psi_a X psi_b* = r + psi_a~ r + r psi_b~*, any two transition operators", "seed 3 a.44-a.45", _lemma_a1),
+    checked("Lemma A.1 (a.45)", "psi_a X psi_b* = r + psi_a~ r + r psi_b~*, any two transition operators", "88-11 a.44-a.45", _lemma_a1),
     checked("Lemma A.1 dual", "(psi_a* X psi_b)(i,j) = psi_a*(c,i) Y(c) psi_b(c,j), Y(k) = X(k) + psi_a*(p,k) Y(p) psi_b(p,k)",
             "derived", _lemma_a1_dual),
     checked("Omega blocks",  "Omega(i,j) = psi*(c,i) Upsilon(c) psi(c,j), c = nearest common ancestor (0 if none)",
-            "derived; completes seed 0 eq. .43", _omega_blocks),
+            "derived; completes SOA eq. .43", _omega_blocks),
 ]
 # fmt: on

@@ -179,7 +179,7 @@ def _coordinate_rates(case: Case) -> Claim:
 
 
 def _innovations(case: Case) -> tuple[Array, Array, Array, Array]:
-    """(nu, nudot, mu, eps) of seed 2 sec. 6, in the motion vdot of the case, no gravity, no f0."""
+    """(nu, nudot, mu, eps) of MC sec. 6, in the motion vdot of the case, no gravity, no f0."""
     factor = parse("(I + H phi K) D_half")
     root, root_dot = case.dense(factor), rate(case, factor)
     nu = root.T @ case.v
@@ -315,17 +315,17 @@ PHYSICS: list[Identity] = [
             _inverse_dynamics("H phi (M phi* a_paper + b_paper)")),
     checked("physics: body-frame bias", "the same with the body-frame pair", "independent", _inverse_dynamics("H phi (M phi* a + b)")),
     checked("physics: forward dynamics", "FD4(tau of virtual power) = vdot of the curve", "independent", _forward_dynamics),
-    checked("innovations dynamics", "d/dt(nu) + mu = eps, mu = l^-1 C - ldot* v, l = [I + H phi K] D^(1/2)", "seed 2 sec. 6", _innovation_dynamics),
+    checked("innovations dynamics", "d/dt(nu) + mu = eps, mu = l^-1 C - ldot* v, l = [I + H phi K] D^(1/2)", "MC sec. 6", _innovation_dynamics),
     checked("mu does no work", "nu* mu = 0", "derived (energy balance)", _mu_works_not),
-    checked("free root: psi to the base", "proj_bar(root) = 0", "seed 1 sec. VIII", _nothing_passes, _FREE_ROTORLESS),
-    checked("free root: hinge force", "f(root) = H^-1(root) tau(root) = 0", "seed 1 eq. 77", _no_root_force, _FREE_ROTORLESS),
+    checked("free root: psi to the base", "proj_bar(root) = 0", "MM sec. VIII", _nothing_passes, _FREE_ROTORLESS),
+    checked("free root: hinge force", "f(root) = H^-1(root) tau(root) = 0", "MM eq. 77", _no_root_force, _FREE_ROTORLESS),
     checked("free root: momentum", "d/dt of the total spatial momentum about the origin = 0", "independent", _momentum, _FREE_ROTORLESS),
     checked("free root: a_body(root)", "crm(V) V = 0", "derived", _no_root_bias, _FREE),
-    checked("free root: a(root)", "alpha(root) = U vdot_body + [0; w x v]", "seed 3 eq. b.6", _root_acceleration, _FREE),
-    checked("quaternion rate", "qdot = 1/2 E(q) w, w outboard: R* Rdot = w~", "seed 3 eq. b.3", _quaternion_rate),
+    checked("free root: a(root)", "alpha(root) = U vdot_body + [0; w x v]", "88-11 eq. b.6", _root_acceleration, _FREE),
+    checked("quaternion rate", "qdot = 1/2 E(q) w, w outboard: R* Rdot = w~", "88-11 eq. b.3", _quaternion_rate),
     checked("quaternion rate, inboard", "1/2 (0, R w) (x) q = 1/2 E(q) w", "derived", _quaternion_inboard),
-    checked("quaternion inverse", "2 E*(q) qdot / |q|^2 = w", "seed 3 eq. b.3", _quaternion_inverse),
-    checked("quaternion E*E", "E* E = |q|^2 I", "seed 3 eq. b.3", _quaternion_gram),
+    checked("quaternion inverse", "2 E*(q) qdot / |q|^2 = w", "88-11 eq. b.3", _quaternion_inverse),
+    checked("quaternion E*E", "E* E = |q|^2 I", "88-11 eq. b.3", _quaternion_gram),
     checked("quaternion E E*", "E E* = |q|^2 I - q q*", "derived", _quaternion_outer),
 ]
 # fmt: on

@@ -3,9 +3,9 @@
 Three conventions for capital Φ, Ψ and the gain are in use; the tables are written once and read
 with the symbols of each (open_chain 1.1):
 
-    seeds 0, 2    phi, psi, K            K = E_phi G
-    seed 1        Phi1 = phi − I         Psi1 = psi E_phi       gain G
-    seed 3        Phi3 = phi S           Psi3 = psi S           gain L = Lam_phi G
+    SOA, MC    phi, psi, K            K = E_phi G
+    MM        Phi1 = phi − I         Psi1 = psi E_phi       gain G
+    88-11        Phi3 = phi S           Psi3 = psi S           gain L = Lam_phi G
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Lam_phi = leaf(
         structure=MEMORYLESS,
         needs=("q",),
         meaning="diagonal of the φ(parent(k), k): E_φ = S Λ_φ",
-        source="seed 3 App. A",
+        source="88-11 App. A",
     )
 )
 any_motion = leaf(
@@ -86,11 +86,11 @@ def _symbols() -> dict[str, Expr]:
 
 @cache
 def vocabulary(convention: str = "") -> Vocabulary:
-    """The words of the tables; convention "seed 1" or "seed 3" adds Phi, Psi and the gain."""
+    """The words of the tables; convention "MM" or "88-11" adds Phi, Psi and the gain."""
     words = _symbols()
-    if convention == "seed 1":
+    if convention == "MM":
         words |= {"Phi": words["Phi1"], "Psi": words["Psi1"], "L": parse("G"), "SL": parse("K")}
-    elif convention == "seed 3":
+    elif convention == "88-11":
         words |= {"Phi": words["Phi3"], "Psi": words["Psi3"], "SL": parse("shift") @ words["L"]}
     leaves: Mapping[str, Expr] = {**VOCABULARY.leaves, **words}
     return Vocabulary(leaves, VOCABULARY.functions, VOCABULARY.instance, VOCABULARY.with_params)

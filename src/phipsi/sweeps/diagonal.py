@@ -7,7 +7,7 @@ replaced by ``T = I + E T``, which leaves an equation for the blocks:
     bd(T₁ Z T₂*) = bd(Z) + bd(E₁ T₁ Z) + bd(Z T₂* E₂*) + Σ_children E₁ bd(T₁ Z T₂*) E₂*
     bd(T₁* Z T₂) = bd(Z) + bd(E₁* T₁* Z) + bd(Z T₂ E₂) + E₁* bd(T₁* Z T₂)(parent) E₂
 
-The first is Lemma A.1 [seed 3 a.44–a.45] for memoryless Z, the second its dual. The first needs
+The first is Lemma A.1 [88-11 a.44–a.45] for memoryless Z, the second its dual. The first needs
 that no block couples two unrelated bodies, as in causal · memoryless · anticausal products.
 """
 

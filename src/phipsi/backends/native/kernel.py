@@ -12,8 +12,8 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane
-from phipsi.backends.native.plan import Plan, entry_count, root
 from phipsi.backends.native.phases import Phase
+from phipsi.backends.native.plan import Plan, entry_count, root
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
 from phipsi.expressions.spaces import Space, space_named
@@ -100,9 +100,7 @@ class Kernel:
         self.b = self.emitter.builder = ir.IRBuilder(function.append_basic_block("entry"))
         data, self.scratch = function.args
         count = OFFSETS + 3 + self.io.buffers
-        words: list[Any] = [
-            self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)
-        ]
+        words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
         self._words = words
         for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)

@@ -1,0 +1,7 @@
+"""The native backend keeps the contract."""
+
+from backends.contract import BackendContract
+
+
+class TestNative(BackendContract):
+    backend = "native"
