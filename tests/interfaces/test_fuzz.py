@@ -1,5 +1,7 @@
 """A few thousand mutants of valid files; the full run is `python scripts/fuzz_importers.py`."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -26,3 +28,12 @@ def test_mutants_give_a_model_or_a_complaint_with_a_line(path: Path, part: int, 
             raise AssertionError(f"mutant {seed} of {path.name}") from error
         assert time.perf_counter() - start < 2, f"mutant {seed} took too long"
     assert min(counts.values()) > EACH // 20, counts  # the mutants are neither all good nor all bad
+
+
+def test_mutants_of_mjcf_in_worker_processes():
+    """MuJoCo's reader is C++: were it to crash, only a worker would die, and be reported."""
+    script = Path(__file__).parents[2] / "scripts" / "fuzz_importers.py"
+    command = [sys.executable, str(script), "--kind", "mjcf", "--count", "1000", "--jobs", "1"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.startswith("1000 mutants: ") and " 0 failures" in run.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -212,8 +213,10 @@ class Program:
             where = tuple(o[piece] for o in (*outputs, status))
             native.ufunc(*(a[piece] for a in full), out=where)
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(part, range(len(edges) - 1)))
+        others = [_pool(threads).submit(part, i) for i in range(1, len(edges) - 1)]
+        part(0)
+        for other in others:
+            other.result()
         return list(outputs), status
 
     def _column_batch(
@@ -341,8 +344,7 @@ class Program:
             }
             return self._evaluate(piece, (int(edges[i + 1] - edges[i]), *batch[1:]))
 
-        with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(part, range(len(edges) - 1)))
+        parts = list(_pool(threads).map(part, range(len(edges) - 1)))
         results = [_join([p[0][i] for p in parts]) for i in range(len(parts[0][0]))]
         failures: list[Failure] = []
         for i, (_, found) in enumerate(parts):
@@ -383,6 +385,12 @@ class Program:
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
             target[...] = result
         return targets
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The threads that share batches; made once, because that takes as long as a batch."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="phipsi")
 
 
 def _mask(results: list[Any], status: Array) -> None:

@@ -78,17 +78,15 @@ def machine_code(key: str, machine: Machine, emit: Callable[[], str]) -> Machine
 
 
 def compiled(text: str, machine: Machine) -> bytes:
-    """Object code of LLVM text, optimised; nothing is vectorised or reassociated by LLVM."""
-    target = _target(machine)
+    """Object code of LLVM text.
+
+    LLVM's optimisation passes are not run: the text is straight-line arithmetic that was simplified
+    when it was written. They took half of the compile time and made most kernels slower
+    (docs/decisions/0013).
+    """
     module = llvm.parse_assembly(text)
     module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = False
-    tuning.slp_vectorization = False
-    tuning.loop_unrolling = False
-    passes = llvm.create_pass_builder(target, tuning)
-    passes.getModulePassManager().run(module, passes)
-    return bytes(target.emit_object(module))
+    return bytes(_target(machine).emit_object(module))
 
 
 _LIBC = ctypes.CDLL(None)
