@@ -107,3 +107,12 @@ def no_diagonal(x: Expr) -> str:
 def no_cross(x: Expr) -> str:
     """Text for the cross-product operator of something that is no body motion."""
     return f"cross({x}) needs a vector of body motions, but {x} is: {signature(x)}"
+
+
+def no_numbers(x: Expr, numbers: object) -> str:
+    """Text for ``x @ array``: an expression has no robot in it yet."""
+    return (
+        f"{x} is an expression, which cannot be multiplied by {type(numbers).__name__}.\n"
+        "Compile it for a model, then apply the program to numbers:\n"
+        "    pp.compile(expr, model)(q, x)"
+    )

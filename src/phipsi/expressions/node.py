@@ -101,8 +101,11 @@ class Expr:
 
     def __matmul__(self, other: Expr) -> Expr:
         if not isinstance(cast(object, other), Expr):
-            return NotImplemented
+            raise SpaceError(check.no_numbers(self, other))
         return product((self, other))
+
+    def __rmatmul__(self, other: object) -> Expr:
+        raise SpaceError(check.no_numbers(self, other))
 
     def __add__(self, other: Expr | int) -> Expr:
         return total_of(((1, self), (1, _as_expr(other))))
@@ -176,6 +179,9 @@ class Expr:
         return self
 
     def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("expressions are immutable; build a new one instead")
+
+    def __delattr__(self, name: str) -> None:
         raise AttributeError("expressions are immutable; build a new one instead")
 
 
@@ -364,7 +370,9 @@ def cross(x: Expr) -> Expr:
 
 def logdet(x: Expr) -> Expr:
     """log det X of a symmetric positive operator between spaces of the same size."""
-    if x.takes is None or x.gives is None or x.takes.index != x.gives.index or x.is_vector:
+    if x.takes is None or x.gives is None:
+        raise SpaceError(check.undetermined(x))
+    if x.takes.index != x.gives.index or x.is_vector:
         raise SpaceError(check.not_square(x))
     return intern(Op.LOGDET, (x,), None, ONE, ONE, GENERAL)
 
@@ -384,13 +392,22 @@ def _as_number(c: Number, x: Expr) -> Number:
         raise SpaceError(f"write X @ Y for the product of operators, here with {x}")
     if hasattr(c, "item") and getattr(c, "ndim", 0) == 0:
         c = cast(Any, c).item()
-    if not isinstance(cast(object, c), Real) or not math.isfinite(c):
+    if not isinstance(cast(object, c), Real) or not _is_finite(c):
         raise SpaceError(f"{c!r} is not a finite real number, so it cannot scale {x}")
     return _tidy(c)
 
 
+def _is_finite(c: Number) -> bool:
+    try:
+        return math.isfinite(c)
+    except OverflowError:  # a whole number or fraction beyond the floating-point numbers
+        return False
+
+
 def _tidy(c: Number) -> Number:
     """Whole numbers as int, so that 2.0 X and 2 X print alike."""
+    if not _is_finite(c):
+        raise SpaceError("the coefficients multiply to a number beyond 1e308")
     if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < 2**53):
         return int(c)
     return c

@@ -85,7 +85,7 @@ class _Reader:
         while True:
             start = self.at
             terms.append((sign, self.term()))
-            if len(terms) > 1:
+            if not _same_spaces(terms[0][1], terms[-1][1]):
                 try:  # only to say where it does not fit
                     total_of(terms)
                 except SpaceError as e:
@@ -222,6 +222,10 @@ class _Reader:
         if found is None:
             raise self.error(f"'{name}' is no space; there are {', '.join(SPACES)}")
         return found
+
+
+def _same_spaces(x: Expr, y: Expr) -> bool:
+    return x.takes is y.takes and x.gives is y.gives
 
 
 def _number(digits: str) -> int | float | Fraction:

@@ -7,6 +7,9 @@ H φ M φ* H*
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from phipsi.errors import SpaceError
 from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with
@@ -57,7 +60,7 @@ pose = catalogue_leaf("pose")
 bd = block_diagonal
 
 
-def total(x: Expr, at: tuple[float, float, float] | None = None) -> Expr:
+def total(x: Expr, at: Sequence[float] | None = None) -> Expr:
     """Body forces summed at a point of the world, in world axes.
 
     `x` is a vector of body forces, or an operator that gives them; `at` is a point in world
@@ -67,13 +70,16 @@ def total(x: Expr, at: tuple[float, float, float] | None = None) -> Expr:
     >>> print(total(M @ V))
     total M V
     """
-    return _total_leaf(at or ()) @ x
+    return _total_leaf(() if at is None else at) @ x
 
 
-def _total_leaf(at: tuple[float, ...]) -> Expr:
-    if len(at) not in (0, 3):
-        raise SpaceError(f"a point has three coordinates, not {len(at)}: total[x, y, z]")
-    point = tuple(float(c) for c in at)
+def _total_leaf(at: Sequence[float]) -> Expr:
+    try:
+        point = tuple(float(c) for c in at)
+    except (TypeError, ValueError):
+        raise SpaceError(f"{at!r} are no coordinates of a point: total(x, at=(x, y, z))") from None
+    if len(point) not in (0, 3) or not all(math.isfinite(c) for c in point):
+        raise SpaceError(f"a point has three finite coordinates, not {point}: total[x, y, z]")
     return leaf(CATALOGUE["total"], params=point if any(point) else ())
 
 

@@ -15,6 +15,7 @@ from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.definitions import definition
 
 _TILDES = ("phi_tilde", "psi_tilde")
+_TAIL = 16
 Terms = list[tuple[Number, Expr]]
 
 
@@ -24,8 +25,16 @@ def collected(x: Expr) -> Expr:
     if x.op is Op.SUM:
         return _collected_sum(list(x.terms))
     if x.op is Op.PRODUCT:
+        _collect_tails(x)
         return _collected_sum([(1, x)])
     return x
+
+
+def _collect_tails(x: Expr) -> None:
+    """Collect the ends of a long product first, so that the recursion over it never gets deep."""
+    factors = _written(x).factors
+    for i in range(len(factors) - _TAIL, 0, -_TAIL):
+        collected(product(factors[i:]))
 
 
 def _collected_sum(terms: Terms) -> Expr:
