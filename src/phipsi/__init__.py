@@ -9,7 +9,7 @@
 [1.714286, -4.285714]
 """
 
-from phipsi import examples
+from phipsi import examples, robots
 from phipsi.algorithms import (
     Innovations,
     bias_forces,
@@ -53,6 +53,16 @@ from phipsi.errors import (
     SpaceError,
 )
 from phipsi.expressions.node import Expr
+from phipsi.interfaces.conventions import (
+    from_drake,
+    from_mujoco,
+    from_pinocchio,
+    to_drake,
+    to_mujoco,
+    to_pinocchio,
+)
+from phipsi.interfaces.load import load
+from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
@@ -93,6 +103,9 @@ __all__ = [
     "forward_dynamics",
     "frame_poses",
     "frame_velocities",
+    "from_drake",
+    "from_mujoco",
+    "from_pinocchio",
     "gravity_forces",
     "identities",
     "innovations",
@@ -103,6 +116,7 @@ __all__ = [
     "joint_reactions",
     "joints",
     "kinetic_energy",
+    "load",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
@@ -111,5 +125,10 @@ __all__ = [
     "parse",
     "potential_energy",
     "prove",
+    "robots",
+    "save_urdf",
     "tip_force_correction",
+    "to_drake",
+    "to_mujoco",
+    "to_pinocchio",
 ]

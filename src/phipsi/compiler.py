@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from phipsi.backends.program import Program
-from phipsi.errors import InputError
+from phipsi.errors import InputError, LoweringError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, point_set
@@ -67,7 +67,11 @@ def compile(
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where)
     key = (request, backend, reproducible)
     if key not in model.programs:
-        model.programs[key] = build(request, model, backend, reproducible=reproducible)
+        try:
+            model.programs[key] = build(request, model, backend, reproducible=reproducible)
+        except RecursionError:
+            text = "the expression is nested too deeply to be compiled; compile parts of it instead"
+            raise LoweringError(text) from None
     if plain and isinstance(expr, Expr) and isinstance(mode, str):
         model.programs[quick] = model.programs[key]
     return model.programs[key]

@@ -351,7 +351,7 @@ def test_a_sum_that_does_not_fit():
         (lambda: v @ v, "cannot compose"),
         (lambda: v.T @ v, "cannot compose"),
         (lambda: total(V), "cannot compose"),
-        (lambda: total(M @ V, (1.0, 2.0)), "three coordinates"),  # type: ignore[arg-type]
+        (lambda: total(M @ V, (1.0, 2.0)), "three finite coordinates"),  # type: ignore[arg-type]
         (lambda: M / 0, "by zero"),
         (lambda: phi * psi, "write X @ Y"),
     ],
@@ -508,7 +508,7 @@ def test_parse_reports_spaces_too():
         parse("φ + M")
     with pytest.raises(SpaceError, match="Riccati family"):
         parse("H{H; E_φ; M; Jr}")
-    with pytest.raises(SpaceError, match="three coordinates"):
+    with pytest.raises(SpaceError, match="three finite coordinates"):
         parse("total[1, 2] M V")
 
 

@@ -7,7 +7,7 @@ of the compiler is used, so what it makes can be compared with this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,6 +111,8 @@ def _inputs(
     given: Mapping[str | Expr, ArrayLike] | None,
 ) -> tuple[Inputs, PointSet]:
     check_expression(expr)
+    if not isinstance(cast(object, model), Model):
+        raise InputError(f"dense needs a model, not {type(model).__name__}; see pp.ModelBuilder")
     if points is None:
         check_points(expr)
     where = point_set(model, points)

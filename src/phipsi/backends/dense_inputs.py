@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +48,8 @@ class Inputs:
 
 def check_expression(expr: Expr) -> None:
     """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
+    if not isinstance(cast(object, expr), Expr):
+        raise InputError(f"{expr!r} is no operator expression; text is read by pp.parse")
     if expr.takes is None or expr.gives is None:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)
