@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,9 @@ def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
         q = rng.uniform(-np.pi, np.pi, (8, model.nq))
         v, tau = rng.standard_normal((2, 8, model.nv))
         rounds, target = (40, 0.004) if n <= 3000 else (15, 0.02)
-        one = best(lambda: forward(q[0], v[0], tau[0]), rounds=rounds, target=target)
-        group = [a[:lanes] for a in (q, v, tau)]
-        full = best(lambda: forward(*group), rounds=rounds, target=target)
+        single, group = ([a[s] for a in (q, v, tau)] for s in (0, slice(lanes)))
+        one = best(partial(forward, *single), rounds=rounds, target=target)
+        full = best(partial(forward, *group), rounds=rounds, target=target)
         row = {
             "n": n,
             "build": built,

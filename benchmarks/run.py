@@ -73,7 +73,7 @@ def machine() -> dict[str, Any]:
 
 
 def peak_flops() -> float:
-    """Flops per second of one core in a product of matrices, the nearest to a peak that NumPy has."""
+    """Flops per second of one core in a product of matrices, taken as its peak."""
     a = np.random.default_rng(0).standard_normal((768, 768))
     return 2 * 768**3 / best(lambda: a @ a, rounds=20, target=0.02)
 

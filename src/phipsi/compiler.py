@@ -52,6 +52,7 @@ def compile(
     (2,)
     """
     plain = points is None and blocks is None and not given and not columns
+    plain = plain and isinstance(mode, str)
     quick = (expr, mode, rewrite, backend, reproducible)
     if plain and isinstance(expr, Expr):  # the named algorithms ask for the same again and again
         found = getattr(model, "programs", {}).get(quick)
@@ -72,7 +73,7 @@ def compile(
         except RecursionError:
             text = "the expression is nested too deeply to be compiled; compile parts of it instead"
             raise LoweringError(text) from None
-    if plain and isinstance(expr, Expr) and isinstance(mode, str):
+    if plain and isinstance(expr, Expr):
         model.programs[quick] = model.programs[key]
     return model.programs[key]
 

@@ -172,7 +172,7 @@ def test_a_fresh_process_gives_the_same_bits(reproducible: bool, tmp_path: Path)
     assert len(list(cache.iterdir())) == 1  # one program, one file, no leftovers
 
 
-# ---- reproducible=True -----------------------------------------------------------------------------
+# ---- reproducible=True ---------------------------------------------------------------------------
 
 
 # what would let LLVM change the value of a floating-point operation

@@ -1,7 +1,30 @@
-"""The native backend keeps the contract."""
+"""The native backend keeps the contract.
 
-from backends.contract import BackendContract
+Code is compiled per set of joint types, so one tree of one type stands for all forests here; all
+types are in test_native_expressions.py. PHIPSI_FUZZ_NATIVE=300 takes the contract's own forests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from backends.contract import BackendContract, arguments
+from random_models import branching
+
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+
+TREE = branching(6, 3, ("revolute",), armature=True)
 
 
 class TestNative(BackendContract):
     backend = "native"
+
+    def cases(self) -> Iterator[tuple[Model, PointSet, dict[str, Any]]]:
+        if "PHIPSI_FUZZ_NATIVE" in os.environ:
+            yield from super().cases()
+            return
+        where = self.points(TREE)
+        yield TREE, where, arguments(TREE, where)

@@ -28,7 +28,7 @@ TOLERANCE = 1e-12  # of the product of norms, as for the reference backend again
 BATCH = 3  # less than a full group of lanes everywhere
 # Code is written per joint type: few types per model keep the compiler's time low.
 KINDS = [("revolute",), ("revolute",), ("prismatic",), ("spherical",), ("free", "revolute"), ALL]
-WEIGHTS = np.array([0.45, 0.2, 0.12, 0.12, 0.08, 0.03])
+WEIGHTS = np.array([0.5, 0.2, 0.12, 0.12, 0.05, 0.01])
 
 A_G = ops.a + ops.gravity
 FORWARD = ops.mass_matrix.inv @ (ops.tau - ops.H @ ops.phi @ (ops.M @ ops.phi.T @ A_G + ops.b))
@@ -82,7 +82,7 @@ def one_seed(seed: int) -> str | None:
     if rng.random() < 0.4:
         bodies = rng.permutation(model.n_bodies)[: int(rng.integers(1, 3))]
         where = point_set(model, [(f"b{i}", rng.uniform(-0.5, 0.5, 3)) for i in bodies])
-    x = Generator(rng, points=where is not None, independent=where is not None).expression(6)
+    x = Generator(rng, points=where is not None, independent=where is not None).expression(5)
     inputs = draw_inputs(model, rng, 0 if where is None else len(where), BATCH)
     options: dict[str, Any] = {"points": where, "rewrite": "full"}
     if rng.random() < 0.2:

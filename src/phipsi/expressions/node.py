@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
 from numbers import Real
+from threading import RLock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -186,6 +187,7 @@ class Expr:
 
 
 _INTERNED: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
+_INTERNING = RLock()
 
 
 def intern(
@@ -212,7 +214,8 @@ def intern(
         ("_keys", dict[str, str]()),
     ):
         object.__setattr__(node, name, value)
-    return _INTERNED.setdefault(key, node)
+    with _INTERNING:  # two threads may have found nothing at the same time
+        return _INTERNED.setdefault(key, node)
 
 
 def leaf(row: Row, args: tuple[Expr, ...] = (), params: tuple[Hashable, ...] = ()) -> Expr:

@@ -25,6 +25,8 @@ def collected(x: Expr) -> Expr:
     if x.op is Op.SUM:
         return _collected_sum(list(x.terms))
     if x.op is Op.PRODUCT:
+        if all(y.op is not Op.SUM for y in x.args):
+            return _written(x)
         _collect_tails(x)
         return _collected_sum([(1, x)])
     return x

@@ -54,10 +54,23 @@ class Request:
         if not isinstance(cast(object, expr), (Expr, Sequence)):
             raise InputError(f"{expr!r} is no operator expression, nor a sequence of them")
         expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
-        modes = (mode,) * len(expressions) if isinstance(mode, str) else tuple(mode)
+        modes = _strings("mode", mode)
+        modes = modes * len(expressions) if isinstance(mode, str) else modes
+        if blocks is not None and not isinstance(cast(object, blocks), Sequence):
+            raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
-        names = (given,) if isinstance(given, str) else tuple(given)
+        names = _strings("given", given)
         return Request(expressions, single, modes, pairs, columns, names, rewrite, points)
+
+
+def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(cast(object, names), Sequence) or any(
+        not isinstance(cast(object, name), str) for name in names
+    ):
+        raise InputError(f"{option}={value!r} must be a name or a sequence of names")
+    return tuple(names)
 
 
 def _pair(block: Any) -> tuple[Any, Any]:
