@@ -25,6 +25,7 @@ $(STAMP): pyproject.toml
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 	@echo "installing phipsi and its development tools into $(VENV) (a minute or two the first time)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@sh scripts/system_packages.sh
 	@touch $@
 
 demo: setup  ## show the library's main job
@@ -54,6 +55,7 @@ fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/loading.py
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .nox

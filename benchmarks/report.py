@@ -122,7 +122,8 @@ Written by `make bench`; numbers of one run, {date}.
 - versions: {list}
 - commit {commit} ({changed files in src} changed files in src)
 - load average {load before} before, {load after} after; every time is the best of many runs in
-  which the contestants take turns. {note}
+  which the contestants take turns. {note} What runs on one thread is measured in processor time,
+  threads, compile times and new processes on the clock on the wall.
 - one core multiplies matrices at {peak:.0f} Gflop/s (NumPy, one thread), taken as its peak
 
 Times in µs per evaluation unless said. Ratios are peer time / phipsi time: above 1, phipsi is

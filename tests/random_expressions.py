@@ -61,11 +61,14 @@ class Generator:
     """Draws expressions; `points` says whether B, J, Λ and f0 may occur.
 
     `independent` says that the points are on different moving bodies, so that operators on points
-    such as B* M⁻¹ B can be inverted.
+    such as B* M⁻¹ B can be inverted; `bodies` says that there are bodies, so that total M total* can.
     """
 
-    def __init__(self, rng: Rng, *, points: bool = False, independent: bool = False) -> None:
+    def __init__(
+        self, rng: Rng, *, points: bool = False, independent: bool = False, bodies: bool = True
+    ) -> None:
         self.rng, self.points, self.independent = rng, points, points and independent
+        self.bodies = bodies
         self.families = [ops.Riccati()]
         self.families += [ops.Riccati(Jr=0)] if self.chance(0.4) else []
         self.families += [self.family()] if self.chance(0.4) else []
@@ -166,6 +169,8 @@ class Generator:
         if gives in POINT_SPACES:
             return self.point_inverse() if gives is POINT_FORCES else identity(gives)
         if gives is WORLD_MOTION:
+            if not self.bodies:
+                return identity(gives)
             total = self.pick(TOTALS)
             return (total @ self.core() @ total.T).inv
         kind = self.rng.random()

@@ -175,7 +175,8 @@ def draw(seed: int, make: Callable[[Generator], Expr] = Generator.expression) ->
     with_points = rng.random() < 0.4
     independent = bool(rng.random() < 0.5) and model.n_bodies > 0
     points = draw_points(rng, model, independent) if with_points else point_set(model, None)
-    x = make(Generator(rng, points=len(points) > 0, independent=independent))
+    bodies = model.n_bodies > 0
+    x = make(Generator(rng, points=len(points) > 0, independent=independent, bodies=bodies))
     inputs = {
         "q": model.random_configuration(rng),
         "v": rng.standard_normal(model.nv),

@@ -22,7 +22,7 @@ from phipsi.operators.definitions import Riccati, definition, family_of
 
 Array = NDArray[Any]
 
-_V = catalogue_leaf("V")
+_V, _B = catalogue_leaf("V"), catalogue_leaf("B")
 # Derived operators that are no small difference of large numbers: their own norm is their scale.
 # (ψ̃ is none of them: behind a free joint it is nothing but rounding error.)
 _SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde"}
@@ -203,6 +203,9 @@ class Evaluation:
             matrix = self.value(x.args[0])
             cond = _norm(matrix) * _norm(np.linalg.inv(matrix))
             return float(np.abs(self.value(x)[0, 0])) + len(matrix) * max(1.0, 1e-6 * cond)
+        if x.name in ("s_gauge", "Bdot") and x not in self._given:  # ω × …, even where ω is nothing
+            size = self.scale(_V) * (self.scale(_V) if x.name == "s_gauge" else self.scale(_B))
+            return max(_norm(self.value(x)), size)
         if x.op is Op.LEAF and x not in self._given and x.name not in _SETTLED:
             meaning = definition(x)
             if meaning is not None:

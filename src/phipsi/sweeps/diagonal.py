@@ -14,7 +14,7 @@ that no block couples two unrelated bodies, as in causal · memoryless · antica
 from __future__ import annotations
 
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product
+from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, identity, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.structure import (
     Structure,
@@ -47,7 +47,7 @@ class Diagonals(Blocks):
     def _diagonal(self, factors: Factors, whole: Expr) -> Field:
         """bd of one product of primitive factors."""
         b = self.builder
-        key = product(factors)
+        key = product(factors) if factors else identity(whole.takes)
         if any(y.takes is None or not y.takes.per_body for y in factors[:-1]):
             raise LoweringError(_no_diagonal(whole, key))
         if is_memoryless(key.structure):
