@@ -61,7 +61,7 @@ class Generator:
     """Draws expressions; `points` says whether B, J, Λ and f0 may occur.
 
     `independent` says that the points are on different moving bodies, so that operators on points
-    such as B* M⁻¹ B can be inverted; `bodies` says that there are bodies, so that total M total* can.
+    such as B* M⁻¹ B can be inverted; `bodies` says that there are any, so that total M total* can.
     """
 
     def __init__(
@@ -169,8 +169,6 @@ class Generator:
         if gives in POINT_SPACES:
             return self.point_inverse() if gives is POINT_FORCES else identity(gives)
         if gives is WORLD_MOTION:
-            if not self.bodies:
-                return identity(gives)
             total = self.pick(TOTALS)
             return (total @ self.core() @ total.T).inv
         kind = self.rng.random()
@@ -320,7 +318,8 @@ class Generator:
 
     def expression(self, most: int = 10) -> Expr:
         """An operator, a functional, a vector or a scalar."""
-        spaces = [*BODY_SPACES, *BODY_SPACES, WORLD_FORCE]
+        spaces = [*BODY_SPACES, *BODY_SPACES]
+        spaces += [WORLD_FORCE] if self.bodies else []
         if self.points:
             spaces += [POINT_MOTIONS] * 3 + [POINT_FORCES] * (2 * self.independent)
         gives = self.pick(spaces)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy._core._multiarray_umath as umath
 
-_FROM_SIGNATURE = (
-    31  # PyUFunc_FromFuncAndDataAndSignature in the ufunc table of NumPy's C interface
-)
+_FROM_SIGNATURE = 31  # PyUFunc_FromFuncAndDataAndSignature in the ufunc table of NumPy's C interface
 _DOUBLE, _INT64 = 12, 7  # NPY_DOUBLE, NPY_LONG
+# Places in NumPy's PyUFuncObject, which is part of its stable binary interface: the name, and an
+# object that the ufunc owns and lets go when it is deleted.
+_NAME_FIELD, _OWNED_FIELD = 56, 88
 
 
 @cache
@@ -21,34 +22,53 @@ def _maker() -> Any:
     table = ctypes.cast(pointer(umath._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
     kind = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
-        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int,
+        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
         ctypes.c_char_p,
     )  # fmt: skip
     return kind(table[_FROM_SIGNATURE])
 
 
-class Gufunc:
-    """Owns a gufunc and everything it points to."""
+class Owned:
+    """Everything a gufunc points to: code, tables, and the arrays NumPy keeps addresses of."""
 
-    def __init__(
-        self,
-        loop: int,
-        data: int,
-        shapes: list[tuple[int, ...]],
-        n_inputs: int,
-        name: str,
-        owner: object,
-    ) -> None:
-        self.owner = owner  # code and tables stay alive with the gufunc
-        self._functions = (ctypes.c_void_p * 1)(loop)
-        self._data = (ctypes.c_void_p * 1)(data)
-        kinds = [_DOUBLE] * (len(shapes) - 1) + [_INT64]
-        self._types = ctypes.create_string_buffer(bytes(kinds))
-        parts = ["(" + ",".join(map(str, s)) + ")" for s in shapes]
-        signature = ",".join(parts[:n_inputs]) + "->" + ",".join(parts[n_inputs:])
-        self._name, self._signature = name.encode(), signature.encode()
-        self.ufunc = _maker()(
-            ctypes.addressof(self._functions), ctypes.addressof(self._data),
-            ctypes.addressof(self._types), 1, n_inputs, len(shapes) - n_inputs, -1, self._name,
-            b"compiled by phipsi", 0, self._signature,
-        )  # fmt: skip
+    def __init__(self, loop: int, data: int, n_arguments: int, name: str, also: object) -> None:
+        self.also = also
+        self.functions = (ctypes.c_void_p * 1)(loop)
+        self.data = (ctypes.c_void_p * 1)(data)
+        kinds = [_DOUBLE] * (n_arguments - 1) + [_INT64]
+        self.types = ctypes.create_string_buffer(bytes(kinds))
+        self.name = ctypes.create_string_buffer(name.encode())
+        self.doc = ctypes.create_string_buffer(b"compiled by phipsi")
+
+
+def make_gufunc(
+    loop: int, data: int, shapes: list[tuple[int, ...]], n_inputs: int, also: object
+) -> Any:
+    """The gufunc of a compiled loop; it owns `also` (the code and the tables behind `data`)."""
+    owned = Owned(loop, data, len(shapes), "phipsi", also)
+    parts = ["(" + ",".join(map(str, s)) + ")" for s in shapes]
+    signature = ",".join(parts[:n_inputs]) + "->" + ",".join(parts[n_inputs:])
+    address = ctypes.addressof
+    ufunc = _maker()(
+        address(owned.functions), address(owned.data), address(owned.types), 1, n_inputs,
+        len(shapes) - n_inputs, -1, address(owned.name), address(owned.doc), 0,
+        signature.encode(),
+    )  # fmt: skip
+    _give(ufunc, owned)
+    return ufunc
+
+
+_KEPT: list[Owned] = []
+
+
+def _give(ufunc: Any, owned: Owned) -> None:
+    """Make the ufunc own an object; if its layout is not as expected, keep the object for good."""
+    name = ctypes.c_void_p.from_address(id(ufunc) + _NAME_FIELD)
+    place = ctypes.c_void_p.from_address(id(ufunc) + _OWNED_FIELD)
+    if name.value != ctypes.addressof(owned.name) or place.value:
+        _KEPT.append(owned)
+        return
+    increase = ctypes.pythonapi.Py_IncRef
+    increase.argtypes, increase.restype = [ctypes.py_object], None
+    increase(owned)
+    place.value = id(owned)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 OFFSETS = 9
-N_RATES = 2
+N_BODIES, N_RATES = 0, 2
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,16 @@ class InputsOutputs:
     # -- writing -----------------------------------------------------------------------------------
 
     def clear_matrices(self) -> None:
-        """Zero the results that are filled block by block."""
+        """Zero the results that are not filled everywhere."""
         k = self.k
         for i, r in enumerate(k.results):
-            if r.layout == "blocks":
+            hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
+            if r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
                 base = self.base(len(self.inputs) + i)
-                entries = k.b.mul(k.count_of(r.gives), k.count_of(r.takes))
+                if hinges:
+                    entries = k.b.mul(k.word(N_BODIES), i64(k.widest * k.widest))
+                else:
+                    entries = k.b.mul(k.count_of(r.gives), k.count_of(r.takes))
 
                 def put(index: Any, base: Any = base) -> None:
                     k.lane_store(0.0, base, k.b.mul(index, i64(k.bytes)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import weakref
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from phipsi.backends.native.engine import (
     machine_code,
     release_memory,
 )
-from phipsi.backends.native.gufunc import Gufunc
+from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot
 from phipsi.backends.native.kernel import OFFSETS, Kernel
 from phipsi.backends.native.loop import SLOTS, core_pattern, define_loop
@@ -69,17 +68,15 @@ class NativeCode:
         self.plan = planning.make_plan([s for p in self.phases for s in p.steps], outputs, widest)
         self.code = machine_code(self._key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
-        self.gufunc = Gufunc(
+        scratch = Scratch(self.data, self.words)
+        self.ufunc = make_gufunc(
             self.code.address("phipsi_loop"),
             self.data.ctypes.data,
             shapes,
             len(names),
-            "phipsi",
-            (self.code, self.data, self.tables),
+            (self.code, self.data, self.tables, scratch),
         )
-        self.ufunc = self.gufunc.ufunc
         self.output_shapes = shapes[len(names) : -1]
-        weakref.finalize(self, _free_slots, self.data, self.words, self.gufunc)
 
     def emit(self) -> str:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
@@ -222,7 +219,13 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
     return "\n".join(lines)
 
 
-def _free_slots(data: np.ndarray, words: int, keep: object) -> None:
-    for address in data[words + 1 :]:
-        if address:
-            release_memory(int(address))
+class Scratch:
+    """The scratch blocks that calls left for reuse; freed with the gufunc."""
+
+    def __init__(self, data: np.ndarray, words: int) -> None:
+        self._data, self._words = data, words
+
+    def __del__(self) -> None:
+        for address in self._data[self._words + 1 :]:
+            if address:
+                release_memory(int(address))
