@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy._core._multiarray_umath as umath
 
-_FROM_SIGNATURE = 31  # PyUFunc_FromFuncAndDataAndSignature in the ufunc table of NumPy's C interface
+_FROM_SIGNATURE = 31  # PyUFunc_FromFuncAndDataAndSignature in the table of NumPy's C interface
 _DOUBLE, _INT64 = 12, 7  # NPY_DOUBLE, NPY_LONG
 # Places in NumPy's PyUFuncObject, which is part of its stable binary interface: the name, and an
 # object that the ufunc owns and lets go when it is deleted.
