@@ -21,17 +21,18 @@ from random_expressions import BODY_SPACES, Generator, pick
 from random_models import ALL, random_tree
 
 import phipsi as pp
-from phipsi.backends.dense import dense_with_scale
+from phipsi.backends.dense import dense, dense_with_scale
 from phipsi.backends.layout import block_rows, block_shape, space_size, vector_shape
 from phipsi.errors import LoweringError, SingularMatrixError
 from phipsi.expressions.node import Expr, block_diagonal
 from phipsi.expressions.spaces import EFFORTS
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
+from phipsi.operators import D
 
 # 1e-9 is what is promised. Rounding reaches some 1e-15, and long products of norms are generous, so
-# this is what it takes to notice a wrong leaf.
-TOLERANCE = 1e-12
+# this is what it takes to notice a wrong leaf; more is allowed where a hinge is nearly singular.
+PROMISED, TOLERANCE = 1e-9, 1e-12
 SEEDS = int(os.environ.get("PHIPSI_FUZZ", 1600))
 CHUNK = max(40, SEEDS // 400)
 ONE = os.environ.get("PHIPSI_SEED")
@@ -55,6 +56,9 @@ class Case:
     def __post_init__(self) -> None:
         where = self.points if len(self.points) else None
         self.want, self.scale = dense_with_scale(self.x, self.model, points=where, **self.inputs)
+        hinges = dense(D, self.model, self.inputs["q"])
+        worst = max((np.linalg.cond(hinges[s, s]) for s in self.model.v_slices), default=1.0)
+        self.tolerance = min(PROMISED, TOLERANCE * max(1.0, worst / 1e3))
 
     def operand(self, *columns: int) -> np.ndarray:
         assert self.x.takes is not None
@@ -76,10 +80,10 @@ class Case:
             self.errors.append(f"seed {self.seed}, {what}: {got.shape} for {want.shape}: {self.x}")
         elif got.size:
             error = np.abs(got.reshape(want.shape) - want).max()
-            if not error <= TOLERANCE * scale:
+            if not error <= self.tolerance * scale:
                 self.errors.append(
                     f"seed {self.seed}, {what}: off by {error:.2e}, allowed are "
-                    f"{TOLERANCE * scale:.2e}: {self.x}"
+                    f"{self.tolerance * scale:.2e}: {self.x}"
                 )
 
     def check(self, rewrite: str) -> None:

@@ -202,7 +202,7 @@ class Blocks:
         out: dict[str, Field] = {}
 
         def invert(p: Field, d: Field) -> Field:
-            if not _positive(f.Jr):  # D can be anything but singular
+            if not (_positive(f.Jr) and _positive(f.M)):  # D can be anything but singular
                 return b.inverse(d, definite=False, owner=f.D.text("ascii"))
             scale = b.make("hinge_scale", (p, axes), None, Type(Domain.BODY, "r", "1"))
             return b.inverse(d, definite=True, owner=f.D.text("ascii"), scale=scale)
