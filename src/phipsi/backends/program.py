@@ -107,7 +107,8 @@ class Program:
     def __repr__(self) -> str:
         what = ", ".join(str(x) for x in self.request.expressions)
         sweeps = len(self.sweep_program.sweeps())
-        return f"<Program {what}: ({', '.join(self.inputs)}) in {sweeps} sweeps>"
+        plural = "" if sweeps == 1 else "s"
+        return f"<Program {what}: ({', '.join(self.inputs)}) in {sweeps} sweep{plural}>"
 
     def __call__(
         self,

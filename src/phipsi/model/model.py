@@ -378,5 +378,5 @@ class Model(Value):
     def __repr__(self) -> str:
         return (
             f"<Model: {self.n_bodies} bodies, nq = {self.nq}, nv = {self.nv}, "
-            f"{len(self.frames)} frames>"
+            f"{len(self.frames)} frame{'' if len(self.frames) == 1 else 's'}>"
         )

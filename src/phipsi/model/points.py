@@ -49,6 +49,17 @@ class PointSet:
         return hash(self.key)
 
 
+def _is_one_point(points: Sequence[Any]) -> bool:
+    """True for "hand" and for ("hand", offset), which are points and no lists of them."""
+    if isinstance(points, str):
+        return True
+    if not isinstance(points, tuple) or len(points) != 2 or not isinstance(points[0], str):
+        return False
+    second = points[1]
+    named = isinstance(second, str)
+    return not named and not (isinstance(second, tuple) and second and isinstance(second[0], str))
+
+
 ANY_POINTS = PointSet((), (), np.zeros((0, 3, 3)), np.zeros((0, 3)))
 """Stands for points that are not known yet; for explaining expressions without a model."""
 
@@ -61,12 +72,7 @@ def point_set(
         return points
     if axes not in AXES:
         raise InputError(f"axes={axes!r} is not one of {', '.join(map(repr, AXES))}")
-    if isinstance(points, str) or (
-        isinstance(points, tuple)
-        and len(points) == 2
-        and isinstance(points[0], str)
-        and not isinstance(points[1], str)
-    ):
+    if points is not None and (not isinstance(points, Sequence) or _is_one_point(points)):
         raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
     resolved = [model.resolve_point(p) for p in points or ()]
     names = tuple(p if isinstance(p, str) else str(p[0]) for p in points or ())

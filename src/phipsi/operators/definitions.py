@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import signature
@@ -182,7 +182,7 @@ def _omega(f: Riccati) -> Expr:
     return f.psi.T @ f.H.T @ f.D.inv @ f.H @ f.psi
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def definition(x: Expr) -> Expr | None:
     """The expression a leaf stands for, or None if it is primitive."""
     make = DEFINITIONS.get(x.name) if x.op is Op.LEAF else None

@@ -7,7 +7,7 @@ because what stands on its right is computed once and used by every term.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from phipsi.expressions.node import Expr, Number, adjoint, product, term_order, total_of
 from phipsi.expressions.row import Op
@@ -19,7 +19,7 @@ _TAIL = 16
 Terms = list[tuple[Number, Expr]]
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def collected(x: Expr) -> Expr:
     """x with sums on the left multiplied out and common prefixes collected."""
     if x.op is Op.SUM:
@@ -85,7 +85,7 @@ def _can_group(group: Terms) -> bool:
     return len(group) > 1 and all(len(y.factors) > 1 for _, y in group)
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def _tail_collected(y: Expr) -> Expr:
     """The part behind the first factor, collected."""
     if len(y.factors) == 1:

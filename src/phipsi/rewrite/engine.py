@@ -8,7 +8,7 @@ inverses, transition operators or factors, each group has fewer of them afterwar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Protocol
 
 from phipsi.errors import PhipsiError
@@ -300,7 +300,7 @@ def _mirror(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return tuple(y.T for y in reversed(factors))
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def _without_armature(x: Expr) -> Expr:
     """x for a model whose joints have no rotor inertia."""
     if x is Jr:

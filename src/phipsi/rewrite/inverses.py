@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from phipsi.expressions.node import (
     Expr,
@@ -29,7 +29,7 @@ from phipsi.operators.definitions import Riccati, definition, transition_step
 from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part, strict_part
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def split_diagonal(x: Expr) -> tuple[Expr, Expr] | None:
     """(W, N) with x = W + N, W memoryless and invertible in form, N strict; None if not such."""
     if not (is_causal(x.structure) or is_anticausal(x.structure)):
@@ -40,7 +40,7 @@ def split_diagonal(x: Expr) -> tuple[Expr, Expr] | None:
     return weight, rest
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def riccati_of(x: Expr) -> Riccati | None:
     """The family whose innovations factor x = W + H T X T* H*, if x has that form."""
     if x.takes is not RATES or x.gives is not EFFORTS:
@@ -67,7 +67,7 @@ def riccati_of(x: Expr) -> Riccati | None:
     return Riccati(hinge, transition_step(transition), core, weight)
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def innovations_form(x: Expr) -> Expr | None:
     """x⁻¹ as (I − H ψ K)* D⁻¹ (I − H ψ K), if x = W + H T X T* H*."""
     f = riccati_of(x)
@@ -134,7 +134,7 @@ def _contract_steps(factors: list[Expr]) -> list[Expr]:
     return factors
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def split_product(x: Expr) -> tuple[Expr, ...] | None:
     """Split a product into square pieces that each have an O(N) inverse; None if impossible."""
     if x.op is not Op.PRODUCT:

@@ -13,7 +13,7 @@ ancestor.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
 from phipsi.expressions.row import Op
@@ -117,7 +117,7 @@ def _composite(factors: Factors) -> tuple[int, int, Split] | None:
     return i, j, Split(left @ core @ right.T, after)
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def _plain(x: Expr) -> Expr | None:
     """φ for φ and φ̃, ψ for ψ and ψ̃."""
     if x.name in ("phi", "psi"):

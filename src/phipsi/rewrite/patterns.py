@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from phipsi.expressions.node import (
     Expr,
@@ -42,7 +42,7 @@ def families_of(x: Expr) -> tuple[Riccati, ...]:
     return tuple({Riccati(): None, **found})
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def instances(rule: Identity, family: Riccati) -> tuple[Instance, ...]:
     """The rule and its adjoint for one family."""
     assert rule.before is not None and rule.after is not None
@@ -55,7 +55,7 @@ def instances(rule: Identity, family: Riccati) -> tuple[Instance, ...]:
     return tuple(out)
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def _for_family(x: Expr, f: Riccati) -> Expr | None:
     """x with the default family's operators replaced by those of f; None if f has no such thing."""
     if f == Riccati():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.node import Expr, Number, adjoint, identity, product, total_of, zero
@@ -40,7 +40,7 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
     raise LoweringError(f"{e} does not go from a body to its parent in one step, as E_φ and E_ψ do")
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def diagonal_part(x: Expr) -> Expr | None:
     """bd(x) of a causal or an anticausal operator as an expression; None if not known."""
     assert x.takes is not None and x.gives is not None
@@ -68,7 +68,7 @@ def diagonal_part(x: Expr) -> Expr | None:
     return None if meaning is None else diagonal_part(meaning)
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def strict_part(x: Expr) -> Expr | None:
     """x − bd(x) of a causal or an anticausal operator, as a form that is visibly strict."""
     assert x.takes is not None and x.gives is not None
