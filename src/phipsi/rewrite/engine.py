@@ -20,8 +20,10 @@ from phipsi.operators.definitions import Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collected, positive, recursions
 from phipsi.rewrite.identities import (
     ACCELERATIONS,
+    COMPOSITE,
+    FACTORIZATION,
     INVERSES,
-    MATRICES,
+    LOG_DET,
     NO_ARMATURE,
     PRODUCTS,
     SUMS,
@@ -120,7 +122,7 @@ class Engine:
             return None
         y, splits = found
         for s in splits:
-            rule = MATRICES[0]
+            rule = COMPOSITE
             name = rule.name if s.before is rule.before else "split causal · X · anticausal"
             self._record(name, s.before, s.after, rule.source)
         return y
@@ -176,13 +178,13 @@ class Engine:
         if x.op is Op.LOGDET:
             f = riccati_of(x.args[0])
             if f is not None:
-                rule = INVERSES[7]
+                rule = LOG_DET
                 return self._record(rule.name, x, self._canonical(logdet(f.D)), rule.source)
         return x
 
     def _step_inverse(self, x: Expr) -> Expr:
         inner = x.args[0]
-        for rule in INVERSES[1:7]:
+        for rule in INVERSES:
             for family in families_of(x):
                 for i in instances(rule, family):
                     if i.before is x:
@@ -191,7 +193,7 @@ class Engine:
             return x
         factored = innovations_form(inner)
         if factored is not None:
-            rule = INVERSES[0]
+            rule = FACTORIZATION
             return self._record(rule.name, x, self._canonical(factored), rule.source)
         pieces = split_product(inner) if inner.op is Op.PRODUCT else None
         if pieces is not None:

@@ -30,16 +30,18 @@ def rule(name: str, before: Expr, after: Expr, source: str, condition: str = "")
 
 
 # fmt: off
+# these two hold for every W + H T X T* H*, which the engine recognises (inverses.py)
+FACTORIZATION = rule("innovations factorization",  mass_matrix.inv,         whiten.T @ D.inv @ whiten,       "SOA Lemma 0.3; MM eq. 46")
+LOG_DET = rule("log det of the mass matrix", logdet(mass_matrix),     logdet(D),                       "SOA Lemma 0.1")
+
 INVERSES = [
     #    name                          before                   after                            source
-    rule("innovations factorization",  mass_matrix.inv,         whiten.T @ D.inv @ whiten,       "SOA Lemma 0.3; MM eq. 46"),
     rule("invert the colouring filter", colour.inv,             whiten,                          "SOA Lemma 0.2; MM eq. 45"),
     rule("invert the whitening filter", whiten.inv,             colour,                          "SOA Lemma 0.2"),
     rule("invert φ",                   phi.inv,                 IF - E_phi,                      "SOA eq. 0.6"),
     rule("invert ψ",                   psi.inv,                 IF - E_psi,                      "SOA eq. 0.27"),
     rule("sum the series of E_φ",      (IF - E_phi).inv,        phi,                             "SOA eq. 0.6"),
     rule("sum the series of E_ψ",      (IF - E_psi).inv,        psi,                             "SOA eq. 0.27"),
-    rule("log det of the mass matrix", logdet(mass_matrix),     logdet(D),                       "SOA Lemma 0.1"),
 ]
 
 PRODUCTS = [
@@ -84,13 +86,14 @@ NO_ARMATURE = [  # these use H G = I
 ]
 
 # matrices instead of products: every block by one path, or by the nearest common ancestor
-MATRICES = [
-    rule("composite bodies",           phi @ M @ phi.T,         R + phi_tilde @ R + R @ phi_tilde.T,  "MM eq. 28; 88-11 cor. A.1"),
-]
+COMPOSITE = rule("composite bodies",           phi @ M @ phi.T,         R + phi_tilde @ R + R @ phi_tilde.T,  "MM eq. 28; 88-11 cor. A.1")
+MATRICES = [COMPOSITE]
 # fmt: on
 
 RULES: list[Identity] = [
+    FACTORIZATION,
     *INVERSES,
+    LOG_DET,
     *PRODUCTS,
     *ACCELERATIONS,
     *SUMS,

@@ -11,7 +11,7 @@ from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
-from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane
+from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane, write_loop
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import Plan, entry_count, root
 from phipsi.backends.native.tables import JointCode
@@ -270,19 +270,9 @@ class Kernel:
         self._loop(count, step.kind is StepKind.TIP_TO_BASE, lambda k: self._body(step, k))
 
     def _loop(self, count: Any, reverse: bool, body: Callable[[Any], None]) -> None:
-        b, function = self.b, self.b.function
-        head, inside, after = (function.append_basic_block(n) for n in ("head", "inside", "after"))
-        before = b.block
-        b.branch(head)
-        b.position_at_end(head)
-        i = b.phi(I64)
-        i.add_incoming(i64(0), before)
-        b.cbranch(b.icmp_signed("<", i, count), inside, after)
-        b.position_at_end(inside)
-        body(b.sub(b.sub(count, i64(1)), i) if reverse else i)
-        i.add_incoming(b.add(i, i64(1)), b.block)
-        b.branch(head)
-        b.position_at_end(after)
+        b = self.b
+        last = b.sub(count, i64(1))
+        write_loop(b, count, lambda i: body(b.sub(last, i) if reverse else i))
 
     def _clear_world_record(self) -> None:
         """What children of the world read from their parent is zero."""

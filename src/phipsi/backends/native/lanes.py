@@ -6,6 +6,7 @@ Python numbers mixed in are folded: a known 0 or 1 costs no instruction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -58,6 +59,23 @@ class Emitter:
     def select(self, condition: Any, x: Any, y: Any) -> Lane:
         """x where the condition holds, y elsewhere."""
         return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
+
+
+def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
+    """For i in range(0, count, step): body(i)."""
+    f = b.function
+    head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), before)
+    b.cbranch(b.icmp_signed("<", i, count), inside, after)
+    b.position_at_end(inside)
+    body(i)
+    i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
+    b.branch(head)
+    b.position_at_end(after)
 
 
 class Lane:

@@ -7,12 +7,11 @@ the same equations in the same order, so a configuration gets the same bits what
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 
-from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER
+from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.trigonometry import i64
 
 # FE_ALL_EXCEPT of the C library
@@ -90,7 +89,9 @@ def define_loop(
         left = b.sub(count, done)
         whole = b.mul(b.sdiv(left, i64(lanes)), i64(lanes))
         start = done
-        w.loop(whole, lambda i, lanes=lanes, start=start: group(b.add(start, i), lanes), lanes)
+        write_loop(
+            b, whole, lambda i, lanes=lanes, start=start: group(b.add(start, i), lanes), lanes
+        )
         done = b.add(done, whole)
     w.release(data, offsets)
     w.clear_flags()
@@ -109,22 +110,6 @@ class _Writer:
     def word(self, base: Any, index: int) -> Any:
         """A 64-bit word."""
         return self.b.load(self.b.gep(base, [i64(8 * index)], source_etype=I8), typ=I64)
-
-    def loop(self, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
-        """For i in range(0, count, step)."""
-        b, f = self.b, self.function
-        head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
-        before = b.block
-        b.branch(head)
-        b.position_at_end(head)
-        i = b.phi(I64)
-        i.add_incoming(i64(0), before)
-        b.cbranch(b.icmp_signed("<", i, count), inside, after)
-        b.position_at_end(inside)
-        body(i)
-        i.add_incoming(b.add(i, i64(step)), b.block)
-        b.branch(head)
-        b.position_at_end(after)
 
     def bases(self, args: Any, steps: Any, i: int, rows: list[Any]) -> list[Any]:
         """The address of argument i for every lane."""
@@ -147,7 +132,7 @@ class _Writer:
                 position = b.add(b.mul(index, sizes[d]), i)
                 nest(d + 1, position, b.add(offset, b.mul(i, strides[d])))
 
-            self.loop(sizes[d], inner)
+            write_loop(b, sizes[d], inner)
 
         nest(0, i64(0), i64(0))
 
