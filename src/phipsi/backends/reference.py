@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from phipsi import spatial
-from phipsi.backends.failures import BLOCK, HINGE, SMALL, Failure
+from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, SMALL, Failure
 from phipsi.backends.layout import read_input, space_blocks, space_size
 from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
 from phipsi.expressions.spaces import space_named
@@ -22,8 +22,6 @@ from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
 
 Array = np.ndarray
-# a pivot of D below this fraction of the body's largest articulated inertia is rounding error
-HINGE_TOLERANCE = 1e-14
 
 
 class Run:

@@ -55,10 +55,10 @@ class Blocks:
             return b.transpose(self.block(x.args[0]))
         if x.op is Op.IDENTITY:
             assert x.takes is not None
-            return b.eye(Domain.BODY, _size(x.takes))
+            return b.eye(Domain.BODY, block_size(x.takes))
         if x.op is Op.ZERO:
             assert x.takes is not None and x.gives is not None
-            return b.zero(Type(Domain.BODY, _size(x.gives), _size(x.takes)))
+            return b.zero(Type(Domain.BODY, block_size(x.gives), block_size(x.takes)))
         if x.op is Op.SUM:
             return b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
@@ -117,9 +117,9 @@ class Blocks:
         assert x.takes is not None and x.gives is not None
         if x.name == "H":  # stored as H*, the hinge axes
             return b.transpose(b.leaf("input", Type(Domain.BODY, "6", "r"), "H"))
-        cols = "1" if x.is_vector else _size(x.takes)
+        cols = "1" if x.is_vector else block_size(x.takes)
         kind = Kind.SYMMETRIC if x.row.symmetric and not x.is_vector else Kind.GENERAL
-        type_ = Type(Domain.BODY, _size(x.gives), cols, kind)
+        type_ = Type(Domain.BODY, block_size(x.gives), cols, kind)
         return b.leaf("input", type_, x.name)
 
     def hinge_axes(self) -> Field:
@@ -296,5 +296,6 @@ def _positive(x: Expr | int) -> bool:
     return x.op is Op.LEAF and x.row.symmetric
 
 
-def _size(space: Space) -> str:
+def block_size(space: Space) -> str:
+    """Size of one block of a space: "r" for joint spaces."""
     return "r" if space.width is None else str(space.width)

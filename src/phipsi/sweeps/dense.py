@@ -20,8 +20,9 @@ from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.rewrite.matrices import between_points, multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
+from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.ir import Domain, Field, Type, all_of
-from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
+from phipsi.sweeps.lower import DOMAINS, Lowering
 
 SEED = "p"  # the column size of fields that run along a path: the width of the seed's block
 

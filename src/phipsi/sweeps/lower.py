@@ -17,6 +17,7 @@ from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.definitions import definition, transition_step
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
 from phipsi.rewrite.steps import is_block_operator
+from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.diagonal import Diagonals
 from phipsi.sweeps.ir import Domain, Field, Type
 
@@ -27,11 +28,6 @@ DOMAINS = {
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
-
-
-def block_size(space: Space) -> str:
-    """Size of one block of a space: "r" for joint spaces."""
-    return "r" if space.width is None else str(space.width)
 
 
 def field_type(space: Space, cols: str = "1") -> Type:

@@ -14,9 +14,10 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
+from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
 from phipsi.sweeps.ir import Field, Type
-from phipsi.sweeps.lower import DOMAINS, Lowering, block_size
+from phipsi.sweeps.lower import DOMAINS, Lowering
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")

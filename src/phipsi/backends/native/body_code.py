@@ -9,7 +9,7 @@ from phipsi.backends.failures import BLOCK, HINGE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import solve, tables
 from phipsi.backends.native.lanes import Emitter, Lane, known
-from phipsi.backends.native.plan import root
+from phipsi.backends.native.plan import REMADE, root
 from phipsi.backends.native.tables import JointCode
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind
@@ -407,7 +407,4 @@ class BodyCode:
 
 
 def _remade(x: Field) -> bool:
-    return x.op in (
-        "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm",
-        "spread", "seed", "path_seed",
-    )  # fmt: skip
+    return x.op in REMADE or x.op == "spread"

@@ -10,7 +10,9 @@ from llvmlite import ir
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
+from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import Lane
+from phipsi.backends.native.record import BUFFERS, N_BODIES, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import Space
@@ -18,11 +20,7 @@ from phipsi.sweeps.ir import Domain, Field, Step
 from phipsi.sweeps.request import Result
 
 if TYPE_CHECKING:
-    from phipsi.backends.native.body_code import BodyCode
     from phipsi.backends.native.kernel import Kernel
-
-OFFSETS = 9
-N_BODIES, N_RATES = 0, 2
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class InputsOutputs:
     def base(self, buffer: int) -> Any:
         """The address of a packed buffer."""
         k = self.k
-        return k.at(k.scratch, k.area(OFFSETS + 3 + buffer))
+        return k.at(k.scratch, k.area(BUFFERS + buffer))
 
     def _lane(self, base: Any, index: Any) -> Lane:
         k = self.k
@@ -240,8 +238,6 @@ class InputsOutputs:
 
     def write_world_results(self, columns: str) -> None:
         """Totals and scalars, when all steps of a phase have run."""
-        from phipsi.backends.native.body_code import BodyCode
-
         k = self.k
         values = BodyCode(k, None, Domain.WORLD, lambda x: False, k.templates)
         for i, r in enumerate(k.results):

@@ -14,16 +14,24 @@ from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane, write_loop
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import Plan, entry_count, root
+from phipsi.backends.native.record import (
+    BUFFERS,
+    DOF_BODY,
+    DOUBLES,
+    GRAVITY,
+    INTEGERS,
+    N_BODIES,
+    N_POINTS,
+    N_RATES,
+    OFFSETS,
+    POINT_BODY,
+    POINT_DOUBLES,
+)
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
 from phipsi.expressions.spaces import Space, space_named
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Result
-
-# the data record a kernel gets: sizes and addresses, all 64 bits
-N_BODIES, N_POINTS, N_RATES, INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY = range(8)
-DOF_BODY = 8
-OFFSETS = 9  # start of the scratch areas: body records, point records, world record, then buffers
 
 
 class Kernel:
@@ -99,7 +107,7 @@ class Kernel:
             a.add_attribute("noalias")
         self.b = self.emitter.builder = ir.IRBuilder(function.append_basic_block("entry"))
         data, self.scratch = function.args
-        count = OFFSETS + 3 + self.io.buffers
+        count = BUFFERS + self.io.buffers
         words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
         self._words = words
         for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):

@@ -23,9 +23,10 @@ from phipsi.backends.native.engine import (
 )
 from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot
-from phipsi.backends.native.kernel import OFFSETS, Kernel
+from phipsi.backends.native.kernel import Kernel
 from phipsi.backends.native.loop import SLOTS, core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
+from phipsi.backends.native.record import BUFFERS, OFFSETS
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -62,7 +63,7 @@ class NativeCode:
         shapes += [_output_shape(r, model, points) for r in lowered.results]
         shapes.append(())
         self.pattern = core_pattern(shapes)
-        self.words = OFFSETS + 3 + len(shapes)
+        self.words = BUFFERS + len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
         self.plan = planning.make_plan([s for p in self.phases for s in p.steps], outputs, widest)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from phipsi.backends.failures import HINGE_TOLERANCE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.lanes import Emitter
 
-# as in the reference backend: smaller pivots are rounding error
-HINGE_TOLERANCE = 1e-14
 BLOCK_TOLERANCE = 1e-15
 
 
