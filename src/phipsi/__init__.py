@@ -11,6 +11,7 @@
 
 from phipsi import examples, robots
 from phipsi.algorithms import (
+    IKResult,
     Innovations,
     bias_forces,
     body_accelerations,
@@ -25,6 +26,7 @@ from phipsi.algorithms import (
     gravity_forces,
     innovations,
     inverse_dynamics,
+    inverse_kinematics,
     jacobian,
     jacobian_dot,
     jacobian_dot_v,
@@ -42,6 +44,7 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, explain
 from phipsi.errors import (
+    ConvergenceError,
     InputError,
     LoweringError,
     ModelError,
@@ -71,8 +74,10 @@ from phipsi.sweeps.explanation import Explanation
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ConvergenceError",
     "Explanation",
     "Expr",
+    "IKResult",
     "Innovations",
     "InputError",
     "LoweringError",
@@ -110,6 +115,7 @@ __all__ = [
     "identities",
     "innovations",
     "inverse_dynamics",
+    "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
     "jacobian_dot_v",

@@ -43,6 +43,14 @@ class SingularMatrixError(PhipsiError, ArithmeticError):
     """A matrix that had to be inverted and is singular, for example J without full row rank."""
 
 
+class ConvergenceError(PhipsiError, ArithmeticError):
+    """An iteration that ended before it reached what was asked; `result` is the best it found."""
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class PhipsiWarning(UserWarning):
     """Something accepted on request that the user should nevertheless know about."""
 
