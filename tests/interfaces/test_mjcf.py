@@ -18,7 +18,6 @@ from phipsi.algorithms import (
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.conventions import to_mujoco
 from phipsi.interfaces.load import load
-from phipsi.interfaces.mjcf import load_mjcf
 from phipsi.model import Model, joints
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
@@ -156,7 +155,7 @@ def test_includes_and_meshes_come_from_the_package(tmp_path: Path):
         '<mujoco><compiler meshdir="meshes"/><asset><mesh name="tip" file="tip.stl" scale="0.1 '
         '0.1 0.2"/></asset><include file="parts/tip.xml"/></mujoco>'
     )
-    model = load_mjcf(path)
+    model = load(path)
     agrees(model, path)
     (shape,) = model.geometry
     assert shape.file == str((tmp_path / "meshes" / "tip.stl").resolve())

@@ -13,7 +13,6 @@ from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.files import FileError
 from phipsi.interfaces.load import load
 from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy, rpy_of_rotation
-from phipsi.interfaces.urdf import load_urdf
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, SpatialInertia, joints
 from phipsi.model.extras import Coupling
@@ -28,7 +27,7 @@ BODY = (
 @pytest.fixture(scope="module")
 def arm() -> Model:
     with pytest.warns(PhipsiWarning, match="mimic"):
-        return load_urdf(ARM)
+        return load(ARM)
 
 
 def write(folder: Path, text: str, name: str = "robot.urdf") -> Path:

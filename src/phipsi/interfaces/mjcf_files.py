@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import final
 
 from phipsi.interfaces.document import MAX_NUMBER, Element, parse_xml, shortened
-from phipsi.interfaces.files import FileError, Refused, Roots, read_bytes
+from phipsi.interfaces.files import FileError, read_bytes
+from phipsi.interfaces.roots import Refused, Roots
 
 MAX_ASSET_BYTES = 200_000_000
 MAX_INCLUDES = 100
@@ -120,10 +121,7 @@ def _read(found: MjcfFiles, name: str, at: Element, limit: int) -> tuple[bytes, 
     try:
         place = found.roots.locate(name)
     except Refused as refused:
-        raise at.error(
-            f"file {shortened(name)}: {refused}. If the folder is right, allow it:\n"
-            f'    pp.load(path, package_dirs=["that folder"])'
-        ) from refused
+        raise at.error(f"file {shortened(name)}: {refused}") from refused
     if place is None:
         raise at.error(f"file {shortened(name)} was not found in {found.roots.folder}.")
     return read_bytes(place, limit), place
