@@ -69,6 +69,7 @@ from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
+from phipsi.simulation import controllers, references
 from phipsi.sweeps.explanation import Explanation
 
 __version__ = "0.1.0.dev0"
@@ -102,6 +103,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "compile",
+    "controllers",
     "dense",
     "examples",
     "explain",
@@ -131,6 +133,7 @@ __all__ = [
     "parse",
     "potential_energy",
     "prove",
+    "references",
     "robots",
     "save_urdf",
     "tip_force_correction",
