@@ -94,11 +94,10 @@ def test_a_model_is_chosen_by_name(tmp_path: Path):
 
 
 def test_gravity_of_a_world(tmp_path: Path):
-    stated = written(
-        tmp_path, f"<world><gravity>0 1 2</gravity><model name='m'>{LINK}</model></world>"
-    )
+    model = f"<model name='m'>{LINK}</model>"
+    stated = written(tmp_path, f"<world><gravity>0 1 2</gravity>{model}</world>")
     assert load(stated).gravity.tolist() == [0, 1, 2]
-    default = written(tmp_path, f"<world name='w'><model name='m'>{LINK}</model></world>")
+    default = written(tmp_path, f"<world name='w'>{model}</world>")
     assert load(default).gravity.tolist() == [0, 0, -9.8]  # as the format says
     assert load(written(tmp_path, model)).gravity[2] == -9.81
 
