@@ -51,6 +51,7 @@ from phipsi.errors import (
     ParseError,
     PhipsiError,
     PhipsiWarning,
+    SimulationError,
     SingularHingeError,
     SingularMatrixError,
     SpaceError,
@@ -69,13 +70,14 @@ from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
-from phipsi.simulation import controllers, references
+from phipsi.simulation import Event, Trajectory, controllers, forces, references, simulate
 from phipsi.sweeps.explanation import Explanation
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "ConvergenceError",
+    "Event",
     "Explanation",
     "Expr",
     "IKResult",
@@ -91,10 +93,12 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "SimulationError",
     "SingularHingeError",
     "SingularMatrixError",
     "SpaceError",
     "SpatialInertia",
+    "Trajectory",
     "bias_forces",
     "body_accelerations",
     "body_poses",
@@ -107,6 +111,7 @@ __all__ = [
     "dense",
     "examples",
     "explain",
+    "forces",
     "forward_dynamics",
     "frame_poses",
     "frame_velocities",
@@ -136,6 +141,7 @@ __all__ = [
     "references",
     "robots",
     "save_urdf",
+    "simulate",
     "tip_force_correction",
     "to_drake",
     "to_mujoco",

@@ -51,6 +51,17 @@ class ConvergenceError(PhipsiError, ArithmeticError):
         self.result = result
 
 
+class SimulationError(PhipsiError, RuntimeError):
+    """A run that could not go on: it diverged, or a controller, force or event failed.
+
+    `trajectory` holds everything up to the last good state.
+    """
+
+    def __init__(self, message: str, trajectory: object = None) -> None:
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
 class PhipsiWarning(UserWarning):
     """Something accepted on request that the user should nevertheless know about."""
 
