@@ -150,14 +150,14 @@ def notes_on_unknown(element: Element, known: tuple[str, ...]) -> Iterator[tuple
 
 def parse_xml(data: bytes, file: str, *, refuse_xacro: bool = False) -> Element:
     """Return the root element of an XML document, or raise a FileError with the line."""
-    text = _decoded(data, file)
+    text = decoded(data, file)
     if text.count(b"<") - text.count(b"</") > MAX_ELEMENTS:
         raise FileError(file, 1, "", f"has more than {MAX_ELEMENTS:,} elements.")
     return _Builder(file, refuse_xacro).build(text)
 
 
-def _decoded(data: bytes, file: str) -> bytes:
-    """The document as UTF-8 without byte order mark."""
+def decoded(data: bytes, file: str) -> bytes:
+    """The document as UTF-8 without byte order mark, whatever its declaration says."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or data[:4].count(b"\0") >= 2:
         raise FileError(
             file,
@@ -171,7 +171,7 @@ def _decoded(data: bytes, file: str) -> bytes:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise FileError(file, line, "", "contains a NUL byte, so it is no text file.")
     if not data.strip():
-        raise FileError(file, 1, "", "is empty.")
+        raise FileError(file, 1, "", "is empty. Robot files start with <robot>, <sdf> or <mujoco>.")
     declared = _DECLARED.match(data.lstrip())
     name = declared.group(1).decode("ascii", "replace").lower() if declared else "utf-8"
     if name not in _ENCODINGS:

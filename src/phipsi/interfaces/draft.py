@@ -375,8 +375,8 @@ class Draft:
                 "bodies outboard of it do, and its joint moves them."
                 if outboard[i]
                 else "nothing outboard of it has either: its joint has nothing to move, and "
-                "forward dynamics will say so. Give it inertia, or lock the joint with "
-                "model.with_locked(…)."
+                "forward dynamics will say so. Give it inertia, or hold the joint still:  "
+                f"model.with_locked({shortened(body.joint_name)}, model.neutral())."
             )
             self.findings.append(
                 self._source(link, name).finding(
@@ -452,13 +452,27 @@ def summary(file: str, problems: Sequence[Finding]) -> str:
     """Several problems in one text: how many of each kind, and the first few in full."""
     counts = Counter(finding.kind for finding in problems)
     kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-    shown = "\n".join(f"  {finding}" for finding in problems[:_SHOWN])
-    more = f"\n  … and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    first = _of_every_kind(problems)[:_SHOWN]
+    shown = "\n".join(f"  {finding}" for finding in first)
+    more = f"\n  … and {len(problems) - len(first)} more" if len(problems) > len(first) else ""
+    fate = "some inertias were changed" if counts["repaired"] else "nothing was changed"
+    mend = ""
+    if counts["triangle"] or counts["negative"]:
+        mend = '; to mend inertias: pp.load(path, repair="inertia")'
     return (
-        f"{file}: {len(problems)} finding(s) ({kinds}); what the file says is used unless a line "
-        f'says "changed".\n{shown}{more}\nAll of them: model.diagnosis. To refuse such files: '
-        f'pp.load(path, strict=True); to mend inertias: pp.load(path, repair="inertia").'
+        f"{file}: {len(problems)} finding(s) ({kinds}); {fate}.\n{shown}{more}\n"
+        f"All of them: model.diagnosis. To refuse such files: pp.load(path, strict=True){mend}."
     )
+
+
+def _of_every_kind(findings: Sequence[Finding]) -> list[Finding]:
+    """The first of every kind, then the second …; what is only to be looked at comes last."""
+    seen: Counter[str] = Counter()
+    rank: dict[int, tuple[int, bool]] = {}
+    for k, finding in enumerate(findings):
+        rank[k] = (seen[finding.kind], finding.kind == "mesh")
+        seen[finding.kind] += 1
+    return [findings[k] for k in sorted(rank, key=rank.__getitem__)]
 
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:

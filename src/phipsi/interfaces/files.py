@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
 from typing import Protocol, final
 
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import ModelError
 
 MAX_BYTES = 50_000_000
 
@@ -89,10 +90,13 @@ def _too_large(size: int, max_bytes: int) -> str:
 
 def _nearby(name: str) -> str:
     folder, base = os.path.split(name)
+    stem, suffix = os.path.splitext(base)
     try:
         with os.scandir(folder or ".") as entries:
             known = [entry.name for entry, _ in zip(entries, range(500), strict=False)]
     except OSError:
         return ""
-    hint = did_you_mean(base, known)
-    return f" {hint}" if hint.startswith("Did you mean") else ""
+    # The suffix is left out, or every short name with the same one would be close.
+    stems = [os.path.splitext(other)[0] for other in known if other.endswith(suffix)]
+    close = difflib.get_close_matches(stem, stems, n=3)
+    return f" Did you mean {' or '.join(repr(s + suffix) for s in close)}?" if close else ""

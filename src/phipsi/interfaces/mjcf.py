@@ -18,7 +18,7 @@ import numpy as np
 
 from phipsi.errors import ModelError
 from phipsi.interfaces.anchors import frame_name, in_body, moved_inertia
-from phipsi.interfaces.document import Element, shortened
+from phipsi.interfaces.document import Element, decoded, shortened
 from phipsi.interfaces.draft import GROUND, Base, Connection, Draft, Link, Options
 from phipsi.interfaces.files import FileError, Place
 from phipsi.interfaces.mjcf_files import MjcfFiles, complaint, read_mjcf_files
@@ -52,7 +52,7 @@ def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any, list[str]]:
             'MJCF is read with MuJoCo. Install it:\n    pip install "phipsi[mjcf]"',
         ) from error
     try:
-        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        text = decoded(data, found.file).decode()
         with warnings.catch_warnings(record=True) as remarks:
             warnings.simplefilter("always")
             spec = mujoco.MjSpec.from_string(text, include=found.includes, assets=found.assets)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import final
 
-from phipsi.interfaces.document import MAX_NUMBER, Element, parse_xml, shortened
+from phipsi.interfaces.document import MAX_NUMBER, Element, decoded, parse_xml, shortened
 from phipsi.interfaces.files import FileError, read_bytes
 from phipsi.interfaces.roots import Refused, Roots
 
@@ -110,7 +110,7 @@ def _follow_includes(found: MjcfFiles) -> None:
                 raise element.error(f"more than {MAX_INCLUDES} files are included.")
             data, place = _read(found, name, element, MAX_ASSET_BYTES)
             document = parse_xml(data, place)
-            found.includes[name] = data.removeprefix(b"\xef\xbb\xbf")
+            found.includes[name] = decoded(data, place)
             found.documents.append(document)
             waiting.append(document)
 
