@@ -189,5 +189,5 @@ def test_complaints(tmp_path: Path, case: str):
     path.write_text(text) if text.startswith("<sdf") else written(tmp_path, text)
     with pytest.raises(ModelError) as caught:
         load(path)
-    assert str(caught.value).startswith(f"{path}:")
+    assert str(caught.value).startswith(f"{path}:") and str(caught.value).count(f"{path}:") == 1
     assert words in str(caught.value)

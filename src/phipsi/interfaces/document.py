@@ -6,12 +6,12 @@ file that needs any of them is no robot.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterator
 from typing import Any, final
 
-from phipsi.errors import did_you_mean
 from phipsi.interfaces.files import FileError
 
 MAX_DEPTH = 100
@@ -31,6 +31,7 @@ _ENCODINGS = {
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([^"'>]{0,40})["']""")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _SHOWN = 60
+_MISSPELT = 0.8  # similarity; extensions such as <collision_checking> are further from any element
 
 
 @final
@@ -140,8 +141,9 @@ def notes_on_unknown(element: Element, known: tuple[str, ...]) -> Iterator[tuple
     """Children whose tag is close to a known one but is not it: probably a typing error."""
     for child in element.children:
         if child.tag not in known and len(child.tag) < 40:
-            hint = did_you_mean(child.tag, known)
-            if hint.startswith("Did you mean"):
+            close = difflib.get_close_matches(child.tag, known, n=1, cutoff=_MISSPELT)
+            if close:
+                hint = f"Did you mean <{close[0]}>?"
                 yield child, f"<{child.tag}> means nothing here and is ignored. {hint}"
 
 

@@ -212,11 +212,13 @@ class _Reader:
         for k in range(m.neq):
             if not m.eq_active0[k]:
                 continue
+            name = m.equality(k).name
             at = stated[k] if k < len(stated) else self.found.root
+            at = next((each for each in stated if name and each.name == name), at)
             raise at.error(
-                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} ties motions "
-                f"together, which a tree cannot; closed chains are not read yet. Load without it: "
-                f'delete the line, or write active="false".'
+                "this constraint ties motions together, which a tree cannot; closed chains are not "
+                'read yet. To load without it, delete the line or write active="false".',
+                f"equality {at.label}",
             )
 
     def _note_what_is_left_out(self) -> None:

@@ -214,6 +214,6 @@ def complaint(found: MjcfFiles, message: str) -> FileError:
         if line in (0, element.line) and (is_named or (tag and element.tag == tag.group(1))):
             file, line = element.file, element.line
             break
-    text = " ".join(message.replace("\n", "; ").split())
+    text = " ".join(message.strip().replace("\n", "; ").split())
     who = f"<{tag.group(1)}>" if tag else (shortened(name.group(1)) if name else "")
     return FileError(file, max(line, 1), who, f"MuJoCo says: {text}")

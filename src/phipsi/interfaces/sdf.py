@@ -44,7 +44,17 @@ from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
 
 _LINK = ("inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light")
-_JOINT = ("parent", "child", "axis", "axis2", "pose", "sensor", "physics", "screw_thread_pitch")
+_JOINT = (
+    "parent",
+    "child",
+    "axis",
+    "axis2",
+    "pose",
+    "sensor",
+    "physics",
+    "screw_thread_pitch",
+    "thread_pitch",
+)
 _OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
 
 
@@ -158,7 +168,7 @@ class _Reader:
 
     def _note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
         for child, message in notes_on_unknown(at, known):
-            self.draft.note("ignored", who, name, message, child)
+            self.draft.note("ignored", who, name, message, child, True)
 
     def _joint_frame(self, element: Element, scope: Scope, version: str) -> None:
         name, who = scope(element.required_name()), element.label

@@ -244,8 +244,9 @@ def _read_joint(draft: Draft, element: Element) -> None:
         given = f"its type is {shortened(kind)}" if kind else "it has no type"
         raise element.error(f"{given}. {did_you_mean(kind, _TYPES)}", who)
     ends = {role: _end(element, role, who) for role in ("parent", "child")}
+    axis = _axis(element, kind, who)
     try:
-        joint = _TYPES[kind](_axis(element, kind, who))
+        joint = _TYPES[kind](axis)
     except ModelError as error:
         raise element.error(str(error), who) from error
     damping, friction = _dynamics(element, who)
@@ -355,4 +356,4 @@ def _note_unknown(
     draft: Draft, element: Element, known: tuple[str, ...], who: str, name: str
 ) -> None:
     for child, message in notes_on_unknown(element, known):
-        draft.note("ignored", who, name, message, child)
+        draft.note("ignored", who, name, message, child, True)
