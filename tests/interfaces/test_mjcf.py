@@ -302,3 +302,26 @@ def _random_joints(rng: np.random.Generator, label: str) -> str:
 
 def _list(values: np.ndarray) -> str:
     return " ".join(map(str, values.tolist()))
+
+
+def test_findings_about_an_included_file_name_that_file(tmp_path: Path):
+    inner = tmp_path / "inner.xml"
+    inner.write_text(
+        f'<mujocoinclude>\n<body name="a">\n<joint name="i" stiffness="3"/>{BALL}</body>\n'
+        "</mujocoinclude>"
+    )
+    path = written(tmp_path, '<include file="inner.xml"/>')
+    with pytest.warns(PhipsiWarning, match="its spring"):
+        (finding,) = load(path).diagnosis
+    assert (finding.file, finding.line) == (str(inner), 3)
+
+
+def test_nothing_is_written_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """MuJoCo keeps a log of its warnings in the current folder unless somebody listens."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = written(tmp_path, f"<body><joint/>{BALL}</body>", head='<compiler settotalmass="3"/>')
+    model = load(path)
+    assert [finding.kind for finding in model.diagnosis] == ["mujoco"]
+    assert list(here.iterdir()) == []

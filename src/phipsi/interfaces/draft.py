@@ -6,28 +6,26 @@ inertias, the one warning) happens here.
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
-from phipsi.errors import ModelError, PhipsiWarning, did_you_mean
+from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.document import shortened
 from phipsi.interfaces.files import FileError, Place, where
 from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
+from phipsi.interfaces.options import Base, Options
+from phipsi.interfaces.telling import tell
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_attachment, check_body, check_names
 
-Base = Literal["fixed", "free"]
 ROOT_JOINT = "root_joint"
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
-_SHOWN = 5
 
 
 @final
@@ -60,34 +58,6 @@ class Connection:
     limits: LimitsArgument = None
     damping: Sequence[float] | float = 0.0
     armature: Sequence[float] | float = 0.0
-
-
-@final
-@dataclass
-class Options:
-    """What the caller of `load` chose; see there."""
-
-    base: Base | None = None
-    strict: bool = False
-    repair: str | None = None
-    mimic: str = "independent"
-    model: str | None = None
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        for name, known in (
-            ("base", ("fixed", "free", None)),
-            ("repair", ("inertia", None)),
-            ("mimic", ("independent", "couple")),
-        ):
-            value = getattr(self, name)
-            if value not in known:
-                listed = ", ".join(map(repr, known))
-                raise ModelError(f"{name}={value!r} is not one of {listed}.")
-        if self.strict and self.repair:
-            raise ModelError(
-                "strict=True refuses what repair= would mend; give one of the two, not both."
-            )
 
 
 @final
@@ -222,7 +192,7 @@ class Draft:
         )
         model = Model(replace(description, extras=extras))
         self._check_finite(model)
-        self._tell(options, couplings)
+        tell(self.root.file, self.findings, couplings, strict=options.strict)
         return model
 
     def _free_names(self, base: Base, inboard: dict[str, Connection]) -> dict[str, str]:
@@ -420,59 +390,6 @@ class Draft:
                     f'    pp.load(path, mimic="independent")',
                 )
         return tuple(kept)
-
-    def _tell(self, options: Options, couplings: tuple[Coupling, ...]) -> None:
-        problems = [finding for finding in self.findings if finding.is_problem]
-        if options.strict and problems:
-            first = problems[0]
-            more = f"\n… and {len(problems) - 1} more such findings." if len(problems) > 1 else ""
-            raise FileError(
-                first.file,
-                first.line,
-                first.element,
-                f"{first.message} (strict=True refuses it; pp.load(path) loads with a "
-                f"warning){more}",
-            )
-        if options.quiet:
-            return
-        if problems:
-            warnings.warn(summary(self.root.file, problems), PhipsiWarning, stacklevel=5)
-        if couplings:
-            listed = ", ".join(f"{c.joint!r} (of {c.of!r})" for c in couplings[:_SHOWN])
-            more = f" and {len(couplings) - _SHOWN} more" if len(couplings) > _SHOWN else ""
-            warnings.warn(
-                f"{self.root.file}: {len(couplings)} mimic joint(s) move independently: "
-                f"{listed}{more}. model.couplings lists what the file says.",
-                PhipsiWarning,
-                stacklevel=5,
-            )
-
-
-def summary(file: str, problems: Sequence[Finding]) -> str:
-    """Several problems in one text: how many of each kind, and the first few in full."""
-    counts = Counter(finding.kind for finding in problems)
-    kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-    first = _of_every_kind(problems)[:_SHOWN]
-    shown = "\n".join(f"  {finding}" for finding in first)
-    more = f"\n  … and {len(problems) - len(first)} more" if len(problems) > len(first) else ""
-    fate = "some inertias were changed" if counts["repaired"] else "nothing was changed"
-    mend = ""
-    if counts["triangle"] or counts["negative"]:
-        mend = '; to mend inertias: pp.load(path, repair="inertia")'
-    return (
-        f"{file}: {len(problems)} finding(s) ({kinds}); {fate}.\n{shown}{more}\n"
-        f"All of them: model.diagnosis. To refuse such files: pp.load(path, strict=True){mend}."
-    )
-
-
-def _of_every_kind(findings: Sequence[Finding]) -> list[Finding]:
-    """The first of every kind, then the second …; what is only to be looked at comes last."""
-    seen: Counter[str] = Counter()
-    rank: dict[int, tuple[int, bool]] = {}
-    for k, finding in enumerate(findings):
-        rank[k] = (seen[finding.kind], finding.kind == "mesh")
-        seen[finding.kind] += 1
-    return [findings[k] for k in sorted(rank, key=rank.__getitem__)]
 
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:

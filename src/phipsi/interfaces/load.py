@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from phipsi.interfaces.draft import Base, Options
 from phipsi.interfaces.files import MAX_BYTES, FileError, read_bytes
+from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import PackageDirs, Roots
 from phipsi.model import Model
 

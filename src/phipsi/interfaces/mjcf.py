@@ -19,11 +19,12 @@ import numpy as np
 from phipsi.errors import ModelError
 from phipsi.interfaces.anchors import frame_name, in_body, moved_inertia
 from phipsi.interfaces.document import Element, decoded, shortened
-from phipsi.interfaces.draft import GROUND, Base, Connection, Draft, Link, Options
+from phipsi.interfaces.draft import GROUND, Connection, Draft, Link
 from phipsi.interfaces.files import FileError, Place
 from phipsi.interfaces.mjcf_files import MjcfFiles, complaint, read_mjcf_files
 from phipsi.interfaces.mjcf_joints import Chain, chain_of
 from phipsi.interfaces.mjcf_shapes import shapes_of
+from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import Roots
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import Frame

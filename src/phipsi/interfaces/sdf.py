@@ -23,8 +23,9 @@ from phipsi.interfaces.document import (
     parse_xml,
     shortened,
 )
-from phipsi.interfaces.draft import GROUND, Base, Connection, Draft, Link, Options
+from phipsi.interfaces.draft import GROUND, Connection, Draft, Link
 from phipsi.interfaces.geometry import MeshPaths
+from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import Roots
 from phipsi.interfaces.sdf_frames import (
     MODEL,

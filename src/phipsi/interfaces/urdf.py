@@ -18,8 +18,9 @@ from collections.abc import Callable
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.document import Element, notes_on_unknown, parse_xml, shortened
 from phipsi.interfaces.document import parse_number as number_of
-from phipsi.interfaces.draft import Connection, Draft, Link, Options
+from phipsi.interfaces.draft import Connection, Draft, Link
 from phipsi.interfaces.geometry import MeshPaths
+from phipsi.interfaces.options import Options
 from phipsi.interfaces.roots import Roots
 from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy
 from phipsi.model import Model, Pose, SpatialInertia, joints
