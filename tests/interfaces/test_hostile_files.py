@@ -287,6 +287,19 @@ def test_special_files_are_refused(tmp_path: Path):
         load(large)
 
 
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Refused by the system; root may read everything, so the refusal is made up."""
+    path = tmp_path / "x.urdf"
+    path.write_bytes(urdf())
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(FileError, match=r"x\.urdf:1: cannot be opened: Permission denied\.$"):
+        load(path)
+
+
 def test_a_mesh_that_is_a_folder_or_pipe_is_not_found(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.stl")
     (tmp_path / "folder.stl").mkdir()

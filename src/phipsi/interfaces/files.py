@@ -60,9 +60,8 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
             name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         )
     except OSError as error:
-        raise FileError(
-            name, 1, "", f"cannot be opened: {error.strerror}.{_nearby(name)}"
-        ) from error
+        hint = _nearby(name) if isinstance(error, FileNotFoundError) else ""
+        raise FileError(name, 1, "", f"cannot be opened: {error.strerror}.{hint}") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
