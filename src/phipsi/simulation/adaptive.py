@@ -25,6 +25,9 @@ from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method
 
 _LARGE_TURN = 1.0  # rad
+# A run whose steps are this much shorter than its longest one, for so many steps, stands still:
+# rates grow without bound, as when the coordinates of a joint become singular.
+_STALLED, _FOR_STEPS = 1e-6, 1000
 _UNRELIABLE = (
     "; the solution there is not smooth, or the tolerances ask for more than rounding allows"
 )
@@ -82,6 +85,7 @@ class Adaptive(Stepper):
         self._end, self._rtol, self._atol = end, rtol, atol
         self._inside = look_inside
         self._nv = equations.model.nv
+        self._longest, self._short = 0.0, 0
         self.restart(*start)
 
     def restart(self, t: float, q: Array, v: Array) -> None:
@@ -124,13 +128,26 @@ class Adaptive(Stepper):
             with np.errstate(all="ignore"):
                 step.look_inside(solver.dense_output())
         y = solver.y
-        step.v1 = self.v = y[nv:].copy()
-        step.q1 = self.q = np.array(self.chart.point(self._base, y[:nv]))
-        self.t = step.t1
-        check_speed(self.v, self.t)
+        step.v1 = y[nv:].copy()
+        check_speed(step.v1, step.t1)
+        step.q1 = np.array(self.chart.point(self._base, y[:nv]))
+        self.q, self.v = step.q1, step.v1
+        self.t = step.t1  # last: an interrupt before it leaves the state unused
+        self._check_progress(step.t1 - step.t0)
         if not self.chart.is_flat:
             self._recentre(solver)
         return step
+
+    def _check_progress(self, h: float) -> None:
+        """Refuse to crawl: a method may shorten its steps for very long before it gives up."""
+        self._longest = max(self._longest, h)
+        self._short = self._short + 1 if h < _STALLED * self._longest else 0
+        if self._short > _FOR_STEPS:
+            raise Diverged(
+                f"at t = {self.t:.9g} s the steps have shrunk to {h:.2g} s, from up to "
+                f"{self._longest:.2g} s, for more than {_FOR_STEPS} steps: the motion becomes "
+                f"singular there, like three hinges in a row when two axes align"
+            )
 
     def _recentre(self, solver: Any) -> None:
         """Move the base point to the present state, keeping step size and derivative."""

@@ -42,10 +42,10 @@ class Event:
     there.
 
     >>> import phipsi as pp
-    >>> upright = pp.Event(lambda t, q, v: q[0] + 1.5707963267948966, action="stop", name="down")
-    >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 10.0, events=[upright])
+    >>> down = pp.Event(lambda t, q, v: q[0] + 1.5707963267948966, action="stop", name="down")
+    >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 10.0, events=[down])
     >>> fall.events
-    (EventRecord('down' at t = 0.483389 s),)
+    (EventRecord('down' at t = 0.483334 s),)
     """
 
     function: Callable[[float, Array, Array], float]

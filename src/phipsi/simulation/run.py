@@ -237,9 +237,9 @@ class _Run:
         return Trajectory(
             model,
             np.array(t, dtype=np.float64),
-            np.array(q, dtype=np.float64).reshape(-1, model.nq),
-            np.array(v, dtype=np.float64).reshape(-1, model.nv),
-            np.array(tau, dtype=np.float64).reshape(-1, model.nv),
+            np.array(q, dtype=np.float64).reshape(len(t), model.nq),
+            np.array(v, dtype=np.float64).reshape(len(t), model.nv),
+            np.array(tau, dtype=np.float64).reshape(len(t), model.nv),
             events=tuple(self.events),
             complete=complete,
             integrator=self.method.name,
@@ -247,11 +247,19 @@ class _Run:
             dense=self.dense,
         )
 
+    def _fastest(self) -> str:
+        """A sentence about the joint that moves fastest at the last good state."""
+        v = self.stepper.v
+        if not v.size:
+            return ""
+        k = int(np.abs(v).argmax())
+        return f" Fastest at the last good state: joint {self.equations.rate_name(k)}, {v[k]:.4g}."
+
     def _failure(self, reason: str, cause: BaseException | None) -> SimulationError:
         trajectory = self._partial()
         last = f"t = {trajectory.t[-1]:.9g} s"
         if reason:
-            text = f"the run diverged: {reason}."
+            text = f"the run diverged: {reason}.{self._fastest()}"
             if isinstance(cause, PhipsiError):
                 text += f"\n{cause}"
             text += "\nTry integrator='radau' for stiff forces"
