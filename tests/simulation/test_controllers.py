@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from random_models import ALL, branching, chain, models
+from random_models import ALL, chain, model_from_parents, models, random_tree
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
@@ -25,8 +25,14 @@ ARM = pp.robots.seven_joint_arm()
 POSTURE = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
 
 
+@pytest.fixture(autouse=True)
+def native_backend(monkeypatch):
+    """Not here: the algebra is checked once on each of many mechanisms, with nothing to compile."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+
+
 @pytest.fixture
-def arm(monkeypatch):
+def arm(native_backend, monkeypatch):
     """The same arm on the native backend: closed loops call the dynamics thousands of times."""
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     return pp.robots.seven_joint_arm()
@@ -224,6 +230,47 @@ def test_pd_energy_falls_by_the_power_of_its_dampers(model, seed):
     np.testing.assert_allclose(damped, -kd * v @ v, rtol=1e-9)
 
 
+# ---- with simulate, on quaternion joints -----------------------------------------------------
+
+
+@pytest.fixture
+def ball_arm(native_backend, monkeypatch):
+    """A free body with a spherical and two revolute joints on it."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+    return chain(4, 1, ("free", "spherical", "revolute", "revolute"))
+
+
+def test_computed_torque_turns_quaternion_joints_by_the_closed_form(ball_arm):
+    """Errors that begin as turns about one axis stay there and obey the linear equation."""
+    goal = ball_arm.random_configuration(2)
+    axis = np.array([0.6, 0.0, 0.8])
+    off = np.zeros(ball_arm.nv)
+    off[:3], off[6:9], off[9:] = 1.2 * axis, -0.9 * axis, (0.3, -0.4)
+    start = ball_arm.integrate(goal, off)
+    kp, kd = 16.0, 5.0
+    control = pp.controllers.ComputedTorque(ball_arm, goal, kp, kd)
+    times = np.linspace(0, 2, 5)
+    zero = np.zeros(ball_arm.nv)
+    run = pp.simulate(ball_arm, start, zero, 2.0, controller=control, output_times=times)
+    tracking = Tracking(ball_arm)
+    e0 = tracking.errors(start, zero, goal, zero, zero).e
+    np.testing.assert_allclose(e0, -off, atol=1e-12)
+    for t, q in zip(run.t, run.q, strict=True):
+        e = tracking.errors(q, zero, goal, zero, zero).e
+        np.testing.assert_allclose(e, linear(1.0, 0.0, kp, kd, t) * e0, atol=1e-7)
+
+
+def test_pd_brings_quaternion_joints_to_rest(ball_arm):
+    goal, start = ball_arm.random_configuration(2), ball_arm.random_configuration(3)
+    control = pp.controllers.PDGravity(ball_arm, goal, 40.0, 25.0)
+    zero = np.zeros(ball_arm.nv)
+    run = pp.simulate(
+        ball_arm, start, zero, 60.0, controller=control, output_times=[0, 20, 40, 60], rtol=1e-8
+    )
+    away = np.linalg.norm(ball_arm.difference(run.q, goal), axis=-1)
+    assert away[0] > 1 and away[-1] < 1e-5 and np.abs(run.v[-1]).max() < 1e-5
+
+
 # ---- operational space -----------------------------------------------------------------------
 
 
@@ -248,33 +295,55 @@ def frame_acceleration(model, frame, q, v, tau):
     return pp.jacobian(model, q, [frame]) @ vdot + pp.jacobian_dot_v(model, q, v, [frame])
 
 
-@given(models(max_bodies=5, min_bodies=3, frames=True), st.integers(0, 2**32 - 1))
-def test_the_null_space_task_does_not_disturb_the_frame(model, seed):
+TREES = [
+    *(random_tree(s, 5, frames=True) for s in range(20)),
+    *(random_tree(s, 5, ("free", *["revolute", "spherical"] * 2), frames=True) for s in range(4)),
+    *(model_from_parents([-1, 0, 1, 2, 0], s, ("free", *ALL[4:8]), frames=True) for s in range(4)),
+]
+
+
+def states_with_six_directions():
+    """Trees of all joint types, with states at which the last frame can accelerate at will."""
+    for model in TREES:
+        frame = f"f{model.n_bodies - 1}"
+        if model.nv < 6:
+            continue
+        probe = pp.controllers.OperationalSpace(model, frame, pp.Pose(), 1, 1)
+        for seed in range(3):
+            q = model.random_configuration(np.random.default_rng(seed))
+            if probe.conditioning(q) > 1e-3:
+                yield model, frame, seed
+
+
+def test_the_null_space_task_does_not_disturb_the_frame():
     """On random trees: the frame has the acceleration asked for, whatever τ₀ is."""
-    frame = f"f{model.n_bodies - 1}"
-    push = np.random.default_rng(seed + 1).standard_normal(model.nv) * 50
-    control, q, v, wanted = operational(model, frame, seed, null_space=lambda t, q, v: push)
-    condition = float(control.conditioning(q))
-    assume(condition > 1e-3)  # six directions that can all be reached
-    tau = control(0.0, q, v)
-    scale = 1 + np.abs(wanted).max() + np.abs(tau).max()
-    found = frame_acceleration(model, frame, q, v, tau)
-    np.testing.assert_allclose(found, wanted, atol=1e-9 * scale)
-    N = control.null_projector(q)
-    moved = pp.jacobian(model, q, [frame]) @ pp.mass_matrix_inverse(model, q) @ N @ push
-    np.testing.assert_allclose(moved, 0, atol=1e-9 * scale)
-    np.testing.assert_allclose(N @ N, N, atol=1e-9 * (1 + np.abs(N).max()) ** 2)
-    other = pp.controllers.OperationalSpace(model, frame, control.reference, control.kp, control.kd)
-    difference = tau - other(0.0, q, v)
-    np.testing.assert_allclose(N @ difference, difference, atol=1e-9 * scale)
-    assert control.damped_calls == 0
-
-
-def test_there_are_such_trees_with_all_joint_types():
-    """The assumption above is often met, also with a free base and quaternion joints."""
-    model = branching(6, 3, ("free", "spherical", "universal", "composite", "planar", "helical"))
-    control = pp.controllers.OperationalSpace(model, "b5", pp.Pose(), 1, 1)
-    assert (control.conditioning(model.random_configuration(0, (50,))) > 1e-3).mean() > 0.5
+    kinds: set[str] = set()
+    count = 0
+    for model, frame, seed in states_with_six_directions():
+        push = np.random.default_rng(seed + 1).standard_normal(model.nv) * 50
+        control, q, v, wanted = operational(
+            model, frame, seed, null_space=lambda t, q, v, push=push: push
+        )
+        tau = control(0.0, q, v)
+        inverse = pp.mass_matrix_inverse(model, q)
+        J = pp.jacobian(model, q, [frame])
+        # what the acceleration is the small difference of
+        scale = np.abs(wanted).max() + np.abs(J @ inverse).sum(axis=-1).max() * np.abs(tau).max()
+        found = frame_acceleration(model, frame, q, v, tau)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9 * scale)
+        N = control.null_projector(q)
+        np.testing.assert_allclose(J @ inverse @ N @ push, 0, atol=1e-9 * scale)
+        np.testing.assert_allclose(N @ N, N, atol=1e-9 * (1 + np.abs(N).max()) ** 2)
+        other = pp.controllers.OperationalSpace(
+            model, frame, control.reference, control.kp, control.kd
+        )
+        difference = tau - other(0.0, q, v)
+        size = np.abs(N).sum(axis=-1).max() * np.abs(tau).max()
+        np.testing.assert_allclose(N @ difference, difference, rtol=0, atol=1e-9 * size)
+        assert control.damped_calls == 0
+        kinds |= {joint.kind.partition("(")[0] for joint in model.joints}
+        count += 1
+    assert count >= 20 and kinds == set(ALL), (count, set(ALL) - kinds)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5])
