@@ -12,7 +12,7 @@ from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import Lane
-from phipsi.backends.native.record import BUFFERS, N_BODIES, N_RATES
+from phipsi.backends.native.record import N_BODIES, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import Space
@@ -42,8 +42,7 @@ class InputsOutputs:
 
     def base(self, buffer: int) -> Any:
         """The address of a packed buffer."""
-        k = self.k
-        return k.at(k.scratch, k.area(BUFFERS + buffer))
+        return self.k.buffers[buffer]
 
     def _lane(self, base: Any, index: Any) -> Lane:
         k = self.k

@@ -35,10 +35,11 @@ from phipsi.sweeps.request import Result
 
 
 class Kernel:
-    """Emits ``void kernel(data, scratch)`` for one group of lanes.
+    """Emits ``void kernel(data, scratch, buffers)`` for one group of lanes.
 
     Scratch holds, at offsets given in the data record, the body records (the first is the world's),
-    the point records, the world record, and one packed buffer per input and output.
+    the point records and the world record; `buffers` are the addresses of one packed buffer per
+    input and output.
     """
 
     def __init__(
@@ -100,15 +101,17 @@ class Kernel:
     # -- the function ------------------------------------------------------------------------------
 
     def _emit(self) -> ir.Function:
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3)
         function = ir.Function(self.module, kind, f"phipsi_kernel_{self.emitter.lanes}")
         function.linkage = "internal"
         for a in function.args:
             a.add_attribute("noalias")
         self.b = self.emitter.builder = ir.IRBuilder(function.append_basic_block("entry"))
-        data, self.scratch = function.args
-        count = BUFFERS + self.io.buffers
-        words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
+        data, self.scratch, buffers = function.args
+        words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(BUFFERS)]
+        self.buffers: list[Any] = [
+            self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.io.buffers)
+        ]
         self._words = words
         for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,20 +14,21 @@ import numpy as np
 from llvmlite import ir
 
 from phipsi.backends import layout
+from phipsi.backends.native import direct
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
     Machine,
     generic_machine,
     host_machine,
     machine_code,
-    release_memory,
 )
 from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot
 from phipsi.backends.native.kernel import Kernel
-from phipsi.backends.native.loop import SLOTS, core_pattern, define_loop
+from phipsi.backends.native.loop import core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
 from phipsi.backends.native.record import BUFFERS, OFFSETS
+from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -35,11 +37,19 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Lowered, Result
 
 
+_SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
+
+
+def _never(*_: Any) -> None:
+    """For programs whose single calls go through the gufunc."""
+
+
 class NativeCode:
     """Machine code, tables and gufunc of one program.
 
     **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
-    `output_shapes`, the core shapes of the other outputs.
+    `direct`, the builtin for one configuration in plain arrays, which returns None for anything
+    else; `output_shapes`, the core shapes of the other outputs.
     """
 
     def __init__(
@@ -63,20 +73,19 @@ class NativeCode:
         shapes += [_output_shape(r, model, points) for r in lowered.results]
         shapes.append(())
         self.pattern = core_pattern(shapes)
+        self.has_direct = direct.available()
         self.words = BUFFERS + len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
         self.plan = planning.make_plan([s for p in self.phases for s in p.steps], outputs, widest)
         self.code = machine_code(self._key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
-        scratch = Scratch(self.data, self.words)
-        self.ufunc = make_gufunc(
-            self.code.address("phipsi_loop"),
-            self.data.ctypes.data,
-            shapes,
-            len(names),
-            (self.code, self.data, self.tables, scratch),
-        )
+        owned = (self.code, self.data, self.tables, Scratch(self.data, self.words))
+        loop = self.code.address("phipsi_loop")
+        self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
+        self.direct: Callable[..., Any] = _never
+        if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
+            self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.output_shapes = shapes[len(names) : -1]
 
     def emit(self) -> str:
@@ -97,6 +106,8 @@ class NativeCode:
             )
             kernels[lanes] = kernel.function
         define_loop(module, kernels, self.pattern, len(self.slots), self.words)
+        if self.has_direct:
+            direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
 
     def _key(self) -> str:
@@ -109,14 +120,18 @@ class NativeCode:
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
             repr([(c.kind, c.params) for c in self.tables.codes]),
             repr(self.tables.doubles.shape[1]),
-            repr(self.pattern),
+            repr((self.pattern, self.has_direct)),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
         t, plan = self.tables, self.plan
-        data = np.zeros(self.words + 1 + SLOTS, dtype=np.int64)
+        sizes_at = direct.sizes_after(self.words)
+        core = [size for shape in shapes for size in shape]
+        data = np.zeros(sizes_at + len(core), dtype=np.int64)
+        data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
+        data[sizes_at:] = core
         data[:3] = model.n_bodies, len(points), model.nv
         data[3:OFFSETS] = _addresses(t)
         sizes = [
@@ -218,15 +233,3 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
         what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
         lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives}")
     return "\n".join(lines)
-
-
-class Scratch:
-    """The scratch blocks that calls left for reuse; freed with the gufunc."""
-
-    def __init__(self, data: np.ndarray, words: int) -> None:
-        self._data, self._words = data, words
-
-    def __del__(self) -> None:
-        for address in self._data[self._words + 1 :]:
-            if address:
-                release_memory(int(address))
