@@ -88,7 +88,8 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
     """The pipeline: every pass is a line."""
     check_request(request, backend, has_points=len(request.points) > 0)
     rewriting = engine.rewrite(request, armature=model.has_armature)
-    lowered = lower_request(request, rewriting.expressions, model, pairs=backend == "reference")
+    pairs = "symmetric" if backend == "native" else "all"
+    lowered = lower_request(request, rewriting.expressions, model, pairs=pairs)
     steps = plan_buffers(schedule(lowered.fields), lowered.fields)
     by_column = None
     if request.columns and backend == "native":

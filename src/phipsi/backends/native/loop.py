@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
+from phipsi.backends.native.record import BUFFERS
 from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
 
@@ -51,7 +52,7 @@ def define_loop(
         places.append(place)
         place += len(shape)
     sizes = [[w.word(dimensions, 1 + d) for d in shape] for shape in pattern]
-    first_buffer = offsets - len(pattern)
+    first_buffer = BUFFERS
     addresses = b.alloca(POINTER, size=len(pattern))
 
     def buffers_of(lanes: int) -> list[Any]:

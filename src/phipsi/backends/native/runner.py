@@ -22,12 +22,20 @@ from phipsi.backends.native.engine import (
     host_machine,
     machine_code,
 )
+from phipsi.backends.native.groups import branch_slots, seeds_of
 from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot
 from phipsi.backends.native.kernel import Kernel
 from phipsi.backends.native.loop import core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
-from phipsi.backends.native.record import BUFFERS, OFFSETS
+from phipsi.backends.native.record import (
+    BRANCH,
+    BUFFERS,
+    OFFSETS,
+    PATH_STRIDE,
+    SEED_COLUMN,
+    SEEDS,
+)
 from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.model.model import Model
@@ -74,13 +82,24 @@ class NativeCode:
         shapes.append(())
         self.pattern = core_pattern(shapes)
         self.has_direct = direct.available()
-        self.words = BUFFERS + len(shapes)
+        self.words = BUFFERS + 2 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
-        self.plan = planning.make_plan([s for p in self.phases for s in p.steps], outputs, widest)
+        steps = [s for p in self.phases for s in p.steps]
+        pairs = [x for p in self.phases for x in p.pairs]
+        self.plan = planning.make_plan(steps, pairs, outputs, widest)
+        self.seeds = {
+            p.seed_kind: seeds_of(p.seed_kind, model, points, self.machine.lanes)
+            for p in self.phases
+            if p.columns == "path"
+        }
+        self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
         self.code = machine_code(self._key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
-        owned = (self.code, self.data, self.tables, Scratch(self.data, self.words))
+        owned = (
+            self.code, self.data, self.tables, self.seeds, self.branches,
+            Scratch(self.data, self.words),
+        )  # fmt: skip
         loop = self.code.address("phipsi_loop")
         self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
         self.direct: Callable[..., Any] = _never
@@ -102,6 +121,7 @@ class NativeCode:
                 self.tables.codes,
                 self.tables.doubles.shape[1],
                 lanes,
+                self.machine.lanes,
                 fused=self.machine.fused,
             )
             kernels[lanes] = kernel.function
@@ -133,22 +153,33 @@ class NativeCode:
         data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:] = core
         data[:3] = model.n_bodies, len(points), model.nv
-        data[3:OFFSETS] = _addresses(t)
-        sizes = [
-            (model.n_bodies + 1) * plan.body_size,
-            len(points) * plan.point_size,
-            plan.world_size,
-            *(int(np.prod(s, dtype=int)) for s in shapes),
-        ]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        data[OFFSETS : OFFSETS + len(sizes)] = offsets[:-1]
-        data[self.words] = offsets[-1] * 8 * self.machine.lanes + 64
+        data[3:8] = [a.ctypes.data for a in t.arrays]
+        for kind, seeds in self.seeds.items():
+            groups = (seeds.single, seeds.together)
+            words = [x for g in groups for x in (g.ctypes.data, len(g))]
+            data[SEEDS[kind] : SEEDS[kind] + 5] = [*words, seeds.first.ctypes.data]
+        if "point" in self.seeds:
+            data[SEED_COLUMN] = self.seeds["point"].column.ctypes.data
+        if self.branches is not None:
+            data[BRANCH] = self.branches.ctypes.data
+        widest = max((len(s.column) for s in self.seeds.values()), default=0)
+        data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
+        counts = [int(np.prod(s, dtype=int)) for s in shapes]
+        domains = (Domain.BODY, Domain.POINT, Domain.WORLD)
+        records = (model.n_bodies + 1, len(points), 1)
+        once, each = (
+            [c * plan.size(d, columns) for c, d in zip(records, domains, strict=True)]
+            for columns in (False, True)
+        )
+        # what columns have comes last: in a kernel for one configuration its numbers are wider
+        n_pairs = sum(len(p.pairs) for p in self.phases)
+        sizes = [*once, n_pairs * int(data[PATH_STRIDE]), *counts, *each]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        areas = [*starts[:4], *starts[4 + len(counts) : -1]]
+        data[OFFSETS:PATH_STRIDE] = areas
+        data[BUFFERS : self.words] = [*starts[4 : 4 + len(counts)], *counts]
+        data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
-
-
-def _addresses(t: Tables) -> list[int]:
-    arrays = [t.integers, t.doubles, t.point_body, t.point_doubles, t.gravity, t.dof_body]
-    return [a.ctypes.data for a in arrays]
 
 
 def _body_results(
@@ -222,6 +253,8 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
         numbers.setdefault(x, len(numbers))
     for p in phases:
         lines.append(f"phase {p.columns}")
+        for x in p.pairs:
+            lines.append(f"pair {[numbers.get(y, -1) for y in x.args]} {x.data}")
         for s in p.steps:
             lines.append(f"step {s.kind.value} {s.domain.value}")
             for x in s.fields:
