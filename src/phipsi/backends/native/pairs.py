@@ -53,7 +53,8 @@ class Pairs:
         if not cs.several:
             here = b.add(cs.rank, i64(1))
             last = b.select(b.icmp_signed("<", last, here), last, here)
-        k.loop(b.sub(last, first), False, lambda i: self._meet(b.add(first, i), slot, w))
+        kept = self._place(slot)
+        k.loop(b.sub(last, first), False, lambda i: self._meet(b.add(first, i), kept, w))
 
     def _entry(self, word: int, index: Any) -> Any:
         k = self.k
@@ -68,14 +69,16 @@ class Pairs:
             return rank
         return self.k.b.load(self._entry(SEED_COLUMN, rank), typ=I64)
 
-    def _place(self, slot: Any, i: int, column: Any) -> Any:
-        """Where component i of what a column leaves is kept."""
+    def _place(self, slot: Any) -> tuple[Any, list[Any]]:
+        """Where what columns leave in a slot is kept: the start, and the offset per component."""
         k, b = self.k, self.k.b
-        total = k.count_of(self._space())
-        row = b.add(b.mul(slot, i64(6)), i64(i))
-        index = b.add(b.mul(row, total), column)
-        index = b.add(index, b.mul(k.word(PATH_STRIDE), i64(self.number)))
-        return k.at(k.area(PATHS, k.bytes), b.mul(index, i64(k.bytes)))
+        pitch = b.mul(k.count_of(self._space()), i64(k.bytes))
+        offsets: list[Any] = [i64(0), pitch]
+        while len(offsets) < 6:
+            offsets.append(b.add(offsets[-1], pitch))
+        before = b.mul(k.word(PATH_STRIDE), i64(k.bytes * self.number))
+        start = b.add(before, b.mul(slot, b.mul(pitch, i64(6))))
+        return k.at(k.area(PATHS, k.bytes), start), offsets
 
     def _space(self) -> Any:
         for r, _ in self._matrices():
@@ -112,15 +115,17 @@ class Pairs:
             self._write(z, slot, None)
 
     def _write(self, z: bl.Dense, slot: Any, mask: Any) -> None:
-        cs = self.columns
-        for i, (entry,) in enumerate(z.rows):
-            cs.put(entry, self._place(slot, i, cs.column), i64(0), None, mask)
+        k, cs = self.k, self.columns
+        start, offsets = self._place(slot)
+        for (entry,), offset in zip(z.rows, offsets, strict=True):
+            cs.put(entry, k.at(start, offset), cs.column, None, mask)
 
-    def _meet(self, rank: Any, slot: Any, w: list[Any]) -> None:
+    def _meet(self, rank: Any, kept: tuple[Any, list[Any]], w: list[Any]) -> None:
         """The entries of the current columns and the column with this rank."""
         k, b, cs = self.k, self.k.b, self.columns
         column = self._column(rank)
-        other = [k.lane_load(self._place(slot, i, column), i64(0)) for i in range(6)]
+        start = k.at(kept[0], b.mul(column, i64(k.bytes)))
+        other = [k.lane_load(start, offset) for offset in kept[1]]
         entry = bl.dot(other, w)
         if not isinstance(entry, Lane):
             return

@@ -37,13 +37,12 @@ from phipsi.backends.native.record import (
     SEEDS,
 )
 from phipsi.backends.native.scratch import SLOTS, Scratch
-from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.tables import model_tables
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Lowered, Result
-
 
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
