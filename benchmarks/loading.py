@@ -62,9 +62,11 @@ def hostile_times(folder: Path) -> dict[str, float]:
         (place / "out").symlink_to(outside)
         start = time.perf_counter()
         try:
-            pp.load(place / file, strict=True)
+            pp.load(place / file)
         except pp.ModelError:
             out[name] = time.perf_counter() - start
+        else:
+            raise SystemExit(f"the hostile file {name!r} was not refused")
     return out
 
 
@@ -93,7 +95,7 @@ def main() -> None:
     slowest = max(times, key=lambda k: times[k])
     rows.append(
         (
-            f"{len(times)} hostile files with strict=True, the slowest ({slowest})",
+            f"{len(times)} hostile files refused, the slowest ({slowest})",
             "< 100 ms",
             f"{1e3 * times[slowest]:.1f} ms",
         )
@@ -102,12 +104,10 @@ def main() -> None:
     text = (
         "# Reading robot files\n\nWritten by `make bench`.\n\n"
         f"| what | goal | measured |\n|---|---|---|\n{table}\n\n"
-        "## Mutants\n\n"
-        "`python scripts/fuzz_importers.py --count 100000 --jobs 2`, last full run 2026-11-15: 100,000 mutants of\n"
-        "valid URDF, SDF and MJCF files gave 26,974 finite models and 73,026 errors with file and line; no other\n"
-        "exception, no process death, no model with NaN. Slowest 0.48 s, largest process 112 MB, 442 s in all.\n"
     )
-    (ROOT / "benchmarks" / "LOADING.md").write_text(text)
+    record = ROOT / "benchmarks" / "LOADING.md"
+    _, mutants, rest = record.read_text().partition("## Mutants\n")  # fuzz_importers.py writes it
+    record.write_text(text + mutants + rest)
     print(text)
 
 

@@ -1,6 +1,6 @@
 """Load many mutants of valid robot files in worker processes and report what comes of them.
 
-    python scripts/fuzz_importers.py                 # 100,000 mutants
+    python scripts/fuzz_importers.py --record        # 100,000 mutants, into benchmarks/LOADING.md
     python scripts/fuzz_importers.py --count 5000 --kind mjcf
 
 Every mutant must give a finite model or a ModelError with file and line, within 2 s and 500 MB. A
@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
+RECORD = TESTS.parent / "benchmarks" / "LOADING.md"
 SECONDS, MEGABYTES = 2.0, 500
 SMALL = 20_000  # bytes: larger robots only make the run slower
 
@@ -106,6 +107,7 @@ def main() -> int:
     arguments.add_argument("--kind", choices=("urdf", "sdf", "mjcf", "all"), default="all")
     arguments.add_argument("--first-seed", type=int, default=0)
     arguments.add_argument("--jobs", type=int, default=2)
+    arguments.add_argument("--record", action="store_true", help="write benchmarks/LOADING.md")
     chosen = arguments.parse_args()
     tasks = mutants(chosen.kind, chosen.count, chosen.first_seed)
     counts: Counter[str] = Counter()
@@ -147,12 +149,28 @@ def main() -> int:
                 worker.give(task)
     for worker in workers:
         worker.end()
-    print(
+    summary = (
         f"{done} mutants: {counts['model']} models, {counts['error']} "
         f"complaints with file and line, {len(failures)} failures; slowest {slowest:.3f} s, "
         f"largest process {largest:.0f} MB, {time.monotonic() - start:.0f} s in all"
     )
+    print(summary)
+    if chosen.record:
+        record(summary, failures)
     return 1 if failures else 0
+
+
+def record(summary: str, failures: list[str]) -> None:
+    """Put the outcome at the end of the page on loading."""
+    before = RECORD.read_text().partition("## Mutants\n")[0]
+    command = " ".join(["python scripts/fuzz_importers.py", *sys.argv[1:]])
+    lines = "".join(f"- {failure}\n" for failure in failures)
+    RECORD.write_text(
+        f"{before}## Mutants\n\n`{command}`, last run on {time.strftime('%Y-%m-%d')}.\n"
+        "Each mutant must give a finite model or a `ModelError` with file and line, within "
+        f"{SECONDS:g} s and {MEGABYTES} MB;\nthree of five are URDF, one SDF, one MJCF.\n\n"
+        f"{summary}.\n{lines}"
+    )
 
 
 if __name__ == "__main__":

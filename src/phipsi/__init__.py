@@ -11,6 +11,7 @@
 
 from phipsi import examples, robots
 from phipsi.algorithms import (
+    IKResult,
     Innovations,
     bias_forces,
     body_accelerations,
@@ -25,6 +26,7 @@ from phipsi.algorithms import (
     gravity_forces,
     innovations,
     inverse_dynamics,
+    inverse_kinematics,
     jacobian,
     jacobian_dot,
     jacobian_dot_v,
@@ -42,12 +44,14 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, explain
 from phipsi.errors import (
+    ConvergenceError,
     InputError,
     LoweringError,
     ModelError,
     ParseError,
     PhipsiError,
     PhipsiWarning,
+    SimulationError,
     SingularHingeError,
     SingularMatrixError,
     SpaceError,
@@ -66,13 +70,17 @@ from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
+from phipsi.simulation import Event, Trajectory, controllers, forces, references, simulate
 from phipsi.sweeps.explanation import Explanation
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ConvergenceError",
+    "Event",
     "Explanation",
     "Expr",
+    "IKResult",
     "Innovations",
     "InputError",
     "LoweringError",
@@ -85,10 +93,12 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "SimulationError",
     "SingularHingeError",
     "SingularMatrixError",
     "SpaceError",
     "SpatialInertia",
+    "Trajectory",
     "bias_forces",
     "body_accelerations",
     "body_poses",
@@ -97,9 +107,11 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "compile",
+    "controllers",
     "dense",
     "examples",
     "explain",
+    "forces",
     "forward_dynamics",
     "frame_poses",
     "frame_velocities",
@@ -110,6 +122,7 @@ __all__ = [
     "identities",
     "innovations",
     "inverse_dynamics",
+    "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
     "jacobian_dot_v",
@@ -125,8 +138,10 @@ __all__ = [
     "parse",
     "potential_energy",
     "prove",
+    "references",
     "robots",
     "save_urdf",
+    "simulate",
     "tip_force_correction",
     "to_drake",
     "to_mujoco",

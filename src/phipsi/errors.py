@@ -43,6 +43,25 @@ class SingularMatrixError(PhipsiError, ArithmeticError):
     """A matrix that had to be inverted and is singular, for example J without full row rank."""
 
 
+class ConvergenceError(PhipsiError, ArithmeticError):
+    """An iteration that ended before it reached what was asked; `result` is the best it found."""
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class SimulationError(PhipsiError, RuntimeError):
+    """A run that could not go on: it diverged, or a controller, force or event failed.
+
+    `trajectory` holds everything up to the last good state.
+    """
+
+    def __init__(self, message: str, trajectory: object = None) -> None:
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
 class PhipsiWarning(UserWarning):
     """Something accepted on request that the user should nevertheless know about."""
 

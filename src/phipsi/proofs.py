@@ -18,7 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.backends.dense import dense
 from phipsi.backends.dense_evaluate import Evaluation
 from phipsi.backends.dense_inputs import check_expression
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import (
+    InputError,
+    PhipsiError,
+    SingularHingeError,
+    SingularMatrixError,
+    did_you_mean,
+)
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.points import PointSet, point_set
@@ -88,7 +94,8 @@ def prove(
 
     **Arguments:** `identity`, or its name; `q` (nq,) and `v` (nv,), random from the seed if not
     given; accelerations, forces and points are always random from the seed.
-    **Returns:** a `Proof`, true if the identity holds. **Cost:** O(N³).
+    **Returns:** a `Proof`, true if the identity holds. A mechanism with a hinge that has nothing to
+    move is a `SingularHingeError` for the identities that invert its inertia. **Cost:** O(N³).
     """
     if isinstance(identity, str):
         identity = identity_named(identity)
@@ -96,7 +103,23 @@ def prove(
     if why:
         return Proof(identity, None, float("nan"), float("nan"), why)
     state = _state(model, seed) if q is None and v is None else State(model, q, v, seed)
-    return _compared(identity, claim_of(identity, state.fresh()))
+    try:
+        claim = claim_of(identity, state.fresh())
+    except np.linalg.LinAlgError as error:  # of a recursion that a check writes out by itself
+        raise _singular(identity, state) from error
+    return _compared(identity, claim)
+
+
+def _singular(identity: Identity, state: State) -> PhipsiError:
+    """What cannot be inverted: the hinge by name if there is one."""
+    try:
+        state.dense(_HINGE_INERTIA)
+    except SingularHingeError as error:
+        return error
+    return SingularMatrixError(
+        f"identity {identity.name!r} inverts a matrix that is singular in this state. Try another "
+        "one:  prove(identity, model, seed=1)"
+    )
 
 
 def claim_of(identity: Identity, state: State) -> Claim:
@@ -178,6 +201,7 @@ class State:
         return self._values.scale(expr)
 
 
+_HINGE_INERTIA = parse("D")
 _INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 
 

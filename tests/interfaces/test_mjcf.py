@@ -18,7 +18,6 @@ from phipsi.algorithms import (
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.conventions import to_mujoco
 from phipsi.interfaces.load import load
-from phipsi.interfaces.mjcf import load_mjcf
 from phipsi.model import Model, joints
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
@@ -156,7 +155,7 @@ def test_includes_and_meshes_come_from_the_package(tmp_path: Path):
         '<mujoco><compiler meshdir="meshes"/><asset><mesh name="tip" file="tip.stl" scale="0.1 '
         '0.1 0.2"/></asset><include file="parts/tip.xml"/></mujoco>'
     )
-    model = load_mjcf(path)
+    model = load(path)
     agrees(model, path)
     (shape,) = model.geometry
     assert shape.file == str((tmp_path / "meshes" / "tip.stl").resolve())
@@ -196,7 +195,7 @@ def test_equality_constraints_are_refused_by_name(tmp_path: Path, constraint: st
         f'name="j"/>{BALL}</body>'
     )
     path = written(tmp_path, inside, head=f"\n<equality>\n{constraint}\n</equality>")
-    with pytest.raises(ModelError, match=r"robot\.xml:3: .*'loop' ties motions together"):
+    with pytest.raises(ModelError, match=r"robot\.xml:3: equality \w+ 'loop': .*ties motions"):
         load(path)
     path.write_text(path.read_text().replace('name="loop"', 'name="loop" active="false"'))
     assert load(path).nv == 2
@@ -303,3 +302,26 @@ def _random_joints(rng: np.random.Generator, label: str) -> str:
 
 def _list(values: np.ndarray) -> str:
     return " ".join(map(str, values.tolist()))
+
+
+def test_findings_about_an_included_file_name_that_file(tmp_path: Path):
+    inner = tmp_path / "inner.xml"
+    inner.write_text(
+        f'<mujocoinclude>\n<body name="a">\n<joint name="i" stiffness="3"/>{BALL}</body>\n'
+        "</mujocoinclude>"
+    )
+    path = written(tmp_path, '<include file="inner.xml"/>')
+    with pytest.warns(PhipsiWarning, match="its spring"):
+        (finding,) = load(path).diagnosis
+    assert (finding.file, finding.line) == (str(inner), 3)
+
+
+def test_nothing_is_written_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """MuJoCo keeps a log of its warnings in the current folder unless somebody listens."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = written(tmp_path, f"<body><joint/>{BALL}</body>", head='<compiler settotalmass="3"/>')
+    model = load(path)
+    assert [finding.kind for finding in model.diagnosis] == ["mujoco"]
+    assert list(here.iterdir()) == []

@@ -13,7 +13,6 @@ from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.files import FileError
 from phipsi.interfaces.load import load
 from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy, rpy_of_rotation
-from phipsi.interfaces.urdf import load_urdf
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, SpatialInertia, joints
 from phipsi.model.extras import Coupling
@@ -28,7 +27,7 @@ BODY = (
 @pytest.fixture(scope="module")
 def arm() -> Model:
     with pytest.warns(PhipsiWarning, match="mimic"):
-        return load_urdf(ARM)
+        return load(ARM)
 
 
 def write(folder: Path, text: str, name: str = "robot.urdf") -> Path:
@@ -273,9 +272,12 @@ def test_numbers_are_those_of_the_file_unless_repair_is_asked_for(tmp_path: Path
 
 
 def test_a_misspelt_element_is_noted(tmp_path: Path):
-    model = load(write(tmp_path, pair('<orign xyz="0 0 1"/><limit lower="-1" upper="1"/>')))
-    (finding,) = model.diagnosis
-    assert finding.kind == "ignored" and "Did you mean 'origin'?" in finding.message
+    path = write(tmp_path, pair('<orign xyz="0 0 1"/><limit lower="-1" upper="1"/>'))
+    with pytest.warns(PhipsiWarning, match="<orign> means nothing here"):
+        (finding,) = load(path).diagnosis
+    assert finding.kind == "ignored" and "Did you mean <origin>?" in finding.message
+    extension = "<collision_checking/><hardware/><limit lower='-1' upper='1'/>"
+    assert load(write(tmp_path, pair(extension))).diagnosis == ()
 
 
 def test_a_mimic_of_nothing_is_left_out(tmp_path: Path):
@@ -440,7 +442,7 @@ def test_complaints_name_line_element_and_fix(tmp_path: Path, case: str):
         load(path)
     error = caught.value
     assert (error.file, error.line) == (str(path), line), str(error)
-    assert str(error).startswith(f"{path}:{line}: ")
+    assert str(error).startswith(f"{path}:{line}: ") and str(error).count(f"{path}:") == 1
     assert words in str(error)
 
 

@@ -20,7 +20,8 @@ from phipsi.algorithms import (
     mass_matrix,
 )
 from phipsi.errors import ModelError, PhipsiWarning, SingularHingeError
-from phipsi.interfaces.conventions import pinocchio_order, to_mujoco, to_pinocchio
+from phipsi.interfaces.convention_adapter import pinocchio_order
+from phipsi.interfaces.conventions import to_mujoco, to_pinocchio
 from phipsi.interfaces.load import load
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model

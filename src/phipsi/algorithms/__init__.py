@@ -17,6 +17,8 @@ from phipsi.algorithms.energy import (
     momentum,
     potential_energy,
 )
+from phipsi.algorithms.ik_search import IKResult
+from phipsi.algorithms.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics import (
     body_accelerations,
     body_poses,
@@ -36,6 +38,7 @@ from phipsi.algorithms.operational import (
 )
 
 __all__ = [
+    "IKResult",
     "Innovations",
     "bias_forces",
     "body_accelerations",
@@ -50,6 +53,7 @@ __all__ = [
     "gravity_forces",
     "innovations",
     "inverse_dynamics",
+    "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
     "jacobian_dot_v",

@@ -127,6 +127,7 @@ class Evaluation:
     def _logdet(self, x: Expr) -> Array:
         sign, size = np.linalg.slogdet(self.value(x))
         if not (sign.real > 0 and np.isfinite(size)):
+            self._blame_hinge(x)
             raise SingularMatrixError(f"logdet({x}): the determinant is not positive here")
         return np.array([[size + np.log(sign)]])
 
@@ -200,9 +201,10 @@ class Evaluation:
             return inverse * max(1.0, inverse * _norm(self.value(x.args[0])))
         if x.op is Op.LOGDET:
             # rounding X by ε moves log det X by up to rows · cond(X) · ε
+            size = float(np.abs(self.value(x)[0, 0]))  # refuses what has no inverse
             matrix = self.value(x.args[0])
             cond = _norm(matrix) * _norm(np.linalg.inv(matrix))
-            return float(np.abs(self.value(x)[0, 0])) + len(matrix) * max(1.0, 1e-6 * cond)
+            return size + len(matrix) * max(1.0, 1e-6 * cond)
         if x.name in ("s_gauge", "Bdot") and x not in self._given:  # ω × …, even where ω is nothing
             size = self.scale(_V) * (self.scale(_V) if x.name == "s_gauge" else self.scale(_B))
             return max(_norm(self.value(x)), size)

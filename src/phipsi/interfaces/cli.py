@@ -5,6 +5,7 @@ Heavy imports are inside the commands, so that help is quick.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -31,6 +32,7 @@ def info(
     base: Literal["fixed", "free"] | None = None,
     frames: bool = False,
     package_dirs: list[Path] | None = None,
+    model: str | None = None,
 ) -> int:
     """Show the tree of a robot file: names, joints, freedoms and masses.
 
@@ -44,26 +46,28 @@ def info(
         Also show the frames fixed in each body.
     package_dirs
         Folders that contain the packages of package:// paths.
+    model
+        One of several models of an SDF file, by name.
     """
+    from phipsi.interfaces.checks import counted
     from phipsi.interfaces.tree_drawing import draw_tree
 
-    model = _load(file, base, package_dirs)
-    if model is None:
+    robot = _load(file, base, package_dirs, model)
+    if robot is None:
         return UNREADABLE
-    mass = sum(inertia.mass for inertia in model.inertias)
-    name = model.name or file.name
-    sizes = f"{model.n_bodies} bodies, nq = {model.nq}, nv = {model.nv}"
+    mass = sum(inertia.mass for inertia in robot.inertias)
+    name = (robot.name or file.name)[:80]
+    sizes = f"{counted(robot.n_bodies, 'body')}, nq = {robot.nq}, nv = {robot.nv}"
     print(_printable(f"{name}: {sizes}, {mass:.4g} kg that can move"))
-    for line in draw_tree(model, frames=frames, ascii_only=not _speaks_unicode()):
+    for line in draw_tree(robot, frames=frames, ascii_only=not _speaks_unicode()):
         print(_printable(line))
-    if model.couplings:
-        listed = ", ".join(c.joint for c in model.couplings)
+    if robot.couplings:
+        listed = ", ".join(c.joint[:60] for c in robot.couplings)
         print(_printable(f"mimic joints (moving independently): {listed}"))
-    shapes = len(model.geometry)
-    print(
-        f"{len(model.frames)} frames, {shapes} shapes, {len(model.diagnosis)} findings "
-        "(phipsi check)"
-    )
+    rest = ("frame", len(robot.frames)), ("shape", len(robot.geometry))
+    print(", ".join(counted(n, word) for word, n in rest))
+    if robot.diagnosis:
+        print(f"{counted(len(robot.diagnosis), 'finding')} in the file; phipsi check lists them")
     return 0
 
 
@@ -74,6 +78,7 @@ def check(
     *,
     base: Literal["fixed", "free"] | None = None,
     package_dirs: list[Path] | None = None,
+    model: str | None = None,
     seed: int = 0,
 ) -> int:
     """Check a robot file: its inertias, its dynamics, and every operator identity on it.
@@ -88,24 +93,32 @@ def check(
         Weld the base to the world or let it float; by default what the format says.
     package_dirs
         Folders that contain the packages of package:// paths.
+    model
+        One of several models of an SDF file, by name.
     seed
         Of the random state at which dynamics is checked.
     """
     from phipsi.interfaces.checks import check_model
 
-    model = _load(file, base, package_dirs)
-    if model is None:
+    robot = _load(file, base, package_dirs, model)
+    if robot is None:
         return UNREADABLE
     failed = 0
-    for result in check_model(model, seed):
+    for result in check_model(robot, seed):
         print(_printable(str(result)))
         failed += result.passed is False
+    for finding in robot.diagnosis:
+        if not finding.is_problem:
+            print(_printable(f"note  {finding}"))
     print("all checks pass" if not failed else f"{failed} check(s) fail")
     return 1 if failed else 0
 
 
 def _load(
-    file: Path, base: Literal["fixed", "free"] | None, package_dirs: list[Path] | None
+    file: Path,
+    base: Literal["fixed", "free"] | None,
+    package_dirs: list[Path] | None,
+    model: str | None,
 ) -> Model | None:
     from phipsi.errors import ModelError, PhipsiWarning
     from phipsi.interfaces.load import load
@@ -113,9 +126,13 @@ def _load(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PhipsiWarning)  # findings are shown by the commands
         try:
-            return load(file, base, package_dirs=package_dirs)
+            return load(file, base, package_dirs=package_dirs, model=model)
         except ModelError as error:
-            print(_printable(str(error)), file=sys.stderr)
+            text = str(error)
+            for option in ("package_dirs", "model"):  # what the message says in Python
+                if f"{option}=" in text:
+                    text += f"\nOn the command line:  --{option.replace('_', '-')} …"
+            print(_printable(text), file=sys.stderr)
             return None
 
 
@@ -130,7 +147,15 @@ def _printable(text: str) -> str:
 
 def main() -> None:
     """Entry point of the `phipsi` command."""
-    sys.exit(app())
+    try:
+        code = app()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ file that needs any of them is no robot.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterator
 from typing import Any, final
 
-from phipsi.errors import did_you_mean
 from phipsi.interfaces.files import FileError
 
 MAX_DEPTH = 100
@@ -31,6 +31,7 @@ _ENCODINGS = {
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([^"'>]{0,40})["']""")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 _SHOWN = 60
+_MISSPELT = 0.8  # similarity; extensions such as <collision_checking> are further from any element
 
 
 @final
@@ -140,8 +141,9 @@ def notes_on_unknown(element: Element, known: tuple[str, ...]) -> Iterator[tuple
     """Children whose tag is close to a known one but is not it: probably a typing error."""
     for child in element.children:
         if child.tag not in known and len(child.tag) < 40:
-            hint = did_you_mean(child.tag, known)
-            if hint.startswith("Did you mean"):
+            close = difflib.get_close_matches(child.tag, known, n=1, cutoff=_MISSPELT)
+            if close:
+                hint = f"Did you mean <{close[0]}>?"
                 yield child, f"<{child.tag}> means nothing here and is ignored. {hint}"
 
 
@@ -150,14 +152,14 @@ def notes_on_unknown(element: Element, known: tuple[str, ...]) -> Iterator[tuple
 
 def parse_xml(data: bytes, file: str, *, refuse_xacro: bool = False) -> Element:
     """Return the root element of an XML document, or raise a FileError with the line."""
-    text = _decoded(data, file)
+    text = decoded(data, file)
     if text.count(b"<") - text.count(b"</") > MAX_ELEMENTS:
         raise FileError(file, 1, "", f"has more than {MAX_ELEMENTS:,} elements.")
     return _Builder(file, refuse_xacro).build(text)
 
 
-def _decoded(data: bytes, file: str) -> bytes:
-    """The document as UTF-8 without byte order mark."""
+def decoded(data: bytes, file: str) -> bytes:
+    """The document as UTF-8 without byte order mark, whatever its declaration says."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or data[:4].count(b"\0") >= 2:
         raise FileError(
             file,
@@ -171,7 +173,7 @@ def _decoded(data: bytes, file: str) -> bytes:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
         raise FileError(file, line, "", "contains a NUL byte, so it is no text file.")
     if not data.strip():
-        raise FileError(file, 1, "", "is empty.")
+        raise FileError(file, 1, "", "is empty. Robot files start with <robot>, <sdf> or <mujoco>.")
     declared = _DECLARED.match(data.lstrip())
     name = declared.group(1).decode("ascii", "replace").lower() if declared else "utf-8"
     if name not in _ENCODINGS:

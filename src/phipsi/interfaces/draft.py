@@ -6,28 +6,26 @@ inertias, the one warning) happens here.
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
-from phipsi.errors import ModelError, PhipsiWarning, did_you_mean
+from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.document import shortened
-from phipsi.interfaces.files import FileError
+from phipsi.interfaces.files import FileError, Place, where
 from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
+from phipsi.interfaces.options import Base, Options
+from phipsi.interfaces.telling import tell
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_attachment, check_body, check_names
 
-Base = Literal["fixed", "free"]
 ROOT_JOINT = "root_joint"
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
-_SHOWN = 5
 
 
 @final
@@ -39,9 +37,9 @@ class Link:
     """
 
     name: str
-    line: int
+    at: Place
     inertia: SpatialInertia = SpatialInertia()
-    inertia_line: int = 0
+    inertia_at: Place | None = None
     has_inertia: bool = False
     is_internal: bool = False
 
@@ -52,7 +50,7 @@ class Connection:
     """A joint of the file between two links, or between `GROUND` and a link."""
 
     name: str
-    line: int
+    at: Place
     parent: str
     child: str
     joint: joints.Joint
@@ -64,81 +62,53 @@ class Connection:
 
 @final
 @dataclass
-class Options:
-    """What the caller of `load` chose; see there."""
-
-    base: Base | None = None
-    strict: bool = False
-    repair: str | None = None
-    mimic: str = "independent"
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        for name, known in (
-            ("base", ("fixed", "free", None)),
-            ("repair", ("inertia", None)),
-            ("mimic", ("independent", "couple")),
-        ):
-            value = getattr(self, name)
-            if value not in known:
-                listed = ", ".join(map(repr, known))
-                raise ModelError(f"{name}={value!r} is not one of {listed}.")
-        if self.strict and self.repair:
-            raise ModelError(
-                "strict=True refuses what repair= would mend; give one of the two, not both."
-            )
-
-
-@final
-@dataclass
 class Draft:
     """Everything read from one file, in the order of the file."""
 
-    file: str
+    root: Place
     name: str = ""
-    line: int = 1
     link_word: str = "link"
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     links: dict[str, Link] = field(default_factory=dict)
     joints: dict[str, Connection] = field(default_factory=dict)
-    frames: list[tuple[Frame, int]] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
     ratings: list[Rating] = field(default_factory=list)
-    mimics: list[tuple[Coupling, int]] = field(default_factory=list)
+    mimics: list[tuple[Coupling, Place]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     root_placements: dict[str, Pose] = field(default_factory=dict)
 
-    def error(self, line: int, element: str, reason: str) -> FileError:
+    def error(self, at: Place, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
-        return FileError(self.file, line, element, reason)
+        return FileError(at.file, at.line, element, reason)
 
     def note(
-        self, kind: str, element: str, name: str, message: str, line: int, is_problem: bool = False
+        self, kind: str, element: str, name: str, message: str, at: Place, is_problem: bool = False
     ) -> None:
         """Record a remark that is not about an inertia."""
-        self.findings.append(Finding(kind, element, name, message, (), self.file, line, is_problem))
+        self.findings.append(
+            Finding(kind, element, name, message, (), at.file, at.line, is_problem)
+        )
 
     def add_link(self, link: Link) -> None:
         """Add a link; its name must be new."""
         if link.name in self.links:
-            raise self.error(
-                link.line,
-                f"{self.link_word} {shortened(link.name)}",
-                f"the name is used before, on line {self.links[link.name].line}. Rename one of "
-                f"them; joints refer to {self.link_word}s by name.",
-            )
+            self._refuse_second(link, self.links[link.name], self.link_word)
         self.links[link.name] = link
 
     def add_joint(self, joint: Connection) -> None:
         """Add a joint; its name must be new."""
         if joint.name in self.joints:
-            raise self.error(
-                joint.line,
-                f"joint {shortened(joint.name)}",
-                f"the name is used before, on line {self.joints[joint.name].line}. Rename one "
-                "of them.",
-            )
+            self._refuse_second(joint, self.joints[joint.name], "joint")
         self.joints[joint.name] = joint
+
+    def _refuse_second(self, new: Link | Connection, old: Link | Connection, word: str) -> None:
+        raise self.error(
+            new.at,
+            f"{word} {shortened(new.name)}",
+            f"the name is used before, {where(old.at, new.at)}. Rename one of them; {word}s are "
+            "told apart by their names.",
+        )
 
     # ---------------------------------------------------------------- the tree
 
@@ -150,23 +120,24 @@ class Draft:
             for role, link in (("parent", joint.parent), ("child", joint.child)):
                 if link not in self.links and not (role == "parent" and link == GROUND):
                     raise self.error(
-                        joint.line,
+                        joint.at,
                         who,
                         f"its {role} {shortened(link)} is no {self.link_word} of this file. "
                         + did_you_mean(link, self.links),
                     )
             if joint.parent == joint.child:
                 raise self.error(
-                    joint.line, who, f"connects {shortened(joint.child)} to itself; name two links."
+                    joint.at, who, f"connects {shortened(joint.child)} to itself; name two links."
                 )
             if joint.child in inboard:
                 other = inboard[joint.child]
                 raise self.error(
-                    joint.line,
+                    joint.at,
                     who,
                     f"its child {shortened(joint.child)} already hangs on joint "
-                    f"{shortened(other.name)} (line {other.line}), so the links form a loop. A "
-                    "tree has one joint per link: remove one of the two.",
+                    f"{shortened(other.name)} ({where(other.at, joint.at)}), so the links form a "
+                    "loop, and closed chains are not read yet. A tree has one joint per link: "
+                    "remove one of the two, or swap parent and child of one if that opens it.",
                 )
             inboard[joint.child] = joint
         self._refuse_cycles(inboard)
@@ -185,7 +156,7 @@ class Draft:
                 loop = " → ".join(map(shortened, [*cycle[:8], *(["…"] if len(cycle) > 8 else [])]))
                 joint = inboard[at]
                 raise self.error(
-                    joint.line,
+                    joint.at,
                     f"joint {shortened(joint.name)}",
                     f"links hang on each other in a cycle (child → parent): {loop}, so none is the "
                     f"base. Remove a joint of the loop.",
@@ -206,7 +177,7 @@ class Draft:
         bodies = self._bodies(inboard, names, options.base or default_base)
         frames = tuple(
             Frame(frame.name, names.get(frame.body, frame.body), frame.placement)
-            for frame, _ in self.frames
+            for frame in self.frames
         )
         couplings = self._couplings(options)
         description = self._assembled(Description(bodies, frames, self.gravity, parts=bodies))
@@ -221,7 +192,7 @@ class Draft:
         )
         model = Model(replace(description, extras=extras))
         self._check_finite(model)
-        self._tell(options, couplings)
+        tell(self.root.file, self.findings, couplings, strict=options.strict)
         return model
 
     def _free_names(self, base: Base, inboard: dict[str, Connection]) -> dict[str, str]:
@@ -232,7 +203,7 @@ class Draft:
         if base == "fixed" and WORLD_NAME not in inboard:
             if world.has_inertia and world.inertia.mass:
                 message = "it is the inertial frame, so its mass has no effect."
-                self.note("world", f"{self.link_word} 'world'", WORLD_NAME, message, world.line)
+                self.note("world", f"{self.link_word} 'world'", WORLD_NAME, message, world.at)
             return {WORLD_NAME: WORLD_NAME}
         new = WORLD_NAME + "_link"
         while new in self.links:
@@ -240,7 +211,7 @@ class Draft:
         message = (
             f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
         )
-        self.note("renamed", f"{self.link_word} 'world'", new, message, world.line)
+        self.note("renamed", f"{self.link_word} 'world'", new, message, world.at)
         return {WORLD_NAME: new}
 
     def _bodies(
@@ -257,7 +228,7 @@ class Draft:
             taken.add(name)
             joint = joints.Free() if base == "free" else joints.Fixed()
             placement = self.root_placements.get(link.name, Pose())
-            root = Connection(name, link.line, GROUND, link.name, joint, placement)
+            root = Connection(name, link.at, GROUND, link.name, joint, placement)
             bodies.append(self._body(root, names))
         bodies.extend(self._body(joint, names) for joint in self.joints.values())
         return tuple(bodies)
@@ -282,12 +253,12 @@ class Draft:
                     joint=new if coupling.joint == WORLD_NAME else coupling.joint,
                     of=new if coupling.of == WORLD_NAME else coupling.of,
                 ),
-                line,
+                at,
             )
-            for coupling, line in self.mimics
+            for coupling, at in self.mimics
         ]
         message = f"'world' names the inertial frame, so this joint is called {new!r} here."
-        self.note("renamed", "joint 'world'", new, message, joint.line)
+        self.note("renamed", "joint 'world'", new, message, joint.at)
 
     def _body(self, at: Connection, names: dict[str, str]) -> Body:
         link = self.links[at.child]
@@ -306,7 +277,7 @@ class Draft:
             )
             check_body(body)
         except ModelError as error:
-            raise self.error(at.line, f"joint {shortened(at.name)}", str(error)) from error
+            raise self.error(at.at, f"joint {shortened(at.name)}", str(error)) from error
         return body
 
     def _assembled(self, description: Description) -> Description:
@@ -315,7 +286,7 @@ class Draft:
             check_attachment(description)
             return assemble(description)
         except ModelError as error:
-            raise self.error(self.line, f"robot {shortened(self.name)}", str(error)) from error
+            raise self.error(self.root, f"robot {shortened(self.name)}", str(error)) from error
 
     def _check_finite(self, model: Model) -> None:
         arrays = {
@@ -329,7 +300,7 @@ class Draft:
                     np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0]
                 )
                 raise self.error(
-                    self.line,
+                    self.root,
                     f"body {shortened(model.body_names[bad])}",
                     f"the {what} of the links fixed together here overflow. Are the units kg "
                     "and m?",
@@ -339,8 +310,7 @@ class Draft:
 
     def _source(self, link: Link, name: str | None = None) -> Source:
         element = f"{self.link_word} {shortened(link.name)}"
-        line = link.inertia_line or link.line
-        return Source(element, name or link.name, self.file, line, link.inertia)
+        return Source(element, name or link.name, link.inertia_at or link.at, link.inertia)
 
     def _judge_inertias(self) -> None:
         stated = [self._source(link) for link in self.links.values() if link.has_inertia]
@@ -375,8 +345,8 @@ class Draft:
                 "bodies outboard of it do, and its joint moves them."
                 if outboard[i]
                 else "nothing outboard of it has either: its joint has nothing to move, and "
-                "forward dynamics will say so. Give it inertia, or lock the joint with "
-                "model.with_locked(…)."
+                "forward dynamics will say so. Give it inertia, or hold the joint still:  "
+                f"model.with_locked({shortened(body.joint_name)}, model.neutral())."
             )
             self.findings.append(
                 self._source(link, name).finding(
@@ -390,7 +360,7 @@ class Draft:
 
     def _couplings(self, options: Options) -> tuple[Coupling, ...]:
         kept: list[Coupling] = []
-        for coupling, line in self.mimics:
+        for coupling, at in self.mimics:
             who = f"joint {shortened(coupling.joint)}"
             source = self.joints.get(coupling.of)
             problem = ""
@@ -408,57 +378,18 @@ class Draft:
                 )
             if problem:
                 message = f"{problem} The coupling is left out."
-                self.note("mimic", who, coupling.joint, message, line, is_problem=True)
+                self.note("mimic", who, coupling.joint, message, at, is_problem=True)
                 continue
             kept.append(coupling)
             if options.mimic == "couple":
                 raise self.error(
-                    line,
+                    at,
                     who,
                     f"mimics {shortened(coupling.of)}, and closed chains, which would hold the two "
                     f"together, do not exist yet. Load with independent joints:\n"
                     f'    pp.load(path, mimic="independent")',
                 )
         return tuple(kept)
-
-    def _tell(self, options: Options, couplings: tuple[Coupling, ...]) -> None:
-        problems = [finding for finding in self.findings if finding.is_problem]
-        if options.strict and problems:
-            first = problems[0]
-            more = f"\n… and {len(problems) - 1} more such findings." if len(problems) > 1 else ""
-            raise FileError(
-                first.file,
-                first.line,
-                first.element,
-                f"{first.message} (strict=True refuses it; pp.load(path) loads with a "
-                f"warning){more}",
-            )
-        if options.quiet:
-            return
-        if problems:
-            warnings.warn(summary(self.file, problems), PhipsiWarning, stacklevel=5)
-        if couplings:
-            listed = ", ".join(f"{c.joint!r} (of {c.of!r})" for c in couplings[:_SHOWN])
-            more = f" and {len(couplings) - _SHOWN} more" if len(couplings) > _SHOWN else ""
-            warnings.warn(
-                f"{self.file}: {len(couplings)} mimic joint(s) move independently: {listed}{more}. "
-                f"model.couplings lists what the file says.",
-                PhipsiWarning,
-                stacklevel=5,
-            )
-
-
-def summary(file: str, problems: Sequence[Finding]) -> str:
-    """Several problems in one text: how many of each kind, and the first few in full."""
-    counts = Counter(finding.kind for finding in problems)
-    kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-    shown = "\n".join(f"  {finding}" for finding in problems[:_SHOWN])
-    more = f"\n  … and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return (
-        f"{file}: {len(problems)} finding(s) ({kinds}); what the file says is used unless a line "
-        f'says "changed".\n{shown}{more}\nAll of them: model.diagnosis. To refuse such files: '
-        f'pp.load(path, strict=True); to mend inertias: pp.load(path, repair="inertia").'
-    )
 
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:

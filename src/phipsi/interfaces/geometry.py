@@ -1,12 +1,15 @@
-"""Shapes of URDF and SDF files, with mesh paths confined to the robot's folders."""
+"""Mesh files that shapes of URDF and SDF name: where they are, if the robot's folders have them."""
 
 from __future__ import annotations
 
+import os
 from typing import final
 
 from phipsi.interfaces.document import Element, shortened
 from phipsi.interfaces.draft import Draft
-from phipsi.interfaces.files import Refused, Roots
+from phipsi.interfaces.roots import Refused, Roots
+
+_MESH_SUFFIXES = (".stl", ".dae", ".obj", ".ply", ".off", ".glb", ".gltf", ".mesh", ".wrl", ".fbx")
 
 
 @final
@@ -15,30 +18,45 @@ class MeshPaths:
 
     def __init__(self, roots: Roots, draft: Draft) -> None:
         self.roots, self.draft = roots, draft
-        self.known: dict[str, str | None] = {}
+        self.known: dict[tuple[str, str], str | None] = {}
 
     def locate(self, uri: str, at: Element, who: str) -> str | None:
         """The real path of a mesh, None if it is not there; an error if it leads outside.
 
-        An absolute path is what another machine left behind, as in some shipped robots: it is not
-        opened and the finding says so. Other ways out of the package are errors.
+        A ``file:///…`` address of a mesh says where it was for the author of the file, as in some
+        shipped robots: it is a problem in the diagnosis, and nobody looks there. Every other way
+        out of the package is an error.
         """
-        if uri in self.known:
-            return self.known[uri]
+        key = (uri, at.file)
+        if key in self.known:
+            return self.known[key]
         found = None
         name = at.attributes.get("name", who)
         try:
-            found = self.roots.locate(uri)
+            found = self.roots.locate(uri, at.file)
         except Refused as refused:
-            if not refused.is_absolute:
-                raise at.error(
-                    f"mesh {shortened(uri)}: {refused}. If the folder is right, allow it:\n"
-                    f'    pp.load(path, package_dirs=["folder that contains the package"])',
-                    who,
-                ) from refused
-            self.draft.note("mesh", who, name, f"mesh {shortened(uri)}: {refused}.", at.line, True)
+            suffix = os.path.splitext(uri)[1].lower()
+            if not refused.is_file_address or suffix not in _MESH_SUFFIXES:
+                raise at.error(f"mesh {shortened(uri)}: {refused}", who) from refused
+            message = (
+                f"mesh {shortened(uri)} is where the author's machine had it, outside the robot's "
+                "package; it is not opened, and the shape has no file."
+            )
+            self.draft.note("mesh", who, name, message, at, True)
         else:
             if found is None:
-                self.draft.note("mesh", who, name, f"mesh {shortened(uri)} was not found.", at.line)
-        self.known[uri] = found
+                message = f"mesh {shortened(uri)} was not found.{_where_to_look(uri)}"
+                self.draft.note("mesh", who, name, message, at)
+        self.known[key] = found
         return found
+
+
+def _where_to_look(uri: str) -> str:
+    for scheme in ("package://", "model://"):
+        if uri.startswith(scheme):
+            package = uri[len(scheme) :].partition("/")[0]
+            return (
+                f" Say where {shortened(package)} is:  "
+                f"pp.load(path, package_dirs=['folder that contains it'])"
+            )
+    return ""

@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 
+from phipsi.interfaces.files import Place
 from phipsi.model import SpatialInertia
 from phipsi.model.extras import Finding
 
@@ -27,16 +28,16 @@ class Source:
 
     element: str
     body: str
-    file: str
-    line: int
+    at: Place
     inertia: SpatialInertia
 
     def finding(
         self, kind: str, message: str, numbers: tuple[float, ...] = (), is_problem: bool = False
     ) -> Finding:
         """Return a remark about it."""
+        at = self.at
         return Finding(
-            kind, self.element, self.body, message, numbers, self.file, self.line, is_problem
+            kind, self.element, self.body, message, numbers, at.file, at.line, is_problem
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from phipsi.interfaces.draft import Base, Options
-from phipsi.interfaces.files import MAX_BYTES, FileError, PackageDirs, Roots, read_bytes
+from phipsi.interfaces.files import MAX_BYTES, FileError, read_bytes
+from phipsi.interfaces.options import Base, Options
+from phipsi.interfaces.roots import PackageDirs, Roots
 from phipsi.model import Model
 
 _FIRST_TAG = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)")
@@ -23,6 +24,7 @@ def load(
     strict: bool = False,
     repair: str | None = None,
     mimic: str = "independent",
+    model: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Model:
     """Read a robot file: URDF, SDF or MJCF, told apart by its outermost element.
@@ -36,16 +38,21 @@ def load(
     package name to folder; `strict`, refuse what would be a warning; ``repair="inertia"``, replace
     inertias that no rigid body has by the nearest that one can have, and list every change;
     ``mimic="independent"``, mimic joints move on their own and `model.couplings` lists them;
-    `max_bytes`, refuse larger files. **Returns:** a `Model`; a `ModelError` has file and line.
+    `model`, the name of one of several models in an SDF file; `max_bytes`, refuse larger files.
+    **Returns:** a `Model`; a `ModelError` has file and line.
 
     Reading never executes or fetches anything and opens nothing outside the folder of the package
     the file is in and `package_dirs`.
     """
-    options = Options(base, strict, repair, mimic)
+    options = Options(base, strict, repair, mimic, model)
     file = os.fspath(path)
     data = read_bytes(file, max_bytes)
     roots = Roots.of(file, package_dirs)
     kind = kind_of(data, file)
+    if model is not None and kind != "sdf":
+        raise FileError(
+            file, 1, "", f"model={model!r} chooses among the models of an SDF file; leave it out."
+        )
     if kind == "urdf":
         from phipsi.interfaces.urdf import read_urdf
 

@@ -1,7 +1,7 @@
 """MJCF, by way of MuJoCo's own compiler: defaults, frames, inertia from geoms are MuJoCo's.
 
     pip install "phipsi[mjcf]"
-    model = load_mjcf("robot.xml")
+    model = pp.load("robot.xml")
 
 A body with several joints gets a composite joint when the joints share their anchor, and else one
 massless body per joint but the last, which moves in the same way with the same rates.
@@ -10,7 +10,6 @@ massless body per joint but the last, which moves in the same way with the same 
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from importlib import import_module
 from typing import Any, final
@@ -19,30 +18,17 @@ import numpy as np
 
 from phipsi.errors import ModelError
 from phipsi.interfaces.anchors import frame_name, in_body, moved_inertia
-from phipsi.interfaces.document import Element, shortened
-from phipsi.interfaces.draft import GROUND, Base, Connection, Draft, Link, Options
-from phipsi.interfaces.files import MAX_BYTES, FileError, PackageDirs, Roots, read_bytes
+from phipsi.interfaces.document import Element, decoded, shortened
+from phipsi.interfaces.draft import GROUND, Connection, Draft, Link
+from phipsi.interfaces.files import FileError, Place
 from phipsi.interfaces.mjcf_files import MjcfFiles, complaint, read_mjcf_files
 from phipsi.interfaces.mjcf_joints import Chain, chain_of
 from phipsi.interfaces.mjcf_shapes import shapes_of
+from phipsi.interfaces.options import Base, Options
+from phipsi.interfaces.roots import Roots
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import Frame
 from phipsi.model.extras import Rating
-
-
-def load_mjcf(
-    path: str | os.PathLike[str],
-    *,
-    base: Base | None = None,
-    package_dirs: PackageDirs | None = None,
-    strict: bool = False,
-    repair: str | None = None,
-    max_bytes: int = MAX_BYTES,
-) -> Model:
-    """Read an MJCF file; see `phipsi.load` for the arguments."""
-    options = Options(base, strict, repair)
-    file = os.fspath(path)
-    return read_mjcf(read_bytes(file, max_bytes), file, Roots.of(file, package_dirs), options)
 
 
 def read_mjcf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
@@ -51,7 +37,7 @@ def read_mjcf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
     compiled, spec, remarks = _compiled(data, found)
     draft = _Reader(found, compiled, spec).read(options.base)
     for remark in remarks:
-        draft.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", 1)
+        draft.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", found.root)
     return draft.finish(options, "fixed")
 
 
@@ -67,7 +53,7 @@ def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any, list[str]]:
             'MJCF is read with MuJoCo. Install it:\n    pip install "phipsi[mjcf]"',
         ) from error
     try:
-        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        text = decoded(data, found.file).decode()
         with warnings.catch_warnings(record=True) as remarks:
             warnings.simplefilter("always")
             spec = mujoco.MjSpec.from_string(text, include=found.includes, assets=found.assets)
@@ -84,12 +70,11 @@ class _Reader:
         flags: Any = import_module("mujoco").mjtDisableBit
         if compiled.opt.disableflags & int(flags.mjDSBL_GRAVITY):
             gravity = (0.0, 0.0, 0.0)
-        root = found.root
-        name = root.attributes.get("model", "")
-        self.draft = Draft(found.file, name, root.line, "body", gravity)
-        self.lines: dict[tuple[str, str], Element] = {}
+        name = found.root.attributes.get("model", "")
+        self.draft = Draft(found.root, name, "body", gravity)
+        self.stated: dict[tuple[str, str], Element] = {}
         for element in found.elements():
-            self.lines.setdefault((element.tag, element.name), element)
+            self.stated.setdefault((element.tag, element.name), element)
         self.names: dict[int, str] = {}
         self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
 
@@ -112,15 +97,15 @@ class _Reader:
         self._note_what_is_left_out()
         return self.draft
 
-    def _line(self, tag: str, name: str) -> int:
-        element = self.lines.get((tag, name))
-        return element.line if element is not None and name else self.draft.line
+    def _at(self, tag: str, name: str) -> Place:
+        """Where an element with a name is stated; the whole file for one without."""
+        return self.stated.get((tag, name), self.found.root) if name else self.found.root
 
     # ---------------------------------------------------------------- bodies and joints
 
     def _body(self, i: int) -> None:
         m, name = self.m, self.names[i]
-        line = self._line("body", name)
+        at = self._at("body", name)
         parent = int(m.body_parentid[i])
         X_link = Pose(_unit(m.body_quat[i]), m.body_pos[i])
         rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
@@ -130,25 +115,25 @@ class _Reader:
             inertia = inertia.transformed(Pose(_unit(m.body_iquat[i]), m.body_ipos[i]))
             inertia = moved_inertia(inertia, chain.shift)
         except ModelError as error:
-            raise self.draft.error(line, f"body {shortened(name)}", str(error)) from error
+            raise self.draft.error(at, f"body {shortened(name)}", str(error)) from error
         self.shifts[i] = chain.shift
         has_mass = bool(inertia.mass) or bool(inertia.given_moment_B.any())
-        link = Link(name, line, inertia, has_inertia=has_mass)
+        link = Link(name, at, inertia, has_inertia=has_mass)
         outer = GROUND if parent == 0 else self.names[parent]
         placement = in_body(self.shifts[parent]) @ X_link
-        self._connect(chain, name, outer, placement, line)
+        self._connect(chain, name, outer, placement, at)
         self.draft.add_link(link)
 
-    def _connect(self, chain: Chain, name: str, outer: str, placement: Pose, line: int) -> None:
+    def _connect(self, chain: Chain, name: str, outer: str, placement: Pose, at: Place) -> None:
         for k, step in enumerate(chain.steps):
             is_last = k == len(chain.steps) - 1
             child = name if is_last else f"{name}/{step.name}"
             if not is_last:
-                self.draft.add_link(Link(child, line, is_internal=True))
+                self.draft.add_link(Link(child, at, is_internal=True))
             self.draft.add_joint(
                 Connection(
                     step.name,
-                    self._line("joint", step.first) if step.first else line,
+                    self._at("joint", step.first) if step.first else at,
                     outer,
                     child,
                     step.joint,
@@ -177,7 +162,7 @@ class _Reader:
                 welded[0].joint, welded[0].damping, welded[0].armature = joints.Free(), 0.0, 0.0
             elif not any(isinstance(joint.joint, joints.Free) for joint in outermost):
                 raise self.draft.error(
-                    self.draft.line,
+                    self.draft.root,
                     "<worldbody>",
                     'base="free" needs one outermost body '
                     f"without joints, but there are {len(outermost)} outermost bodies. Add "
@@ -194,12 +179,11 @@ class _Reader:
             if i and shift.any():
                 name = frame_name(self.names[i], taken | sites)
                 taken.add(name)
-                draft.frames.append((Frame(name, self.names[i], in_body(shift)), draft.line))
+                draft.frames.append(Frame(name, self.names[i], in_body(shift)))
         for k in range(m.nsite):
             name = m.site(k).name
             if not name:
                 continue
-            line = self._line("site", name)
             if name in taken or name == "world":
                 new = f"{name}_site"
                 while new in taken or new in sites:
@@ -209,14 +193,14 @@ class _Reader:
                     f"site {shortened(name)}",
                     new,
                     f"a body has this name; it is {new!r} here.",
-                    line,
+                    self._at("site", name),
                 )
                 name = new
             taken.add(name)
             host = int(m.site_bodyid[k])
             X = in_body(self.shifts[host]) @ Pose(_unit(m.site_quat[k]), m.site_pos[k])
             body = "world" if host == 0 else self.names[host]
-            draft.frames.append((Frame(name, body, X), line))
+            draft.frames.append(Frame(name, body, X))
 
     def _refuse_constraints(self) -> None:
         m = self.m
@@ -229,11 +213,13 @@ class _Reader:
         for k in range(m.neq):
             if not m.eq_active0[k]:
                 continue
+            name = m.equality(k).name
             at = stated[k] if k < len(stated) else self.found.root
+            at = next((each for each in stated if name and each.name == name), at)
             raise at.error(
-                f"equality constraint <{at.tag}> {shortened(m.equality(k).name)} ties motions "
-                f"together, which a tree cannot; closed chains are not read yet. Load without it: "
-                f'delete the line, or write active="false".'
+                "this constraint ties motions together, which a tree cannot; closed chains are not "
+                'read yet. To load without it, delete the line or write active="false".',
+                f"equality {at.label}",
             )
 
     def _note_what_is_left_out(self) -> None:
@@ -259,7 +245,7 @@ class _Reader:
                     f"body {shortened(self.names[i])}",
                     self.names[i],
                     message,
-                    self._line("body", self.names[i]),
+                    self._at("body", self.names[i]),
                 )
         if m.opt.density or m.opt.viscosity:
             self._left_out("option", "", "the fluid (density, viscosity)")
@@ -269,7 +255,7 @@ class _Reader:
     def _left_out(self, tag: str, name: str, what: str, is_problem: bool = True) -> None:
         who = f"{tag} {shortened(name)}" if name else f"<{tag}>"
         message = f"{what} is not part of the model and is left out."
-        self.draft.note("ignored", who, name, message, self._line(tag, name), is_problem)
+        self.draft.note("ignored", who, name, message, self._at(tag, name), is_problem)
 
 
 def _unit(quaternion: Any) -> np.ndarray:

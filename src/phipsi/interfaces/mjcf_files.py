@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import final
 
-from phipsi.interfaces.document import MAX_NUMBER, Element, parse_xml, shortened
-from phipsi.interfaces.files import FileError, Refused, Roots, read_bytes
+from phipsi.interfaces.document import MAX_NUMBER, Element, decoded, parse_xml, shortened
+from phipsi.interfaces.files import FileError, read_bytes
+from phipsi.interfaces.roots import Refused, Roots
 
 MAX_ASSET_BYTES = 200_000_000
 MAX_INCLUDES = 100
@@ -109,7 +110,7 @@ def _follow_includes(found: MjcfFiles) -> None:
                 raise element.error(f"more than {MAX_INCLUDES} files are included.")
             data, place = _read(found, name, element, MAX_ASSET_BYTES)
             document = parse_xml(data, place)
-            found.includes[name] = data.removeprefix(b"\xef\xbb\xbf")
+            found.includes[name] = decoded(data, place)
             found.documents.append(document)
             waiting.append(document)
 
@@ -120,10 +121,7 @@ def _read(found: MjcfFiles, name: str, at: Element, limit: int) -> tuple[bytes, 
     try:
         place = found.roots.locate(name)
     except Refused as refused:
-        raise at.error(
-            f"file {shortened(name)}: {refused}. If the folder is right, allow it:\n"
-            f'    pp.load(path, package_dirs=["that folder"])'
-        ) from refused
+        raise at.error(f"file {shortened(name)}: {refused}") from refused
     if place is None:
         raise at.error(f"file {shortened(name)} was not found in {found.roots.folder}.")
     return read_bytes(place, limit), place
@@ -216,6 +214,6 @@ def complaint(found: MjcfFiles, message: str) -> FileError:
         if line in (0, element.line) and (is_named or (tag and element.tag == tag.group(1))):
             file, line = element.file, element.line
             break
-    text = " ".join(message.replace("\n", "; ").split())
+    text = " ".join(message.strip().replace("\n", "; ").split())
     who = f"<{tag.group(1)}>" if tag else (shortened(name.group(1)) if name else "")
     return FileError(file, max(line, 1), who, f"MuJoCo says: {text}")

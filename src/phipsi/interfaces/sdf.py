@@ -1,223 +1,210 @@
-"""SDF: one model with its links, joints, frames, nested and included models.
+"""SDF: one model with its links, joints, frames, nested, included and merged models.
 
-    model = load_sdf("robot.sdf")
+    model = pp.load("robot.sdf")
+    model = pp.load("world.sdf", model="robot")
 
 Read as the specification says from version 1.7 on: poses of links are in the model, poses of joints
-in their child, axes in the joint frame, unless `relative_to` and `expressed_in` say otherwise. The
-model floats on a free joint unless it is static or a joint connects it to "world".
+in their child, axes in the joint frame, unless `relative_to` and `expressed_in` say otherwise. What
+no joint holds floats on a free joint, unless the model is static.
 """
 
 from __future__ import annotations
 
-import math
-import os
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.anchors import frame_name, hinge_shift, in_body, in_link, moved_inertia
-from phipsi.interfaces.document import Element, parse_number, parse_vector, parse_xml, shortened
-from phipsi.interfaces.draft import GROUND, Base, Connection, Draft, Link, Options
-from phipsi.interfaces.files import MAX_BYTES, PackageDirs, Refused, Roots, read_bytes
+from phipsi.interfaces.document import (
+    Element,
+    notes_on_unknown,
+    parse_vector,
+    parse_xml,
+    shortened,
+)
+from phipsi.interfaces.draft import GROUND, Connection, Draft, Link
 from phipsi.interfaces.geometry import MeshPaths
-from phipsi.interfaces.sdf_frames import MODEL, FrameGraph, Node, read_pose, text_number
+from phipsi.interfaces.options import Base, Options
+from phipsi.interfaces.roots import Roots
+from phipsi.interfaces.sdf_frames import (
+    MODEL,
+    WORLD,
+    FrameGraph,
+    Node,
+    Scope,
+    is_true,
+    read_pose,
+    text_number,
+    text_of,
+)
+from phipsi.interfaces.sdf_includes import Chosen, Includes, choose, name_of
+from phipsi.interfaces.sdf_joints import joint_of, read_drive
 from phipsi.interfaces.sdf_shapes import read_shape
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
-from phipsi.model.extras import Rating
 
-_MAX_INCLUDES = 50
-_UNLIMITED = 1e16
-
-
-def load_sdf(
-    path: str | os.PathLike[str],
-    *,
-    base: Base | None = None,
-    package_dirs: PackageDirs | None = None,
-    strict: bool = False,
-    repair: str | None = None,
-    max_bytes: int = MAX_BYTES,
-) -> Model:
-    """Read an SDF file with one model; see `phipsi.load` for the arguments."""
-    options = Options(base, strict, repair)
-    file = os.fspath(path)
-    return read_sdf(read_bytes(file, max_bytes), file, Roots.of(file, package_dirs), options)
+_LINK = ("inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light")
+_JOINT = (
+    "parent",
+    "child",
+    "axis",
+    "axis2",
+    "pose",
+    "sensor",
+    "physics",
+    "screw_thread_pitch",
+    "thread_pitch",
+)
+_OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
 
 
 def read_sdf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
     """Make a model of the bytes of an SDF file."""
-    reader = _Reader(file, roots)
-    draft, default = reader.read(_the_model(parse_xml(data, file)))
+    includes = Includes(roots)
+    chosen = choose(parse_xml(data, file), includes, options.model)
+    draft, default = _Reader(chosen, roots, includes).read()
     return draft.finish(options, default)
-
-
-def _the_model(sdf: Element) -> tuple[Element, str]:
-    """The only model of the file, and the version of the format."""
-    if sdf.tag != "sdf":
-        raise sdf.error(f"the outermost element is <{sdf.tag[:40]}>, but that of an SDF is <sdf>.")
-    places = [sdf, *sdf.all("world")]
-    found = [model for place in places for model in place.all("model")]
-    if len(found) != 1:
-        listed = ", ".join(shortened(model.name) for model in found[:5])
-        what = f"{len(found)} models ({listed})" if found else "no <model>"
-        raise sdf.error(
-            f"there are {what}, but one is wanted. Keep each model in a file of its own."
-        )
-    return found[0], sdf.attributes.get("version", "1.7")
 
 
 @final
 class _Reader:
-    def __init__(self, file: str, roots: Roots) -> None:
-        self.roots, self.graph = roots, FrameGraph()
-        self.draft = Draft(file)
+    def __init__(self, chosen: Chosen, roots: Roots, includes: Includes) -> None:
+        self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
+        self.draft = Draft(chosen.model, chosen.model.name, gravity=chosen.gravity)
         self.meshes = MeshPaths(roots, self.draft)
-        self.joints: list[tuple[Element, str, bool]] = []
-        self.frames: list[tuple[Element, str]] = []
-        self.shapes: list[tuple[Element, str, str]] = []
-        self.includes = 0
+        self.joints: list[tuple[Element, Scope, bool]] = []
+        self.frames: list[tuple[Element, Scope]] = []
+        self.shapes: list[tuple[Element, Scope, str, str]] = []
         self.shifts: dict[str, NDArray[np.float64]] = {}
 
-    def read(self, found: tuple[Element, str]) -> tuple[Draft, Base]:
-        model, version = found
-        draft = self.draft
-        draft.name, draft.line = model.name, model.line
-        pose, relative = read_pose(model, model.label)
-        if relative not in ("", WORLD_NAME):
-            raise model.error(
-                f"its pose is relative to {shortened(relative)}, which is not in this file."
-            )
-        self.graph.place_model(pose)
-        self._collect(model, "", version)
+    def read(self) -> tuple[Draft, Base]:
+        model, draft = self.chosen.model, self.draft
+        for other in self.chosen.others:
+            message = f"it is not read; choose it with model={name_of(other)[:40]!r}."
+            draft.note("ignored", f"model {shortened(name_of(other))}", "", message, other)
+        self._collect(model, Scope("", MODEL), self.chosen.version, WORLD, self.chosen.pose)
         if not draft.links:
             raise model.error("there is no <link>, so there is no robot.")
         for element, scope, in_model in self.joints:
             self._joint(element, scope, in_model)
         self._place()
-        static = model.only("static")
-        is_static = static is not None and static.text.strip().lower() in ("true", "1")
-        grounded = any(joint.parent == GROUND for joint in draft.joints.values())
-        return draft, "fixed" if is_static or grounded else "free"
+        is_static = is_true(model, "static")
+        if is_static and any(joint.joint.nv for joint in draft.joints.values()):
+            message = "it is static, so simulators hold its joints too; here only its base is held."
+            draft.note("static", model.label, model.name, message, model, True)
+        return draft, "fixed" if is_static else "free"
 
     # ---------------------------------------------------------------- first pass: names and poses
 
-    def _collect(self, model: Element, scope: str, version: str) -> None:
-        links = [link.name for link in model.all("link")]
-        canonical = model.attributes.get("canonical_link") or (links[0] if links else "")
-        if scope:
-            pose, relative = read_pose(model, model.label)
-            outer = scope[:-2].rpartition("::")[0]
-            prefix = f"{outer}::" if outer else ""
-            base = prefix + (relative or MODEL)
-            name = scope[:-2]
-            self.graph.add(
-                name, Node(base, pose, scope + canonical, model.file, model.line, model.label)
-            )
-            self.graph.add(
-                scope + MODEL, Node(name, Pose(), name, model.file, model.line, model.label)
-            )
+    def _collect(self, model: Element, scope: Scope, version: str, base: str, pose: Pose) -> None:
+        """Names and poses of a model whose own pose is in the frame `base`."""
+        links = self.draft.links
+        before = len(links)
         for element in model.children:
             if element.tag == "link":
                 self._link(element, scope)
             elif element.tag == "joint":
                 self._joint_frame(element, scope, version)
             elif element.tag == "frame":
-                self._frame(element, scope, canonical)
+                self._frame(element, scope)
             elif element.tag == "model":
-                self._collect(element, f"{scope}{element.required_name()}::", version)
+                self._inner(element, scope, version)
             elif element.tag == "include":
-                self._include(element, scope)
+                inner, inner_version = self.includes.open(element)
+                merge = element.attributes.get("merge", "false").strip().lower() in ("true", "1")
+                self._inner(inner, scope, inner_version, merge)
+        own = list(links)[before:]
+        direct = [name for name in own if "::" not in name[len(scope.prefix) :]]
+        first = (direct or own or [""])[0]
+        stated = model.attributes.get("canonical_link")
+        placement = model.attributes.get("placement_frame")
+        if placement:  # the pose is that of this frame instead of the model's own
+            pose = pose @ self.graph.pose_within(scope(placement), scope.origin, model).inv
+        canonical = scope(stated) if stated else first
+        self.graph.add(scope.origin, Node(base, pose, canonical, model))
 
-    def _link(self, element: Element, scope: str) -> None:
-        name, who = scope + element.required_name(), element.label
+    def _inner(self, model: Element, outer: Scope, version: str, merge: bool = False) -> None:
+        """A nested model; one that is merged puts its elements among those of the outer."""
+        name = model.required_name()
+        pose, relative = read_pose(model, model.label)
+        base = outer(relative or MODEL)
+        if is_true(model, "static") and not is_true(self.chosen.model, "static"):
+            message = "it is static inside a model that is not; it moves with what it is joined to."
+            self.draft.note("static", model.label, name, message, model, True)
+        if merge:
+            scope = Scope(outer.prefix, f"{outer.prefix}_merged__{name}__model__")
+            self._collect(model, scope, version, base, pose)
+            return
+        scope = Scope(f"{outer.prefix}{name}::", f"{outer.prefix}{name}::{MODEL}")
+        self._collect(model, scope, version, base, pose)
+        self.graph.add(outer(name), Node(scope.origin, Pose(), scope.origin, model))
+
+    def _link(self, element: Element, scope: Scope) -> None:
+        name, who = scope(element.required_name()), element.label
         pose, relative = read_pose(element, who)
-        base = scope + (relative or MODEL)
-        self.graph.add(name, Node(base, pose, "", element.file, element.line, who))
-        link = Link(name, element.line, has_inertia=True)
+        self.graph.add(name, Node(scope(relative or MODEL), pose, "", element))
+        link = Link(name, element, has_inertia=True)
         inertial = element.only("inertial", who)
         if inertial is None:
             message = "it has no <inertial>; the format then means 1 kg and moments of 1 kg·m²."
-            self.draft.note("default", who, name, message, element.line)
+            self.draft.note("default", who, name, message, element)
             link.inertia = SpatialInertia(1.0, (0, 0, 0), 1.0)
         else:
-            link.inertia, link.inertia_line = _inertia(inertial, who), inertial.line
+            link.inertia, link.inertia_at = _inertia(inertial, who), inertial
+            if inertial.only("fluid_added_mass", who) is not None:
+                self._left_out(inertial, who, name, "the added mass of a fluid")
         self.draft.add_link(link)
+        if not is_true(element, "gravity", True):
+            self._left_out(element, who, name, "<gravity>false</gravity>")
+        if is_true(element, "kinematic"):
+            self._left_out(element, who, name, "<kinematic>true</kinematic>")
+        self._note_unknown(element, _LINK, who, name)
         for role in ("visual", "collision"):
-            self.shapes.extend((shape, name, role) for shape in element.all(role))
+            self.shapes.extend((shape, scope, name, role) for shape in element.all(role))
 
-    def _joint_frame(self, element: Element, scope: str, version: str) -> None:
-        name, who = scope + element.required_name(), element.label
-        pose, relative = read_pose(element, who)
-        child = scope + _end(element, "child", who)
-        base = scope + relative if relative else child
-        self.graph.add(name, Node(base, pose, child, element.file, element.line, who))
-        self.joints.append((element, scope, _is_before(version, (1, 5))))
+    def _left_out(self, at: Element, who: str, name: str, what: str) -> None:
+        message = f"{what} is not part of the model and is left out."
+        self.draft.note("ignored", who, name, message, at, True)
 
-    def _frame(self, element: Element, scope: str, canonical: str) -> None:
-        name, who = scope + element.required_name(), element.label
+    def _note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
+        for child, message in notes_on_unknown(at, known):
+            self.draft.note("ignored", who, name, message, child, True)
+
+    def _joint_frame(self, element: Element, scope: Scope, version: str) -> None:
+        name, who = scope(element.required_name()), element.label
         pose, relative = read_pose(element, who)
-        attached = element.attributes.get("attached_to", "")
-        base = scope + (relative or attached or MODEL)
-        host = scope + (attached or canonical)
-        self.graph.add(name, Node(base, pose, host, element.file, element.line, who))
+        child = _end(element, "child", who)
+        if child == WORLD_NAME:
+            raise element.error("the world cannot be a child; swap <parent> and <child>.", who)
+        node = Node(scope(relative or child), pose, scope(child), element)
+        self.graph.add(name, node)
+        self._note_unknown(element, _JOINT, who, name)
+        self.joints.append((element, scope, _is_before(version, _OLD_AXES)))
+
+    def _frame(self, element: Element, scope: Scope) -> None:
+        pose, relative = read_pose(element, element.label)
+        attached = element.attributes.get("attached_to", "") or MODEL
+        name, base = scope(element.required_name()), scope(relative or attached)
+        self.graph.add(name, Node(base, pose, scope(attached), element))
         self.frames.append((element, scope))
-
-    def _include(self, element: Element, scope: str) -> None:
-        uri_at = element.only("uri")
-        uri = uri_at.text.strip() if uri_at is not None else ""
-        if not uri:
-            raise element.error("<include> needs <uri>model://folder</uri>.")
-        self.includes += 1
-        if self.includes > _MAX_INCLUDES:
-            raise element.error(
-                f"more than {_MAX_INCLUDES} models are included; do they include themselves?"
-            )
-        if element.attributes.get("merge", "false").lower() in ("true", "1"):
-            raise element.error("merge-include is not read. Copy the elements into this model.")
-        try:
-            found = self.roots.locate(uri) or self.roots.locate(f"{uri.rstrip('/')}/model.sdf")
-        except Refused as refused:
-            raise element.error(f"include {shortened(uri)}: {refused}.") from refused
-        if found is None:
-            raise element.error(
-                f"include {shortened(uri)} was not found. Say where models are:\n"
-                f'    pp.load(path, package_dirs=["folder of models"])'
-            )
-        model, version = _the_model(parse_xml(read_bytes(found), found))
-        name_at = element.only("name")
-        if name_at is not None and name_at.text.strip():
-            model.attributes["name"] = name_at.text.strip()
-        pose = element.only("pose")
-        if pose is not None:
-            model.children = [c for c in model.children if c.tag != "pose"] + [pose]
-        self._collect(model, f"{scope}{model.required_name()}::", version)
 
     # ---------------------------------------------------------------- second pass: joints
 
-    def _joint(self, element: Element, scope: str, in_model: bool) -> None:
-        name, who = scope + element.name, element.label
-        kind = element.attributes.get("type", "")
+    def _joint(self, element: Element, scope: Scope, in_model: bool) -> None:
+        name, who, graph = scope(element.name), element.label, self.graph
+        kind = element.attributes.get("type", "").strip()
         links = self.draft.links
         parent = _end(element, "parent", who)
-        host = (
-            GROUND
-            if parent == WORLD_NAME
-            else self.graph.link_of(scope + parent, element, links, who)
-        )
-        child = self.graph.link_of(scope + _end(element, "child", who), element, links, who)
-        X_child = self.graph.pose(child, element, who).inv @ self.graph.pose(name, element, who)
+        host = GROUND if parent == WORLD_NAME else graph.link_of(scope(parent), element, links)
+        child = graph.link_of(scope(_end(element, "child", who)), element, links)
+        X_child = graph.pose(child, element).inv @ graph.pose(name, element)
         axes = [
-            self._axis(element, tag, scope, name, child, in_model, who)
+            self._axis(at, element, scope, child, in_model)
             for tag in ("axis", "axis2")
-            if element.only(tag, who) is not None
+            if (at := element.only(tag, who)) is not None
         ]
-        try:
-            joint = _joint_of(kind, axes, element, who)
-        except ModelError as error:
-            raise error if hasattr(error, "line") else element.error(str(error), who) from error
+        joint = joint_of(kind, axes, element, who)
         anchor = X_child.translation
         if isinstance(joint, joints.Revolute | joints.Helical):
             shift = hinge_shift(anchor, axes[0])
@@ -226,26 +213,18 @@ class _Reader:
         else:
             shift = anchor
         self.shifts[child] = shift
-        limits, rating, damping = _axis_data(self.draft, element, kind, name, who)
+        drive = read_drive(self.draft, element, kind, name, scope, who)
         self.draft.add_joint(
-            Connection(name, element.line, host, child, joint, Pose(), limits, damping)
+            Connection(name, element, host, child, joint, Pose(), drive.limits, drive.damping)
         )
         if joint.nv:
-            self.draft.ratings.append(rating)
+            self.draft.ratings.append(drive.rating)
 
     def _axis(
-        self,
-        element: Element,
-        tag: str,
-        scope: str,
-        name: str,
-        child: str,
-        in_model: bool,
-        who: str,
+        self, at: Element, element: Element, scope: Scope, child: str, in_model: bool
     ) -> tuple[float, ...]:
         """A unit axis in the child's axes."""
-        at = element.only(tag, who)
-        assert at is not None
+        who = element.label
         xyz_at = at.only("xyz", who)
         xyz = (
             (0.0, 0.0, 1.0) if xyz_at is None else parse_vector(xyz_at.text, 3, xyz_at, "xyz", who)
@@ -255,14 +234,10 @@ class _Reader:
                 "axis xyz 0 0 0 is no direction; give for example 0 0 1.", who
             )
         frame = xyz_at.attributes.get("expressed_in", "") if xyz_at is not None else ""
-        old = at.only("use_parent_model_frame", who)
-        if not frame and (in_model or (old is not None and old.text.strip() in ("true", "1"))):
+        if not frame and (in_model or is_true(at, "use_parent_model_frame")):
             frame = MODEL
-        expressed = scope + frame if frame else name
-        R = (
-            self.graph.pose(child, element, who).rotation.T
-            @ self.graph.pose(expressed, element, who).rotation
-        )
+        expressed = self.graph.pose(scope(frame or element.name), element)
+        R = self.graph.pose(child, element).rotation.T @ expressed.rotation
         return tuple((R @ xyz).tolist())
 
     # ---------------------------------------------------------------- third pass: places
@@ -272,43 +247,43 @@ class _Reader:
         draft, graph = self.draft, self.graph
         X_body: dict[str, Pose] = {}
         for name, link in draft.links.items():
-            node = graph.nodes[name]
             shift = self.shifts.get(name, (0.0, 0.0, 0.0))
-            X_body[name] = graph.pose(name, node) @ in_link(shift)
+            X_body[name] = graph.pose(name, graph.nodes[name].at) @ in_link(shift)
             link.inertia = moved_inertia(link.inertia, shift)
         inboard = draft.inboard_joints()
         for joint in draft.joints.values():
             inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
             joint.placement = inner @ X_body[joint.child]
-        taken = set(draft.links) | {frame.name for frame, _ in draft.frames}
-        taken |= {scope + element.name for element, scope in self.frames}
+        taken = set(draft.links) | {scope(element.name) for element, scope in self.frames}
         for name in draft.links:
             shift = self.shifts.get(name)
             if shift is not None and shift.any():
-                frame = Frame(frame_name(name, taken), name, in_body(shift))
-                draft.frames.append((frame, draft.links[name].line))
-            if name not in inboard and not graph.pose(name, graph.nodes[name]).is_identity:
-                draft.root_placements[name] = graph.pose(name, graph.nodes[name])
-        links = draft.links
+                draft.frames.append(Frame(frame_name(name, taken), name, in_body(shift)))
+            if name not in inboard and not X_body[name].is_identity:
+                draft.root_placements[name] = X_body[name]
         for element, scope in self.frames:
-            name = scope + element.name
-            host = graph.link_of(name, element, links, element.label)
-            X = X_body[host].inv @ graph.pose(name, element, element.label)
-            draft.frames.append((Frame(name, host, X), element.line))
-        for element, link, role in self.shapes:
-            in_link_pose, relative = read_pose(element, element.label)
-            shift = self.shifts.get(link, (0.0, 0.0, 0.0))
-            X = in_body(shift) @ in_link_pose
+            name = scope(element.name)
+            host = graph.link_of(name, element, draft.links)
+            draft.frames.append(Frame(name, host, X_body[host].inv @ graph.pose(name, element)))
+        for element, scope, link, role in self.shapes:
+            pose, relative = read_pose(element, element.label)
+            X = in_body(self.shifts.get(link, (0.0, 0.0, 0.0)))
             if relative:
-                scope = link[: len(link) - len(link.rpartition("::")[2])]
-                X = X_body[link].inv @ graph.pose(scope + relative, element) @ in_link_pose
-            draft.shapes.extend(read_shape(element, link, role, X, self.meshes))
+                X = X_body[link].inv @ graph.pose(scope(relative), element)
+            draft.shapes.extend(read_shape(element, link, role, X @ pose, self.meshes))
 
 
 # ---- elements -----------------------------------------------------------------------------------
 
 
 def _inertia(inertial: Element, who: str) -> SpatialInertia:
+    if inertial.attributes.get("auto", "false").strip().lower() in ("true", "1"):
+        raise inertial.error(
+            'auto="true" asks to compute the inertia from the collision shapes, which is not done '
+            "here. Write the numbers into the file:\n"
+            "    gz sdf --expand-auto-inertials -p robot.sdf > numbers.sdf",
+            who,
+        )
     mass = text_number(inertial, "mass", who, 1.0)
     if mass < 0:
         raise inertial.error(f"mass {mass:g} kg is negative. Write <mass>{-mass:g}</mass>.", who)
@@ -331,8 +306,7 @@ def _inertia(inertial: Element, who: str) -> SpatialInertia:
 
 
 def _end(element: Element, role: str, who: str) -> str:
-    at = element.only(role, who)
-    name = at.text.strip() if at is not None else ""
+    name = text_of(element, role, who)
     if not name:
         raise element.error(f"it needs <{role}>link</{role}>.", who)
     return name
@@ -344,82 +318,3 @@ def _is_before(version: str, than: tuple[int, int]) -> bool:
         return (int(parts[0]), int(parts[1])) < than
     except (ValueError, IndexError):
         return False
-
-
-_ONE_AXIS = ("revolute", "continuous", "prismatic", "screw")
-_KINDS = (*_ONE_AXIS, "fixed", "ball", "universal", "revolute2")
-
-
-def _joint_of(kind: str, axes: list[tuple[float, ...]], element: Element, who: str) -> joints.Joint:
-    if kind not in _KINDS:
-        raise element.error(f"its type is {shortened(kind)}. {did_you_mean(kind, _KINDS)}", who)
-    if kind == "fixed":
-        return joints.Fixed()
-    if kind == "ball":
-        return joints.Spherical()
-    wanted = 1 if kind in _ONE_AXIS else 2
-    if len(axes) < wanted:
-        raise element.error(
-            f"a {kind} joint needs {'<axis>' if wanted == 1 else '<axis> and <axis2>'}.", who
-        )
-    if kind == "prismatic":
-        return joints.Prismatic(axes[0])
-    if kind == "screw":
-        pitch = element.only("screw_thread_pitch", who)
-        if pitch is None:
-            raise element.error("it needs <screw_thread_pitch>, in m per revolution.", who)
-        value = parse_number(pitch.text, pitch, "screw_thread_pitch", who)
-        return joints.Helical(axes[0], value / (2 * math.pi))
-    return joints.Revolute(axes[0]) if wanted == 1 else joints.Universal(axes[0], axes[1])
-
-
-def _axis_data(
-    draft: Draft, element: Element, kind: str, name: str, who: str
-) -> tuple[tuple[float, float] | None, Rating, float | tuple[float, ...]]:
-    """Limits, drive and damping from <axis> (and <axis2>)."""
-    axes = [at for tag in ("axis", "axis2") if (at := element.only(tag, who)) is not None]
-    if kind in ("fixed", "ball") or not axes:
-        return None, Rating(name, kind), 0.0
-    dampings: list[float] = []
-    limits, effort, velocity, friction = None, math.inf, math.inf, 0.0
-    for k, axis in enumerate(axes):
-        dynamics, limit = axis.only("dynamics", who), axis.only("limit", who)
-        damping = 0.0
-        if dynamics is not None:
-            damping = text_number(dynamics, "damping", who, 0.0)
-            friction = text_number(dynamics, "friction", who, 0.0)
-            if damping < 0 or friction < 0:
-                raise dynamics.error(
-                    "damping and friction must be ≥ 0, or they would feed energy in.", who
-                )
-            if text_number(dynamics, "spring_stiffness", who, 0.0):
-                message = "its spring is not part of the model and is left out."
-                draft.note("ignored", who, name, message, dynamics.line, True)
-        dampings.append(damping)
-        if limit is None or k:
-            continue
-        low, high = (_bound(limit, tag, sign, who) for tag, sign in (("lower", -1), ("upper", 1)))
-        if low > high:
-            raise limit.error(f"the lower limit {low:g} is above the upper limit {high:g}.", who)
-        if low == high:
-            message = f"both limits are {low:g}, which leaves no room; it is taken as unlimited."
-            draft.note("limit", who, name, message, limit.line)
-        elif kind in ("revolute", "prismatic", "screw") and (low, high) != (-math.inf, math.inf):
-            limits = (low, high)
-        effort, velocity = (
-            value if value >= 0 else math.inf
-            for value in (text_number(limit, tag, who, -1.0) for tag in ("effort", "velocity"))
-        )
-    damping = dampings[0] if kind in _ONE_AXIS else tuple(dampings[:2])
-    return limits, Rating(name, kind, effort, velocity, friction), damping
-
-
-def _bound(limit: Element, tag: str, sign: int, who: str) -> float:
-    at = limit.only(tag, who)
-    if at is None:
-        return sign * math.inf
-    text = at.text.strip().lower()
-    if text in ("inf", "+inf", "-inf"):
-        return -math.inf if text == "-inf" else math.inf
-    value = parse_number(at.text, at, tag, who, math.inf)
-    return value if abs(value) < _UNLIMITED else math.copysign(math.inf, value)

@@ -9,24 +9,40 @@ from typing import final
 
 from phipsi.errors import did_you_mean
 from phipsi.interfaces.document import Element, parse_number, parse_vector, shortened
-from phipsi.interfaces.files import FileError
+from phipsi.interfaces.files import where
 from phipsi.interfaces.rotations import rotation_of_rpy
 from phipsi.model import Pose
 
 MODEL = "__model__"
+WORLD = ""  # the frame that everything is in at last
+
+
+@final
+@dataclass(frozen=True)
+class Scope:
+    """How names inside a model read from outside: "hand" in the model "arm" is "arm::hand".
+
+    `origin` is the frame that "__model__" means there; it has a name of its own in a model that was
+    merged into another.
+    """
+
+    prefix: str
+    origin: str
+
+    def __call__(self, name: str) -> str:
+        """The name of a frame of this model, seen from the outermost one."""
+        return self.origin if name == MODEL else self.prefix + name
 
 
 @final
 @dataclass(frozen=True)
 class Node:
-    """A frame: the frame its pose is in, the pose, the link it moves with, where it is stated."""
+    """A frame: the frame its pose is in, the pose, what it moves with, where it is stated."""
 
     base: str
     pose: Pose
     attached: str
-    file: str
-    line: int
-    label: str
+    at: Element
 
 
 @final
@@ -35,63 +51,59 @@ class FrameGraph:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
-        self._known: dict[str, Pose] = {MODEL: Pose()}
-
-    def place_model(self, pose: Pose) -> None:
-        """Say where the outermost model is in the world."""
-        self._known[MODEL] = pose
+        self._known: dict[str, Pose] = {WORLD: Pose()}
 
     def add(self, name: str, node: Node) -> None:
         """Add a frame; names are unique among links, joints, frames and models of a scope."""
         if name in self.nodes:
-            raise FileError(
-                node.file,
-                node.line,
-                node.label,
-                f"the name is used before, on line {self.nodes[name].line}; links, joints, frames "
-                "and models of one model share their names. Rename one of them.",
+            raise node.at.error(
+                f"the name is used before, {where(self.nodes[name].at, node.at)}; links, joints, "
+                "frames and models of one model share their names. Rename one of them."
             )
         self.nodes[name] = node
 
-    def pose(self, name: str, at: Element | Node, who: str = "") -> Pose:
-        """Pose of a frame in the world."""
-        trail: dict[str, Node] = {}
-        while name not in self._known:
-            if name in trail:
-                loop = " → ".join(map(shortened, [*list(trail)[:6], name]))
-                node = trail[name]
-                raise FileError(
-                    node.file, node.line, node.label, f"poses refer to each other: {loop}."
-                )
-            node = self._node(name, at, who)
-            trail[name] = node
-            name, at, who = node.base, node, node.label
-        X = self._known[name]
+    def pose(self, name: str, at: Element) -> Pose:
+        """Pose of a frame in the world, asked for by the element `at`."""
+        trail = self._trail(name, at, self._known)
+        X = self._known[next(reversed(trail.values())).base if trail else name]
         for inner, node in reversed(trail.items()):
             X = self._known[inner] = X @ node.pose
         return X
 
-    def link_of(self, name: str, at: Element | Node, links: Container[str], who: str = "") -> str:
+    def pose_within(self, name: str, origin: str, at: Element) -> Pose:
+        """Pose of a frame in the frame of its model, before that has a place."""
+        X = Pose()
+        for node in self._trail(name, at, {origin}).values():
+            X = node.pose @ X
+        return X
+
+    def _trail(self, name: str, at: Element, ends: Container[str]) -> dict[str, Node]:
+        """The frames from a name to one of the `ends`, which is left out."""
+        trail: dict[str, Node] = {}
+        while name not in ends:
+            if name in trail:
+                loop = " → ".join(map(shortened, [*list(trail)[:6], name]))
+                raise trail[name].at.error(f"poses refer to each other: {loop}.")
+            node = trail[name] = self._node(name, at)
+            name, at = node.base, node.at
+        return trail
+
+    def link_of(self, name: str, at: Element, links: Container[str]) -> str:
         """The link a frame moves with."""
-        trail: dict[str, None] = {}
+        trail: set[str] = set()
         while name not in links:
-            node = self._node(name, at, who)
+            node = self._node(name, at)
             if name in trail or not node.attached:
-                raise FileError(node.file, node.line, node.label, "it is attached to no link.")
-            trail[name] = None
-            name, at, who = node.attached, node, node.label
+                raise node.at.error("it is attached to no link.")
+            trail.add(name)
+            name, at = node.attached, node.at
         return name
 
-    def _node(self, name: str, at: Element | Node, who: str) -> Node:
+    def _node(self, name: str, at: Element) -> Node:
         node = self.nodes.get(name)
         if node is None:
-            label = who or at.label
-            raise FileError(
-                at.file,
-                at.line,
-                label,
-                f"there is no frame {shortened(name)}. {did_you_mean(name, list(self.nodes))}",
-            )
+            known = [each for each in self.nodes if not each.endswith(MODEL)]
+            raise at.error(f"there is no frame {shortened(name)}. {did_you_mean(name, known)}")
         return node
 
 
@@ -119,6 +131,21 @@ def read_pose(parent: Element, who: str) -> tuple[Pose, str]:
     if at.attributes.get("degrees", "false").strip().lower() in ("true", "1"):
         angles = tuple(map(radians, angles))
     return Pose(rotation_of_rpy(*angles), values[:3]), relative
+
+
+# ---- texts of children --------------------------------------------------------------------------
+
+
+def text_of(parent: Element, tag: str, who: str | None = None) -> str:
+    """The text of a child element, "" if there is none."""
+    at = parent.only(tag, who)
+    return at.text.strip() if at is not None else ""
+
+
+def is_true(parent: Element, tag: str, default: bool = False) -> bool:
+    """Whether a child element says true or 1."""
+    text = text_of(parent, tag).lower()
+    return text in ("true", "1") if text else default
 
 
 def text_number(parent: Element, tag: str, who: str, default: float) -> float:

@@ -41,15 +41,19 @@ def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -
 
 def _body(model: Model, i: int, arrow: str) -> str:
     joint = model.joints[i]
-    freedom = f"{joint.nv} dof"
-    return (
-        f"{model.joint_names[i]}: {joint.kind}, {freedom} {arrow} {model.body_names[i]}, "
-        f"{model.inertias[i].mass:.4g} kg"
-    )
+    name, body = _cut(model.joint_names[i]), _cut(model.body_names[i])
+    mass = model.inertias[i].mass
+    return f"{name}: {joint.kind}, {joint.nv} dof {arrow} {body}, {mass:.4g} kg"
 
 
 def _frames(names: list[str]) -> str:
     if not names:
         return ""
     more = ", …" if len(names) > 4 else ""
-    return f"  [{', '.join(names[:4])}{more}]"
+    return f"  [{', '.join(map(_cut, names[:4]))}{more}]"
+
+
+def _cut(name: str) -> str:
+    """A name on one line: long ones are cut, control characters are escaped."""
+    plain = name if name.isprintable() else repr(name)[1:-1]
+    return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}…"

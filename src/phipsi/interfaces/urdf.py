@@ -1,7 +1,10 @@
 """URDF: links and joints, read to the letter of the format.
 
-    model = load_urdf("robot.urdf")
-    model = load_urdf("robot.urdf", base="free")
+    model = pp.load("robot.urdf")
+    model = pp.load("robot.urdf", base="free")
+
+Bodies and joints have the names of the file; links on fixed joints become frames; the base is fixed
+in the world unless base="free".
 
 What other packages put into the same file (gazebo, transmission, ros2_control, sensors, safety
 controllers) says nothing about the mechanism and is not read.
@@ -10,15 +13,15 @@ controllers) says nothing about the mechanism and is not read.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.document import Element, notes_on_unknown, parse_xml, shortened
 from phipsi.interfaces.document import parse_number as number_of
-from phipsi.interfaces.draft import Base, Connection, Draft, Link, Options
-from phipsi.interfaces.files import MAX_BYTES, PackageDirs, Roots, read_bytes
+from phipsi.interfaces.draft import Connection, Draft, Link
 from phipsi.interfaces.geometry import MeshPaths
+from phipsi.interfaces.options import Options
+from phipsi.interfaces.roots import Roots
 from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.extras import Coupling, Rating, Shape
@@ -41,26 +44,6 @@ _ANY = math.inf  # limits may be as large as a floating-point number
 _UNLIMITED = 1e300  # from here on they mean that there is none
 
 
-def load_urdf(
-    path: str | os.PathLike[str],
-    *,
-    base: Base | None = None,
-    package_dirs: PackageDirs | None = None,
-    strict: bool = False,
-    repair: str | None = None,
-    mimic: str = "independent",
-    max_bytes: int = MAX_BYTES,
-) -> Model:
-    """Read a URDF file.
-
-    Bodies and joints have the names of the file; links on fixed joints become frames; the base is
-    fixed in the world unless ``base="free"``. See `phipsi.load` for the arguments.
-    """
-    options = Options(base, strict, repair, mimic)
-    file = os.fspath(path)
-    return read_urdf(read_bytes(file, max_bytes), file, Roots.of(file, package_dirs), options)
-
-
 def read_urdf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
     """Make a model of the bytes of a URDF file."""
     return draft_urdf(data, file, roots).finish(options)
@@ -74,7 +57,7 @@ def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
             f"the outermost element is <{shortened(robot.tag)[1:-1]}>, but that of a URDF is "
             "<robot>."
         )
-    draft = Draft(file, robot.name, robot.line)
+    draft = Draft(robot, robot.name)
     _note_unknown(draft, robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
     meshes = MeshPaths(roots, draft)
     colors = _colors(robot)
@@ -97,7 +80,7 @@ def _one_root(draft: Draft) -> Draft:
     if len(roots) > 1:
         listed = ", ".join(shortened(link.name) for link in roots[:5])
         raise draft.error(
-            roots[1].line,
+            roots[1].at,
             f"link {shortened(roots[1].name)}",
             f"{len(roots)} links hang on no joint ({listed}{', …' if len(roots) > 5 else ''}), but "
             "a robot has one base. Connect it, for example with\n"
@@ -116,11 +99,11 @@ def _read_link(
     name = element.required_name()
     who = element.label
     _note_unknown(draft, element, _LINK, who, name)
-    link = Link(name, element.line)
+    link = Link(name, element)
     inertial = element.only("inertial", who)
     if inertial is not None:
         link.inertia, link.has_inertia = _inertia(inertial, who), True
-        link.inertia_line = inertial.line
+        link.inertia_at = inertial
     draft.add_link(link)
     for role in ("visual", "collision"):
         for shape in element.all(role):
@@ -262,8 +245,9 @@ def _read_joint(draft: Draft, element: Element) -> None:
         given = f"its type is {shortened(kind)}" if kind else "it has no type"
         raise element.error(f"{given}. {did_you_mean(kind, _TYPES)}", who)
     ends = {role: _end(element, role, who) for role in ("parent", "child")}
+    axis = _axis(element, kind, who)
     try:
-        joint = _TYPES[kind](_axis(element, kind, who))
+        joint = _TYPES[kind](axis)
     except ModelError as error:
         raise element.error(str(error), who) from error
     damping, friction = _dynamics(element, who)
@@ -271,7 +255,7 @@ def _read_joint(draft: Draft, element: Element) -> None:
     draft.add_joint(
         Connection(
             name,
-            element.line,
+            element,
             ends["parent"],
             ends["child"],
             joint,
@@ -290,7 +274,7 @@ def _read_joint(draft: Draft, element: Element) -> None:
         coupling = Coupling(
             name, of, mimic.number("multiplier", who, 1.0), mimic.number("offset", who, 0.0)
         )
-        draft.mimics.append((coupling, mimic.line))
+        draft.mimics.append((coupling, mimic))
 
 
 def _end(element: Element, role: str, who: str) -> str:
@@ -336,7 +320,7 @@ def _limits(
     if at is None:
         if bounded:
             message = "it has no <limit>; it is taken as unlimited."
-            draft.note("limit", who, element.name, message, element.line)
+            draft.note("limit", who, element.name, message, element)
         return None, math.inf, math.inf
 
     def read(name: str, default: float) -> float:
@@ -350,7 +334,7 @@ def _limits(
         value = read(word, math.inf)
         if value < 0:
             message = f"its {word} limit {value:g} is negative; it is taken as unlimited."
-            draft.note("limit", who, element.name, message, at.line)
+            draft.note("limit", who, element.name, message, at)
             value = math.inf
         rates.append(value)
     if not bounded:
@@ -363,7 +347,7 @@ def _limits(
         )
     if lower == upper:
         message = f"both limits are {lower:g}, which leaves no room; it is taken as unlimited."
-        draft.note("limit", who, element.name, message, at.line)
+        draft.note("limit", who, element.name, message, at)
         return None, rates[0], rates[1]
     unlimited = lower == -math.inf and upper == math.inf
     return None if unlimited else (lower, upper), rates[0], rates[1]
@@ -373,4 +357,4 @@ def _note_unknown(
     draft: Draft, element: Element, known: tuple[str, ...], who: str, name: str
 ) -> None:
     for child, message in notes_on_unknown(element, known):
-        draft.note("ignored", who, name, message, child.line)
+        draft.note("ignored", who, name, message, child, True)

@@ -1,0 +1,269 @@
+"""What inverse kinematics solves: targets as residuals, and the coordinates in which it steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.compiler import compile
+from phipsi.errors import InputError, did_you_mean
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+from phipsi.model.pose import Pose
+from phipsi.model.scalars import NUMPY_OPS
+from phipsi.operators import J, pose
+from phipsi.spatial import left_jacobian_inverse, so3_log
+
+Array = NDArray[Any]
+Weight = float | tuple[float, float]
+
+
+class Residuals(NamedTuple):
+    """Errors of n configurations: weighted `rows` (n, m), `jacobian` (n, m, nv), and plain ones.
+
+    `position` (n, T) in m and `rotation` (n, T) in rad; NaN where a target does not ask for it.
+    """
+
+    rows: Array
+    jacobian: Array
+    position: Array
+    rotation: Array
+
+
+@final
+class Targets:
+    """Where points of the mechanism should be.
+
+    **Attributes:** `points`, as the user named them; `batch`, the common leading axes of the goals.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        goals: Mapping[Any, Any],
+        weights: Mapping[Any, Weight] | None,
+    ) -> None:
+        if not isinstance(goals, Mapping) or not goals:
+            raise InputError(
+                f"targets must be a mapping from points to goals, not {_shown(goals)}. For example:"
+                "\n    {'tool': pp.Pose(translation=(0.4, 0, 0.6))}"
+            )
+        self.points = tuple(goals)
+        self._where = point_set(model, list(goals))
+        parsed = [_goal(point, goal) for point, goal in goals.items()]
+        shapes = [p.shape[:-1] for _, p in parsed]
+        try:
+            self.batch = np.broadcast_shapes(*shapes)
+        except ValueError:
+            shown = ", ".join(f"{x!r}: {s}" for x, s in zip(self.points, shapes, strict=True))
+            raise InputError(f"the batch axes of the targets do not broadcast: {shown}") from None
+        self._goals = parsed
+        self._weights = _weights(self.points, [R is not None for R, _ in parsed], weights)
+        self._program = compile((pose, J), model, mode=("apply", "dense"), points=self._where)
+        self.R: Array = np.zeros((0, len(parsed), 3, 3))
+        self.p: Array = np.zeros((0, len(parsed), 3))
+
+    def spread(self, batch: tuple[int, ...]) -> None:
+        """Give every element of the flattened batch its own row of goals."""
+        T = len(self._goals)
+        n = int(np.prod(batch))
+        self.R, self.p = np.empty((n, T, 3, 3)), np.empty((n, T, 3))
+        for i, (R, p) in enumerate(self._goals):
+            rotation = np.eye(3) if R is None else R
+            self.R[:, i] = np.broadcast_to(rotation, (*batch, 3, 3)).reshape(n, 3, 3)
+            self.p[:, i] = np.broadcast_to(p, (*batch, 3)).reshape(n, 3)
+
+    @property
+    def asks(self) -> Array:
+        """Whether each target (T,) asks for [rotation, position]: its weight is not zero."""
+        return self._weights > 0
+
+    def residuals(self, q: Array, elements: Array) -> Residuals:
+        """Errors and Jacobian of configurations q (n, nq) of these elements.
+
+        The rows of a target are [w_R log(R R_goal*); w_p (p − p_goal)] in world axes. Their
+        derivative along v is [w_R Jl⁻¹ J_ω; w_p J_v], Jl the left Jacobian of the exponential.
+        """
+        bodies, motion = self._program(q)
+        n, T, nv = len(q), len(self.points), motion.shape[-1]
+        where = self._where
+        world = np.broadcast_to(np.eye(4), (n, 1, 4, 4))
+        hosts = np.concatenate([bodies, world], axis=1)[:, np.array(where.body, dtype=int)]
+        R_host = hosts[..., :3, :3]
+        p = hosts[..., :3, 3] + np.einsum("ntij,tj->nti", R_host, where.offset)
+        R = R_host @ where.rotation
+        turn = so3_log(R @ np.swapaxes(self.R[elements], -1, -2))
+        shift = p - self.p[elements]
+        motion = motion.reshape(n, T, 2, 3, nv)
+        J_turn = left_jacobian_inverse(turn) @ motion[:, :, 0]
+        w_turn, w_shift = self._weights[:, 0, None], self._weights[:, 1, None]
+        rows = np.concatenate([w_turn * turn, w_shift * shift], axis=-1)
+        slopes = np.stack([w_turn[..., None] * J_turn, w_shift[..., None] * motion[:, :, 1]], 2)
+        used = np.repeat(self.asks, 3, axis=1).ravel()
+        asks = self.asks
+        return Residuals(
+            rows.reshape(n, 6 * T)[:, used],
+            slopes.reshape(n, 6 * T, nv)[:, used],
+            np.where(asks[:, 1], np.linalg.norm(shift, axis=-1), np.nan),
+            np.where(asks[:, 0], np.linalg.norm(turn, axis=-1), np.nan),
+        )
+
+
+@final
+class Chart:
+    """Coordinates of a step: the rates of the joints that may move.
+
+    Joints whose limits bound coordinates that are no integrals of rates (planar ones) step in their
+    coordinates instead, so that the bounds are bounds of the step.
+    """
+
+    def __init__(self, model: Model, fixed: Iterable[str], limits: bool) -> None:
+        self.model = model
+        held = {model.joint_index(name) for name in ([fixed] if isinstance(fixed, str) else fixed)}
+        moving = np.zeros(model.nv, dtype=bool)
+        self._low, self._high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+        self._q_of = np.zeros(model.nv, dtype=int)
+        self._direct: list[int] = []
+        for i, joint in enumerate(model.joints):
+            at, of = model.v_slices[i], model.q_slices[i]
+            moving[at] = i not in held
+            if joint.nq != joint.nv:
+                continue
+            self._q_of[at] = np.arange(of.start, of.stop)
+            if limits:
+                self._low[at], self._high[at] = model.lower[of], model.upper[of]
+            bounded = np.isfinite(self._low[at]).any() or np.isfinite(self._high[at]).any()
+            if bounded and not joint.is_additive and i not in held:
+                self._direct.append(i)
+        self.columns = np.flatnonzero(moving)
+        free = [s for i, s in enumerate(model.q_slices) if i not in held]
+        self.moving_q = np.concatenate([np.r_[s] for s in free] or [np.zeros(0, dtype=int)])
+        self._bounded = np.flatnonzero(moving & (np.isfinite(self._low) | np.isfinite(self._high)))
+
+    def inside(self, q: Array) -> Array:
+        """The nearest configuration within the limits."""
+        q, at = q.copy(), self._q_of[self._bounded]
+        q[..., at] = np.clip(q[..., at], self._low[self._bounded], self._high[self._bounded])
+        return q
+
+    def bounds(self, q: Array) -> tuple[Array, Array]:
+        """Least and largest step (n, k) from q."""
+        at = q[:, self._q_of] if self.model.nv else np.zeros((len(q), 0))
+        low, high = self._low - at, self._high - at
+        return np.minimum(low, 0.0)[:, self.columns], np.maximum(high, 0.0)[:, self.columns]
+
+    def slopes(self, q: Array, jacobian: Array) -> Array:
+        """Derivatives (n, m, k) along the coordinates of the step, from those along the rates."""
+        for i in self._direct:
+            at, of = self.model.v_slices[i], self.model.q_slices[i]
+            joint = self.model.joints[i]
+            entries = [q[:, k] for k in range(of.start, of.stop)]
+            N = np.empty((len(q), joint.nv, joint.nv))
+            for k in range(joint.nv):
+                unit = [float(j == k) for j in range(joint.nv)]
+                for row, rate in enumerate(joint.q_rate(joint.params, entries, unit, NUMPY_OPS)):
+                    N[:, row, k] = rate
+            jacobian = jacobian.copy()
+            jacobian[..., at] = jacobian[..., at] @ np.linalg.inv(N)
+        return jacobian[..., self.columns]
+
+    def move(self, q: Array, step: Array) -> Array:
+        """The configurations after steps (n, k)."""
+        rates = np.zeros((len(q), self.model.nv))
+        rates[:, self.columns] = step
+        out = self.model.integrate(q, rates)
+        for i in self._direct:
+            out[:, self.model.q_slices[i]] = (
+                q[:, self.model.q_slices[i]] + rates[:, self.model.v_slices[i]]
+            )
+        return self.inside(out)
+
+    def towards(self, q: Array, rest: Array) -> Array:
+        """Step (n, k) that leads from q to another configuration, if nothing is in the way."""
+        rates = self.model.difference(q, rest)
+        for i in self._direct:
+            of = self.model.q_slices[i]
+            rates[:, self.model.v_slices[i]] = rest[:, of] - q[:, of]
+        return rates[:, self.columns]
+
+    def joints_at_limits(self, q: Array) -> list[str]:
+        """Joints of one configuration (nq,) that stand at a limit, with the limit."""
+        found: list[str] = []
+        for i in self._bounded:
+            value = q[self._q_of[i]]
+            for limit in (self._low[i], self._high[i]):
+                if abs(value - limit) <= 1e-9 * max(1.0, abs(limit)):
+                    s = self.model.v_slices
+                    joint = next(j for j, at in enumerate(s) if at.start <= i < at.stop)
+                    found.append(f"{self.model.joint_names[joint]!r} at {limit:.4g}")
+                    break
+        return found
+
+
+def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:
+    """(rotations (..., 3, 3) or None, positions (..., 3)) of one goal."""
+    if isinstance(goal, Pose):
+        return goal.rotation, goal.translation
+    if isinstance(goal, Sequence) and goal and all(isinstance(x, Pose) for x in goal):
+        matrices = np.stack([x.matrix for x in goal])
+    else:
+        try:
+            matrices = np.asarray(goal, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(_goal_text(point, f"{_shown(goal)} is no array")) from None
+    if not np.isfinite(matrices).all():
+        raise InputError(f"the target of {point!r} has numbers that are not finite")
+    if matrices.ndim and matrices.shape[-1] == 3:
+        return None, matrices
+    if matrices.shape[-2:] != (4, 4):
+        raise InputError(_goal_text(point, f"it has shape {matrices.shape}"))
+    R = matrices[..., :3, :3]
+    gap = float(np.abs(np.swapaxes(R, -1, -2) @ R - np.eye(3)).max(initial=0.0))
+    flat = bool((matrices[..., 3, :] == (0, 0, 0, 1)).all())
+    if gap > 1e-8 or (np.linalg.det(R) < 0).any() or not flat:
+        raise InputError(
+            f"the target of {point!r} has a matrix that is no pose: it must be [[R, p], [0, 1]] "
+            f"with R a rotation, but |R* R − I| = {gap:.3g} and the last row is "
+            f"{'right' if flat else 'not (0, 0, 0, 1)'}"
+        )
+    return R, matrices[..., :3, 3]
+
+
+def _goal_text(point: Any, what: str) -> str:
+    return (
+        f"the target of {point!r} cannot be understood: {what}. It must be a pp.Pose, poses "
+        "(..., 4, 4) or positions (..., 3) in m, in the world"
+    )
+
+
+def _weights(
+    points: tuple[Any, ...], turns: list[bool], given: Mapping[Any, Weight] | None
+) -> Array:
+    """[rotation, position] weights (T, 2); a target without a rotation has weight 0 for it."""
+    out = np.ones((len(points), 2))
+    for point, weight in (given or {}).items():
+        if point not in points:
+            hint = did_you_mean(str(point), [str(p) for p in points])
+            raise InputError(f"weights= names {point!r}, which is no target. {hint}")
+        try:
+            pair = np.broadcast_to(np.asarray(weight, dtype=float), (2,))
+        except (TypeError, ValueError):
+            pair = np.array([np.nan, np.nan])
+        if not np.isfinite(pair).all() or (pair < 0).any():
+            raise InputError(
+                f"the weight of {point!r} is {weight!r}; it must be one number ≥ 0, or a pair "
+                "(rotation, position)"
+            )
+        out[points.index(point)] = pair
+    out[:, 0] *= turns
+    if not out.any():
+        raise InputError("all targets have weight 0, so nothing is asked for")
+    return out
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"a {type(value).__name__}"

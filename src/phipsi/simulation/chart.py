@@ -1,0 +1,194 @@
+"""Chart: exponential coordinates of the whole configuration about a base point.
+
+A state of the integrators is y = [z, v]. z has nv numbers: for joints with q̇ = v the coordinate q
+itself, for spherical, free and planar joints the constant rates that lead from the base point to
+the configuration in unit time, so that q = base ∘ exp(z). Then ż = v for the former, and for the
+latter ż = dexp⁻¹(z) v, exactly. Nothing has to be done to keep quaternions unit: exp gives no
+others.
+
+**Source:** Munthe-Kaas, High order Runge–Kutta methods on manifolds (1999); Hairer, Lubich, Wanner,
+Geometric Numerical Integration, IV.7–8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.model.joints import Composite, Free, Joint, Planar, Spherical
+from phipsi.model.model import Model
+from phipsi.simulation import exponential as exp
+from phipsi.simulation.exponential import ARRAYS, FLOATS
+
+Array = NDArray[Any]
+
+# With more curved joints than this, arrays over the joints are faster than a loop over floats.
+_FEW = 40
+
+
+@final
+class Chart:
+    """Configurations of a model in exponential coordinates; see the module.
+
+    **Attributes:** `is_flat`, whether every joint has q̇ = v, so that z = q; `curved`, where the
+    exponential coordinates are in z and v; `angular`, the same for rotations only;
+    `named_quaternions`, the joints with a quaternion and where it is in q.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.nq, self.nv = model.nq, model.nv
+        q_add: list[int] = []
+        v_add: list[int] = []
+        self._spherical: list[tuple[int, int]] = []
+        self._free: list[tuple[int, int]] = []
+        self._planar: list[tuple[int, int]] = []
+        self.named_quaternions: list[tuple[str, slice]] = []
+        places = zip(model.joint_names, model.joints, model.q_slices, model.v_slices, strict=True)
+        for name, joint, q, v in places:
+            for part, i, j in _parts(joint, q.start, v.start):
+                if part.is_additive:
+                    q_add.extend(range(i, i + part.nq))
+                    v_add.extend(range(j, j + part.nv))
+                    continue
+                kinds = {Spherical: self._spherical, Free: self._free, Planar: self._planar}
+                kinds[type(part)].append((i, j))
+                if not isinstance(part, Planar):
+                    self.named_quaternions.append((name, slice(i, i + 4)))
+        self._q_add, self._v_add = np.array(q_add, dtype=int), np.array(v_add, dtype=int)
+        self.is_flat = len(v_add) == self.nv
+        flat = set(v_add)
+        self.curved = np.array([j for j in range(self.nv) if j not in flat], dtype=int)
+        turning = [(j, 3) for _, j in (*self._spherical, *self._free)]
+        turning += [(j, 1) for _, j in self._planar]
+        self.angular = np.array([j + k for j, n in turning for k in range(n)], dtype=int)
+        # translations in the exponential coordinates: their place in z, and the positions in q
+        shifts = [(j + 3, i + 4, 3) for i, j in self._free]
+        shifts += [(j + 1, i + 1, 2) for i, j in self._planar]
+        self._shift_z = np.array([j + k for j, _, n in shifts for k in range(n)], dtype=int)
+        self._shift_q = np.array([i + k for _, i, n in shifts for k in range(n)], dtype=int)
+        self._turns = [slice(j, j + n) for j, n in turning]
+        count = len(self._spherical) + len(self._free) + len(self._planar)
+        self._by_joint = count <= _FEW
+
+    def start(self, q: Array) -> Array:
+        """z (nv,) of q about q itself: the coordinates q̇ = v, and zero for the others."""
+        z = np.zeros(self.nv)
+        z[self._v_add] = q[self._q_add]
+        return z
+
+    def size(self, q: Array) -> Array:
+        """Natural size (nv,) of the exponential coordinates at q: 1 rad, and the position in m."""
+        out = np.zeros(self.nv)
+        out[self.angular] = 1.0
+        out[self._shift_z] = np.abs(q[self._shift_q])
+        return out
+
+    def largest_turn(self, z: Array) -> float:
+        """Largest angle (rad) of a rotation in z."""
+        return max((float(np.linalg.norm(z[at])) for at in self._turns), default=0.0)
+
+    def point(self, base: Array, z: Array) -> Array:
+        """q = base ∘ exp(z), for one configuration (nq,) or batches on leading axes."""
+        if self.is_flat:
+            return z
+        if z.ndim > 1 or base.ndim > 1 or not self._by_joint:
+            return self._point_arrays(base, z)
+        q = base.copy()
+        q[self._q_add] = z[self._v_add]
+        b, x = base.tolist(), z.tolist()
+        for i, j in self._spherical:
+            q[i : i + 4] = exp.turn(b[i : i + 4], x[j : j + 3], FLOATS)
+        for i, j in self._free:
+            q0, w, u = b[i : i + 4], x[j : j + 3], x[j + 3 : j + 6]
+            q[i : i + 4] = exp.turn(q0, w, FLOATS)
+            q[i + 4 : i + 7] = exp.screw(b[i + 4 : i + 7], q0, w, u, FLOATS)
+        for i, j in self._planar:
+            q[i : i + 3] = exp.slide(b[i : i + 3], x[j : j + 3], FLOATS)
+        return q
+
+    def rate(self, z: Array, v: Array) -> Array:
+        """ż = dexp⁻¹(z) v, for one configuration (nv,) or batches on leading axes."""
+        if self.is_flat:
+            return v
+        if z.ndim > 1 or v.ndim > 1 or not self._by_joint:
+            return self._rate_arrays(z, v)
+        out = v.copy()
+        x, r = z.tolist(), v.tolist()
+        for _, j in self._spherical:
+            out[j : j + 3] = exp.turn_rate(x[j : j + 3], r[j : j + 3], FLOATS)
+        for _, j in self._free:
+            w, u, m, n = x[j : j + 3], x[j + 3 : j + 6], r[j : j + 3], r[j + 3 : j + 6]
+            out[j : j + 6] = exp.screw_rate(w, u, m, n, FLOATS)
+        for _, j in self._planar:
+            out[j : j + 3] = exp.slide_rate(x[j : j + 3], r[j : j + 3], FLOATS)
+        return out
+
+    def flat_difference(self, q0: Array, q1: Array) -> Array:
+        """q1 − q0 (..., nv) of the joints with q̇ = v; zero for the others."""
+        out = np.zeros((*q1.shape[:-1], self.nv))
+        out[..., self._v_add] = q1[..., self._q_add] - q0[..., self._q_add]
+        return out
+
+    def rate_matrix(self, z: Array) -> Array:
+        """The matrix dexp⁻¹(z), (..., nv, nv)."""
+        columns = self.rate(z[..., None, :], np.eye(self.nv))
+        return np.swapaxes(np.broadcast_to(columns, (*z.shape, self.nv)), -1, -2)
+
+    # ---- all joints of a kind at once ---------------------------------------------------------
+
+    def _point_arrays(self, base: Array, z: Array) -> Array:
+        batch = np.broadcast_shapes(base.shape[:-1], z.shape[:-1])
+        q = np.array(np.broadcast_to(base, (*batch, self.nq)))
+        q[..., self._q_add] = z[..., self._v_add]
+        for i, j in _columns(self._spherical):
+            turned = exp.turn(_pick(base, i, 4), _pick(z, j, 3), ARRAYS)
+            _put(q, i, turned)
+        for i, j in _columns(self._free):
+            q0, w, u = _pick(base, i, 4), _pick(z, j, 3), _pick(z, j + 3, 3)
+            moved = exp.screw(_pick(base, i + 4, 3), q0, w, u, ARRAYS)
+            _put(q, i, exp.turn(q0, w, ARRAYS))
+            _put(q, i + 4, moved)
+        for i, j in _columns(self._planar):
+            _put(q, i, exp.slide(_pick(base, i, 3), _pick(z, j, 3), ARRAYS))
+        return q
+
+    def _rate_arrays(self, z: Array, v: Array) -> Array:
+        batch = np.broadcast_shapes(z.shape[:-1], v.shape[:-1])
+        out = np.array(np.broadcast_to(v, (*batch, self.nv)))
+        for _, j in _columns(self._spherical):
+            _put(out, j, exp.turn_rate(_pick(z, j, 3), _pick(v, j, 3), ARRAYS))
+        for _, j in _columns(self._free):
+            w, u, m, n = (_pick(x, k, 3) for x in (z, v) for k in (j, j + 3))
+            _put(out, j, exp.screw_rate(w, u, m, n, ARRAYS))
+        for _, j in _columns(self._planar):
+            _put(out, j, exp.slide_rate(_pick(z, j, 3), _pick(v, j, 3), ARRAYS))
+        return out
+
+
+def _parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]]:
+    """The joint, or the joints a composite consists of, with where they begin in q and v."""
+    if not isinstance(joint, Composite):
+        yield joint, q, v
+        return
+    for part in joint.joints:
+        yield from _parts(part, q, v)
+        q, v = q + part.nq, v + part.nv
+
+
+def _columns(places: list[tuple[int, int]]) -> Iterator[tuple[Array, Array]]:
+    """All places of one kind as two index arrays; nothing if there are none."""
+    if places:
+        both = np.array(places).T
+        yield both[0], both[1]
+
+
+def _pick(values: Array, first: Array, count: int) -> tuple[Array, ...]:
+    return tuple(values[..., first + k] for k in range(count))
+
+
+def _put(out: Array, first: Array, entries: tuple[Array, ...]) -> None:
+    for k, entry in enumerate(entries):
+        out[..., first + k] = entry

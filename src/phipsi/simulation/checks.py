@@ -1,0 +1,133 @@
+"""What goes into a run is checked before the first step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import InputError, did_you_mean
+from phipsi.model.model import Model
+from phipsi.simulation.chart import Chart
+from phipsi.simulation.equations import place_name
+from phipsi.simulation.tableaux import METHODS, Method
+
+Array = NDArray[Any]
+
+# Quaternions as close to unit as this come from rounding or printing and are normalised.
+_NEARLY_UNIT = 1e-8
+
+
+def checked_model(model: Any) -> Model:
+    """Refuse what is no model."""
+    if not isinstance(model, Model):
+        raise InputError(
+            f"simulate needs a model first: pp.simulate(model, q0, v0, duration), "
+            f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
+        )
+    return model
+
+
+def checked_state(
+    model: Model, chart: Chart, q: ArrayLike, v: ArrayLike, names: tuple[str, str] = ("q0", "v0")
+) -> tuple[Array, Array]:
+    """The state as new arrays (nq,), (nv,): right sizes, finite, unit quaternions."""
+    out_q = _vector(model, q, names[0], "nq", model.nq, model.q_slices)
+    out_v = _vector(model, v, names[1], "nv", model.nv, model.v_slices)
+    for joint, at in chart.named_quaternions:
+        length = math.sqrt(float(out_q[at] @ out_q[at]))
+        if abs(length - 1) > _NEARLY_UNIT:
+            raise InputError(
+                f"{names[0]}: the quaternion of joint {joint!r} is {out_q[at].tolist()}, of length "
+                f"{length:.9g}, but rotations have unit quaternions (w, x, y, z). Start from "
+                f"model.neutral(), or divide by the length:\n"
+                f"    {names[0]}[{at.start}:{at.stop}] /= np.linalg.norm({names[0]}"
+                f"[{at.start}:{at.stop}])"
+            )
+        out_q[at] /= length
+    return out_q, out_v
+
+
+def _vector(
+    model: Model, values: ArrayLike, what: str, total: str, size: int, slices: Sequence[slice]
+) -> Array:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no array of numbers: {error}.") from None
+    if array.shape != (size,):
+        names = ", ".join(f"{n!r}" for n in model.joint_names[:8])
+        more = ", …" if model.n_bodies > 8 else ""
+        batch = ""
+        if array.ndim > 1 and array.shape[-1] == size:
+            batch = " simulate runs one motion; for many at once see pp.rollout."
+        raise InputError(
+            f"{what} has shape {array.shape}, but this model needs ({size},), {total} = {size} "
+            f"(joints {names}{more}).{batch}"
+        )
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        where = place_name(model.joint_names, slices, int(bad[0]))
+        raise InputError(f"{what} is {array[bad[0]]} at joint {where}; it must be finite.")
+    return array
+
+
+def checked_method(integrator: Any) -> Method:
+    """The integrator by its name."""
+    if isinstance(integrator, str) and integrator in METHODS:
+        return METHODS[integrator]
+    raise InputError(
+        f"integrator={integrator!r} does not exist. {did_you_mean(integrator, METHODS)}"
+    )
+
+
+def checked_time(value: Any, what: str, *, zero: bool = False) -> float:
+    """A finite time, positive unless `zero` is allowed."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        least = "at least 0" if zero else "more than 0"
+        raise InputError(f"{what}={value!r} must be a finite number of {least}.")
+    return number
+
+
+def checked_tolerances(rtol: Any, atol: Any) -> tuple[float, float]:
+    """Relative and absolute tolerance of the adaptive methods."""
+    r, a = checked_time(rtol, "rtol"), checked_time(atol, "atol", zero=True)
+    least = 100 * np.finfo(float).eps
+    if r < least:
+        raise InputError(
+            f"rtol={rtol!r} asks for more digits than double precision has; the least that makes "
+            f"sense is {least:.2g}, and 1e-12 is tight."
+        )
+    return r, a
+
+
+def checked_output_times(times: Any, duration: float) -> Array | None:
+    """Increasing times within the run, or None."""
+    if times is None:
+        return None
+    try:
+        array = np.array(times, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array([[np.nan]])
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InputError(
+            "output_times must be a list of finite times (k,), for example "
+            "np.linspace(0, duration, 101)."
+        )
+    if (np.diff(array) <= 0).any():
+        k = int(np.flatnonzero(np.diff(array) <= 0)[0])
+        raise InputError(
+            f"output_times must increase, but {array[k + 1]} follows {array[k]}. "
+            f"Sort them:  np.unique(output_times)"
+        )
+    if array.size and (array[0] < 0 or array[-1] > duration):
+        outside = array[0] if array[0] < 0 else array[-1]
+        raise InputError(f"output_times has {outside}, but the run goes from 0 to {duration} s.")
+    return array

@@ -1,0 +1,199 @@
+"""Equations: the right-hand side of the equations of motion, looked up once and called often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.dynamics import A_G, MASS_MATRIX_INVERSE
+from phipsi.compiler import compile
+from phipsi.errors import InputError, PhipsiError
+from phipsi.model.model import Model
+from phipsi.operators import H, M, b, f_ext, phi, tau
+from phipsi.simulation.chart import Chart
+from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
+
+Array = NDArray[Any]
+Controller = Callable[[float, Array, Array], Any]
+
+FREE = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b))
+LOADED = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b - f_ext))
+
+
+@final
+class Equations:
+    """vdot of a model under a controller and force elements.
+
+    vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]), tau from the controller and the joint
+    elements, f_ext from the body elements.
+
+    A state for which the dynamics cannot be computed (a number that is not finite, a joint with
+    nothing to move) gives NaN, so that a method with step control tries a smaller step; `failure`
+    then says why.
+    """
+
+    def __init__(self, model: Model, controller: Controller | None, forces: Sequence[Any]) -> None:
+        self.model, self.controller = model, controller
+        self.chart = Chart(model)
+        self.forces = bind_forces(forces, model)
+        self._effort_elements = [x for x in self.forces if provides(x, "efforts")]
+        self._body_elements = [x for x in self.forces if provides(x, "body_forces")]
+        self._program = compile(LOADED if self._body_elements else FREE, model)
+        self._kinematics = compile(KINEMATICS, model) if self.forces else None
+        native = self._program.native
+        self._call = self._reference if native is None else native.ufunc
+        self._zero = np.zeros(model.nv)
+        self._nv = model.nv
+        self._checked = False
+        self.failure: tuple[float, Array, Array] | None = None
+
+    # ---- the hot path -----------------------------------------------------------------------
+
+    def acceleration(self, t: float, q: Array, v: Array) -> Array:
+        """Return vdot (nv,), or NaN where it cannot be computed."""
+        effort = self._zero if self.controller is None else self.control(t, q, v)
+        if not self.forces:
+            vdot, status = self._call(q, v, effort)
+        else:
+            state = State(self.model, t, q, v, self._kinematics)
+            for element in self._effort_elements:
+                effort = effort + element.efforts(state)
+            if self._body_elements:
+                load = self._body_elements[0].body_forces(state)
+                for element in self._body_elements[1:]:
+                    load = load + element.body_forces(state)
+                vdot, status = self._call(q, v, effort, load)
+            else:
+                vdot, status = self._call(q, v, effort)
+        if status:
+            self.failure = (t, np.array(q), np.array(v))
+            return np.full(self._nv, np.nan)
+        return vdot
+
+    def control(self, t: float, q: Array, v: Array) -> Array:
+        """Efforts of the controller (nv,); refuses a wrong shape, naming the controller."""
+        assert self.controller is not None
+        given = self.controller(t, _locked(q), _locked(v))
+        if type(given) is np.ndarray and given.dtype == np.float64 and given.shape == (self._nv,):
+            return given
+        return self._converted(given, t)
+
+    # ---- the rest ---------------------------------------------------------------------------
+
+    def recorded_effort(self, t: float, q: Array, v: Array) -> Array:
+        """A copy of the controller's efforts, for the trajectory."""
+        return self._zero if self.controller is None else np.array(self.control(t, q, v))
+
+    def potential_energy(self, t: Array, q: Array, v: Array) -> Array:
+        """Energy stored in the force elements (...), J."""
+        out = np.zeros(np.shape(t))
+        if not self.forces:
+            return out
+        state = State(self.model, t, q, v, self._kinematics)
+        for element in self.forces:
+            out = out + element.potential_energy(state)
+        return out
+
+    def check(self, t: float, q: Array, v: Array) -> None:
+        """Evaluate once; raise an InputError that names what is wrong."""
+        for element in self.forces:
+            self._check_element(element, State(self.model, t, q, v, self._kinematics))
+        vdot = self.acceleration(t, q, v)
+        if not np.isfinite(vdot).all():
+            raise self.explain() or InputError("the accelerations at t = 0 are not finite")
+
+    def explain(self) -> PhipsiError | None:
+        """Why the last failing state failed: whose number is not finite, or which joint."""
+        if self.failure is None:
+            return None
+        t, q, v = self.failure
+        if not (np.isfinite(q).all() and np.isfinite(v).all()):
+            return None  # a consequence, no cause
+        effort = self._zero if self.controller is None else self.control(t, q, v)
+        if not np.isfinite(effort).all():
+            where = int(np.flatnonzero(~np.isfinite(effort))[0])
+            return InputError(
+                f"{self._name()} returned {effort[where]} for joint {self.rate_name(where)} "
+                f"at t = {t:.6g} s; efforts must be finite."
+            )
+        load = np.zeros((self.model.n_bodies, 6))
+        try:
+            state = State(self.model, t, q, v, self._kinematics)
+            for element in self.forces:
+                self._check_element(element, state)
+                effort = effort + (element.efforts(state) if provides(element, "efforts") else 0)
+                if provides(element, "body_forces"):
+                    load = load + element.body_forces(state)
+            self._program(q, v, effort, *([load] if self._body_elements else []))
+        except PhipsiError as error:
+            return error
+        return None
+
+    def rate_name(self, index: int) -> str:
+        """The joint a rate belongs to, quoted, with the rate's number if it has several."""
+        return place_name(self.model.joint_names, self.model.v_slices, index)
+
+    def _reference(self, *inputs: Array) -> tuple[Array, int]:
+        """The program where there is no machine code, in the manner of the gufunc."""
+        answer, status = self._program(*inputs, on_error="mask")
+        return answer, int(status)
+
+    def _name(self) -> str:
+        name = getattr(self.controller, "__qualname__", None) or type(self.controller).__name__
+        return f"controller {name!r}"
+
+    def _converted(self, given: Any, t: float) -> Array:
+        try:
+            effort = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            effort = None
+        if effort is None or effort.shape != (self._nv,):
+            shape = "" if effort is None else f" of shape {effort.shape}"
+            names = ", ".join(map(repr, self.model.joint_names[:6]))
+            raise InputError(
+                f"{self._name()} returned {type(given).__name__}{shape} at t = {t:.6g} s, but it "
+                f"must return tau of shape ({self._nv},), one effort per rate (joints {names}"
+                f"{', …' if self.model.n_bodies > 6 else ''})."
+            )
+        return effort
+
+    def _check_element(self, element: Force, state: State) -> None:
+        n, nv = self.model.n_bodies, self._nv
+        for method, shape in (("efforts", (nv,)), ("body_forces", (n, 6))):
+            if not provides(element, method):
+                continue
+            value = np.asarray(getattr(element, method)(state))
+            if value.shape != shape:
+                raise InputError(
+                    f"force element {element!r}: {method} returned shape {value.shape}, but it "
+                    f"must be {shape}."
+                )
+            if not np.isfinite(value).all():
+                index = np.argwhere(~np.isfinite(value))[0]
+                where = (
+                    f"joint {self.rate_name(int(index[0]))}"
+                    if method == "efforts"
+                    else f"body {self.model.body_names[int(index[0])]!r}"
+                )
+                raise InputError(
+                    f"force element {element!r}: {method} is {value[tuple(index)]} at {where}, "
+                    f"t = {float(state.t):.6g} s; forces must be finite."
+                )
+
+
+def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:
+    """The joint an entry of q or v belongs to, quoted, with the entry's number in it."""
+    for name, s in zip(names, slices, strict=True):
+        if s.start <= index < s.stop:
+            return repr(name) if s.stop - s.start == 1 else f"{name!r} (entry {index - s.start})"
+    raise IndexError(index)
+
+
+def _locked(values: Array) -> Array:
+    """A view that user functions cannot write to: the integrator goes on with these numbers."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,189 @@
+"""Fixed steps on the group: semi-implicit Euler, Runge–Kutta–Munthe-Kaas, implicit midpoint.
+
+A state inside a step (for events and output times) is one step of the method of the right length
+from the step's start, so it has the accuracy of the method. Steps end on multiples of dt, also
+after an event changed the state inside one; the last one ends at the end of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.simulation.equations import Equations
+from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
+from phipsi.simulation.tableaux import Method, Tableau
+
+Advance = Callable[[float, Array, Array, float], tuple[Array, Array]]
+
+# Implicit midpoint: sizes of the last correction, relative to the rates of the step.
+_CONVERGED, _ACCEPTABLE = 1e-14, 1e-11
+_ITERATIONS, _NEWTON = 12, 8
+
+
+@final
+class FixedStep(Step):
+    """A step of a fixed-step method."""
+
+    def __init__(self, advance: Advance, t0: float, q0: Array, v0: Array, t1: float) -> None:
+        self._advance, self.t0, self.t1, self._q0, self._v0 = advance, t0, t1, q0, v0
+        self.samples = (t1,)
+        self.q1, self.v1 = advance(t0, q0, v0, t1 - t0)
+
+    def at(self, t: float) -> tuple[Array, Array]:
+        """State by a shorter step."""
+        if t == self.t1:
+            return self.q1, self.v1
+        if t == self.t0:
+            return self._q0, self._v0
+        return self._advance(self.t0, self._q0, self._v0, t - self.t0)
+
+
+@final
+class FixedSteps(Stepper):
+    """Steps of one length."""
+
+    def __init__(
+        self,
+        equations: Equations,
+        method: Method,
+        start: tuple[float, Array, Array],
+        end: float,
+        dt: float,
+    ) -> None:
+        self._equations, self._dt, self._end = equations, dt, end
+        # 10 s in steps of 1e-3 s are 10000 steps, although 10/1e-3 may be 10000.000000000002
+        self._count = max(1, math.ceil(end / dt * (1 - 1e-12)))
+        self._advance = advance_function(method, equations)
+        self.restart(*start)
+
+    def restart(self, t: float, q: Array, v: Array) -> None:
+        """Go on from here to the next multiple of dt."""
+        self.t, self.q, self.v = t, q, v
+        self._next = math.floor(t / self._dt * (1 + 1e-12)) + 1
+
+    def step(self) -> Step:
+        """Advance to the next multiple of dt, or to the end."""
+        t1 = self._end if self._next >= self._count else self._next * self._dt
+        with np.errstate(all="ignore"):
+            step = FixedStep(self._advance, self.t, self.q, self.v, t1)
+        check_speed(step.v1, t1)
+        self.q, self.v = step.q1, step.v1
+        self.t = t1  # last: an interrupt before it leaves the state unused
+        self._next += 1
+        return step
+
+
+def advance_function(method: Method, equations: Equations) -> Advance:
+    """The function (t, q, v, h) → (q⁺, v⁺) of a method."""
+    if method.tableau is None:
+        return _semi_implicit(equations)
+    if method.tableau.is_explicit:
+        return _explicit(equations, method.tableau)
+    return _implicit_midpoint(equations)
+
+
+def _semi_implicit(equations: Equations) -> Advance:
+    chart = equations.chart
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array]:
+        v1 = v + h * equations.acceleration(t, q, v)
+        return np.array(chart.point(q, chart.start(q) + h * v1)), v1
+
+    return advance
+
+
+def _explicit(equations: Equations, tableau: Tableau) -> Advance:
+    """Runge–Kutta in the exponential coordinates about the step's start."""
+    chart, nv = equations.chart, equations.model.nv
+    stages = len(tableau.b)
+    a, b = [np.array(row[:i]) for i, row in enumerate(tableau.a)], np.array(tableau.b)
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array]:
+        y = np.concatenate([chart.start(q), v])
+        k = np.empty((stages, 2 * nv))
+        for i in range(stages):
+            yi = y + h * (a[i] @ k[:i]) if i else y
+            z, vi = yi[:nv], yi[nv:]
+            k[i, :nv] = chart.rate(z, vi)
+            k[i, nv:] = equations.acceleration(t + tableau.c[i] * h, chart.point(q, z), vi)
+        end = y + h * (b @ k)
+        return np.array(chart.point(q, end[:nv])), end[nv:]
+
+    return advance
+
+
+def _implicit_midpoint(equations: Equations) -> Advance:
+    """v⁺ = v + h vdot(t + h/2, q ∘ exp(h w/2), w), q⁺ = q ∘ exp(h w), with w = (v + v⁺)/2.
+
+    The equation for w is solved by fixed-point iteration, which contracts when the step resolves
+    the motion; if it does not (stiff forces), by Newton's method with a Jacobian from differences.
+    If that fails too the run ends with an error: the step is too long.
+    """
+    chart = equations.chart
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array]:
+        start, half = chart.start(q), 0.5 * h
+
+        def image(w: Array) -> Array:
+            at = chart.point(q, start + half * w)
+            return v + half * equations.acceleration(t + half, at, w)
+
+        w = _solve(image, v)
+        if w is None:
+            raise Diverged(
+                f"at t = {t:.9g} s the equation of the implicit midpoint rule has no solution near "
+                f"the step's start; the step of {h:.3g} s is too long for this motion"
+            )
+        return np.array(chart.point(q, start + h * w)), 2 * w - v
+
+    return advance
+
+
+def _solve(image: Callable[[Array], Array], guess: Array) -> Array | None:
+    """The fixed point w = image(w), or None."""
+    w, before = guess, math.inf
+    for _ in range(_ITERATIONS):
+        new = image(w)
+        change, size = _largest(new - w), _largest(new)
+        w = new
+        if change <= _CONVERGED * size:
+            return w
+        if not change < 0.7 * before:  # no contraction, or rounding is reached
+            break
+        before = change
+    if math.isfinite(before) and before <= _ACCEPTABLE * _largest(w):
+        return w
+    return _newton(image, w if np.isfinite(w).all() else guess)
+
+
+def _newton(image: Callable[[Array], Array], w: Array) -> Array | None:
+    before = math.inf
+    for _ in range(_NEWTON):
+        residual = w - image(w)
+        if not np.isfinite(residual).all():
+            return None
+        jacobian = np.eye(len(w))
+        size = max(_largest(w), 1e-6)
+        for j in range(len(w)):
+            moved = w.copy()
+            moved[j] += 1e-7 * size
+            jacobian[:, j] = ((moved - image(moved)) - residual) / (moved[j] - w[j])
+        try:
+            change = np.linalg.solve(jacobian, residual)
+        except np.linalg.LinAlgError:
+            return None
+        w = w - change
+        if _largest(change) <= _CONVERGED * _largest(w):
+            return w
+        if _largest(change) >= before:
+            break
+        before = _largest(change)
+    return w if before <= _ACCEPTABLE * _largest(w) else None
+
+
+def _largest(values: Any) -> float:
+    return float(np.abs(values).max(initial=0.0))

@@ -1,0 +1,149 @@
+"""Force: what a force element must provide, and the state it sees."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.compiler import compile
+from phipsi.errors import InputError, did_you_mean
+from phipsi.model.model import Model
+from phipsi.operators import V, pose
+
+Array = NDArray[Any]
+
+KINEMATICS = (pose, V)
+
+
+class State:
+    """Where the mechanism is, for force elements; poses and velocities are computed on first use.
+
+    **Attributes:** `model`; `t` (...), s; `q` (..., nq); `v` (..., nv).
+    """
+
+    __slots__ = ("model", "t", "q", "v", "_program", "_found")
+
+    def __init__(
+        self, model: Model, t: Any, q: Array, v: Array, program: Callable[..., Any] | None = None
+    ) -> None:
+        self.model, self.t, self.q, self.v = model, t, q, v
+        self._program = program  # of KINEMATICS; who makes many states looks it up once
+        self._found: tuple[Array, Array] | None = None
+
+    def _kinematics(self) -> tuple[Array, Array]:
+        if self._found is None:
+            program = self._program or compile(KINEMATICS, self.model)
+            self._found = program(self.q, self.v)
+        return self._found  # type: ignore[return-value]
+
+    @property
+    def poses(self) -> Array:
+        """X_WB (..., n, 4, 4) of every body, as `body_poses`."""
+        return self._kinematics()[0]
+
+    @property
+    def velocities(self) -> Array:
+        """V (..., n, 6) of every body in body axes, as `body_velocities`."""
+        return self._kinematics()[1]
+
+
+class Force(ABC):  # noqa: B024 - an element provides the methods it needs
+    """A force element: joint efforts, body forces, or both, and the energy it stores.
+
+    Make your own by deriving from this class and giving it one or more of the methods. They must
+    take batches: leading axes of `state.q` are times of a trajectory when its energy is computed.
+
+    >>> import numpy as np, phipsi as pp
+    >>> class Wind(pp.forces.Force):
+    ...     '''Drag on every body, against its velocity, at its origin.'''
+    ...     def body_forces(self, state):
+    ...         out = np.zeros_like(state.velocities)
+    ...         out[..., 3:] = -0.5 * state.velocities[..., 3:]
+    ...         return out
+    >>> arm = pp.examples.planar_arm(2)
+    >>> still = pp.simulate(arm, [0, 0], [0, 0], 0.1)
+    >>> windy = pp.simulate(arm, [0, 0], [0, 0], 0.1, forces=[Wind()])
+    >>> bool(windy.energy[-1] < still.energy[-1] - 1e-3)
+    True
+    """
+
+    __slots__ = ()
+
+    def bind(self, model: Model) -> Force:
+        """Return the element with its names looked up in a model; called once per run."""
+        return self
+
+    @classmethod
+    def merge(cls, elements: Sequence[Any]) -> Sequence[Force]:
+        """Return fewer elements that do the same, so that many of a kind cost one array call."""
+        return elements
+
+    def efforts(self, state: State) -> Any:
+        """Joint efforts (..., nv) on the mechanism in the directions of v, N·m or N."""
+        return None
+
+    def body_forces(self, state: State) -> Any:
+        """Forces (..., n, 6) on the bodies, at their origins in body axes, [moment; force]."""
+        return None
+
+    def potential_energy(self, state: State) -> Any:
+        """Energy (...) stored in the element, J; 0 if it stores none."""
+        return 0.0
+
+
+def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
+    """Elements bound to a model, with those of a kind merged; refuses what is no element."""
+    if isinstance(forces, Force):
+        forces = (forces,)
+    kinds: dict[type[Force], list[Force]] = {}
+    for element in forces:
+        if not isinstance(element, Force):
+            hint = "make one from the class" if isinstance(element, type) else "derive a class"
+            raise InputError(
+                f"forces has {element!r}, which is no force element; {hint}, for example:\n"
+                f"    forces=[pp.forces.JointDamper('elbow', 0.5)]"
+            )
+        kinds.setdefault(type(element), []).append(element.bind(model))
+    return tuple(x for kind, elements in kinds.items() for x in kind.merge(elements))
+
+
+def provides(element: Force, method: str) -> bool:
+    """Whether an element has its own version of a method of `Force`."""
+    return getattr(type(element), method) is not getattr(Force, method)
+
+
+def rates_of(model: Model, joints: str | Iterable[str] | None) -> Array:
+    """Places in v of all rates of the joints named; None means all joints."""
+    if joints is None:
+        return np.arange(model.nv)
+    names = [joints] if isinstance(joints, str) else list(joints)
+    for name in names:
+        if name not in model.joint_names:
+            raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
+    slices = [model.v_slice(name) for name in names]
+    return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
+
+
+def per_rate(
+    values: Any, size: int, what: str, who: str, allowed: Callable[[Array], Array] | None = None
+) -> Array:
+    """One number, or one per rate, as an array (size,); finite, and `allowed` if that is given."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+        out = np.array(np.broadcast_to(array, (size,)))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{who}: {what} must be one number or {size}, one per rate, not {values!r}."
+        ) from None
+    if np.isnan(out).any() or (allowed is not None and not allowed(out).all()):
+        raise InputError(f"{who}: {what} is {values!r}; it must be finite and not negative.")
+    return out
+
+
+def not_negative(x: Array) -> Array:
+    """Where numbers are finite and at least 0."""
+    return (x >= 0) & np.isfinite(x)

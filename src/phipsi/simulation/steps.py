@@ -1,0 +1,63 @@
+"""Step: what every stepper hands to the loop, and the base class of steppers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+# Faster than this (rad/s or m/s) no mechanism moves; the run has diverged.
+FASTEST = 1e10
+
+
+class Diverged(Exception):
+    """The stepper cannot go on; the text is the reason."""
+
+
+class Step(ABC):
+    """One accepted step from t0 to t1, with the state at every time between.
+
+    **Attributes:** `t0`, `t1`, s; `q1`, `v1`, the state at the end; `samples`, times in (t0, t1] at
+    which event functions are looked at.
+    """
+
+    t0: float
+    t1: float
+    q1: Array
+    v1: Array
+    samples: tuple[float, ...]
+
+    @abstractmethod
+    def at(self, t: float) -> tuple[Array, Array]:
+        """State (q, v) at a time of the step."""
+
+
+class Stepper(ABC):
+    """Advances the state of a run.
+
+    **Attributes:** `t`, `q`, `v`, where it is.
+    """
+
+    t: float
+    q: Array
+    v: Array
+
+    @abstractmethod
+    def restart(self, t: float, q: Array, v: Array) -> None:
+        """Go on from another state."""
+
+    @abstractmethod
+    def step(self) -> Step:
+        """Make one step; raise `Diverged` if there is none."""
+
+
+def check_speed(v: Array, t: float) -> None:
+    """Refuse rates that are not finite or faster than anything."""
+    if v.size and not float(np.abs(v).max()) < FASTEST:
+        fastest = float(np.abs(v).max())
+        what = "are not finite" if not np.isfinite(fastest) else f"reach {fastest:.3g} (rad/s, m/s)"
+        raise Diverged(f"the rates {what} at t = {t:.9g} s")

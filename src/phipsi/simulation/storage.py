@@ -1,0 +1,272 @@
+"""Trajectories in files: `.npz` with a JSON header and the model inside, and CSV.
+
+The archive is a plain zip of `.npy` members without compression. Reading trusts nothing: members
+are looked up by name, their sizes checked against what the archive and the array headers say before
+anything is allocated, only numbers are read, and the header must have the right fields.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from phipsi.errors import ParseError, PhipsiError
+from phipsi.model.model import Model
+from phipsi.simulation.dense import NODES, DenseRecord
+from phipsi.simulation.events import EventRecord
+
+if TYPE_CHECKING:
+    from phipsi.simulation.trajectory import Trajectory
+
+Array = NDArray[Any]
+
+FORMAT, VERSION = "phipsi-trajectory", 1
+MAX_BYTES = 2_000_000_000
+_MAX_RATIO = 200  # of unpacked to packed size; what `save` writes has 1
+_HEADER = "header"
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+def save(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
+    """Write a trajectory; see `Trajectory.save`."""
+    target = Path(path)
+    arrays = _arrays(trajectory)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _arrays(trajectory: Trajectory) -> dict[str, Array]:
+    model, events = trajectory.model, trajectory.events
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "integrator": trajectory.integrator,
+        "complete": trajectory.complete,
+        "events": [event.name for event in events],
+        "model": model.to_dict(),
+    }
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False)
+    arrays = {
+        _HEADER: np.frombuffer(text.encode(), dtype=np.uint8),
+        "t": trajectory.t,
+        "q": trajectory.q,
+        "v": trajectory.v,
+        "tau": trajectory.tau,
+        "energy": trajectory.energy,
+        "momentum": trajectory.momentum,
+        "constraint_residuals": trajectory.constraint_residuals,
+        "event_t": np.array([e.t for e in events]),
+        "event_q": np.array([[e.q, e.q_after] for e in events]).reshape(-1, 2, model.nq),
+        "event_v": np.array([[e.v, e.v_after] for e in events]).reshape(-1, 2, model.nv),
+    }
+    dense = trajectory._dense.arrays() if trajectory._dense is not None else None
+    if dense is not None:
+        arrays |= dict(zip(_DENSE, dense, strict=True))
+    return arrays
+
+
+_DENSE = ("dense_t0", "dense_h", "dense_base", "dense_values")
+
+
+def to_csv(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
+    """Write a trajectory as columns; see `Trajectory.to_csv`."""
+    model = trajectory.model
+    names = ["t"]
+    for kind, slices in (("q", model.q_slices), ("v", model.v_slices), ("tau", model.v_slices)):
+        names += [f"{kind}:{name}" for name in entry_names(model, slices)]
+    table = np.column_stack(
+        [trajectory.t, trajectory.q, trajectory.v, trajectory.tau, trajectory.energy]
+    )
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*names, "energy"])
+        writer.writerows([repr(x) for x in row] for row in table.tolist())
+
+
+def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
+    """A name for every entry of q or v: that of the joint, with a number if it has several."""
+    out: list[str] = []
+    for name, joint, at in zip(model.joint_names, model.joints, slices, strict=True):
+        size = at.stop - at.start
+        if size == 1:
+            out.append(name)
+        elif size == joint.nq and slices is model.q_slices:
+            out += [f"{name}.{part}" for part in joint.coordinate_names]
+        else:
+            out += [f"{name}.{k}" for k in range(size)]
+    return out
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """The arguments of the `Trajectory` in a file."""
+    where = Path(path).name
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(_Archive(archive, where, max_bytes), where)
+    except PhipsiError:
+        raise
+    except OSError:
+        raise
+    except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
+        raise ParseError(
+            f"{where} is no trajectory file: {type(error).__name__}: {error}. "
+            f"Write one with trajectory.save(path)."
+        ) from error
+
+
+class _Archive:
+    """Members of an archive as arrays, with every size checked first."""
+
+    def __init__(self, archive: zipfile.ZipFile, where: str, max_bytes: int) -> None:
+        self._archive, self._where = archive, where
+        self._members = {info.filename: info for info in archive.infolist()}
+        total = sum(info.file_size for info in archive.infolist())
+        if total > max_bytes:
+            raise ParseError(
+                f"{where} unpacks to {total / 1e6:.0f} MB, more than max_bytes = "
+                f"{max_bytes / 1e6:.0f} MB. If you trust it: Trajectory.load(path, max_bytes=…)"
+            )
+        for info in archive.infolist():
+            if info.file_size > _MAX_RATIO * max(info.compress_size, 1):
+                raise ParseError(
+                    f"{where}: member {info.filename!r} unpacks to more than {_MAX_RATIO} times "
+                    f"its size; trajectories are stored without compression."
+                )
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}.npy" in self._members
+
+    def array(self, name: str, kind: type = np.float64) -> Array:
+        """One member; its type, size and content must be what its headers say."""
+        info = self._members.get(f"{name}.npy")
+        if info is None:
+            raise ParseError(f"{self._where} lacks the array {name!r}; it is no trajectory file.")
+        data = self._archive.read(info)
+        stream = io.BytesIO(data)
+        version = npy.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = npy.read_array_header_1_0(stream)
+        else:
+            shape, fortran, dtype = npy.read_array_header_2_0(stream)
+        size = math.prod(shape)
+        if dtype != np.dtype(kind) or any(n < 0 for n in shape):
+            raise ParseError(
+                f"{self._where}: array {name!r} has the type {dtype}, not {np.dtype(kind)}."
+            )
+        if len(data) - stream.tell() != size * dtype.itemsize:
+            raise ParseError(
+                f"{self._where}: array {name!r} says it has the shape {shape}, which does not fit "
+                f"its {len(data) - stream.tell()} bytes; the file is damaged."
+            )
+        flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
+        return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _read(archive: _Archive, where: str) -> dict[str, Any]:
+    header = json.loads(archive.array(_HEADER, np.uint8).tobytes().decode("utf-8"))
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ParseError(f'{where} is no trajectory file: its "format" is not "{FORMAT}".')
+    if header.get("version") != VERSION:
+        raise ParseError(
+            f"{where} has the format version {header.get('version')!r}, which is not known here; "
+            f"this library reads version {VERSION}."
+        )
+    model = Model.from_dict(header.get("model"))  # type: ignore[arg-type]
+    names, integrator = header.get("events"), header.get("integrator")
+    if not (isinstance(names, list) and all(isinstance(x, str) for x in names)):
+        raise ParseError(f"{where}: the header's events must be a list of names.")
+    if not isinstance(integrator, str) or not isinstance(header.get("complete"), bool):
+        raise ParseError(f"{where}: the header's integrator or complete is not what it should be.")
+    nq, nv = model.nq, model.nv
+    t = archive.array("t")
+    k = t.shape[0] if t.ndim == 1 else -1
+    arrays = {
+        name: _of_shape(archive, where, name, shape)
+        for name, shape in {
+            "t": (k,),
+            "q": (k, nq),
+            "v": (k, nv),
+            "tau": (k, nv),
+            "energy": (k,),
+            "momentum": (k, 6),
+            "constraint_residuals": (k, None),
+        }.items()
+    }
+    if (np.diff(t) < 0).any() or not np.isfinite(t).all():
+        raise ParseError(f"{where}: the times do not increase.")
+    m = len(names)
+    event_t = _of_shape(archive, where, "event_t", (m,))
+    event_q = _of_shape(archive, where, "event_q", (m, 2, nq))
+    event_v = _of_shape(archive, where, "event_v", (m, 2, nv))
+    events = tuple(
+        EventRecord(name, float(at), q[0], v[0], q[1], v[1])
+        for name, at, q, v in zip(names, event_t, event_q, event_v, strict=True)
+    )
+    return {
+        "model": model,
+        **arrays,
+        "events": events,
+        "complete": header["complete"],
+        "integrator": integrator,
+        "dense": _dense(archive, where, nq, nv),
+    }
+
+
+def _of_shape(archive: _Archive, where: str, name: str, shape: tuple[int | None, ...]) -> Array:
+    array = archive.array(name)
+    fits = array.ndim == len(shape) and all(
+        n is None or n == size for n, size in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise ParseError(
+            f"{where}: array {name!r} has the shape {array.shape}, which does not fit the model "
+            f"and the times, {shape}."
+        )
+    return array
+
+
+def _dense(archive: _Archive, where: str, nq: int, nv: int) -> DenseRecord | None:
+    if not any(name in archive for name in _DENSE):
+        return None
+    values = archive.array("dense_values")
+    s, nodes = values.shape[:2] if values.ndim == 3 else (-1, -1)
+    if nodes not in NODES:
+        raise ParseError(f"{where}: dense_values has the shape {values.shape}.")
+    shapes: tuple[tuple[int, ...], ...] = ((s,), (s,), (s, nq), (s, nodes, 2 * nv))
+    t0, h, base, values = (
+        _of_shape(archive, where, name, shape) for name, shape in zip(_DENSE, shapes, strict=True)
+    )
+    if s == 0 or (np.diff(t0) < 0).any() or not (h > 0).all():
+        raise ParseError(f"{where}: the segments of the dense output do not follow each other.")
+    return DenseRecord.of_arrays(t0, h, base, values)

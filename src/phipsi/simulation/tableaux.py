@@ -1,0 +1,78 @@
+"""The integrators, as data: coefficients and orders, shared by `simulate` and compiled code.
+
+A fixed-step method advances y = [z, v] from t by h in the exponential coordinates z about the
+configuration at t (see chart.py), then makes the end point the new base. With ẏ = f(t, y):
+
+    Runge–Kutta        y_i = y + h Σ_j a_ij k_j,   k_i = f(t + c_i h, y_i),   y⁺ = y + h Σ_i b_i k_i
+    semi-implicit      v⁺ = v + h vdot(t, q, v),   q⁺ = q ∘ exp(h v⁺)
+
+On a group the Runge–Kutta method is the Munthe-Kaas method with the exact dexp⁻¹, so its order is
+that of its coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """A Runge–Kutta method: rows `a` of stage coefficients, weights `b`, times `c`."""
+
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether each stage needs earlier stages only."""
+        return all(x == 0 for i, row in enumerate(self.a) for x in row[i:])
+
+
+RK4_TABLEAU = Tableau(
+    a=((0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.0), (0.0, 0.5, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)),
+    b=(1 / 6, 1 / 3, 1 / 3, 1 / 6),
+    c=(0.0, 0.5, 0.5, 1.0),
+)
+MIDPOINT_TABLEAU = Tableau(a=((0.5,),), b=(1.0,), c=(0.5,))
+
+
+@dataclass(frozen=True)
+class Method:
+    """One integrator.
+
+    **Attributes:** `name`; `order` of the method (the largest one, for variable order); `tableau`,
+    None for semi-implicit Euler and for SciPy's; `solver`, the class in `scipy.integrate` of an
+    adaptive method; `degree` of the polynomials of its dense output; `recentre`, whether SciPy's
+    object can go on from changed coordinates ("step": after every step) or has to be made anew
+    ("turn": when a rotation has become large); `remark`, a line for the documentation.
+    """
+
+    name: str
+    order: int
+    tableau: Tableau | None = None
+    solver: str | None = None
+    degree: int = 0
+    recentre: str = "step"
+    remark: str = ""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the method chooses its own steps from rtol and atol."""
+        return self.solver is not None
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("dopri", 8, solver="DOP853", degree=7, remark="Dormand–Prince 8(5,3); the default"),
+        Method("radau", 5, solver="Radau", degree=3, remark="Radau IIA, for stiff forces"),
+        Method(
+            "lsoda", 12, solver="LSODA", degree=12, recentre="turn",
+            remark="Adams and BDF, switches by itself; multistep",
+        ),
+        Method("rk4", 4, tableau=RK4_TABLEAU, remark="classical Runge–Kutta on the group"),
+        Method("semi_implicit", 1, remark="symplectic Euler: rates first, then the configuration"),
+        Method("implicit_midpoint", 2, tableau=MIDPOINT_TABLEAU, remark="symmetric, implicit"),
+    )
+}  # fmt: skip

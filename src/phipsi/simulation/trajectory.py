@@ -1,0 +1,209 @@
+"""Trajectory: what a run recorded, and what follows from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
+from phipsi.errors import InputError
+from phipsi.model.model import Model
+from phipsi.simulation import plotting, storage
+from phipsi.simulation.chart import Chart
+from phipsi.simulation.dense import DenseRecord, hermite
+from phipsi.simulation.events import EventRecord
+
+Array = NDArray[Any]
+Stored = Callable[[Array, Array, Array], Array]
+
+
+@final
+class Trajectory:
+    """A recorded motion.
+
+    An event whose action changed the state gives two samples at the same time, before and after.
+
+    **Attributes:** `model`; `t` (k,), s; `q` (k, nq); `v` (k, nv); `tau` (k, nv), the controller's
+    efforts (those of force elements are not in it); `energy` (k,), J; `momentum` (k, 6) about the
+    world's origin; `constraint_residuals` (k, rows), of which a tree has none; `events`, a tuple of
+    `EventRecord`; `complete`, whether the run came to its end or to an event that stops it;
+    `integrator`, its name. Arrays are read-only.
+
+    >>> import phipsi as pp
+    >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, integrator="rk4")
+    >>> fall
+    <Trajectory: 1001 samples, t = 0 … 1 s, nq = 1, nv = 1, rk4>
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        t: Array,
+        q: Array,
+        v: Array,
+        tau: Array,
+        *,
+        events: tuple[EventRecord, ...] = (),
+        complete: bool = True,
+        integrator: str = "",
+        stored: Stored | None = None,
+        dense: DenseRecord | None = None,
+        constraint_residuals: Array | None = None,
+        energy: Array | None = None,
+        momentum: Array | None = None,
+    ) -> None:
+        self.model = model
+        self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
+        self.events, self.complete, self.integrator = events, complete, integrator
+        residuals = np.empty((len(t), 0)) if constraint_residuals is None else constraint_residuals
+        self.constraint_residuals = _frozen(residuals)
+        self._stored, self._dense = stored, dense
+        # what a file brings along: its force elements are not there to compute it again
+        if energy is not None:
+            self.__dict__["energy"] = _frozen(energy)
+        if momentum is not None:
+            self.__dict__["momentum"] = _frozen(momentum)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        span = f"t = {self.t[0]:.6g} … {self.t[-1]:.6g} s, " if len(self) else ""
+        events = f", {len(self.events)} event{'s' * (len(self.events) != 1)}" if self.events else ""
+        cut = "" if self.complete else ", not complete"
+        return (
+            f"<Trajectory: {len(self)} samples, {span}nq = {self.model.nq}, nv = {self.model.nv}, "
+            f"{self.integrator}{events}{cut}>"
+        )
+
+    # ---- what follows from the motion -------------------------------------------------------
+
+    @cached_property
+    def energy(self) -> Array:
+        """Kinetic and potential energy (k,), that of the force elements included, J."""
+        if not len(self):
+            return np.zeros(0)
+        out = kinetic_energy(self.model, self.q, self.v) + potential_energy(self.model, self.q)
+        if self._stored is not None:
+            out = out + self._stored(self.t, self.q, self.v)
+        return _frozen(out)
+
+    @cached_property
+    def momentum(self) -> Array:
+        """Momentum (k, 6) about the world's origin, world axes: [kg·m²/s, kg·m/s]."""
+        if not len(self):
+            return np.zeros((0, 6))
+        return _frozen(momentum(self.model, self.q, self.v))
+
+    @property
+    def interpolation(self) -> str:
+        """How states between samples are found: "dense output" or "cubic Hermite"."""
+        found = self._dense is not None and self._dense.arrays() is not None
+        return "dense output" if found else "cubic Hermite"
+
+    def at(self, t: float) -> tuple[Array, Array]:
+        """State (q, v) at a time; see `resample`. At a jump, the state after it."""
+        one = self.resample([t])
+        return one.q[0], one.v[0]
+
+    def resample(self, times: ArrayLike) -> Trajectory:
+        """The same motion at other times (k,), which must lie within the record.
+
+        With the default output of an adaptive run the integrator's own dense output is used, with
+        its accuracy. Otherwise states come from cubic Hermite interpolation on the group between
+        samples, with an error of O(h⁴) in q and O(h³) in v for samples h apart; `interpolation`
+        says which. Efforts are interpolated linearly.
+
+        >>> import numpy as np, phipsi as pp
+        >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0)
+        >>> fall.resample(np.linspace(0, 1, 5)).t
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+        """
+        wanted = self._checked_times(times)
+        chart = Chart(self.model)
+        if self.interpolation == "dense output":
+            assert self._dense is not None
+            q, v = self._dense.state(chart, wanted)
+        else:
+            q, v = hermite(chart, self.t, self.q, self.v, self.model.difference, wanted)
+        last = wanted == self.t[-1]  # the last sample may be behind a jump
+        q[last], v[last] = self.q[-1], self.v[-1]
+        columns = [np.interp(wanted, self.t, column) for column in self.tau.T]
+        tau = np.array(columns).reshape(self.model.nv, len(wanted)).T
+        return Trajectory(
+            self.model,
+            wanted,
+            q,
+            v,
+            tau,
+            events=self.events,
+            complete=self.complete,
+            integrator=self.integrator,
+            stored=self._stored,
+            dense=self._dense,
+        )
+
+    def _checked_times(self, times: ArrayLike) -> Array:
+        wanted = np.array(times, dtype=np.float64)
+        if wanted.ndim != 1 or not np.isfinite(wanted).all():
+            raise InputError(
+                "times must be a list of finite times (k,), such as np.linspace(0, 1, 9)"
+            )
+        if not len(self):
+            raise InputError("the trajectory has no samples")
+        if wanted.size and (wanted.min() < self.t[0] or wanted.max() > self.t[-1]):
+            outside = wanted.min() if wanted.min() < self.t[0] else wanted.max()
+            raise InputError(
+                f"t = {outside:.9g} s is outside the trajectory, which goes from "
+                f"{self.t[0]:.9g} to {self.t[-1]:.9g} s."
+            )
+        return wanted
+
+    # ---- files and figures ------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `.npz` file with everything in it, the model too.
+
+        Plain arrays and one JSON header; no pickle. It is written under a temporary name and then
+        renamed, so a file is whole or not there.
+
+        >>> import tempfile, pathlib, phipsi as pp
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "fall.npz"
+        >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0)
+        >>> fall.save(file)
+        >>> pp.Trajectory.load(file).model == fall.model
+        True
+        """
+        storage.save(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, max_bytes: int = storage.MAX_BYTES
+    ) -> Trajectory:
+        """Read what `save` wrote. Files from strangers are safe to read: a `ParseError` or data."""
+        return cls(**storage.load(path, max_bytes))
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write t, q, v, tau and energy as columns with names, all digits."""
+        storage.to_csv(self, path)
+
+    def plot(self, joints: Any = None) -> Any:
+        """Coordinates, rates, efforts and energy over time, as a matplotlib figure.
+
+        **Arguments:** `joints`, a name or names to show, all by default. Needs matplotlib:
+        ``pip install "phipsi[plot]"``.
+        """
+        return plotting.plot(self, joints)
+
+
+def _frozen(values: Array) -> Array:
+    out = np.asarray(values)
+    if out.flags.writeable:
+        out = out.view()
+        out.flags.writeable = False
+    return out
