@@ -18,6 +18,7 @@ from phipsi.backends.native import direct
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
     Machine,
+    MachineCode,
     generic_machine,
     host_machine,
     machine_code,
@@ -93,7 +94,7 @@ class NativeCode:
             if p.columns == "path"
         }
         self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
-        self.code = machine_code(self._key(), self.machine, self.emit)
+        self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
         owned = (
             self.code, self.data, self.tables, self.seeds, self.branches,
@@ -105,31 +106,38 @@ class NativeCode:
         if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.output_shapes = shapes[len(names) : -1]
+        self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
     def emit(self) -> str:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
         module = ir.Module("phipsi")
         kernels: dict[int, ir.Function] = {}
         for lanes in (self.machine.lanes, 1):
-            kernel = Kernel(
-                module,
-                self.phases,
-                self.plan,
-                self.results,
-                self.slots,
-                self.tables.codes,
-                self.tables.doubles.shape[1],
-                lanes,
-                self.machine.lanes,
-                fused=self.machine.fused,
-            )
-            kernels[lanes] = kernel.function
+            kernels[lanes] = self._kernel(module, lanes).function
         define_loop(module, kernels, self.pattern, len(self.slots), self.words)
         if self.has_direct:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
 
-    def _key(self) -> str:
+    def wide_kernel(self, module: ir.Module) -> Kernel:
+        """The kernel for a group of configurations, in another module."""
+        return self._kernel(module, self.machine.lanes)
+
+    def _kernel(self, module: ir.Module, lanes: int) -> Kernel:
+        return Kernel(
+            module,
+            self.phases,
+            self.plan,
+            self.results,
+            self.slots,
+            self.tables.codes,
+            self.tables.doubles.shape[1],
+            lanes,
+            self.machine.lanes,
+            fused=self.machine.fused,
+        )
+
+    def key(self) -> str:
         """Everything the code depends on, as one digest."""
         parts = [
             _version(),
