@@ -32,10 +32,14 @@ from phipsi.backends.native.phases import Phase, phases_of
 from phipsi.backends.native.record import (
     BRANCH,
     BUFFERS,
+    FIRST,
+    INTEGERS,
     OFFSETS,
     PATH_STRIDE,
     SEED_COLUMN,
     SEEDS,
+    SINGLE,
+    TOGETHER,
 )
 from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
@@ -151,24 +155,33 @@ class NativeCode:
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def pointers(self) -> dict[int, np.ndarray]:
+        """The tables whose addresses the data record holds, by word."""
+        out = dict(enumerate(self.tables.arrays, INTEGERS))
+        for kind, seeds in self.seeds.items():
+            start = SEEDS[kind]
+            out |= {start + SINGLE: seeds.single, start + TOGETHER: seeds.together}
+            out[start + FIRST] = seeds.first
+            if kind == "point":
+                out[SEED_COLUMN] = seeds.column
+        if self.branches is not None:
+            out[BRANCH] = self.branches
+        return out
+
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
-        t, plan = self.tables, self.plan
+        plan = self.plan
         sizes_at = direct.sizes_after(self.words)
         core = [size for shape in shapes for size in shape]
         data = np.zeros(sizes_at + len(core), dtype=np.int64)
         data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:] = core
         data[:3] = model.n_bodies, len(points), model.nv
-        data[3:8] = [a.ctypes.data for a in t.arrays]
+        for word, table in self.pointers().items():
+            data[word] = table.ctypes.data
         for kind, seeds in self.seeds.items():
-            groups = (seeds.single, seeds.together)
-            words = [x for g in groups for x in (g.ctypes.data, len(g))]
-            data[SEEDS[kind] : SEEDS[kind] + 5] = [*words, seeds.first.ctypes.data]
-        if "point" in self.seeds:
-            data[SEED_COLUMN] = self.seeds["point"].column.ctypes.data
-        if self.branches is not None:
-            data[BRANCH] = self.branches.ctypes.data
+            data[SEEDS[kind] + SINGLE + 1] = len(seeds.single)
+            data[SEEDS[kind] + TOGETHER + 1] = len(seeds.together)
         widest = max((len(s.column) for s in self.seeds.values()), default=0)
         data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
