@@ -102,7 +102,7 @@ class Worker:
 
 def main() -> int:
     """Run and print the summary; the exit code is 1 if a mutant ended badly."""
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments = argparse.ArgumentParser(description="Load many mutants of valid robot files.")
     arguments.add_argument("--count", type=int, default=100_000)
     arguments.add_argument("--kind", choices=("urdf", "sdf", "mjcf", "all"), default="all")
     arguments.add_argument("--first-seed", type=int, default=0)

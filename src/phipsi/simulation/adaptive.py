@@ -118,6 +118,7 @@ class Adaptive(Stepper):
         solver, nv = self._solver, self._nv
         if solver.status == "finished":  # LSODA was made anew at the very end
             raise Diverged(f"the solver stopped at t = {self.t:.9g} s")
+        self.equations.failure = None
         with np.errstate(all="ignore"):
             message = solver.step()
         if solver.status == "failed":

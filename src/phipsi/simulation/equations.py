@@ -31,8 +31,8 @@ class Equations:
     elements, f_ext from the body elements.
 
     A state for which the dynamics cannot be computed (a number that is not finite, a joint with
-    nothing to move) gives NaN, so that a method with step control tries a smaller step; `failure`
-    then says why.
+    nothing to move) gives NaN, so that a method with step control tries a smaller step; `explain`
+    says why. Steppers set `failure` to None before a step.
     """
 
     def __init__(self, model: Model, controller: Controller | None, forces: Sequence[Any]) -> None:
@@ -69,7 +69,8 @@ class Equations:
             else:
                 vdot, status = self._call(q, v, effort)
         if status:
-            self.failure = (t, np.array(q), np.array(v))
+            if np.isfinite(q).all() and np.isfinite(v).all():  # else a consequence, no cause
+                self.failure = (t, np.array(q), np.array(v))
             return np.full(self._nv, np.nan)
         return vdot
 
@@ -110,8 +111,6 @@ class Equations:
         if self.failure is None:
             return None
         t, q, v = self.failure
-        if not (np.isfinite(q).all() and np.isfinite(v).all()):
-            return None  # a consequence, no cause
         effort = self._zero if self.controller is None else self.control(t, q, v)
         if not np.isfinite(effort).all():
             where = int(np.flatnonzero(~np.isfinite(effort))[0])
@@ -151,7 +150,7 @@ class Equations:
         except (TypeError, ValueError):
             effort = None
         if effort is None or effort.shape != (self._nv,):
-            shape = "" if effort is None else f" of shape {effort.shape}"
+            shape = f" of shape {effort.shape}" if effort is not None and effort.ndim else ""
             names = ", ".join(map(repr, self.model.joint_names[:6]))
             raise InputError(
                 f"{self._name()} returned {type(given).__name__}{shape} at t = {t:.6g} s, but it "

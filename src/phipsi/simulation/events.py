@@ -23,8 +23,9 @@ from phipsi.simulation.steps import Diverged, Step
 Array = NDArray[Any]
 Action = Callable[[float, Array, Array], Any] | str | None
 
-# An event that goes off this often while t hardly moves is piling up: a ball that comes to rest.
-_MANY, _NO_TIME = 60, 1e-9
+# An event that goes off this often, each time within this share of the run after the last, is
+# piling up: a ball that comes to rest bounces infinitely often in finite time.
+_MANY, _NO_TIME = 5, 1e-9
 
 
 @final
@@ -103,7 +104,7 @@ class Crossing:
 class Watch:
     """The signs of all event functions along a run."""
 
-    def __init__(self, events: Any, t: float, q: Array, v: Array) -> None:
+    def __init__(self, events: Any, t: float, q: Array, v: Array, end: float) -> None:
         self.events = tuple([events] if isinstance(events, Event) else events)
         for event in self.events:
             if not isinstance(event, Event):
@@ -112,7 +113,8 @@ class Watch:
                     f"    events=[pp.Event(lambda t, q, v: q[2], action='stop')]"
                 )
         self._last = [0.0] * len(self.events)  # the value at the last sample; 0: no sign yet
-        self._recent: list[float] = []
+        self._recent: dict[int, list[float]] = {}
+        self._end = end
         self.begin(t, q, v, ())
 
     def begin(self, t: float, q: Array, v: Array, fired: Sequence[Crossing]) -> None:
@@ -150,7 +152,7 @@ class Watch:
         times = list(step.samples)
         if before == 0.0:  # started at zero: the sign shows right behind the start
             length = step.t1 - step.t0
-            times = [step.t0 + length * 10.0**k for k in range(-8, -2)] + times
+            times = [step.t0 + length * 10.0**k for k in range(-15, -1)] + times
             times = sorted({t for t in times if step.t0 < t <= step.t1})
         for t1 in times:
             after = self.value(i, t1, *step.at(t1))
@@ -180,7 +182,7 @@ class Watch:
     def act(self, crossing: Crossing, q: Array, v: Array) -> tuple[Array, Array]:
         """Apply an event's action; return the state to go on from."""
         event = self.events[crossing.index]
-        self._guard(event, crossing.t)
+        self._guard(crossing)
         if not callable(event.action):
             return q, v
         given: Any = event.action(crossing.t, q.copy(), v.copy())
@@ -197,11 +199,14 @@ class Watch:
             )
         return new_q, new_v
 
-    def _guard(self, event: Event, t: float) -> None:
-        self._recent = [*self._recent[-_MANY:], t]
-        if len(self._recent) > _MANY and t - self._recent[0] <= _NO_TIME * max(1.0, abs(t)):
+    def _guard(self, crossing: Crossing) -> None:
+        """Refuse events that pile up: behind the last of them the next step would miss them."""
+        recent = [*self._recent.get(crossing.index, [])[-_MANY:], crossing.t]
+        self._recent[crossing.index] = recent
+        if len(recent) > _MANY and max(np.diff(recent)) <= _NO_TIME * self._end:
+            name = self.events[crossing.index].name
             raise Diverged(
-                f"event {event.name!r} goes off without end at t = {t:.9g} s ({_MANY} times in "
-                f"{t - self._recent[0]:.2g} s), like a ball that bounces ever lower; let its "
-                f"action end that, for example by stopping below a small speed"
+                f"event {name!r} goes off without end at t = {crossing.t:.9g} s (the last "
+                f"{_MANY} times within {recent[-1] - recent[0]:.2g} s), like a ball that bounces "
+                f"ever lower; let its action end that, for example by stopping below a small speed"
             )

@@ -68,6 +68,7 @@ class FixedSteps(Stepper):
     def step(self) -> Step:
         """Advance to the next multiple of dt, or to the end."""
         t1 = self._end if self._next >= self._count else self._next * self._dt
+        self._equations.failure = None
         with np.errstate(all="ignore"):
             step = FixedStep(self._advance, self.t, self.q, self.v, t1)
         check_speed(step.v1, t1)

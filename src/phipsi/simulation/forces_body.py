@@ -17,10 +17,10 @@ Point = Any
 
 def _vector(values: Any, size: int, what: str, who: str) -> Array:
     try:
-        out = np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (size,)))
+        out = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         out = np.full(size, np.nan)
-    if not np.isfinite(out).all() or np.ndim(values) != 1:
+    if out.shape != (size,) or not np.isfinite(out).all():
         raise InputError(f"{who}: {what} must be {size} finite numbers, not {values!r}.")
     return out
 

@@ -325,8 +325,8 @@ def from_ratings(
 
     `simulate` itself leaves them out, so that nothing acts that was not asked for. Damping is
     `model.damping`, friction that of `model.ratings`, and limits become stops as stiff as needed
-    for a contact of about `stop_time`: k = m (π / stop_time)² with m the joint's entry of the mass
-    matrix at neutral q.
+    for a contact of at most about `stop_time`: k = m (π / stop_time)² with m the joint's largest
+    entry of the mass matrix at neutral q and 64 random configurations (always the same ones).
 
     **Arguments:** `stop_time`, s; `dissipation` of the stops and `velocity_scale` of friction as in
     `JointStop` and `JointFriction`. **Returns:** a list of elements for `simulate(forces=…)`.
@@ -350,6 +350,8 @@ def from_ratings(
         and model.joint(name).joint.is_additive
     ]
     if limited:
-        inertia = np.diagonal(mass_matrix(model, model.neutral()))[rates_of(model, limited)]
-        out.append(JointStop(limited, inertia * (np.pi / stop_time) ** 2, dissipation))
+        some = np.vstack([model.neutral(), model.random_configuration(0, (64,))])
+        inertia = np.diagonal(mass_matrix(model, some), axis1=-2, axis2=-1).max(axis=0)
+        stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
+        out.append(JointStop(limited, stiffness, dissipation))
     return out

@@ -86,7 +86,7 @@ def simulate(
     equations = Equations(model, controller, _listed(forces))
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     equations.check(0.0, q, v)
-    watch = Watch(events, 0.0, q, v)
+    watch = Watch(events, 0.0, q, v, end)
     run = _Run(equations, method, watch, times, end)
     run.start(q, v, step, rtol, atol)
     return run.to_the_end(make_progress(progress, end))
