@@ -70,7 +70,7 @@ from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
-from phipsi.simulation import Event, Trajectory, controllers, forces, references, simulate
+from phipsi.simulation import Event, Trajectory, controllers, forces, references, rollout, simulate
 from phipsi.sweeps.explanation import Explanation
 
 __version__ = "0.1.0.dev0"
@@ -140,6 +140,7 @@ __all__ = [
     "prove",
     "references",
     "robots",
+    "rollout",
     "save_urdf",
     "simulate",
     "tip_force_correction",

@@ -51,13 +51,6 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
-    plain = points is None and blocks is None and not given and not columns
-    plain = plain and isinstance(mode, str)
-    quick = (expr, mode, rewrite, backend, reproducible)
-    if plain and isinstance(expr, Expr):  # the named algorithms ask for the same again and again
-        found = getattr(model, "programs", {}).get(quick)
-        if found is not None:
-            return found
     if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
         raise InputError(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
@@ -73,9 +66,17 @@ def compile(
         except RecursionError:
             text = "the expression is nested too deeply to be compiled; compile parts of it instead"
             raise LoweringError(text) from None
-    if plain and isinstance(expr, Expr):
-        model.programs[quick] = model.programs[key]
     return model.programs[key]
+
+
+def program_of(expr: Expr | tuple[Expr, ...], model: Model, mode: str = "apply") -> Program:
+    """The program of a named algorithm, which asks for the same one in every call."""
+    try:
+        return model.programs[expr, mode]
+    except (KeyError, AttributeError):
+        program = compile(expr, model, mode=mode)
+        model.programs[expr, mode] = program
+        return program
 
 
 def default_backend() -> str:
@@ -87,7 +88,8 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
     """The pipeline: every pass is a line."""
     check_request(request, backend, has_points=len(request.points) > 0)
     rewriting = engine.rewrite(request, armature=model.has_armature)
-    lowered = lower_request(request, rewriting.expressions, model, pairs=backend == "reference")
+    pairs = "symmetric" if backend == "native" else "all"
+    lowered = lower_request(request, rewriting.expressions, model, pairs=pairs)
     steps = plan_buffers(schedule(lowered.fields), lowered.fields)
     by_column = None
     if request.columns and backend == "native":

@@ -180,7 +180,9 @@ def test_what_is_linear_says_so():
 
 def test_matrices_cost_more():
     assert pp.explain(mass_matrix, ARM, mode="dense").order == "O(N) + O(N · depth)"
-    assert "columns" in pp.explain(mass_matrix.inv, ARM, mode="dense").order
+    inverse = pp.explain(mass_matrix.inv, ARM, mode="dense")
+    assert inverse.order == "O(N) + O(N · depth) + O(pairs)"
+    assert "columns" in pp.explain(phi.T @ H.T @ mass_matrix.inv, ARM, mode="dense").order
 
 
 def test_flops():

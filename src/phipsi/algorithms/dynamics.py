@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.program import Program
-from phipsi.compiler import compile
+from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
@@ -83,6 +83,9 @@ def _reactions(w: Expr) -> Expr:
     return phi @ (M @ phi.T @ (H.T @ _fd3(w) + A_G) + w)
 
 
+INVERSE_DYNAMICS = _inverse(b)
+FORWARD_DYNAMICS = _forward(b)
+
 ALGORITHMS: dict[str, Callable[[Expr], Expr | tuple[Expr, Expr]]] = {
     "FD1": _fd1,
     "FD2": _fd2,
@@ -146,6 +149,8 @@ def inverse_dynamics(
     >>> inverse_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # hold a rod of 1 kg and 1 m
     array([4.905])
     """
+    if f_ext is points is f0 is None:
+        return program_of(INVERSE_DYNAMICS, model)(q, v, vdot)
     program, loads = _program(_inverse, model, f_ext, points, f0)
     return program(q, v, vdot, *loads)
 
@@ -185,6 +190,8 @@ def forward_dynamics(
     >>> forward_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # a rod let go: 3 g / 2 l
     array([-14.715])
     """
+    if f_ext is points is f0 is algorithm is None:
+        return program_of(FORWARD_DYNAMICS, model)(q, v, tau)
     if algorithm is None:
         program, loads = _program(_forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads)
@@ -211,7 +218,7 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     array([[2.6667, 0.8333],
            [0.8333, 0.3333]])
     """
-    return compile(mass_matrix_operator, model, mode="dense")(q)
+    return program_of(mass_matrix_operator, model, "dense")(q)
 
 
 def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
@@ -230,7 +237,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     array([[ 1.7143, -4.2857],
            [-4.2857, 13.7143]])
     """
-    return compile(MASS_MATRIX_INVERSE, model, mode="dense")(q)
+    return program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
 
 
 def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
@@ -247,7 +254,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
     array([13.215,  0.5  ])
     """
-    return compile(BIAS_FORCES, model)(q, v)
+    return program_of(BIAS_FORCES, model)(q, v)
 
 
 def gravity_forces(model: Model, q: ArrayLike) -> Array:
@@ -263,7 +270,7 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
     >>> gravity_forces(planar_arm(2), [0.0, 0.0])
     array([19.62 ,  4.905])
     """
-    return compile(GRAVITY_FORCES, model)(q)
+    return program_of(GRAVITY_FORCES, model)(q)
 
 
 def joint_reactions(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import VELOCITY_MAP, VELOCITY_MAP_DOT
-from phipsi.compiler import compile
+from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model.model import Model
 from phipsi.operators import I, Jr, M, V, cross, total, v
@@ -39,7 +39,7 @@ def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
     1.5
     """
-    return compile(KINETIC_ENERGY, model)(q, v)
+    return program_of(KINETIC_ENERGY, model)(q, v)
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
@@ -95,10 +95,10 @@ def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin")
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
     if about == "origin":
-        return compile(MOMENTUM, model)(q, v)
+        return program_of(MOMENTUM, model)(q, v)
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
-    h, inertia = compile((MOMENTUM, WHOLE_INERTIA), model, mode="dense")(q, v)
+    h, inertia = program_of((MOMENTUM, WHOLE_INERTIA), model, "dense")(q, v)
     return _about_com(h[..., None], _com(model, inertia))[..., 0]
 
 
@@ -116,7 +116,7 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
     >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
-    matrix, inertia = compile((MOMENTUM_MATRIX, WHOLE_INERTIA), model, mode="dense")(q)
+    matrix, inertia = program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), model, "dense")(q)
     return _about_com(matrix, _com(model, inertia))
 
 
@@ -135,7 +135,7 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     parts = (MOMENTUM_MATRIX, MOMENTUM_MATRIX_DOT, WHOLE_INERTIA, MOMENTUM)
-    matrix, rate, inertia, h = compile(parts, model, mode="dense")(q, v)
+    matrix, rate, inertia, h = program_of(parts, model, "dense")(q, v)
     out = _about_com(rate, _com(model, inertia))
     mass = _mass(model)
     if mass:
@@ -147,7 +147,7 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
 
 
 def _whole_inertia(model: Model, q: ArrayLike) -> Array:
-    return compile(WHOLE_INERTIA, model, mode="dense")(q)
+    return program_of(WHOLE_INERTIA, model, "dense")(q)
 
 
 def _mass(model: Model) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.compiler import compile
+from phipsi.compiler import compile, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -58,7 +58,7 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
     array([1., 0., 0.])
     """
-    return compile(pose, model)(q)
+    return program_of(pose, model)(q)
 
 
 def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None) -> Array:
@@ -99,7 +99,7 @@ def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
     array([0., 0., 2., 0., 1., 0.])
     """
-    return compile(V, model)(q, v)
+    return program_of(V, model)(q, v)
 
 
 def frame_velocities(
@@ -150,7 +150,7 @@ def body_accelerations(
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     expr = CLASSICAL_ACCELERATIONS if classical else ACCELERATIONS
-    return compile(expr, model)(q, v, vdot)
+    return program_of(expr, model)(q, v, vdot)
 
 
 def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.compiler import compile
+from phipsi.compiler import compile, program_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.operators import D_half, H, I, J, K, Lambda, f0, logdet, mass_matrix, phi, psi, tau, v
@@ -98,7 +98,7 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
     >>> bool(abs(nu @ nu - 2 * kinetic_energy(arm, q, v)) < 1e-12)
     True
     """
-    return Innovations(*compile((EPSILON, NU), model)(q, v, tau))
+    return Innovations(*program_of((EPSILON, NU), model)(q, v, tau))
 
 
 def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
@@ -114,4 +114,4 @@ def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
     >>> round(float(log_det_mass_matrix(planar_arm(2), [0.0, 0.0])), 4)
     -1.6376
     """
-    return compile(LOG_DET, model)(q)
+    return program_of(LOG_DET, model)(q)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
@@ -59,6 +59,7 @@ class Program:
         self._reproducible = reproducible
         self._native: NativeCode | None = None
         self._lock = Lock()
+        self._direct: Callable[..., Any] = self._first
         self._count = len(lowered.inputs)
         self._plain = request.blocks is None
         for r in lowered.results:
@@ -67,11 +68,11 @@ class Program:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the machine code, which is made anew where it is needed."""
-        return {k: v for k, v in vars(self).items() if k not in ("_native", "_lock")}
+        return {k: v for k, v in vars(self).items() if k not in ("_native", "_lock", "_direct")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._native, self._lock = None, Lock()
+        self._native, self._lock, self._direct = None, Lock(), self._first
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -126,6 +127,9 @@ class Program:
         well).
         """
         if not named and out is None and threads == 1 and on_error == "raise":
+            answer = self._direct(*args)
+            if answer is not None:
+                return answer
             answer = self._quickly(args)
             if answer is not None:
                 return answer
@@ -176,6 +180,12 @@ class Program:
 
     # -- the native way
     # ------------------------------------------------------------------------------
+
+    def _first(self, *_: Any) -> None:
+        """The first call: make the machine code, and let it take the next ones directly."""
+        native = self.native
+        plain = native is not None and self._by_column is None and self._plain
+        self._direct = native.direct if native is not None and plain else _never
 
     def _quickly(self, args: tuple[Any, ...]) -> Any:
         """One gufunc call; None if anything is out of the ordinary, which the long way explains."""
@@ -386,6 +396,10 @@ class Program:
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
             target[...] = result
         return targets
+
+
+def _never(*_: Any) -> None:
+    """For programs that have no direct call."""
 
 
 @cache

@@ -30,7 +30,7 @@ from phipsi.rewrite.identities import (
 )
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
-from phipsi.rewrite.matrices import between_points, matrix_form, on_paths
+from phipsi.rewrite.matrices import between_seeds, matrix_form, on_paths
 from phipsi.rewrite.patterns import (
     distribute,
     families_of,
@@ -118,7 +118,7 @@ class Engine:
     def _matrix(self, x: Expr) -> Expr | None:
         """Lemma A.1 for what is to be written out, if every block then lies on a path."""
         found = matrix_form(x)
-        if found is None or not (on_paths(found[0]) or between_points(x)):
+        if found is None or not (on_paths(found[0]) or between_seeds(x)):
             return None
         y, splits = found
         for s in splits:

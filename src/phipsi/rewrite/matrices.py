@@ -90,9 +90,14 @@ def on_paths(x: Expr) -> bool:
     return all(is_causal(t.structure) or is_anticausal(t.structure) for _, t in x.terms)
 
 
-def between_points(x: Expr) -> bool:
-    """True for an operator from points to points, whose few blocks are computed one by one."""
-    return x.takes is not None and x.gives is not None and x.takes.index == x.gives.index == "point"
+def between_seeds(x: Expr) -> bool:
+    """True for an operator from points to points or joints to joints.
+
+    Their blocks are small, so products that go through common ancestors are made pair by pair.
+    """
+    if x.takes is None or x.gives is None:
+        return False
+    return x.takes.index == x.gives.index and x.takes.index in ("point", "joint")
 
 
 def _composite(factors: Factors) -> tuple[int, int, Split] | None:

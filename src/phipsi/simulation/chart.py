@@ -48,7 +48,7 @@ class Chart:
         self.named_quaternions: list[tuple[str, slice]] = []
         places = zip(model.joint_names, model.joints, model.q_slices, model.v_slices, strict=True)
         for name, joint, q, v in places:
-            for part, i, j in _parts(joint, q.start, v.start):
+            for part, i, j in joint_parts(joint, q.start, v.start):
                 if part.is_additive:
                     q_add.extend(range(i, i + part.nq))
                     v_add.extend(range(j, j + part.nv))
@@ -168,13 +168,13 @@ class Chart:
         return out
 
 
-def _parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]]:
+def joint_parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]]:
     """The joint, or the joints a composite consists of, with where they begin in q and v."""
     if not isinstance(joint, Composite):
         yield joint, q, v
         return
     for part in joint.joints:
-        yield from _parts(part, q, v)
+        yield from joint_parts(part, q, v)
         q, v = q + part.nq, v + part.nv
 
 

@@ -68,11 +68,18 @@ def _vector(
             f"{what} has shape {array.shape}, but this model needs ({size},), {total} = {size} "
             f"(joints {names}{more}).{batch}"
         )
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        where = place_name(model.joint_names, slices, int(bad[0]))
-        raise InputError(f"{what} is {array[bad[0]]} at joint {where}; it must be finite.")
+    refuse_not_finite(model, array, what, slices)
     return array
+
+
+def refuse_not_finite(model: Model, array: Array, what: str, slices: Sequence[slice]) -> None:
+    """Name the joint of the first NaN or infinity in an array (..., size)."""
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        index = tuple(int(i) for i in bad[0])
+        where = place_name(model.joint_names, slices, index[-1])
+        element = f"{list(index[:-1])}" if len(index) > 1 else ""
+        raise InputError(f"{what}{element} is {array[index]} at joint {where}; it must be finite.")
 
 
 def checked_method(integrator: Any) -> Method:

@@ -19,7 +19,7 @@ import numpy as np
 Number = Any
 Three = Sequence[Any]  # components
 
-_SERIES_BELOW = 1.0
+SERIES_BELOW = 1.0
 
 
 def _factorial_series(first: int, terms: int = 10) -> tuple[float, ...]:
@@ -48,7 +48,8 @@ _COT_B = tuple((2 - k) * g for k, g in enumerate(_G, 1))
 _COT_C = tuple((1 - k) * g for k, g in enumerate(_G[1:], 2))
 
 
-def _polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
+def polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
+    """Σ c_k s^k."""
     total = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
         total = total * s + coefficient
@@ -63,8 +64,8 @@ class _Floats:
 
     @staticmethod
     def pick(s: float, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> float:
-        if s < _SERIES_BELOW:
-            return _polynomial(series, s)
+        if s < SERIES_BELOW:
+            return polynomial(series, s)
         return closed(s, FLOATS) if s < math.inf else math.nan
 
 
@@ -76,9 +77,9 @@ class _Arrays:
 
     @staticmethod
     def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
-        small = s < _SERIES_BELOW
+        small = s < SERIES_BELOW
         near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
-        return np.where(small, _polynomial(series, near), closed(far, ARRAYS))
+        return np.where(small, polynomial(series, near), closed(far, ARRAYS))
 
 
 FLOATS, ARRAYS = _Floats(), _Arrays()

@@ -122,7 +122,13 @@ class Builder:
             return s
         if s.op == "add" and len(s.args) == 1:
             return self.add([(c, self.congruence(a, u)) for c, u in terms_of(s)])
-        rigid = t.kind in (Kind.RIGID, Kind.RIGID_T)
+        if a.op == "mul":  # two thin or structured congruences cost less than one full one
+            return self.congruence(a.args[0], self.congruence(a.args[1], s))
+        if a.op == "T" and a.args[0].op == "mul":
+            x, y = a.args[0].args
+            return self.congruence(self.transpose(y), self.congruence(self.transpose(x), s))
+        # φ M φ* is the inertia of the same body elsewhere; φ* M φ is that of no body
+        rigid = t.kind is Kind.RIGID
         kind = Kind.INERTIA if rigid and s.type.kind is Kind.INERTIA else Kind.SYMMETRIC
         return self.make("cong", (a, s), None, Type(t.domain, t.rows, t.rows, kind))
 

@@ -13,15 +13,16 @@ columns of the identity.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from phipsi.expressions.node import Expr, Number, block_diagonal, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.rewrite.matrices import between_points, multiplied_out
+from phipsi.rewrite.matrices import between_seeds, multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
 from phipsi.sweeps.blocks import block_size
-from phipsi.sweeps.ir import Domain, Field, Type, all_of
+from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 
 SEED = "p"  # the column size of fields that run along a path: the width of the seed's block
@@ -67,8 +68,8 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
         elif is_anticausal(y.structure) and x.takes.per_body:
             anticausal.append((c, y.T))
         else:
-            pair = _pair(low, factors) if between_points(x) and low.pairs else None
-            if pair is None:
+            pair = _pair(low, factors) if between_seeds(x) else None
+            if pair is None or (low.pairs == "symmetric" and not symmetric_pair(pair)):
                 return None
             parts.append((Part("pairs", c), pair))
     parts += _paths(low, causal, anticausal)
@@ -147,6 +148,16 @@ def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
     if "zero" in (a.op, middle.op, c.op):
         return low.builder.zero(type_)
     return low.builder.make("pair", (a, middle, c), (strict_a, strict_c), type_)
+
+
+def symmetric_pair(pair: Field) -> bool:
+    """True if both paths are the same and the block between them is symmetric."""
+    if pair.op == "zero":
+        return True
+    left, middle, right = pair.args
+    strict: Any = pair.data
+    symmetric = middle.type.kind in (Kind.SYMMETRIC, Kind.INERTIA)
+    return left is right and strict[0] == strict[1] and symmetric
 
 
 def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Field | None, bool]:

@@ -43,10 +43,10 @@ class Lowering(Diagonals):
         given: Mapping[str, str] | None = None,
         axes: str = "world",
         armature: bool = True,
-        pairs: bool = True,
+        pairs: str = "all",
     ) -> None:
         super().__init__(given or {}, axes, armature)
-        self.pairs = pairs  # whether matrices between points may be made pair by pair
+        self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
     def vector(self, x: Expr) -> Field:

@@ -167,7 +167,7 @@ def _check_poses(x: Expr) -> None:
 
 
 def lower_request(
-    request: Request, expressions: tuple[Expr, ...], model: Model | None, *, pairs: bool = True
+    request: Request, expressions: tuple[Expr, ...], model: Model | None, *, pairs: str = "all"
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature

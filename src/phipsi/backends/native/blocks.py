@@ -291,6 +291,8 @@ def congruence(a: Block, s: Block) -> Block:
         return _move_inertia(a, s)
     if isinstance(a, Rigid):
         return _move_symmetric(a, s)
+    if isinstance(a, Transposed):
+        return _move_symmetric_back(a.rigid, s)
     left = matmul(a.dense(), s.dense())
     rows = a.dense()
     n = len(rows)
@@ -320,6 +322,28 @@ def _move_symmetric(x: Rigid, s: Block) -> Symmetric:
             lower.append(add(add(a[i][j], one[i][j]), dot(moved[i], skew[j])))
     for i in range(3):
         lower += [moved[k][i] for k in range(3)] + [c[i][j] for j in range(i + 1)]
+    return Symmetric(lower, 6)
+
+
+def _move_symmetric_back(x: Rigid, s: Block) -> Symmetric:
+    """φ* S φ of a symmetric S = [[A, B], [B*, C]]: first to the other point, then to its axes."""
+    rows = s.dense()
+    a, b = [r[:3] for r in rows[:3]], [r[3:] for r in rows[:3]]
+    c = [r[3:] for r in rows[3:]]
+    skew, back = cross_matrix(x.arm), transpose_rows(x.turn)
+    moved = [plus(u, w) for u, w in zip(b, matmul(a, skew), strict=True)]  # B + A l~
+    one, two = matmul(skew, moved), matmul(transpose_rows(b), skew)
+    half = [  # C − l~ (B + A l~) + B* l~
+        [add(sub(c[i][j], one[i][j]), two[i][j]) if j <= i else 0 for j in range(3)]
+        for i in range(3)
+    ]
+    inner = [[half[max(i, j)][min(i, j)] for j in range(3)] for i in range(3)]
+    a = _rotated_symmetric(back, a)
+    corner = matmul(matmul(back, moved), x.turn)
+    c = _rotated_symmetric(back, inner)
+    lower = [a[i][j] for i in range(3) for j in range(i + 1)]
+    for i in range(3):
+        lower += [corner[k][i] for k in range(3)] + [c[i][j] for j in range(i + 1)]
     return Symmetric(lower, 6)
 
 

@@ -11,8 +11,8 @@ from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import Lane
-from phipsi.backends.native.record import BUFFERS, N_BODIES, N_RATES
+from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop
+from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import Space
@@ -38,12 +38,10 @@ class InputsOutputs:
     def __init__(self, kernel: Kernel, inputs: dict[str, Slot]) -> None:
         self.k, self.inputs = kernel, inputs
         self.buffers = len(inputs) + len(kernel.results) + 1
-        self._failed: Any = None
 
     def base(self, buffer: int) -> Any:
         """The address of a packed buffer."""
-        k = self.k
-        return k.at(k.scratch, k.area(BUFFERS + buffer))
+        return self.k.buffers[buffer]
 
     def _lane(self, base: Any, index: Any) -> Lane:
         k = self.k
@@ -132,22 +130,56 @@ class InputsOutputs:
 
     # -- writing -----------------------------------------------------------------------------------
 
+    def result_base(self, r: Result) -> Any:
+        """The address of a result's buffer."""
+        return self.base(len(self.inputs) + self.k.results.index(r))
+
+    def _entries(self, r: Result) -> Any:
+        """How many numbers a result has, from the data record."""
+        i = BUFFERS + self.buffers + len(self.inputs) + self.k.results.index(r)
+        return self.k.word(i)
+
     def clear_matrices(self) -> None:
         """Zero the results that are not filled everywhere."""
-        k = self.k
-        for i, r in enumerate(k.results):
+        k, b = self.k, self.k.b
+        for r in k.results:
             hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
             if r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
-                base = self.base(len(self.inputs) + i)
-                if hinges:
-                    entries = k.b.mul(k.word(N_BODIES), i64(k.widest * k.widest))
-                else:
-                    entries = k.b.mul(k.count_of(r.gives), k.count_of(r.takes))
+                name = "llvm.memset.p0.i64"
+                kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
+                fill = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+                size = b.mul(self._entries(r), i64(k.bytes))
+                b.call(fill, [self.result_base(r), ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
 
-                def put(index: Any, base: Any = base) -> None:
-                    k.lane_store(0.0, base, k.b.mul(index, i64(k.bytes)))
+    def mirrored(self, r: Result) -> bool:
+        """True for a symmetric matrix between joints, of which the upper half is computed.
 
-                k._loop(entries, False, put)
+        Paths lead from a column to rows above it, so they fill the upper half only.
+        """
+        if r.field.op != "matrix" or not r.takes.index == r.gives.index == "joint":
+            return False
+        data: Any = r.field.data
+        parts = list(zip(data, r.field.args, strict=True))
+        paths = {y: p.coefficient for p, y in parts if p.how == "path"}
+        back = {y: p.coefficient for p, y in parts if p.how == "path of adjoint"}
+        kinds = ("symmetric", "inertia")
+        diagonal = all(y.type.kind.value in kinds for p, y in parts if p.how == "diagonal")
+        once = len(paths) + len(back) == sum(p.how.startswith("path") for p, _ in parts)
+        return once and paths == back and diagonal
+
+    def _mirror(self, r: Result) -> None:
+        """Fill the lower half of a symmetric matrix."""
+        k, b = self.k, self.k.b
+        n, base = k.count_of(r.takes), self.result_base(r)
+
+        def row(i: Any) -> None:
+            def entry(j: Any) -> None:
+                above = k.lane_load(base, b.mul(b.add(b.mul(j, n), i), i64(k.bytes)))
+                k.lane_store(above, base, b.mul(b.add(b.mul(i, n), j), i64(k.bytes)))
+
+            k.loop(i, False, entry)
+
+        k.loop(n, False, row)
 
     def _row(self, space: Space, i: int) -> Any:
         """Number of component i of this body's block in a vector of the space."""
@@ -171,31 +203,31 @@ class InputsOutputs:
         else:
             new = old + term * float(coefficient)
         k.lane_store(new, base, offset)
-        self._finite(new)
 
     def write_path(self, step: Step, values: BodyCode) -> None:
-        """This body's rows of the current column."""
+        """This body's rows of the current columns."""
         k, b = self.k, self.k.b
         fields = set(step.fields)
-        for i, r in enumerate(k.results):
+        for r in k.results:
             if r.layout != "blocks" or r.field.op != "matrix":
                 continue
-            base = self.base(len(self.inputs) + i)
+            base, width = self.result_base(r), k.count_of(r.takes)
             data: Any = r.field.data
             for part, y in zip(data, r.field.args, strict=True):
-                if y not in fields:
+                back = part.how == "path of adjoint"
+                if y not in fields or (back and self.mirrored(r)):
                     continue
                 # a path of the adjoint holds columns of the transposed matrix
-                space = r.gives if part.how == "path" else r.takes.dual
+                space = r.takes.dual if back else r.gives
                 block = bl.Dense(values.value(y).dense())
                 if space.index == "body":
                     block = _turned(block, self._turn())
                 for j, (entry,) in enumerate(block.rows):
-                    row, column = self._row(space, j), k.column
-                    if part.how == "path of adjoint":
+                    row, column = self._row(space, j), k.columns.column
+                    if back:
                         row, column = column, row
-                    at = b.add(b.mul(row, k.count_of(r.takes)), column)
-                    self._add(entry, part.coefficient, base, at)
+                    at = b.add(b.mul(row, width), column)
+                    k.columns.add(entry, part.coefficient, base, at, width if back else None)
 
     def _write_diagonal(self, buffer: int, r: Result, values: BodyCode) -> None:
         """The diagonal parts of a matrix that this step computes."""
@@ -245,7 +277,7 @@ class InputsOutputs:
             if self._is_world(r) and r.layout != "blocks" and mine == columns:
                 base = self.base(len(self.inputs) + i)
                 for j, row in enumerate(values.value(r.field).dense()):
-                    self._put(row[0], base, self._column_index(r, i64(j)))
+                    self._put_row(r, row[0], base, i64(j))
 
     def _write(self, buffer: int, r: Result, values: BodyCode) -> None:
         k, b = self.k, self.k.b
@@ -273,47 +305,67 @@ class InputsOutputs:
             for j, entry in enumerate(row):
                 if r.layout.startswith("matrix"):
                     space = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
-                    self._put(entry, base, self._column_index(r, self._row(space, i)))
+                    self._put_row(r, entry, base, self._row(space, i))
                 else:
                     self._put(entry, base, self._index(x, values.code, i, j))
 
-    def _column_index(self, r: Result, row: Any) -> Any:
-        """Where an entry of the current column stands in the result."""
+    def _put_row(self, r: Result, entry: Any, base: Any, row: Any) -> None:
+        """Write an entry of the current columns, or of a vector."""
         k, b = self.k, self.k.b
         if not r.layout.startswith("matrix"):
-            return row
+            self._put(entry, base, row)
+            return
+        width, column = k.count_of(r.takes), k.columns.column
         if r.layout == "matrix of adjoint":
-            return b.add(b.mul(k.column, k.count_of(r.takes)), row)
-        return b.add(b.mul(row, k.count_of(r.takes)), k.column)
+            k.columns.put(entry, base, b.add(b.mul(column, width), row), width)
+        else:
+            k.columns.put(entry, base, b.add(b.mul(row, width), column), None)
 
     def _put(self, entry: Any, base: Any, index: Any) -> None:
-        k, b = self.k, self.k.b
-        lane = k.emitter.lift(entry)
-        k.lane_store(lane, base, b.mul(index, i64(k.bytes)))
-        if isinstance(entry, Lane):
-            self._finite(lane)
+        k = self.k
+        k.lane_store(k.emitter.lift(entry), base, k.b.mul(index, i64(k.bytes)))
 
-    def _finite(self, lane: Lane) -> None:
-        """Non-finite results fail; x − x is zero exactly for finite x."""
-        b = self.k.b
-        nothing = b.fsub(lane.value, lane.value)
-        self._note(b.fcmp_unordered("!=", nothing, self.k.emitter.constant(0.0).value))
-
-    def _note(self, bad: Any) -> None:
-        """Non-finite results fail with the status that says so."""
-        k, b = self.k, self.k.b
-        e = k.emitter
+    def finish(self) -> None:
+        """Mirror what is symmetric, look for what is not finite, and write the status."""
+        k, b, e = self.k, self.k.b, self.k.config
+        for r in k.results:
+            if self.mirrored(r):
+                self._mirror(r)
+        nothing: Any = ir.Constant(e.vector, [0.0] * e.lanes)
+        for r in k.results:
+            nothing = b.fadd(nothing, self._nothing(r))
+        bad = b.fcmp_unordered("!=", nothing, ir.Constant(e.vector, [0.0] * e.lanes))
         status = b.load(k.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
         code = ir.Constant(e.integers, [NOT_FINITE] * e.lanes)
         first = b.and_(bad, b.icmp_signed("==", status, zero))
-        b.store(b.select(first, code, status), k.status)
+        b.store(b.select(first, code, status), self.base(self.buffers - 1), align=8)
 
-    def write_status(self) -> None:
-        """The status of every configuration."""
+    def _nothing(self, r: Result) -> Any:
+        """Σ (x − x) over the numbers of a result: zero exactly if all are finite."""
         k, b = self.k, self.k.b
-        base = self.base(self.buffers - 1)
-        b.store(b.load(k.status, typ=k.emitter.integers), base, align=8)
+        base, count = self.result_base(r), self._entries(r)
+
+        def add(e: Any, start: Any, i: Any, sums: list[Any]) -> list[Any]:
+            where = k.at(base, b.mul(b.add(start, i), i64(k.bytes)))
+            x = b.load(where, align=8, typ=e.vector)
+            return [b.fadd(sums[0], b.fsub(x, x))]
+
+        e = k.config
+        if k.group is e:
+            zero = ir.Constant(e.vector, [0.0] * e.lanes)
+            return fold_loop(b, count, 1, [zero], lambda i, s: add(e, i64(0), i, s))[0]
+        g = k.group  # numbers of one configuration lie side by side
+        whole = b.mul(b.udiv(count, i64(g.lanes)), i64(g.lanes))
+        zero = ir.Constant(g.vector, [0.0] * g.lanes)
+        wide = fold_loop(b, whole, g.lanes, [zero], lambda i, s: add(g, i64(0), i, s))[0]
+        out: Any = ir.Constant(e.vector, [0.0])
+        at = ir.Constant(I32, 0)
+        for lane in range(g.lanes):
+            part = b.extract_element(wide, ir.Constant(I32, lane))
+            out = b.fadd(out, b.insert_element(out, part, at))
+        rest = b.sub(count, whole)
+        return fold_loop(b, rest, 1, [out], lambda i, s: add(e, whole, i, s))[0]
 
 
 def _turned(x: bl.Dense, turn: bl.Rows) -> bl.Dense:

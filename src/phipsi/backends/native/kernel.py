@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -10,35 +10,43 @@ from llvmlite import ir
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
+from phipsi.backends.native.columns import Columns
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane, write_loop
 from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import Plan, entry_count, root
+from phipsi.backends.native.plan import Plan, entry_count, is_column, root
 from phipsi.backends.native.record import (
+    BODIES,
     BUFFERS,
-    DOF_BODY,
+    COLUMN_BODIES,
+    COLUMN_POINTS,
+    COLUMN_WORLD,
     DOUBLES,
     GRAVITY,
     INTEGERS,
     N_BODIES,
     N_POINTS,
     N_RATES,
-    OFFSETS,
     POINT_BODY,
     POINT_DOUBLES,
+    POINTS,
+    WORLD,
 )
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
-from phipsi.expressions.spaces import Space, space_named
+from phipsi.expressions.spaces import Space
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Result
 
 
 class Kernel:
-    """Emits ``void kernel(data, scratch)`` for one group of lanes.
+    """Emits ``void kernel(data, scratch, buffers)`` for one group of lanes.
 
     Scratch holds, at offsets given in the data record, the body records (the first is the world's),
-    the point records, the world record, and one packed buffer per input and output.
+    the point records and the world record; `buffers` are the addresses of one packed buffer per
+    input and output. Lanes are configurations. A kernel for one configuration (one lane) works on
+    `together` columns of a matrix at once: there, lanes are columns, and what the configuration has
+    once is the same in all of them.
     """
 
     def __init__(
@@ -51,6 +59,7 @@ class Kernel:
         codes: tuple[JointCode, ...],
         constants: int,
         lanes: int,
+        together: int,
         *,
         fused: bool,
     ) -> None:
@@ -60,17 +69,17 @@ class Kernel:
         self.module, self.codes = module, codes
         self.results, self.constants = results, constants
         self.widest = max((c.nv for c in codes), default=0)
-        self.emitter = Emitter(lanes, fused=fused)
+        self.config = Emitter(lanes, fused=fused)
+        several = lanes == 1 and together > 1
+        self.group = Emitter(together, fused=fused) if several else self.config
+        self.emitter = self.config  # what lanes are now: configurations, or columns of one
         self.bytes = 8 * lanes
         self.io = InputsOutputs(self, inputs)
         self.sincos_function = define_sincos(module, lanes, fused=fused)
         self._logarithm: ir.Function | None = None
         self.templates: dict[tuple[Field, str], list[Any]] = {}
         self.code: JointCode | None = None
-        self.at_start = False
-        self.column: Any = None  # number of the current column
-        self.component: Any = None  # of the seed's block, for the current path
-        self.seed_index: Any = None  # body or point the current path starts at
+        self.columns = Columns(self)
         self.function = self._emit()
 
     # -- addresses ---------------------------------------------------------------------------------
@@ -79,70 +88,87 @@ class Kernel:
         """One word of the data record."""
         return self._words[index]
 
-    def area(self, index: int) -> Any:
-        """The offset in bytes of a scratch area, which the data record gives in numbers."""
-        return self.b.mul(self.word(index), i64(self.bytes))
-
     def at(self, base: Any, offset: Any) -> Any:
         """base + offset bytes."""
         return self.b.gep(base, [offset], source_etype=I8)
 
     def lane_load(self, base: Any, offset: Any) -> Lane:
-        """One vector from memory."""
-        return Lane(
-            self.emitter, self.b.load(self.at(base, offset), align=8, typ=self.emitter.vector)
-        )
+        """One number that every configuration has once."""
+        where = self.at(base, offset)
+        if self.emitter is self.config:
+            return Lane(self.emitter, self.b.load(where, align=8, typ=self.emitter.vector))
+        return self.emitter.splat(self.b.load(where, align=8, typ=DOUBLE))
 
     def lane_store(self, value: Any, base: Any, offset: Any) -> None:
         """One vector to memory."""
         self.b.store(self.emitter.lift(value).value, self.at(base, offset), align=8)
 
+    def entry_load(self, x: Field, base: Any, start: int, i: int) -> Lane:
+        """Entry i of a stored field."""
+        if not is_column(x):
+            return self.lane_load(base, i64(self.bytes * (start + i)))
+        where = self.at(base, i64(8 * self.group.lanes * (start + i)))
+        return Lane(self.group, self.b.load(where, align=8, typ=self.group.vector))
+
+    def entry_store(self, x: Field, value: Any, base: Any, start: int, i: int) -> None:
+        """Store entry i of a field."""
+        emitter = self.group if is_column(x) else self.config
+        self.b.store(
+            emitter.lift(value).value, self.at(base, i64(8 * emitter.lanes * (start + i))), align=8
+        )
+
     # -- the function ------------------------------------------------------------------------------
 
     def _emit(self) -> ir.Function:
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
-        function = ir.Function(self.module, kind, f"phipsi_kernel_{self.emitter.lanes}")
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3)
+        function = ir.Function(self.module, kind, f"phipsi_kernel_{self.config.lanes}")
         function.linkage = "internal"
         for a in function.args:
             a.add_attribute("noalias")
-        self.b = self.emitter.builder = ir.IRBuilder(function.append_basic_block("entry"))
-        data, self.scratch = function.args
-        count = BUFFERS + self.io.buffers
+        self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.config.builder = self.group.builder = self.b
+        data, self.scratch, buffers = function.args
+        count = BUFFERS + 2 * self.io.buffers
         words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
+        self.buffers: list[Any] = [
+            self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.io.buffers)
+        ]
         self._words = words
-        for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY, DOF_BODY):
+        for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
-        self.bodies, self.points, self.world = (
-            self.at(self.scratch, self.area(OFFSETS + i)) for i in range(3)
-        )
-        self.status = self.b.alloca(self.emitter.integers)
-        self.b.store(ir.Constant(self.emitter.integers, [0] * self.emitter.lanes), self.status)
+        once, each = self.bytes, 8 * self.group.lanes
+        self.records = {
+            (Domain.BODY, False): self.area(BODIES, once),
+            (Domain.POINT, False): self.area(POINTS, once),
+            (Domain.WORLD, False): self.area(WORLD, once),
+            (Domain.BODY, True): self.area(COLUMN_BODIES, each),
+            (Domain.POINT, True): self.area(COLUMN_POINTS, each),
+            (Domain.WORLD, True): self.area(COLUMN_WORLD, each),
+        }
+        self.status = self.b.alloca(self.config.integers)
+        self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
         self._clear_world_record()
         self.io.clear_matrices()
         for phase in self.phases:
-            self._phase(phase)
+            if phase.columns:
+                self.emitter = self.group
+                self.columns.emit(phase)
+                self.emitter = self.config
+            else:
+                self.run(phase.steps)
         self.io.write_world_results("")
-        self.io.write_status()
+        self.io.finish()
         self.b.ret_void()
         return function
 
-    def _phase(self, phase: Phase) -> None:
-        if phase.columns == "path":
-            assert phase.seed is not None
-            self._paths(phase)
-        elif phase.columns:
-            space = space_named(phase.columns[4:])
+    def area(self, word: int, unit: int) -> Any:
+        """The start of a scratch area, which the data record gives in numbers of `unit` bytes."""
+        return self.at(self.scratch, self.b.mul(self.word(word), i64(unit)))
 
-            def column(c: Any) -> None:
-                self.column = c
-                for step in phase.steps:
-                    self._step(step)
-                self.io.write_world_results(phase.columns)
-
-            self._loop(self.count_of(space), False, column)
-        else:
-            for step in phase.steps:
-                self._step(step)
+    def run(self, steps: Sequence[Step]) -> None:
+        """Emit steps one after the other."""
+        for step in steps:
+            self._step(step)
 
     def count_of(self, space: Space) -> Any:
         """Number of scalars in a vector of the space."""
@@ -153,131 +179,16 @@ class Kernel:
             return i64(6 if space.index == "world" else 1)
         return b.mul(self.word(N_BODIES if space.index == "body" else N_POINTS), i64(6))
 
-    # -- columns and paths
-    # ---------------------------------------------------------------------------
-
-    def one_hot(self, rows: list[Any], column: Any) -> list[Lane]:
-        """1 where the row's number is the column's, 0 elsewhere."""
-        b = self.b
-        hits = [b.uitofp(b.icmp_signed("==", row, column), DOUBLE) for row in rows]
-        return [self.emitter.splat(hit) for hit in hits]
-
-    def seed(self, x: Field, rows: int) -> bl.Block:
-        """This body's part of the current column of the identity."""
-        b = self.b
-        joint = space_named(str(x.data)).index == "joint"
-        if x.type.domain is Domain.WORLD:
-            start: Any = i64(0)
-        else:
-            start = self.v_offset if joint else b.mul(self.index, i64(6))
-        numbers = [b.add(start, i64(i)) for i in range(rows)]
-        out = bl.Dense([[hit] for hit in self.one_hot(numbers, self.column)])
-        if x.type.domain is Domain.BODY and not joint:
-            return self.io.into_simple_frame(out)
-        return out
-
-    def path_seed(self, x: Field, rows: int) -> bl.Block:
-        """The seed at the body where the path starts, nothing further on."""
-        if not self.at_start:
-            return bl.zeros(rows, 1)
-        if x.args:  # one column of a point's block
-            return self._point_seed(x.args[0])
-        numbers = [i64(i) for i in range(rows)]
-        out = bl.Dense([[hit] for hit in self.one_hot(numbers, self.component)])
-        return out if x.type.rows == "r" else self.io.into_simple_frame(out)
-
-    def _point_seed(self, y: Field) -> bl.Block:
-        """Column `component` of the point's block."""
-        r = root(y)
-        blank = bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3)
-        base = self._record(self.points, self.seed_index, self.plan.point_size)
-        like: bl.Block = blank if r.type.kind.value == "rigid" else bl.zeros(6, 6)
-        count = len(like.entries)
-        start = self.plan.point[r]
-        entries = [self.lane_load(base, i64(self.bytes * (start + i))) for i in range(count)]
-        block = like.like(entries)
-        view: Field = y
-        sign = 1
-        while view is not r:
-            if view.op == "T":
-                block = bl.transpose(block)
-                view = view.args[0]
-            elif view.op == "add":
-                data: Any = view.data
-                sign *= data[0]
-                view = view.args[0]
-            else:
-                assert view.equation is not None
-                view = view.equation
-        hits = bl.Dense(
-            [[sign * hit] for hit in self.one_hot([i64(i) for i in range(6)], self.component)]
-        )
-        return bl.times(block, hits)
-
-    def _paths(self, phase: Phase) -> None:
-        """For every column, from the body of its seed to the root."""
-        seed = phase.seed
-        assert seed is not None
-        b = self.b
-        points = seed.data == "points"
-        joint = not points and seed.type.rows == "r"
-        if joint:
-            count = self.word(N_RATES)
-        else:
-            count = b.mul(self.word(N_POINTS if points else N_BODIES), i64(6))
-        step = Step(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
-        self.numbers[id(step)] = self.numbers[id(phase.steps[0])]
-
-        def column(c: Any) -> None:
-            self.column = c
-            if joint:
-                start = b.load(self.at(self.word(DOF_BODY), b.mul(c, i64(8))), typ=I64)
-                row = self.at(self.word(INTEGERS), b.mul(start, i64(8 * tables.N_INTEGERS)))
-                offset = b.load(self.at(row, i64(8 * tables.V_OFFSET)), typ=I64)
-                self.component = b.sub(c, offset)
-            else:
-                self.seed_index = b.sdiv(c, i64(6))
-                self.component = b.srem(c, i64(6))
-                start = self.seed_index
-                if points:
-                    where = self.at(self.word(POINT_BODY), b.mul(start, i64(8)))
-                    start = b.load(where, typ=I64)
-            self._walk(step, start)
-
-        self._loop(count, False, column)
-
-    def _walk(self, step: Step, start: Any) -> None:
-        b, function = self.b, self.b.function
-        inside, head, onward, after = (
-            function.append_basic_block(n) for n in ("start", "walk", "onward", "end")
-        )
-        b.cbranch(b.icmp_signed(">=", start, i64(0)), inside, after)
-        b.position_at_end(inside)
-        self.at_start = True
-        self._body(step, start)
-        first = self.parent
-        before = b.block
-        b.branch(head)
-        b.position_at_end(head)
-        k = b.phi(I64)
-        k.add_incoming(first, before)
-        b.cbranch(b.icmp_signed(">=", k, i64(0)), onward, after)
-        b.position_at_end(onward)
-        self.at_start = False
-        self._body(step, k)
-        k.add_incoming(self.parent, b.block)
-        b.branch(head)
-        b.position_at_end(after)
-
     def _step(self, step: Step) -> None:
         if step.domain is Domain.WORLD:
             self._visit(step, None)
             return
         self._clear(step)
         count = self.word(N_BODIES if step.domain is Domain.BODY else N_POINTS)
-        self._loop(count, step.kind is StepKind.TIP_TO_BASE, lambda k: self._body(step, k))
+        self.loop(count, step.kind is StepKind.TIP_TO_BASE, lambda k: self.body(step, k))
 
-    def _loop(self, count: Any, reverse: bool, body: Callable[[Any], None]) -> None:
+    def loop(self, count: Any, reverse: bool, body: Callable[[Any], None]) -> None:
+        """For i in range(count), or from its end."""
         b = self.b
         last = b.sub(count, i64(1))
         write_loop(b, count, lambda i: body(b.sub(last, i) if reverse else i))
@@ -285,44 +196,59 @@ class Kernel:
     def _clear_world_record(self) -> None:
         """What children of the world read from their parent is zero."""
         for x in sorted(self.plan.cross, key=lambda f: f.number):
-            for i in range(self._entries(x)):
-                self.lane_store(0.0, self.bodies, i64(self.bytes * (self.plan.body[x] + i)))
+            for i in range(self.entries(x)):
+                record = self.records[Domain.BODY, is_column(x)]
+                self.entry_store(x, 0.0, record, self.plan.body[x], i)
 
     def _clear(self, step: Step) -> None:
         """Zero what the step adds to."""
         for x in step.fields:
             if x.op == "up":
-                self._clear_bodies(self.plan.sums[x], self._entries(x))
+                self._clear_bodies(x, self.plan.sums[x])
             elif x.op == "scatter":
-                self._clear_bodies(self.plan.body[x], self._entries(x))
+                self._clear_bodies(x, self.plan.body[x])
             elif x.op == "total":
-                start = self.plan.world[x]
-                for i in range(self._entries(x)):
-                    self.lane_store(0.0, self.world, i64(self.bytes * (start + i)))
+                for i in range(self.entries(x)):
+                    record = self.records[Domain.WORLD, is_column(x)]
+                    self.entry_store(x, 0.0, record, self.plan.world[x], i)
 
-    def _entries(self, x: Field) -> int:
+    def entries(self, x: Field) -> int:
+        """How many numbers a field has at a body."""
         return entry_count(x, self.widest)
 
-    def _clear_bodies(self, start: int, entries: int) -> None:
+    def _clear_bodies(self, x: Field, start: int) -> None:
         def body(k: Any) -> None:
-            base = self._record(self.bodies, self.b.add(k, i64(1)), self.plan.body_size)
-            for i in range(entries):
-                self.lane_store(0.0, base, i64(self.bytes * (start + i)))
+            record = self.record(Domain.BODY, is_column(x), self.b.add(k, i64(1)))
+            for i in range(self.entries(x)):
+                self.entry_store(x, 0.0, record, start, i)
 
-        self._loop(self.word(N_BODIES), False, body)
+        self.loop(self.word(N_BODIES), False, body)
 
-    def _record(self, base: Any, k: Any, size: int) -> Any:
-        return self.at(base, self.b.mul(k, i64(self.bytes * size)))
+    def record(self, domain: Domain, columns: bool, k: Any) -> Any:
+        """The record of body or point k; the world's is that of body 0."""
+        lanes = self.group.lanes if columns else self.config.lanes
+        size = 8 * lanes * self.plan.size(domain, columns)
+        return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
 
-    def _body(self, step: Step, k: Any) -> None:
+    def integer(self, k: Any, what: str) -> Any:
+        """A number of the body's table of integers."""
+        place = {"v_offset": tables.V_OFFSET}[what]
+        index = self.b.add(self.b.mul(k, i64(tables.N_INTEGERS)), i64(place))
+        return self.b.load(self.at(self.word(INTEGERS), self.b.mul(index, i64(8))), typ=I64)
+
+    def _both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
+        """The records of body or point k: of what there is once, and of what columns have."""
+        return self.record(domain, False, k), self.record(domain, True, k)
+
+    def body(self, step: Step, k: Any) -> None:
+        """Emit a step at body (or point) k."""
         b = self.b
         self.index = k
         if step.domain is Domain.POINT:
             self.body_of_point = b.load(self.at(self.word(POINT_BODY), b.mul(k, i64(8))), typ=I64)
             self.point_table = self.at(self.word(POINT_DOUBLES), b.mul(k, i64(96)))
-            self.here = self._record(self.points, k, self.plan.point_size)
-            host = b.add(self.body_of_point, i64(1))
-            self.host = self._record(self.bodies, host, self.plan.body_size)
+            self.here = self._both(Domain.POINT, k)
+            self.host = self._both(Domain.BODY, b.add(self.body_of_point, i64(1)))
             self._visit(step, None)
             return
         row = self.at(self.word(INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
@@ -330,8 +256,8 @@ class Kernel:
         self.parent, kind = numbers[tables.PARENT], numbers[tables.KIND]
         self.q_offset, self.v_offset = numbers[tables.Q_OFFSET], numbers[tables.V_OFFSET]
         self.table = self.at(self.word(DOUBLES), b.mul(k, i64(8 * self.constants)))
-        self.here = self._record(self.bodies, b.add(k, i64(1)), self.plan.body_size)
-        self.above = self._record(self.bodies, b.add(self.parent, i64(1)), self.plan.body_size)
+        self.here = self._both(Domain.BODY, b.add(k, i64(1)))
+        self.above = self._both(Domain.BODY, b.add(self.parent, i64(1)))
         if len(self.codes) == 1:
             self._visit(step, self.codes[0])
             return
@@ -353,55 +279,46 @@ class Kernel:
         values = BodyCode(self, code, step.domain, inside.__contains__, self.templates)
         slots = {Domain.BODY: self.plan.body, Domain.POINT: self.plan.point}
         if step.kind is StepKind.PATH:
-            self.io.write_path(step, values)
-            self._carry(step, values)
+            self.columns.visit(step, values)
             return
         for x in step.fields:
-            if x.op == "up":
-                self._push(x, values)
+            columns = is_column(x)
+            if x.op == "up":  # the world's record takes what roots push
+                self._add_to(self.above[columns], self.plan.sums[x], x, values)
             elif x.op == "scatter":
-                self._add_to(self.host, self.plan.body[x], x, values)
+                self._add_to(self.host[columns], self.plan.body[x], x, values)
             elif x.op == "total":
-                self._add_to(self.world, self.plan.world[x], x, values)
+                record = self.records[Domain.WORLD, columns]
+                self._add_to(record, self.plan.world[x], x, values)
             elif root(x) is x and x in slots.get(step.domain, self.plan.world):
                 self._store(x, values)
         self.io.write_results(step, values)
 
-    def _carry(self, step: Step, values: BodyCode) -> None:
-        """Hand the sums on to the next body of the path; read all before writing any."""
-        sums = [x for x in step.fields if x.op == "up"]
-        for x in sums:
-            values.value(x)
-        blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]
-        for x, block in zip(sums, blocks, strict=True):
-            for i, entry in enumerate(block.entries):
-                self.lane_store(entry, self.world, i64(self.bytes * (self.plan.carried[x] + i)))
-
     def _store(self, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x))
         everything = x in self.plan.cross or x.type.domain is Domain.POINT
-        if step_is_world(x):
-            base, start = self.world, self.plan.world[x]
-        elif x.type.domain is Domain.POINT:
-            base, start = self.here, self.plan.point[x]
-        else:
-            base, start = self.here, self.plan.body[x]
+        base, start = self._place(x)
         for i, entry in enumerate(block.entries):
             if everything or isinstance(entry, Lane):
-                self.lane_store(entry, base, i64(self.bytes * (start + i)))
+                self.entry_store(x, entry, base, start, i)
         values.remember(x, block)
 
-    def _push(self, x: Field, values: BodyCode) -> None:
-        """Add to the parent's sum; the world's record takes what roots push."""
-        self._add_to(self.above, self.plan.sums[x], x, values)
+    def _place(self, x: Field) -> tuple[Any, int]:
+        """Where the value of a field at this body, at this point or of the whole is kept."""
+        columns = is_column(x)
+        if step_is_world(x):
+            return self.records[Domain.WORLD, columns], self.plan.world[x]
+        if x.op == "up":
+            return self.here[columns], self.plan.sums[x]
+        if x.type.domain is Domain.POINT:
+            return self.here[columns], self.plan.point[x]
+        return self.here[columns], self.plan.body[x]
 
     def _add_to(self, base: Any, start: int, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x.args[0]))
         for i, entry in enumerate(block.entries):
-            if bl.is_zero(entry):
-                continue
-            offset = i64(self.bytes * (start + i))
-            self.lane_store(self.lane_load(base, offset) + entry, base, offset)
+            if not bl.is_zero(entry):
+                self.entry_store(x, self.entry_load(x, base, start, i) + entry, base, start, i)
 
     # -- what the code of a step reads (the Memory protocol)
     # -----------------------------------------
@@ -429,29 +346,30 @@ class Kernel:
         """The block of an input field."""
         return self.io.read(x, code)
 
+    def seed(self, x: Field, rows: int) -> bl.Block:
+        """This body's part of the current column of the identity."""
+        return self.columns.seed(x, rows)
+
+    def path_seed(self, x: Field, rows: int) -> bl.Block:
+        """The seed of the current path."""
+        return self.columns.path_seed(x, rows)
+
     def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
         """A stored block: of this body, of its parent, of a point's body, or a sum of children."""
+        columns = is_column(x)
         if x in self.plan.carried:
-            if self.at_start:
+            if self.columns.at_start:
                 return like
-            base, start = self.world, self.plan.carried[x]
+            base, start = self.records[Domain.WORLD, True], self.plan.carried[x]
         elif where == "sum":
-            base, start = self.here, self.plan.sums[x]
+            base, start = self.here[columns], self.plan.sums[x]
         elif where == "parent":
-            base, start = self.above, self.plan.body[x]
+            base, start = self.above[columns], self.plan.body[x]
         elif where == "body of point":
-            base, start = self.host, self.plan.body[x]
-        elif step_is_world(x):
-            base, start = self.world, self.plan.world[x]
-        elif x.op == "up":
-            base, start = self.here, self.plan.sums[x]
-        elif x.type.domain is Domain.POINT:
-            base, start = self.here, self.plan.point[x]
+            base, start = self.host[columns], self.plan.body[x]
         else:
-            base, start = self.here, self.plan.body[x]
-        count = len(like.entries)
-        entries = [self.lane_load(base, i64(self.bytes * (start + i))) for i in range(count)]
-        return like.like(entries)
+            base, start = self._place(x)
+        return like.like([self.entry_load(x, base, start, i) for i in range(len(like.entries))])
 
     def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
         """The root's block where the body has no parent, the other block elsewhere."""
@@ -476,14 +394,7 @@ class Kernel:
         if self.domain is not Domain.BODY:
             body = i64(code)
         first = b.and_(mask, b.icmp_signed("==", status, zero))
-        b.store(b.select(first, self._splat_integer(body), status), self.status)
-
-    def _splat_integer(self, x: Any) -> Any:
-        e, b = self.emitter, self.b
-        undefined = ir.Constant(e.integers, ir.Undefined)
-        one = b.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), e.lanes), [0] * e.lanes)
-        return b.shuffle_vector(one, undefined, zeros)
+        b.store(b.select(first, e.splat_integer(body), status), self.status)
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:
         """Sine and cosine."""

@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 DOUBLE, I64, I32, I8 = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
+I1 = ir.IntType(1)
 POINTER = ir.PointerType()
 
 
@@ -39,10 +40,18 @@ class Emitter:
 
     def splat(self, scalar: Any) -> Lane:
         """A scalar double in every lane."""
+        return Lane(self, self._everywhere(scalar, self.vector))
+
+    def splat_integer(self, scalar: Any) -> Any:
+        """A scalar integer in every lane."""
+        return self._everywhere(scalar, self.integers)
+
+    def _everywhere(self, scalar: Any, kind: Any) -> Any:
         b = self.builder
-        one = b.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, ir.Constant(I32, 0))
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
         zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        return Lane(self, b.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), zeros))
+        return b.shuffle_vector(one, undefined, zeros)
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
@@ -76,6 +85,31 @@ def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -
     i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
     b.branch(head)
     b.position_at_end(after)
+
+
+def fold_loop(
+    b: Any, count: Any, step: int, starts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
+) -> list[Any]:
+    """For i in range(0, count, step): values = body(i, values); the last values."""
+    f = b.function
+    head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), before)
+    values = [b.phi(x.type) for x in starts]
+    for phi, start in zip(values, starts, strict=True):
+        phi.add_incoming(start, before)
+    b.cbranch(b.icmp_signed("<", i, count), inside, after)
+    b.position_at_end(inside)
+    new = body(i, values)
+    i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
+    for phi, value in zip(values, new, strict=True):
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return values
 
 
 class Lane:

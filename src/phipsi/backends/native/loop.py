@@ -12,11 +12,12 @@ from typing import Any
 from llvmlite import ir
 
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
+from phipsi.backends.native.record import BUFFERS
+from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
 
 # FE_ALL_EXCEPT of the C library
 ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
-SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
 def core_pattern(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -36,7 +37,7 @@ def define_loop(
 
     `kernels` maps numbers of lanes to kernels; `pattern` are the core dimensions of inputs and
     outputs, the last output being the integer status. The data record holds, after the kernels'
-    words, the scratch size in bytes and `SLOTS` places for scratch.
+    words, the scratch size in bytes and the slots for scratch.
     """
     kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
     function = ir.Function(module, kind, "phipsi_loop")
@@ -44,27 +45,32 @@ def define_loop(
     w = _Writer(module, function)
     b = w.b
     count = w.word(dimensions, 0)
-    scratch = w.acquire(data, offsets)
+    block, scratch = acquire(b, data, offsets)
     places: list[int] = []  # where the strides of the core dimensions begin
     place = len(pattern)
     for shape in pattern:
         places.append(place)
         place += len(shape)
     sizes = [[w.word(dimensions, 1 + d) for d in shape] for shape in pattern]
-    first_buffer = offsets - len(pattern)
+    first_buffer = BUFFERS
+    addresses = b.alloca(POINTER, size=len(pattern))
 
-    def group(start: Any, lanes: int) -> None:
+    def buffers_of(lanes: int) -> list[Any]:
+        out: list[Any] = []
+        for i in range(len(pattern)):
+            offset = b.mul(w.word(data, first_buffer + i), i64(8 * lanes))
+            out.append(b.gep(scratch, [offset], source_etype=I8))
+            b.store(out[-1], b.gep(addresses, [i64(8 * i)], source_etype=I8))
+        return out
+
+    def group(start: Any, lanes: int, buffers: list[Any]) -> None:
         unit = i64(8 * lanes)
         vector = ir.VectorType(DOUBLE, lanes)
         rows = [b.add(start, i64(lane)) for lane in range(lanes)]
-
-        def buffer(i: int) -> Any:
-            return b.gep(scratch, [b.mul(w.word(data, first_buffer + i), unit)], source_etype=I8)
-
         for i in range(len(pattern)):
             if i == n_inputs:
-                b.call(kernels[lanes], [data, scratch])
-            bases, base = w.bases(args, steps, i, rows), buffer(i)
+                b.call(kernels[lanes], [data, scratch, addresses])
+            bases, base = w.bases(args, steps, i, rows), buffers[i]
 
             def move(
                 index: Any, offset: Any, i: int = i, bases: Any = bases, at: Any = base
@@ -89,11 +95,14 @@ def define_loop(
         left = b.sub(count, done)
         whole = b.mul(b.sdiv(left, i64(lanes)), i64(lanes))
         start = done
-        write_loop(
-            b, whole, lambda i, lanes=lanes, start=start: group(b.add(start, i), lanes), lanes
-        )
+        buffers = buffers_of(lanes)
+
+        def one(i: Any, start: Any = start, lanes: int = lanes, at: Any = buffers) -> None:
+            group(b.add(start, i), lanes, at)
+
+        write_loop(b, whole, one, lanes)
         done = b.add(done, whole)
-    w.release(data, offsets)
+    release(b, data, offsets, block)
     w.clear_flags()
     b.ret_void()
     return function
@@ -105,7 +114,6 @@ class _Writer:
     def __init__(self, module: ir.Module, function: ir.Function) -> None:
         self.module, self.function = module, function
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
-        self._raw: Any = None
 
     def word(self, base: Any, index: int) -> Any:
         """A 64-bit word."""
@@ -136,49 +144,8 @@ class _Writer:
 
         nest(0, i64(0), i64(0))
 
-    # -- scratch: taken from the slots of the data record, or from the heap
-    # --------------------------
-
-    def acquire(self, data: Any, offsets: int) -> Any:
-        """A block of scratch memory nobody else uses, zero where it is fresh."""
-        b, f = self.b, self.function
-        found = f.append_basic_block("found")
-        values: list[tuple[Any, Any]] = []
-        for i in range(SLOTS):
-            place = b.gep(data, [i64(8 * (offsets + 1 + i))], source_etype=I8)
-            taken = b.atomic_rmw("xchg", place, i64(0), "acq_rel")
-            values.append((taken, b.block))
-            following = f.append_basic_block("next")
-            b.cbranch(b.icmp_signed("!=", taken, i64(0)), found, following)
-            b.position_at_end(following)
-        calloc = ir.Function(self.module, ir.FunctionType(POINTER, [I64, I64]), "calloc")
-        fresh = b.ptrtoint(b.call(calloc, [self.word(data, offsets), i64(1)]), I64)
-        values.append((fresh, b.block))
-        b.branch(found)
-        b.position_at_end(found)
-        out = b.phi(I64)
-        for value, block in values:
-            out.add_incoming(value, block)
-        self._raw = out
-        return b.inttoptr(b.and_(b.add(out, i64(63)), i64(-64)), POINTER)  # a cache line
-
     def clear_flags(self) -> None:
         """Forget floating-point exceptions: failures are in the status, not in warnings."""
         kind = ir.FunctionType(I32, [I32])
         clear = ir.Function(self.module, kind, "feclearexcept")
         self.b.call(clear, [ir.Constant(I32, ALL_EXCEPTIONS)])
-
-    def release(self, data: Any, offsets: int) -> None:
-        """Put the scratch back into a free slot, or return it to the heap."""
-        b, f = self.b, self.function
-        done = f.append_basic_block("done")
-        for i in range(SLOTS):
-            place = b.gep(data, [i64(8 * (offsets + 1 + i))], source_etype=I8)
-            pair = b.cmpxchg(place, i64(0), self._raw, "acq_rel", "monotonic")
-            following = f.append_basic_block("next")
-            b.cbranch(b.extract_value(pair, 1), done, following)
-            b.position_at_end(following)
-        free = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [POINTER]), "free")
-        b.call(free, [b.inttoptr(self._raw, POINTER)])
-        b.branch(done)
-        b.position_at_end(done)

@@ -22,7 +22,7 @@ SUPPORTED = {
     "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
     "cross_force", "crm", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
-    "total", "spread", "seed", "path_seed", "matrix",
+    "total", "spread", "seed", "path_seed", "matrix", "pair",
 }  # fmt: skip
 
 
@@ -54,9 +54,18 @@ def entry_count(x: Field, widest: int) -> int:
     return size(t.rows) * size(t.cols)
 
 
+def is_column(x: Field) -> bool:
+    """True for a field that has a value for every column of a matrix."""
+    return x.op != "matrix" and (x.type.cols == "p" or x.type.cols.startswith("all:"))
+
+
 @dataclass
 class Plan:
-    """Slots of fields, in numbers from the start of a record."""
+    """Slots of fields, in numbers from the start of a record.
+
+    Fields with a value per column have records of their own, because a kernel may work on several
+    columns of one configuration at once.
+    """
 
     made: dict[Field, int]
     body: dict[Field, int] = field(default_factory=dict[Field, int])
@@ -65,9 +74,18 @@ class Plan:
     world: dict[Field, int] = field(default_factory=dict[Field, int])
     carried: dict[Field, int] = field(default_factory=dict[Field, int])
     cross: set[Field] = field(default_factory=set[Field])
-    body_size: int = 0
-    point_size: int = 0
-    world_size: int = 0
+    sizes: dict[tuple[Domain, bool], int] = field(default_factory=dict[tuple[Domain, bool], int])
+
+    def size(self, domain: Domain, columns: bool) -> int:
+        """Numbers in a record."""
+        return self.sizes.get((domain, columns), 0)
+
+    def new(self, x: Field, domain: Domain, widest: int) -> int:
+        """A place for x in a record of the domain."""
+        key = (domain, is_column(x))
+        start = self.sizes.get(key, 0)
+        self.sizes[key] = start + entry_count(x, widest)
+        return start
 
 
 def supported(steps: list[Step]) -> bool:
@@ -75,7 +93,7 @@ def supported(steps: list[Step]) -> bool:
     return all(x.op in SUPPORTED and x.type.cols != "c" for s in steps for x in s.fields)
 
 
-def make_plan(steps: list[Step], outputs: list[Field], widest: int) -> Plan:
+def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
     """Give every field that needs one a slot."""
     made: dict[Field, int] = {}
     for i, step in enumerate(steps):
@@ -101,31 +119,24 @@ def make_plan(steps: list[Step], outputs: list[Field], widest: int) -> Plan:
                 elif made[r] != i or r.op in ("total", "scatter"):
                     wanted[r] = None
             if x.op == "up" and x.type.cols == "p":
-                plan.carried[x] = plan.world_size
-                plan.world_size += entry_count(x, widest)
+                plan.carried[x] = plan.new(x, Domain.WORLD, widest)
             elif x.op == "up":
-                plan.sums[x] = plan.body_size
-                plan.body_size += entry_count(x, widest)
+                plan.sums[x] = plan.new(x, Domain.BODY, widest)
             if x.op == "scatter":
                 wanted[x] = None
             if x.op == "total":
                 wanted[x] = None
+    for x in pairs:
+        if root(x.args[1]).op not in REMADE:
+            wanted[root(x.args[1])] = None
     for x in outputs:
-        if x.type.domain is Domain.WORLD and root(x).op not in REMADE:
+        if x.type.domain is Domain.WORLD and root(x).op not in (*REMADE, "matrix"):
             wanted[root(x)] = None
     for r in wanted:
         if r.type.domain is Domain.WORLD:
-            _world_slot(plan, r, widest)
+            plan.world[r] = plan.new(r, Domain.WORLD, widest)
         elif r.type.domain is Domain.POINT:
-            plan.point[r] = plan.point_size
-            plan.point_size += entry_count(r, widest)
+            plan.point[r] = plan.new(r, Domain.POINT, widest)
         elif r.op != "up" and r.type.cols != "p":
-            plan.body[r] = plan.body_size
-            plan.body_size += entry_count(r, widest)
+            plan.body[r] = plan.new(r, Domain.BODY, widest)
     return plan
-
-
-def _world_slot(plan: Plan, r: Field, widest: int) -> None:
-    if r not in plan.world:
-        plan.world[r] = plan.world_size
-        plan.world_size += entry_count(r, widest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,33 +14,54 @@ import numpy as np
 from llvmlite import ir
 
 from phipsi.backends import layout
+from phipsi.backends.native import direct
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
     Machine,
+    MachineCode,
     generic_machine,
     host_machine,
     machine_code,
-    release_memory,
 )
+from phipsi.backends.native.groups import branch_slots, seeds_of
 from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot
 from phipsi.backends.native.kernel import Kernel
-from phipsi.backends.native.loop import SLOTS, core_pattern, define_loop
+from phipsi.backends.native.loop import core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
-from phipsi.backends.native.record import BUFFERS, OFFSETS
-from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.record import (
+    BRANCH,
+    BUFFERS,
+    FIRST,
+    INTEGERS,
+    OFFSETS,
+    PATH_STRIDE,
+    SEED_COLUMN,
+    SEEDS,
+    SINGLE,
+    TOGETHER,
+)
+from phipsi.backends.native.scratch import SLOTS, Scratch
+from phipsi.backends.native.tables import model_tables
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Lowered, Result
 
+_SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
+
+
+def _never(*_: Any) -> None:
+    """For programs whose single calls go through the gufunc."""
+
 
 class NativeCode:
     """Machine code, tables and gufunc of one program.
 
     **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
-    `output_shapes`, the core shapes of the other outputs.
+    `direct`, the builtin for one configuration in plain arrays, which returns None for anything
+    else; `output_shapes`, the core shapes of the other outputs.
     """
 
     def __init__(
@@ -63,43 +85,63 @@ class NativeCode:
         shapes += [_output_shape(r, model, points) for r in lowered.results]
         shapes.append(())
         self.pattern = core_pattern(shapes)
-        self.words = BUFFERS + len(shapes)
+        self.has_direct = direct.available()
+        self.words = BUFFERS + 2 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
-        self.plan = planning.make_plan([s for p in self.phases for s in p.steps], outputs, widest)
-        self.code = machine_code(self._key(), self.machine, self.emit)
+        steps = [s for p in self.phases for s in p.steps]
+        pairs = [x for p in self.phases for x in p.pairs]
+        self.plan = planning.make_plan(steps, pairs, outputs, widest)
+        self.seeds = {
+            p.seed_kind: seeds_of(p.seed_kind, model, points, self.machine.lanes)
+            for p in self.phases
+            if p.columns == "path"
+        }
+        self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
+        self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
-        scratch = Scratch(self.data, self.words)
-        self.ufunc = make_gufunc(
-            self.code.address("phipsi_loop"),
-            self.data.ctypes.data,
-            shapes,
-            len(names),
-            (self.code, self.data, self.tables, scratch),
-        )
+        owned = (
+            self.code, self.data, self.tables, self.seeds, self.branches,
+            Scratch(self.data, self.words),
+        )  # fmt: skip
+        loop = self.code.address("phipsi_loop")
+        self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
+        self.direct: Callable[..., Any] = _never
+        if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
+            self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.output_shapes = shapes[len(names) : -1]
+        self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
     def emit(self) -> str:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
         module = ir.Module("phipsi")
         kernels: dict[int, ir.Function] = {}
         for lanes in (self.machine.lanes, 1):
-            kernel = Kernel(
-                module,
-                self.phases,
-                self.plan,
-                self.results,
-                self.slots,
-                self.tables.codes,
-                self.tables.doubles.shape[1],
-                lanes,
-                fused=self.machine.fused,
-            )
-            kernels[lanes] = kernel.function
+            kernels[lanes] = self._kernel(module, lanes).function
         define_loop(module, kernels, self.pattern, len(self.slots), self.words)
+        if self.has_direct:
+            direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
 
-    def _key(self) -> str:
+    def wide_kernel(self, module: ir.Module) -> Kernel:
+        """The kernel for a group of configurations, in another module."""
+        return self._kernel(module, self.machine.lanes)
+
+    def _kernel(self, module: ir.Module, lanes: int) -> Kernel:
+        return Kernel(
+            module,
+            self.phases,
+            self.plan,
+            self.results,
+            self.slots,
+            self.tables.codes,
+            self.tables.doubles.shape[1],
+            lanes,
+            self.machine.lanes,
+            fused=self.machine.fused,
+        )
+
+    def key(self) -> str:
         """Everything the code depends on, as one digest."""
         parts = [
             _version(),
@@ -109,31 +151,55 @@ class NativeCode:
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
             repr([(c.kind, c.params) for c in self.tables.codes]),
             repr(self.tables.doubles.shape[1]),
-            repr(self.pattern),
+            repr((self.pattern, self.has_direct)),
         ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def pointers(self) -> dict[int, np.ndarray]:
+        """The tables whose addresses the data record holds, by word."""
+        out = dict(enumerate(self.tables.arrays, INTEGERS))
+        for kind, seeds in self.seeds.items():
+            start = SEEDS[kind]
+            out |= {start + SINGLE: seeds.single, start + TOGETHER: seeds.together}
+            out[start + FIRST] = seeds.first
+            if kind == "point":
+                out[SEED_COLUMN] = seeds.column
+        if self.branches is not None:
+            out[BRANCH] = self.branches
+        return out
+
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
-        t, plan = self.tables, self.plan
-        data = np.zeros(self.words + 1 + SLOTS, dtype=np.int64)
+        plan = self.plan
+        sizes_at = direct.sizes_after(self.words)
+        core = [size for shape in shapes for size in shape]
+        data = np.zeros(sizes_at + len(core), dtype=np.int64)
+        data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
+        data[sizes_at:] = core
         data[:3] = model.n_bodies, len(points), model.nv
-        data[3:OFFSETS] = _addresses(t)
-        sizes = [
-            (model.n_bodies + 1) * plan.body_size,
-            len(points) * plan.point_size,
-            plan.world_size,
-            *(int(np.prod(s, dtype=int)) for s in shapes),
-        ]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        data[OFFSETS : OFFSETS + len(sizes)] = offsets[:-1]
-        data[self.words] = offsets[-1] * 8 * self.machine.lanes + 64
+        for word, table in self.pointers().items():
+            data[word] = table.ctypes.data
+        for kind, seeds in self.seeds.items():
+            data[SEEDS[kind] + SINGLE + 1] = len(seeds.single)
+            data[SEEDS[kind] + TOGETHER + 1] = len(seeds.together)
+        widest = max((len(s.column) for s in self.seeds.values()), default=0)
+        data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
+        counts = [int(np.prod(s, dtype=int)) for s in shapes]
+        domains = (Domain.BODY, Domain.POINT, Domain.WORLD)
+        records = (model.n_bodies + 1, len(points), 1)
+        once, each = (
+            [c * plan.size(d, columns) for c, d in zip(records, domains, strict=True)]
+            for columns in (False, True)
+        )
+        # what columns have comes last: in a kernel for one configuration its numbers are wider
+        n_pairs = sum(len(p.pairs) for p in self.phases)
+        sizes = [*once, n_pairs * int(data[PATH_STRIDE]), *counts, *each]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        areas = [*starts[:4], *starts[4 + len(counts) : -1]]
+        data[OFFSETS:PATH_STRIDE] = areas
+        data[BUFFERS : self.words] = [*starts[4 : 4 + len(counts)], *counts]
+        data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
-
-
-def _addresses(t: Tables) -> list[int]:
-    arrays = [t.integers, t.doubles, t.point_body, t.point_doubles, t.gravity, t.dof_body]
-    return [a.ctypes.data for a in arrays]
 
 
 def _body_results(
@@ -207,6 +273,8 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
         numbers.setdefault(x, len(numbers))
     for p in phases:
         lines.append(f"phase {p.columns}")
+        for x in p.pairs:
+            lines.append(f"pair {[numbers.get(y, -1) for y in x.args]} {x.data}")
         for s in p.steps:
             lines.append(f"step {s.kind.value} {s.domain.value}")
             for x in s.fields:
@@ -218,15 +286,3 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
         what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
         lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives}")
     return "\n".join(lines)
-
-
-class Scratch:
-    """The scratch blocks that calls left for reuse; freed with the gufunc."""
-
-    def __init__(self, data: np.ndarray, words: int) -> None:
-        self._data, self._words = data, words
-
-    def __del__(self) -> None:
-        for address in self._data[self._words + 1 :]:
-            if address:
-                release_memory(int(address))

@@ -46,7 +46,11 @@ class Tables:
     point_body: np.ndarray
     point_doubles: np.ndarray
     gravity: np.ndarray
-    dof_body: np.ndarray
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The tables in the order of the data record."""
+        return self.integers, self.doubles, self.point_body, self.point_doubles, self.gravity
 
 
 def joint_codes(model: Model) -> tuple[JointCode, ...]:
@@ -133,7 +137,6 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         np.array(points.body, dtype=np.int64).reshape(-1),
         _point_doubles(points, turns),
         np.concatenate([np.zeros(3), -model.gravity]),
-        np.repeat(np.arange(n, dtype=np.int64), [j.nv for j in model.joints]),
     )
 
 

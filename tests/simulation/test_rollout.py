@@ -1,0 +1,191 @@
+"""rollout: the compiled loop against simulate, closed forms, its order, and bad input."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from random_models import ALL, branching
+
+import phipsi as pp
+from phipsi.model.model import Model
+from phipsi.simulation.rollout import COMPILED
+
+METHODS = pytest.mark.parametrize("integrator", COMPILED)
+
+
+def every_joint(seed: int = 3) -> Model:
+    return branching(len(ALL), seed, ALL, armature=True)
+
+
+def states(model: Model, batch: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    q = np.array([model.random_configuration(rng) for _ in range(batch)])
+    return q, 0.3 * rng.standard_normal((batch, model.nv)), rng.standard_normal((batch, model.nv))
+
+
+@METHODS
+@pytest.mark.parametrize("seed", range(4))
+def test_rollout_does_the_steps_of_simulate(integrator: str, seed: int):
+    """Two codes for one formula: Python steps around forward dynamics, and the compiled loop."""
+    model = every_joint(seed)
+    q0, v0, tau = states(model, 11, seed)
+    q, v = pp.rollout(model, q0, v0, tau, 1e-3, 40, every=10, integrator=integrator)
+    for i in (0, 8, 10):
+        alone = pp.simulate(
+            model, q0[i], v0[i], 0.04, dt=1e-3, integrator=integrator,
+            controller=lambda t, q, v, i=i: tau[i],
+        )  # fmt: skip
+        np.testing.assert_allclose(q[i], alone.q[::10], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(v[i], alone.v[::10], rtol=1e-12, atol=1e-13)
+
+
+@METHODS
+def test_changing_efforts_are_held_during_each_step(integrator: str):
+    """The same as one rollout after the other, with the state handed on."""
+    model = every_joint()
+    q0, v0, _ = states(model, 5)
+    tau = np.random.default_rng(1).standard_normal((5, 6, model.nv))
+    q, v = pp.rollout(model, q0, v0, tau, 2e-3, 6, integrator=integrator)
+    for k in range(6):
+        q0, v0 = (a[:, -1] for a in pp.rollout(model, q0, v0, tau[:, k], 2e-3, 1, integrator=integrator))  # fmt: skip  # noqa: E501
+        assert np.array_equal(q[:, k + 1], q0) and np.array_equal(v[:, k + 1], v0)
+
+
+@METHODS
+def test_bits_do_not_depend_on_batch_threads_or_record(integrator: str):
+    model = every_joint()
+    q0, v0, tau = states(model, 19)
+    whole = pp.rollout(model, q0, v0, tau, 1e-3, 12, integrator=integrator)
+    for i in (0, 7, 18):
+        one = pp.rollout(model, q0[i], v0[i], tau[i], 1e-3, 12, integrator=integrator)
+        assert np.array_equal(one[0], whole[0][i]) and np.array_equal(one[1], whole[1][i])
+    for threads in (2, 5):
+        again = pp.rollout(model, q0, v0, tau, 1e-3, 12, integrator=integrator, threads=threads)
+        assert np.array_equal(again[0], whole[0]) and np.array_equal(again[1], whole[1])
+    thin = pp.rollout(model, q0, v0, tau, 1e-3, 12, every=5, integrator=integrator)
+    assert np.array_equal(thin[0], whole[0][:, ::5][:, :3])
+
+
+@pytest.mark.parametrize(("integrator", "order"), [("semi_implicit", 1), ("rk4", 4)])
+def test_order(integrator: str, order: int):
+    """Errors at t = 0.2 s against a run with steps 8 times finer than the finest."""
+    model = every_joint()
+    q0, v0, tau = states(model, 3)
+    ends = {
+        n: pp.rollout(model, q0, v0, tau, 0.2 / n, n, every=n, integrator=integrator)[1][:, -1]
+        for n in (20, 40, 80, 640)
+    }
+    errors = [np.abs(ends[n] - ends[640]).max() for n in (20, 40, 80)]
+    slopes = np.log2(np.array(errors[:-1]) / errors[1:])
+    # semi-implicit: the reference has an eighth of the finest error, which raises the slope
+    assert np.all(slopes > order - 0.2) and np.all(slopes < order + 0.5), slopes
+
+
+def test_free_fall_and_spin_in_closed_form():
+    """A free body for 10,000 steps: exact spin, unit quaternion, parabola to the order of rk4."""
+    builder = pp.ModelBuilder(gravity=(0, 0, -9.81))
+    ball = pp.SpatialInertia(mass=2.0, com_B=(0, 0, 0), moment_about_com_B=(0.1, 0.1, 0.1))
+    builder.add_body("ball", joint=pp.joints.Free(), inertia=ball)
+    model = builder.build()
+    spin = np.array([0.3, -2.0, 1.1])
+    n, dt = 10_000, 1e-3
+    start = (model.neutral(), [*spin, 0, 0, 0], np.zeros(6))
+    q, v = pp.rollout(model, *start, dt, n, every=n, integrator="rk4")
+    assert abs(np.linalg.norm(q[-1, :4]) - 1) < 1e-13
+    angle = np.linalg.norm(spin) * n * dt
+    axis = spin / np.linalg.norm(spin)
+    expected = np.array([np.cos(angle / 2), *(np.sin(angle / 2) * axis)])
+    assert abs(abs(q[-1, :4] @ expected) - 1) < 1e-12
+    np.testing.assert_allclose(q[-1, 4:], (0, 0, -9.81 / 2 * (n * dt) ** 2), atol=1e-9)
+    assert np.isclose(np.linalg.norm(v[-1, 3:]), 9.81 * n * dt, rtol=1e-11)
+
+
+@METHODS
+def test_shapes_broadcast(integrator: str):
+    model = pp.examples.planar_arm(3)
+    q, v = pp.rollout(
+        model, np.zeros((4, 1, 3)), np.zeros((5, 3)), np.zeros(3), 1e-3, 7, every=3,
+        integrator=integrator,
+    )  # fmt: skip
+    assert q.shape == v.shape == (4, 5, 3, 3)
+    assert pp.rollout(model, np.zeros((0, 3)), np.zeros(3), np.zeros(3), 1e-3, 2)[0].shape == (
+        0, 3, 3,
+    )  # fmt: skip
+    still = pp.rollout(model, np.ones(3), np.zeros(3), np.zeros(3), 1e-3, 0)[0]
+    assert np.array_equal(still, np.ones((1, 3)))
+    shared = np.random.default_rng(0).standard_normal((1, 7, 3))
+    a = pp.rollout(model, np.zeros((4, 3)), np.zeros(3), shared, 1e-3, 7)[0]
+    b = pp.rollout(model, np.zeros(3), np.zeros(3), shared[0], 1e-3, 7)[0]
+    assert np.array_equal(a, np.broadcast_to(b, a.shape))
+
+
+def test_a_model_without_freedom_stays_where_it_is():
+    q, v = pp.rollout(pp.ModelBuilder().build(), [], [], [], 1e-3, 4)
+    assert q.shape == v.shape == (5, 0)
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"dt": 0.0}, "dt=0.0 s: a step must be longer than 0 s"),
+        ({"dt": float("nan")}, "dt=nan s"),
+        ({"dt": "fast"}, "dt='fast' is no step length"),
+        ({"steps": -1}, "steps=-1 must be a whole number of at least 0"),
+        ({"steps": 2.5}, "steps=2.5 must be a whole number"),
+        ({"every": 0}, "every=0 must be a whole number of at least 1"),
+        ({"threads": True}, "threads=True must be a whole number"),
+        ({"integrator": "dopri"}, "pp.simulate(model, q0, v0, duration, integrator='dopri')"),
+        ({"integrator": "rk5"}, "Did you mean 'rk4'?"),
+        ({"q0": np.zeros((4, 3))}, "q0 has shape (4, 3), but its last axis must have nq = 2"),
+        ({"v0": [[0, 0], [0, np.nan]]}, "v0[1] is nan at joint"),
+        ({"tau": [np.inf, 0]}, "tau is inf at joint"),
+        ({"tau": np.zeros((5, 6, 2))}, "(steps, nv) = (3, 2)"),
+        ({"tau": "full"}, "tau is no array of numbers"),
+        ({"v0": np.zeros((5, 2))}, "do not broadcast"),
+        ({"tau": np.zeros((3, 2)), "q0": np.zeros((3, 2))}, "which can mean 3 steps or a batch"),
+    ],
+)
+def test_bad_input_is_refused(change: dict[str, Any], text: str):
+    good: dict[str, Any] = {
+        "q0": np.zeros((4, 2)), "v0": np.zeros(2), "tau": np.zeros(2), "dt": 1e-3, "steps": 3
+    }  # fmt: skip
+    with pytest.raises(pp.InputError, match=re.escape(text)):
+        pp.rollout(pp.examples.planar_arm(2), **{**good, **change})
+
+
+def test_a_quaternion_that_is_none_is_refused_with_its_joint():
+    model = pp.robots.humanoid()
+    q0 = np.array([model.neutral(), 1.5 * model.neutral()])
+    name = re.escape(repr(model.joint_names[0]))
+    with pytest.raises(pp.InputError, match=rf"q0\[1\].*joint {name} has length 1.5"):
+        pp.rollout(model, q0, np.zeros(model.nv), np.zeros(model.nv), 1e-3, 1)
+
+
+def test_divergence_names_the_trajectory_and_keeps_the_rest():
+    model = pp.examples.planar_arm(2)
+    v0 = np.zeros((9, 2))
+    v0[4] = 1e200
+    with pytest.raises(
+        pp.SimulationError, match=r"trajectory \[4\] failed in step \d+ .*1 of 9"
+    ) as e:
+        pp.rollout(model, np.zeros((9, 2)), v0, np.zeros(2), 1e-3, 5)
+    q, _ = e.value.trajectory  # type: ignore[misc]
+    fine = pp.rollout(model, np.zeros(2), np.zeros(2), np.zeros(2), 1e-3, 5)[0]
+    assert np.array_equal(q[3], fine)
+
+
+def test_a_joint_with_nothing_to_move_is_named():
+    builder = pp.ModelBuilder()
+    rod = pp.SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=(0.001, 0.083, 0.083))
+    builder.add_body("rod", joint=pp.joints.Revolute(axis=(0, 0, 1)), inertia=rod)
+    builder.add_body("ghost", parent="rod", joint=pp.joints.Revolute(axis=(0, 0, 1)),
+                     inertia=pp.SpatialInertia(0.0, (0, 0, 0), 0.0))  # fmt: skip
+    model = builder.build()
+    with pytest.raises(pp.SimulationError, match="joint 'ghost' has nothing to move"):
+        pp.rollout(model, np.zeros(2), np.zeros(2), np.zeros(2), 1e-3, 5)
