@@ -11,6 +11,7 @@
 
 from phipsi import examples, robots
 from phipsi.algorithms import (
+    HybridDynamics,
     IKResult,
     Innovations,
     bias_forces,
@@ -24,6 +25,7 @@ from phipsi.algorithms import (
     frame_poses,
     frame_velocities,
     gravity_forces,
+    hybrid_dynamics,
     innovations,
     inverse_dynamics,
     inverse_kinematics,
@@ -80,6 +82,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Expr",
+    "HybridDynamics",
     "IKResult",
     "Innovations",
     "InputError",
@@ -119,6 +122,7 @@ __all__ = [
     "from_mujoco",
     "from_pinocchio",
     "gravity_forces",
+    "hybrid_dynamics",
     "identities",
     "innovations",
     "inverse_dynamics",

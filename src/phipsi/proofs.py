@@ -37,7 +37,7 @@ Array = NDArray[Any]
 
 TOLERANCE = 1e-9
 _POINTS = 3
-_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0")
+_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0", "free")
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ class State:
         self.points: PointSet = point_set(model, named)
         self.f0 = rng.normal(size=(len(named), 6))
         self.f_ext = rng.normal(size=(model.n_bodies, 6))
+        self.free = rng.integers(2, size=model.nv).astype(float)
         self._free = {any_motion: rng.normal(size=(model.n_bodies, 6))}
         self.tau = np.zeros(model.nv)
         self.tau = dense(_INVERSE_DYNAMICS, model, **self._inputs())

@@ -19,6 +19,7 @@ from phipsi.algorithms.energy import (
 )
 from phipsi.algorithms.ik_search import IKResult
 from phipsi.algorithms.inverse_kinematics import inverse_kinematics
+from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
 from phipsi.algorithms.kinematics import (
     body_accelerations,
     body_poses,
@@ -38,6 +39,7 @@ from phipsi.algorithms.operational import (
 )
 
 __all__ = [
+    "HybridDynamics",
     "IKResult",
     "Innovations",
     "bias_forces",
@@ -51,6 +53,7 @@ __all__ = [
     "frame_poses",
     "frame_velocities",
     "gravity_forces",
+    "hybrid_dynamics",
     "innovations",
     "inverse_dynamics",
     "inverse_kinematics",

@@ -87,7 +87,7 @@ def _shape_text(
 ) -> str:
     m = program.model
     wanted = ", ".join("columns" if e == -1 else str(e) for e in expected)
-    names = {"q": "nq", "v": "nv", "vdot": "nv", "tau": "nv"}
+    names = {"q": "nq", "v": "nv", "vdot": "nv", "tau": "nv", "free": "nv"}
     size = f"{names[name]} = {expected[0]}" if name in names else "see Program.inputs"
     return (
         f"{name} has shape {got}, but this model needs (..., {wanted})  ({size}).\n"

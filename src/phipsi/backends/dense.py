@@ -39,6 +39,7 @@ def dense(
     tau: ArrayLike | None = None,
     f_ext: ArrayLike | None = None,
     f0: ArrayLike | None = None,
+    free: ArrayLike | None = None,
     given: Mapping[str | Expr, ArrayLike] | None = None,
     points: Sequence[Any] | PointSet | None = None,
     order: str = "base_to_tip",
@@ -47,7 +48,7 @@ def dense(
     """Evaluate an expression as a dense matrix, vector or number.
 
     **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0`
-    (..., nC, 6), real or complex, batched on leading axes; `given` maps names of leaves to values
+    (..., nC, 6), `free` (..., nv), real or complex, batched on leading axes; `given` maps names of leaves to values
     in storage layout that are used instead of computing them; `points` are
     ``[(body_or_frame, offset), …]`` or a `PointSet`, which also has axes; `order` "base_to_tip"
     (as stored) or "tip_to_base" (the papers'); `axes` of body quantities: "body" or "inertial"
@@ -57,7 +58,7 @@ def dense(
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
     options = _Options(order, axes)
-    inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, given)
+    inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, free, given)
     shape = _shape(expr, model, len(where))
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     for index in np.ndindex(inputs.batch):
@@ -76,6 +77,7 @@ def dense_with_scale(
     tau: ArrayLike | None = None,
     f_ext: ArrayLike | None = None,
     f0: ArrayLike | None = None,
+    free: ArrayLike | None = None,
     given: Mapping[str | Expr, ArrayLike] | None = None,
     points: Sequence[Any] | PointSet | None = None,
 ) -> tuple[Array, Array]:
@@ -87,7 +89,7 @@ def dense_with_scale(
     compute the same thing agree if they differ by no more than 1e-9 · scale, also when terms
     cancel exactly.
     """
-    inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, given)
+    inputs, where = _inputs(expr, model, points, q, v, vdot, tau, f_ext, f0, free, given)
     shape = _shape(expr, model, len(where))
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     scale = np.empty(inputs.batch)
@@ -108,6 +110,7 @@ def _inputs(
     tau: ArrayLike | None,
     f_ext: ArrayLike | None,
     f0: ArrayLike | None,
+    free: ArrayLike | None,
     given: Mapping[str | Expr, ArrayLike] | None,
 ) -> tuple[Inputs, PointSet]:
     check_expression(expr)
@@ -116,7 +119,7 @@ def _inputs(
     if points is None:
         check_points(expr)
     where = point_set(model, points)
-    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0}
+    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
     return collect(model, where, named, given), where
 
 

@@ -166,6 +166,7 @@ def collect(
         "tau": (nv,),
         "f_ext": (n, 6),
         "f0": (len(points), 6),
+        "free": (nv,),
     }
     named = {
         name: _checked(name, value, shapes[name], model, points)
@@ -229,7 +230,7 @@ def _checked(
 
 def _place(name: str, index: tuple[int, ...], model: Model, points: PointSet) -> str:
     """Whose number it is, by name."""
-    if name in ("q", "v", "vdot", "tau"):
+    if name in ("q", "v", "vdot", "tau", "free"):
         slices = model.q_slices if name == "q" else model.v_slices
         for joint, s in zip(model.joint_names, slices, strict=True):
             if s.start <= index[0] < s.stop:

@@ -38,7 +38,7 @@ class Configuration:
             self._place(k)
 
     def argument(self, name: str) -> Array:
-        """The value of q, v, vdot, tau, f_ext or f0; an error that names it if it is missing."""
+        """The value of q, v, vdot, tau, f_ext, f0 or free; an error that names it if it is missing."""
         if name not in self.arguments:
             raise InputError(
                 f"this expression needs {name}: pass {name}=..., or give the quantities that "
@@ -161,6 +161,16 @@ def armature(c: Configuration) -> Array:
     return np.diag(np.asarray(c.model.armature)).astype(c.dtype).reshape(c.model.nv, c.model.nv)
 
 
+def free_joints(c: Configuration) -> Array:
+    """Return 1 on the diagonal for every joint whose effort is given."""
+    return np.diag(np.asarray(c.argument("free"))).astype(c.dtype)
+
+
+def held_joints(c: Configuration) -> Array:
+    """Return 1 on the diagonal for every joint whose acceleration is given."""
+    return np.eye(c.model.nv, dtype=c.dtype) - free_joints(c)
+
+
 def picks(c: Configuration) -> Array:
     """B: block (k, i) carries a force at point i, in the axes of the points, to O(k)."""
     out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
@@ -245,6 +255,8 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "Lam_phi": shift_weight,
     "M": inertias,
     "Jr": armature,
+    "free": free_joints,
+    "held": held_joints,
     "B": picks,
     "gravity": gravity,
     "pose": poses,

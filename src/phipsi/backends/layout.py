@@ -74,11 +74,15 @@ def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
         "tau": (m.nv,),
         "f_ext": (m.n_bodies, 6),
         "f0": (len(points), 6),
+        "free": (m.nv,),
     }
     for name in program.request.given:
-        row = CATALOGUE[name]
-        if name == "pose":
+        if name in ("pose", "placement"):
             shapes[name] = (m.n_bodies, 4, 4)
+            continue
+        row = CATALOGUE[name]
+        if name == "gravity":
+            shapes[name] = (3,)
         elif name == "H":  # stored as its transpose, the hinge axes
             shapes[name] = (6, m.nv)
         elif row.takes.index == "one":

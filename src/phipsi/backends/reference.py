@@ -233,14 +233,21 @@ class Run:
         return self._const(np.eye(size)[rows])
 
     def _transform(self, x: Field, k: int) -> Array:
+        turn, arm = self._motion(k)
+        place = self._const(self.model.placement_rotations[k])
+        origin = self._const(self.model.placement_translations[k])
+        return _rigid(place @ turn, origin + (place @ arm)[..., 0])
+
+    def _joint_transform(self, x: Field, k: int) -> Array:
+        turn, arm = self._motion(k)
+        return _rigid(turn, arm[..., 0])
+
+    def _motion(self, k: int) -> tuple[Array, Array]:
+        """Rotation and shift of joint k, in the frame of its placement."""
         joint = self.model.joints[k]
         rotation, position = joint.transform(joint.params, self._q(k), self.scalars)
         turn = matrix(rotation, self.batch, self.dtype)
-        arm = matrix([[p] for p in position], self.batch, self.dtype)
-        place = self._const(self.model.placement_rotations[k])
-        origin = self._const(self.model.placement_translations[k])
-        turn, arm = place @ turn, origin + (place @ arm)[..., 0]
-        return _rigid(turn, arm)
+        return turn, matrix([[p] for p in position], self.batch, self.dtype)
 
     def _hinge_axes(self, x: Field, k: int) -> Array:
         joint = self.model.joints[k]
@@ -260,6 +267,14 @@ class Run:
 
     def _Jr(self, x: Field, k: int) -> Array:
         return self._const(np.diag(self.model.armature[self.model.v_slices[k]]))
+
+    def _diag(self, x: Field, k: int) -> Array:
+        column = self._at(x.args[0], k)
+        return column * np.eye(column.shape[-2])
+
+    def _against(self, x: Field, k: int) -> Array:
+        g = self._at(x.args[0], k)
+        return np.concatenate([0 * g, -g], axis=-2)
 
     def _gravity(self, x: Field, k: int) -> Array:
         return self._const(np.concatenate([np.zeros(3), -self.model.gravity]))[:, None]

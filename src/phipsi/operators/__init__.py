@@ -25,6 +25,8 @@ M = catalogue_leaf("M")
 Jr = catalogue_leaf("Jr")
 shift = catalogue_leaf("shift")
 B = catalogue_leaf("B")
+free = catalogue_leaf("free")
+held = catalogue_leaf("held")
 Hdot = catalogue_leaf("Hdot")
 Bdot = catalogue_leaf("Bdot")
 P = catalogue_leaf("P")
@@ -158,7 +160,9 @@ __all__ = [
     "cross",
     "f0",
     "f_ext",
+    "free",
     "gravity",
+    "held",
     "logdet",
     "mass_matrix",
     "parse",

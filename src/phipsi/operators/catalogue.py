@@ -79,6 +79,10 @@ row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A")
 row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → body forces",
     "SOA eq. 0.16")
+row("free", "free", r"\mathrm{free}", (EFFORTS, EFFORTS), MEMORYLESS, "free",
+    "keeps the joints whose effort is given", "closed_chain 11")
+row("held", "held", r"\mathrm{held}", _RE, MEMORYLESS, "free",
+    "1 on joints whose acceleration is given, 0 elsewhere", "closed_chain 11", SYMMETRIC)
 row("Hdot", "Ḣ", r"\dot{H}", _FE, MEMORYLESS, "q v", "time derivative of H in body components",
     "open_chain 4.4")
 row("Bdot", "Ḃ", r"\dot{B}", (POINT_FORCES, FORCES), MEMORYLESS, "q v", "time derivative of B",

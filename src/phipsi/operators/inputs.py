@@ -9,7 +9,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.operators.definitions import H, M, V, definition, phi
 
-INPUT_ORDER = ("q", "v", "vdot", "tau", "f_ext", "f0")
+INPUT_ORDER = ("q", "v", "vdot", "tau", "f_ext", "f0", "free")
 
 
 def leaves_of(x: Expr) -> set[Expr]:

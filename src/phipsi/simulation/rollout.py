@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.backends.native.runner import NativeCode
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
@@ -35,6 +37,7 @@ def rollout(
     every: int = 1,
     integrator: str = "semi_implicit",
     threads: int = 1,
+    prescribed: Sequence[str] | ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     """Trajectories of many initial states under given efforts.
 
@@ -45,7 +48,8 @@ def rollout(
     **Arguments:** `q0` (..., nq), `v0` (..., nv), which broadcast; `tau` constant (..., nv), or for
     every step (..., steps, nv), held during the step; `dt` in s; `steps`, how many; `every`, record
     every so many steps; `integrator`, "semi_implicit" (order 1) or "rk4" (order 4); `threads` share
-    the batch. **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
+    the batch; `prescribed`, names of joints whose accelerations are given instead of efforts, or
+    booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics). **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
     first records being the initial states.
     **Cost:** O(N) per step and trajectory. **Raises:** `SimulationError` naming the trajectory and
     the step if one diverges or a joint has nothing to move; everything computed is in its
@@ -64,6 +68,13 @@ def rollout(
     steps, every = _whole("steps", steps, 0), _whole("every", every)
     threads = _whole("threads", threads)
     start_q, start_v, effort, batch = _arrays(model, q0, v0, tau, steps)
+    mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
+    try:
+        free = np.broadcast_to(mask, (*batch, model.nv))
+    except ValueError:
+        raise InputError(
+            f"prescribed has shape {mask.shape}, which does not broadcast to the batch {batch}"
+        ) from None
     kept = steps // every + 1
     out_q, out_v = np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
     if model.nv == 0 or 0 in batch:
@@ -71,10 +82,11 @@ def rollout(
         return out_q, out_v
     count = int(np.prod(batch, dtype=int))
     flat = [np.ascontiguousarray(a.reshape(count, *a.shape[len(batch) :]))
-            for a in (start_q, start_v, effort)]  # fmt: skip
+            for a in (start_q, start_v, effort, free)]  # fmt: skip
     outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
     status, failed_at = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    program = compile(FORWARD_DYNAMICS, model, backend="native")
+    form = FORWARD_DYNAMICS if prescribed is None else HYBRID_ACCELERATIONS
+    program = compile(form, model, backend="native")
     native = program.native
     assert native is not None
     machine = code.rollout_code(native, method)
@@ -100,7 +112,7 @@ def _run(
     model: Model,
 ) -> None:
     """One call of the machine code, with memory of its own."""
-    q0, v0, tau, out_q, out_v, status, failed_at = arrays
+    q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
     lanes = native.machine.lanes
     work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
@@ -110,7 +122,8 @@ def _run(
     where += [_aligned(work), _aligned(scratch)]
     varying = tau.ndim == 3
     row = int(np.prod(tau.shape[1:], dtype=int)) * 8
-    numbers = [len(q0), steps, every, row, 8 * model.nv if varying else 0, model.nq, model.nv]
+    step = 8 * model.nv if varying else 0
+    numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
     job[: code.DT] = [*where, *numbers]
     job[code.DT : code.DT + 1].view(np.float64)[0] = dt
     function(native.data.ctypes.data, job.ctypes.data)

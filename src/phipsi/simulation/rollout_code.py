@@ -30,14 +30,14 @@ from phipsi.simulation.tableaux import Method, Tableau
 # words of a job: addresses of the arrays, then numbers; the last is the step length as a double
 (
     Q0, V0, TAU, OUT_Q, OUT_V, STATUS, FAILED_AT, WORK, SCRATCH,
-    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, DT, WORDS,
-) = range(18)  # fmt: skip
+    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, DT, WORDS,
+) = range(19)  # fmt: skip
 
 Values = list[Any]
 
 
 def rollout_code(native: NativeCode, method: Method) -> MachineCode:
-    """``void phipsi_rollout(data, job)`` around the kernel of a program of (q, v, tau)."""
+    """``void phipsi_rollout(data, job)`` around the kernel of forward or hybrid dynamics."""
     found = native.companions.get(method.name)
     if found is None:
         key = f"{native.key()} rollout {method.name} {_version()}"
@@ -58,7 +58,7 @@ def _version() -> str:
 def work_size(method: Method, nq: int, nv: int) -> int:
     """Numbers per lane of the working memory: state, effort, acceleration, and stages."""
     stages = 0 if method.tableau is None else len(method.tableau.b)
-    return (nq + 3 * nv + 1) + (nq + 3 * nv + 2 * stages * nv if stages else 0)
+    return (nq + 4 * nv + 1) + (nq + 3 * nv + 2 * stages * nv if stages else 0)
 
 
 def _emit(native: NativeCode, method: Method) -> str:
@@ -143,6 +143,7 @@ class _Rollout:
             return here
 
         self.q, self.v, self.tau, self.a = (area(n) for n in (self.nq, self.nv, self.nv, self.nv))
+        self.free = area(self.nv)
         self.status = area(i64(1))
         if tableau is not None:
             self.q0, self.v0, self.z = (area(n) for n in (self.nq, self.nv, self.nv))
@@ -150,7 +151,8 @@ class _Rollout:
             self.kz = [area(self.nv) for _ in tableau.b]
             self.kv = [area(self.nv) for _ in tableau.b]
         self.buffers = b.alloca(POINTER, size=len(self.slots) + 2)
-        places = {"q": self.q, "v": self.v, "tau": self.tau}
+        # hybrid dynamics reads efforts where joints are free and accelerations where they are not
+        places = {"q": self.q, "v": self.v, "tau": self.tau, "vdot": self.tau, "free": self.free}
         for name, i in self.slots.items():
             b.store(places[name], b.gep(self.buffers, [i64(8 * i)], source_etype=I8))
         for i, where in enumerate((self.a, self.status)):
@@ -211,6 +213,8 @@ class _Rollout:
         self._pack(self._rows(V0, rows, size_v), self.v, self.nv)
         efforts = self._rows(TAU, rows, self.job[TAU_ROW])
         self._pack(efforts, self.tau, self.nv)
+        if "free" in self.slots:
+            self._pack(self._rows(FREE, rows, size_v), self.free, self.nv)
         kept = b.add(b.sdiv(self.job[STEPS], self.job[EVERY]), i64(1))
         out_q = self._rows(OUT_Q, rows, b.mul(size_q, kept))
         out_v = self._rows(OUT_V, rows, b.mul(size_v, kept))

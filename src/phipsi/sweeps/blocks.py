@@ -104,6 +104,11 @@ class Blocks:
         if x.name == "Jr":
             type_ = Type(Domain.BODY, "r", "r", Kind.SYMMETRIC)
             return b.leaf("Jr", type_) if self.armature else b.zero(type_)
+        if x.name in ("free", "held"):
+            mask = b.unary("diag", b.leaf("input", Type(Domain.BODY, "r", "1"), "free"), "r", "r",
+                           Kind.SYMMETRIC)  # fmt: skip
+            eye = b.leaf("eye", Type(Domain.BODY, "r", "r", Kind.SYMMETRIC))
+            return mask if x.name == "free" else b.add([(1, eye), (-1, mask)])
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
         meaning = definition(x)
@@ -127,8 +132,13 @@ class Blocks:
         return self.builder.leaf("hinge_axes", Type(Domain.BODY, "6", "r"))
 
     def hinge_transform(self) -> Field:
-        """X(k) = φ(parent, k) in body axes."""
-        return self.builder.leaf("transform", _RIGID)
+        """X(k) = φ(parent, k) in body axes: the placement of the joint, then its motion."""
+        b = self.builder
+        if "placement" not in self.given:
+            return b.leaf("transform", _RIGID)
+        place = b.leaf("input", Type(Domain.BODY, "4", "4"), "placement")
+        fixed = b.unary("rigid_of_pose", place, "6", "6", Kind.RIGID)
+        return b.mul(fixed, b.leaf("joint_transform", _RIGID))
 
     def one_step(self, x: Expr) -> Field:
         """The block of E_φ or of the shift, from body k to its parent."""

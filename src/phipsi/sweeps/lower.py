@@ -134,7 +134,7 @@ class Lowering(Diagonals):
     def _vector_leaf(self, x: Expr) -> Field:
         b = self.builder
         name = x.name
-        if name in self.given:
+        if name in self.given and name != "gravity":
             return self.given_field(x)
         if name in ("v", "vdot", "tau", "f_ext", "f0"):
             assert x.gives is not None
@@ -142,6 +142,9 @@ class Lowering(Diagonals):
         if name == "gravity":
             zero = b.zero(Type(Domain.BODY, "6", "1"))
             world = b.leaf("gravity", Type(Domain.WORLD, "6", "1"))
+            if name in self.given:  # g itself, in world axes
+                g = b.leaf("input", Type(Domain.WORLD, "3", "1"), name)
+                world = b.unary("against", g, "6", "1")
             return b.mul(b.transpose(self.hinge_transform()), b.down(zero, world))
         if name == "s_gauge":
             return b.unary("gauge", self.velocity(), "6", "1")

@@ -10,7 +10,7 @@ from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind, Step, StepKind
 from phipsi.sweeps.schedule import dependencies
 
-_INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "hinge_axes", "hinge_axes_rate",
+_INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "diag", "against", "hinge_axes", "hinge_axes_rate",
            "transform", "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
            "world_arm", "rotation", "inv")  # fmt: skip
 _HIDDEN = ("hinge_scale",)
@@ -201,6 +201,9 @@ class Recursion:
             "hinge_axes": f"H{star}({at})",
             "hinge_axes_rate": (r"\dot{H}" if self.latex else "Ḣ") + f"{star}({at})",
             "M": f"M({at})",
+            "diag": f"free({at})",
+            "against": r"[0; -g]" if self.latex else "[0; −g]",
+            "joint_transform": f"joint({at})",
             "Jr": (r"J_r" if self.latex else "Jr") + f"({at})",
             "eye": "I",
             "zero": "0",

@@ -150,12 +150,14 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
 
 
 def _check_given(name: str) -> None:
+    if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
+        return
     row = CATALOGUE.get(name)
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
         raise InputError(
             f"given={name!r}: only memoryless operators and body quantities can be given, such as "
-            "M, P, D, G, R, Upsilon, V, pose"
+            "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
         )
     if name in ("v", "vdot", "tau", "f_ext", "f0"):
         raise InputError(f"given={name!r}: {name} is an input already")

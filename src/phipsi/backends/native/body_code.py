@@ -218,6 +218,19 @@ class BodyCode:
         origin = [m.constant(9 + i) for i in range(3)]
         return bl.Rigid(bl.matmul(place, turn), bl.plus(origin, bl.matvec(place, arm)))
 
+    def _joint_transform(self, x: Field) -> bl.Block:
+        assert self.code is not None
+        turn, arm = self.code.joint.transform(self._params(), self._coordinates("q"), self)
+        return bl.Rigid(turn, list(arm))
+
+    def _diag(self, x: Field) -> bl.Block:
+        column = self._column(x.args[0])
+        n = len(column)
+        return bl.Symmetric([column[i] if i == j else 0 for i in range(n) for j in range(i + 1)], n)
+
+    def _against(self, x: Field) -> bl.Block:
+        return bl.Dense([[0]] * 3 + [[bl.neg(g)] for g in self._column(x.args[0])])
+
     def _hinge_axes(self, x: Field) -> bl.Block:
         assert self.code is not None
         return bl.Dense(self.code.joint.hinge_axes(self._params(), self._coordinates("q"), self))

@@ -61,8 +61,8 @@ class InputsOutputs:
         slot = self.inputs[name]
         base = self.base(slot.buffer)
         rows, cols = self._sizes(x, code)
-        if name == "pose":
-            return self._read_pose(base)
+        if name in ("pose", "placement"):
+            return self._read_pose(base, name == "placement")
         out = bl.Dense(
             [
                 [self._lane(base, self._index(x, code, i, j)) for j in range(cols)]
@@ -110,12 +110,18 @@ class InputsOutputs:
             return b.add(b.mul(b.add(k.v_offset, i64(i)), i64(6)), i64(j))
         return b.add(b.mul(k.index, i64(36)), i64(6 * i + j))
 
-    def _read_pose(self, base: Any) -> bl.Block:
+    def _read_pose(self, base: Any, in_parent: bool) -> bl.Block:
+        """A pose of the body in the world, or of its joint in the parent's frame."""
         k, b = self.k, self.k.b
         rows = [
             [self._lane(base, b.add(b.mul(k.index, i64(16)), i64(4 * i + j))) for j in range(4)]
             for i in range(3)
         ]
+        if in_parent:
+            above = [
+                [k.constant(tables.TURN_ABOVE + 3 * j + i) for j in range(3)] for i in range(3)
+            ]
+            rows = bl.matmul(above, rows)
         turn = bl.matmul([r[:3] for r in rows], self._turn())
         return bl.Dense([[*turn[i], rows[i][3]] for i in range(3)] + [[0, 0, 0, 1]])
 

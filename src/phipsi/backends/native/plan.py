@@ -22,7 +22,7 @@ SUPPORTED = {
     "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
     "cross_force", "crm", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
-    "total", "spread", "seed", "path_seed", "matrix", "pair",
+    "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix", "pair",
 }  # fmt: skip
 
 

@@ -223,9 +223,10 @@ def _slot(name: str, i: int, lowered: Lowered) -> Slot:
     row = CATALOGUE.get(name)
     if row is not None:
         return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
-    if name == "q":
+    others = ("q", "placement")
+    if name in others:
         return Slot(i, None, None)
-    operands = [n for n in lowered.inputs if n not in CATALOGUE and n != "q"]
+    operands = [n for n in lowered.inputs if n not in CATALOGUE and n not in others]
     return Slot(i, None, lowered.operands[operands.index(name)])
 
 

@@ -16,7 +16,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 
 # layout of a body's constants
-PLACEMENT, INERTIA, TURN, ARMATURE, PARAMS = 0, 12, 22, 31, 37
+PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
 # layout of a body's integers
 PARENT, KIND, Q_OFFSET, V_OFFSET, N_INTEGERS = 0, 1, 2, 3, 4
 
@@ -125,6 +125,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
             m[5, 5], *first, moment[0, 0], moment[1, 0], moment[1, 1], *moment[2],
         )  # fmt: skip
         doubles[k, TURN : TURN + 9] = c.ravel()
+        doubles[k, TURN_ABOVE : TURN_ABOVE + 9] = above.ravel()
         doubles[k, ARMATURE : ARMATURE + joint.nv] = model.armature[vs]
         params = np.array(joint.params, dtype=float)
         if joint.kind == "universal":
