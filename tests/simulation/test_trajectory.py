@@ -289,7 +289,7 @@ def test_hostile_files_are_refused(attack, tmp_path):
     contents = members(tmp_path / "run.npz")
     change(contents)
     write(tmp_path / "bad.npz", contents)
-    with pytest.raises(pp.PhipsiError, match=message):
+    with pytest.raises(pp.ParseError, match=message):
         pp.Trajectory.load(tmp_path / "bad.npz")
 
 
@@ -316,7 +316,7 @@ def test_files_that_are_no_archives(tmp_path):
 
 
 def test_damaged_files_give_one_kind_of_error(tmp_path):
-    """Random bytes changed: the trajectory or a PhipsiError, nothing else."""
+    """Random bytes changed: the trajectory or a ParseError, nothing else."""
     motion(rtol=1e-4).save(tmp_path / "run.npz")
     whole = bytearray((tmp_path / "run.npz").read_bytes())
     rng = np.random.default_rng(0)
@@ -332,7 +332,7 @@ def test_damaged_files_give_one_kind_of_error(tmp_path):
             warnings.simplefilter("ignore")
             try:
                 pp.Trajectory.load(tmp_path / "bad.npz")
-            except pp.PhipsiError:
+            except pp.ParseError:
                 refused += 1
     assert refused > 100
 

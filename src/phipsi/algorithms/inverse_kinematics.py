@@ -57,9 +57,9 @@ def inverse_kinematics(
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
-    >>> found = pp.inverse_kinematics(arm, {"tip": (1.0, 1.0, 0.0)}, q0=[0.1, 0.3])
+    >>> found = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
     >>> found.q.round(6).tolist()
-    [0.0, 1.570796]
+    [0.523599, 2.094395]
     """
     goals = Targets(model, targets, weights)
     chart = Chart(model, fixed, limits)

@@ -21,6 +21,7 @@ import numpy as np
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.dense import NODES, DenseRecord, nodes_of
 from phipsi.simulation.equations import Equations
+from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method
 
@@ -78,8 +79,7 @@ class Adaptive(Stepper):
         *,
         look_inside: bool,
     ) -> None:
-        import scipy.integrate as integrate
-
+        integrate = needed("scipy.integrate", f"integrator={method.name!r}", "scipy")
         self.equations, self.chart, self.method = equations, equations.chart, method
         self._class = getattr(integrate, method.solver or "")
         self._end, self._rtol, self._atol = end, rtol, atol

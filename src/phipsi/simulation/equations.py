@@ -77,7 +77,7 @@ class Equations:
     def control(self, t: float, q: Array, v: Array) -> Array:
         """Efforts of the controller (nv,); refuses a wrong shape, naming the controller."""
         assert self.controller is not None
-        given = self.controller(t, _locked(q), _locked(v))
+        given = self.controller(t, locked(q), locked(v))
         if type(given) is np.ndarray and given.dtype == np.float64 and given.shape == (self._nv,):
             return given
         return self._converted(given, t)
@@ -191,7 +191,7 @@ def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str
     raise IndexError(index)
 
 
-def _locked(values: Array) -> Array:
+def locked(values: Array) -> Array:
     """A view that user functions cannot write to: the integrator goes on with these numbers."""
     view = values.view()
     view.flags.writeable = False

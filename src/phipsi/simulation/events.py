@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
-from phipsi.simulation.equations import _locked
+from phipsi.simulation.equations import locked
+from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Diverged, Step
 
 Array = NDArray[Any]
@@ -129,7 +130,7 @@ class Watch:
     def value(self, i: int, t: float, q: Array, v: Array) -> float:
         """The function of event i; refuses what is no finite number."""
         event = self.events[i]
-        given = event.function(t, _locked(q), _locked(v))
+        given = event.function(t, locked(q), locked(v))
         try:
             value = float(given)
         except (TypeError, ValueError):
@@ -167,8 +168,7 @@ class Watch:
     def _locate(self, i: int, step: Step, t0: float, t1: float, after: float) -> Crossing:
         if after == 0:
             return Crossing(i, t1, 0.0)
-        from scipy.optimize import brentq
-
+        brentq = needed("scipy.optimize", "locating an event", "scipy").brentq
         root: Any = brentq(
             lambda x: self.value(i, x, *step.at(x)),
             t0,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from phipsi.errors import InputError, PhipsiError
 from phipsi.model.model import Model
 from phipsi.simulation.force import Array, Force, State
+from phipsi.spatial import skew
 
 Point = Any
 
@@ -79,7 +80,7 @@ class PointSpring(Force):
 
     >>> import phipsi as pp
     >>> spring = pp.forces.PointSpring("tip", ("world", (0, 3, 0)), stiffness=50, rest_length=1)
-    >>> held = pp.simulate(pp.examples.planar_arm(2), [0, 0], [0, 0], 1.0, forces=[spring])
+    >>> held = pp.simulate(pp.examples.planar_arm(2), [0, 0], [0, 0], 0.5, forces=[spring])
     >>> bool(abs(held.energy - held.energy[0]).max() < 1e-6)
     True
     """
@@ -136,6 +137,7 @@ class _PointSprings(Force):
         ends = [row[1][k] for k in (0, 1) for row in rows]
         self.bodies = np.array([body for body, _ in ends])
         self.offsets = np.array([offset for _, offset in ends])
+        self.arms = skew(self.offsets)  # offset × f as a matrix product; np.cross is slow
         self.k, self.rest, self.c = np.array([row[2] for row in rows]).T
         self.sum = _Sum(self.bodies, n)
 
@@ -157,14 +159,15 @@ class _PointSprings(Force):
         R, gap, length = self._line(X)
         inverse = 1 / np.where(length > 0, length, np.inf)
         unit = gap * inverse[..., None]
-        local = V[..., 3:] + np.cross(V[..., :3], self.offsets)
-        speed = (R @ local[..., None])[..., 0]
+        local = V[..., 3:, None] - self.arms @ V[..., :3, None]
+        speed = (R @ local)[..., 0]
         m = len(self.k)
         rate = ((speed[..., m:, :] - speed[..., :m, :]) * unit).sum(-1)
         pull = (self.k * (length - self.rest) + self.c * rate)[..., None] * unit
         world = np.concatenate([pull, -pull], axis=-2)
         force = (world[..., None, :] @ R)[..., 0, :]
-        return self.sum(np.concatenate([np.cross(self.offsets, force), force], axis=-1))
+        moment = (self.arms @ force[..., None])[..., 0]
+        return self.sum(np.concatenate([moment, force], axis=-1))
 
     def potential_energy(self, state: State) -> Array:
         """½ k (l − l0)²."""
@@ -197,7 +200,7 @@ class GravityField(Force):
     True
     """
 
-    __slots__ = ("field", "potential", "_mass", "_com", "_moving")
+    __slots__ = ("field", "potential", "_arms", "_com", "_mass", "_moving")
 
     def __init__(
         self,
@@ -234,6 +237,7 @@ class GravityField(Force):
         out._moving = np.flatnonzero(masses > 0)
         out._mass = masses[out._moving]
         out._com = np.array([model.inertias[i].com_B for i in out._moving]).reshape(-1, 3)
+        out._arms = skew(out._com)
         return out
 
     def _centres(self, state: State) -> tuple[Array, Array]:
@@ -252,7 +256,7 @@ class GravityField(Force):
             )
         force = ((self._mass[:, None] * g)[..., None, :] @ R)[..., 0, :]
         out = np.zeros((*p.shape[:-2], state.model.n_bodies, 6))
-        out[..., self._moving, :3] = np.cross(self._com, force)
+        out[..., self._moving, :3] = (self._arms @ force[..., None])[..., 0]
         out[..., self._moving, 3:] = force
         return out
 
@@ -278,7 +282,7 @@ class Wrench(Force):
     True
     """
 
-    __slots__ = ("point", "wrench", "axes", "_body", "_offset", "_turn", "_constant")
+    __slots__ = ("point", "wrench", "axes", "_arm", "_body", "_constant", "_offset", "_turn")
 
     def __init__(
         self,
@@ -301,6 +305,7 @@ class Wrench(Force):
         out._body, out._offset = _place(model, self.point, who)
         if out._body < 0:
             raise InputError(f"{who}: the point is fixed in the world, which a force cannot move.")
+        out._arm = skew(out._offset)
         out._turn = model.resolve_point(self.point)[1].rotation
         out._constant = None if callable(self.wrench) else _vector(self.wrench, 6, "wrench", who)
         return out
@@ -326,6 +331,6 @@ class Wrench(Force):
             moment = (moment[..., None, :] @ R)[..., 0, :]
             force = (force[..., None, :] @ R)[..., 0, :]
         out = np.zeros((*state.q.shape[:-1], state.model.n_bodies, 6))
-        out[..., self._body, :3] = moment + np.cross(self._offset, force)
+        out[..., self._body, :3] = moment + force @ self._arm.T
         out[..., self._body, 3:] = force
         return out

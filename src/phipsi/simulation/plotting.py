@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phipsi.errors import InputError, did_you_mean
+from phipsi.simulation.optional import needed
 from phipsi.simulation.storage import entry_names
 
 if TYPE_CHECKING:
@@ -18,13 +19,7 @@ _MOST_IN_LEGEND = 10
 
 def plot(trajectory: Trajectory, joints: str | Iterable[str] | None = None) -> Any:
     """See `Trajectory.plot`."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            'plot() needs matplotlib, which is not installed:  pip install "phipsi[plot]"'
-        ) from error
-
+    plt = needed("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
     model = trajectory.model
     shown = _shown(trajectory, joints)
     panels = [

@@ -67,10 +67,10 @@ def simulate(
     for its dense output. **Source:** docs/simulation.md.
 
     >>> import phipsi as pp
-    >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.0, 0.0], [0.0, 0.0], 2.0)
+    >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.0, 0.0], [0.0, 0.0], 1.0)
     >>> bool(abs(fall.energy - fall.energy[0]).max() < 1e-7)
     True
-    >>> fall.at(1.0)[0].shape
+    >>> fall.at(0.5)[0].shape
     (2,)
     """
     checks.checked_model(model)

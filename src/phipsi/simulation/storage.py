@@ -134,10 +134,10 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, 
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(_Archive(archive, where, max_bytes), where)
-    except PhipsiError:
+    except (ParseError, OSError):
         raise
-    except OSError:
-        raise
+    except PhipsiError as error:
+        raise ParseError(f"{where} has a model that cannot be: {error}") from error
     except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
         raise ParseError(
             f"{where} is no trajectory file: {type(error).__name__}: {error}. "

@@ -35,9 +35,9 @@ class Trajectory:
     `integrator`, its name. Arrays are read-only.
 
     >>> import phipsi as pp
-    >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, integrator="rk4")
+    >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, integrator="rk4", dt=0.01)
     >>> fall
-    <Trajectory: 1001 samples, t = 0 … 1 s, nq = 1, nv = 1, rk4>
+    <Trajectory: 101 samples, t = 0 … 1 s, nq = 1, nv = 1, rk4>
     """
 
     def __init__(
