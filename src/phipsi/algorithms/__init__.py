@@ -17,9 +17,9 @@ from phipsi.algorithms.energy import (
     momentum,
     potential_energy,
 )
+from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
 from phipsi.algorithms.ik_search import IKResult
 from phipsi.algorithms.inverse_kinematics import inverse_kinematics
-from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
 from phipsi.algorithms.kinematics import (
     body_accelerations,
     body_poses,

@@ -47,12 +47,12 @@ def dense(
 ) -> Array:
     """Evaluate an expression as a dense matrix, vector or number.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0`
-    (..., nC, 6), `free` (..., nv), real or complex, batched on leading axes; `given` maps names of leaves to values
-    in storage layout that are used instead of computing them; `points` are
-    ``[(body_or_frame, offset), …]`` or a `PointSet`, which also has axes; `order` "base_to_tip"
-    (as stored) or "tip_to_base" (the papers'); `axes` of body quantities: "body" or "inertial"
-    (world axes, about the same points).
+    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
+    6), `free` (..., nv), real or complex, batched on leading axes; `given` maps names of leaves to
+    values in storage layout that are used instead of computing them; `points` are
+    ``[(body_or_frame, offset), …]`` or a `PointSet`, which also has axes; `order` "base_to_tip" (as
+    stored) or "tip_to_base" (the papers'); `axes` of body quantities: "body" or "inertial" (world
+    axes, about the same points).
     **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.

@@ -38,7 +38,7 @@ class Configuration:
             self._place(k)
 
     def argument(self, name: str) -> Array:
-        """The value of q, v, vdot, tau, f_ext, f0 or free; an error that names it if it is missing."""
+        """The value of q, v, vdot, tau, f_ext, f0 or free; an error if it is missing."""
         if name not in self.arguments:
             raise InputError(
                 f"this expression needs {name}: pass {name}=..., or give the quantities that "

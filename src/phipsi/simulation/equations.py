@@ -8,19 +8,26 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics import A_G, MASS_MATRIX_INVERSE
+from phipsi.algorithms.dynamics import (
+    A_G,
+    FORWARD_DYNAMICS,
+    MASS_MATRIX_INVERSE,
+    inverse_dynamics,
+)
+from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, hybrid_form
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
 from phipsi.model.model import Model
 from phipsi.operators import H, M, b, f_ext, phi, tau
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
+from phipsi.simulation.prescribed import Prescribed
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
 
-FREE = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b))
 LOADED = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b - f_ext))
+HYBRID_LOADED = hybrid_form(b - f_ext)
 
 
 @final
@@ -28,23 +35,34 @@ class Equations:
     """vdot of a model under a controller and force elements.
 
     vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]), tau from the controller and the joint
-    elements, f_ext from the body elements.
+    elements, f_ext from the body elements. With prescribed joints, the same for the other joints
+    (hybrid dynamics).
 
     A state for which the dynamics cannot be computed (a number that is not finite, a joint with
     nothing to move) gives NaN, so that a method with step control tries a smaller step; `explain`
     says why. Steppers set `failure` to None before a step.
     """
 
-    def __init__(self, model: Model, controller: Controller | None, forces: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        controller: Controller | None,
+        forces: Sequence[Any],
+        prescribed: Prescribed | None = None,
+    ) -> None:
+        self.prescribed = prescribed
         self.model, self.controller = model, controller
         self.chart = Chart(model)
         self.forces = bind_forces(forces, model)
         self._effort_elements = [x for x in self.forces if provides(x, "efforts")]
         self._body_elements = [x for x in self.forces if provides(x, "body_forces")]
-        self._program = compile(LOADED if self._body_elements else FREE, model)
+        forms = (FORWARD_DYNAMICS, LOADED), (HYBRID_ACCELERATIONS, HYBRID_LOADED)
+        form = forms[prescribed is not None][bool(self._body_elements)]
+        self._program = compile(form, model)
         self._kinematics = compile(KINEMATICS, model) if self.forces else None
         native = self._program.native
         self._call = self._reference if native is None else native.ufunc
+        self._direct = (lambda *_: None) if native is None else native.direct
         self._zero = np.zeros(model.nv)
         self._nv = model.nv
         self._checked = False
@@ -55,24 +73,42 @@ class Equations:
     def acceleration(self, t: float, q: Array, v: Array) -> Array:
         """Return vdot (nv,), or NaN where it cannot be computed."""
         effort = self._zero if self.controller is None else self.control(t, q, v)
-        if not self.forces:
-            vdot, status = self._call(q, v, effort)
-        else:
-            state = State(self.model, t, q, v, self._kinematics)
-            for element in self._effort_elements:
-                effort = effort + element.efforts(state)
-            if self._body_elements:
-                load = self._body_elements[0].body_forces(state)
-                for element in self._body_elements[1:]:
-                    load = load + element.body_forces(state)
-                vdot, status = self._call(q, v, effort, load)
-            else:
-                vdot, status = self._call(q, v, effort)
+        loads: tuple[Array, ...] = ()
+        if self.forces:
+            effort, loads = self._with_elements(t, q, v, effort)
+        inputs = self._inputs(t, q, v, effort, loads)
+        vdot = self._direct(*inputs)
+        if vdot is not None:
+            return vdot
+        vdot, status = self._call(*inputs)
         if status:
             if np.isfinite(q).all() and np.isfinite(v).all():  # else a consequence, no cause
                 self.failure = (t, np.array(q), np.array(v))
             return np.full(self._nv, np.nan)
         return vdot
+
+    def _with_elements(
+        self, t: float, q: Array, v: Array, effort: Array
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """Efforts with those of the elements, and the forces on bodies if there are any."""
+        state = State(self.model, t, q, v, self._kinematics)
+        for element in self._effort_elements:
+            effort = effort + element.efforts(state)
+        if not self._body_elements:
+            return effort, ()
+        load = self._body_elements[0].body_forces(state)
+        for element in self._body_elements[1:]:
+            load = load + element.body_forces(state)
+        return effort, (load,)
+
+    def _inputs(
+        self, t: float, q: Array, v: Array, effort: Array, loads: tuple[Array, ...]
+    ) -> tuple[Array, ...]:
+        """What the program takes, in order."""
+        if self.prescribed is None:
+            return (q, v, effort, *loads)
+        given = self.prescribed.accelerations(t, locked(q), locked(v))
+        return (q, v, given, effort, *loads, self.prescribed.free)
 
     def control(self, t: float, q: Array, v: Array) -> Array:
         """Efforts of the controller (nv,); refuses a wrong shape, naming the controller."""
@@ -85,8 +121,13 @@ class Equations:
     # ---- the rest ---------------------------------------------------------------------------
 
     def recorded_effort(self, t: float, q: Array, v: Array) -> Array:
-        """A copy of the controller's efforts, for the trajectory."""
-        return self._zero if self.controller is None else np.array(self.control(t, q, v))
+        """Efforts for the trajectory: the controller's, and what prescribed joints need."""
+        effort = self._zero if self.controller is None else np.array(self.control(t, q, v))
+        if self.prescribed is None:
+            return effort
+        elements, loads = self._with_elements(t, q, v, self._zero)
+        needed = inverse_dynamics(self.model, q, v, self.acceleration(t, q, v), *loads) - elements
+        return np.where(self.prescribed.free > 0, effort, needed)
 
     def potential_energy(self, t: Array, q: Array, v: Array) -> Array:
         """Energy stored in the force elements (...), J."""
@@ -126,7 +167,8 @@ class Equations:
                 effort = effort + (element.efforts(state) if provides(element, "efforts") else 0)
                 if provides(element, "body_forces"):
                     load = load + element.body_forces(state)
-            self._program(q, v, effort, *([load] if self._body_elements else []))
+            loads = (load,) if self._body_elements else ()
+            self._program(*self._inputs(t, q, v, effort, loads))
         except PhipsiError as error:
             return error
         return None

@@ -49,8 +49,9 @@ def rollout(
     every step (..., steps, nv), held during the step; `dt` in s; `steps`, how many; `every`, record
     every so many steps; `integrator`, "semi_implicit" (order 1) or "rk4" (order 4); `threads` share
     the batch; `prescribed`, names of joints whose accelerations are given instead of efforts, or
-    booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics). **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
-    first records being the initial states.
+    booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics). **Returns:** q (...,
+    steps // every + 1, nq) and v (..., steps // every + 1, nv), the first records being the initial
+    states.
     **Cost:** O(N) per step and trajectory. **Raises:** `SimulationError` naming the trajectory and
     the step if one diverges or a joint has nothing to move; everything computed is in its
     `trajectory` as ``(q, v)``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from phipsi.simulation.equations import Controller, Equations
 from phipsi.simulation.events import Crossing, Event, EventRecord, Watch
 from phipsi.simulation.fixed_step import FixedSteps
 from phipsi.simulation.force import Force
+from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.steps import Diverged, Step, Stepper
 from phipsi.simulation.tableaux import Method
@@ -43,6 +44,7 @@ def simulate(
     output_times: ArrayLike | None = None,
     events: Event | Sequence[Event] = (),
     forces: Force | Sequence[Force] = (),
+    prescribed: Mapping[str, Any] | None = None,
     progress: Any = None,
 ) -> Trajectory:
     """Motion of a mechanism from an initial state.
@@ -56,8 +58,10 @@ def simulate(
     `dt`, s; `output_times`, increasing times in s at which to record (default: every accepted step,
     every dt for fixed steps); `events`, see `Event`; `forces`, elements of `phipsi.forces`, and
     only those act: damping, friction and limits of the model are added by
-    `forces.from_ratings(model)`; `progress`, None (a bar if it takes more than 2 s at a terminal),
-    True, False, a tqdm-like object or a function of (t, duration).
+    `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for joints whose motion is
+    given, numbers or functions of (t, q, v); their efforts are recorded in `tau`; `progress`, None
+    (a bar if it takes more than 2 s at a terminal), True, False, a tqdm-like object or a function
+    of (t, duration).
 
     **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns what there is, with
     ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory` ends at
@@ -83,7 +87,8 @@ def simulate(
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
         )
-    equations = Equations(model, controller, _listed(forces))
+    moved = None if prescribed is None else Prescribed(model, prescribed)
+    equations = Equations(model, controller, _listed(forces), moved)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     equations.check(0.0, q, v)
     watch = Watch(events, 0.0, q, v, end)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from phipsi.sweeps.ir import Field, Kind
 
 _RIGID = (Kind.RIGID, Kind.RIGID_T)
-_FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "Jr", "gravity", "diag", "against",
-         "seed", "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
+_FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "Jr", "gravity",
+         "diag", "against", "seed",
+         "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
          "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm", "spin")  # fmt: skip
 
 

@@ -10,8 +10,9 @@ from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind, Step, StepKind
 from phipsi.sweeps.schedule import dependencies
 
-_INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "diag", "against", "hinge_axes", "hinge_axes_rate",
-           "transform", "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
+_INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "diag", "against",
+           "hinge_axes", "hinge_axes_rate", "transform",
+           "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
            "world_arm", "rotation", "inv")  # fmt: skip
 _HIDDEN = ("hinge_scale",)
 _NAMED = ("rec", "pair", "matrix", "small_solve")

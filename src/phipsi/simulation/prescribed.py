@@ -1,0 +1,66 @@
+"""Joints whose motion is prescribed: accelerations as numbers or functions of (t, q, v)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.hybrid import free_mask
+from phipsi.errors import InputError
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+
+
+@final
+class Prescribed:
+    """The accelerations of some joints.
+
+    `free` (nv,) is 1 for the other degrees of freedom; see `phipsi.algorithms.hybrid`.
+    """
+
+    def __init__(self, model: Model, given: Mapping[str, Any]) -> None:
+        if not isinstance(given, Mapping):
+            raise InputError(
+                "prescribed must map names of joints to accelerations, such as "
+                f"{{'{model.joint_names[0] if model.n_bodies else 'elbow'}': 0.0}}, not {given!r}"
+            )
+        self.free = free_mask(model, list(given))
+        self._start = np.zeros(model.nv)
+        self._functions: list[tuple[str, slice, Any]] = []
+        for name, value in given.items():
+            place = model.v_slice(name)
+            if callable(value):
+                self._functions.append((name, place, value))
+            else:
+                self._start[place] = _numbers(name, value, place)
+
+    def accelerations(self, t: float, q: Array, v: Array) -> Array:
+        """(nv,): the prescribed accelerations, zero elsewhere."""
+        if not self._functions:
+            return self._start
+        out = self._start.copy()
+        for name, place, function in self._functions:
+            out[place] = _numbers(name, function(t, q, v), place)
+        return out
+
+
+def _numbers(name: str, value: Any, place: slice) -> Array:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+        array = np.broadcast_to(array, (place.stop - place.start,))
+    except (TypeError, ValueError):
+        width = place.stop - place.start
+        raise InputError(
+            f"the prescribed acceleration of joint {name!r} must be {width} "
+            f"number{'s' if width > 1 else ''} or a function of (t, q, v) that returns "
+            f"{'them' if width > 1 else 'it'}, not {value!r}"
+        ) from None
+    if not np.isfinite(array).all():
+        raise InputError(
+            f"the prescribed acceleration of joint {name!r} is {value!r}; it must be finite"
+        )
+    return array
