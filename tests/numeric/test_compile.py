@@ -271,7 +271,6 @@ GIVEN: dict[str, Expr] = {
     "a": a,
     "b": b,
     "pose": pose,
-    "gravity": gravity,
 }
 
 

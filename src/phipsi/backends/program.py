@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -16,6 +14,7 @@ from phipsi.backends.failures import NOT_FINITE, Failure, error_of, status_of
 from phipsi.backends.native.runner import NativeCode, can_run
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
+from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.rewrite.engine import Rewriting
@@ -133,6 +132,10 @@ class Program:
             answer = self._quickly(args)
             if answer is not None:
                 return answer
+        elif not named and out is None and on_error == "raise" and self._plain:
+            answer = self._quickly_shared(args, threads)
+            if answer is not None:
+                return answer
         if on_error not in ("raise", "mask"):
             raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'mask'")
         if not isinstance(threads, int) or threads < 1:
@@ -202,6 +205,41 @@ class Program:
             return results[0]
         return self._answer(results if self._plain else self._pick_all(results))
 
+    def _quickly_shared(self, args: tuple[Any, ...], threads: Any) -> Any:
+        """The same for several threads, if every input is an array with one plain batch axis."""
+        native = self._native or self.native
+        if native is None or len(args) != self._count or self._by_column is not None:
+            return None
+        if type(threads) is not int or threads < 2:
+            return None
+        count = -1
+        for a, core in zip(args, native.input_shapes, strict=True):
+            if type(a) is not np.ndarray or a.dtype != np.float64:
+                return None
+            if a.shape[1:] != core or (count >= 0 and len(a) != count):
+                return None
+            count = len(a)
+        if count < threads:
+            return None
+        results, status = self._shared(native, list(args), (count,), threads)
+        if status.any():
+            return None
+        return self._answer(results)
+
+    def _shared(
+        self, native: NativeCode, full: list[Array], batch: tuple[int, ...], threads: int
+    ) -> tuple[list[Any], Array]:
+        """The first batch axis split among threads, at whole groups of lanes."""
+        outputs = [np.empty((*batch, *s)) for s in native.output_shapes]
+        status = np.empty(batch, dtype=np.int64)
+
+        def part(piece: slice) -> None:
+            where = tuple(o[piece] for o in (*outputs, status))
+            native.ufunc(*(a[piece] for a in full), out=where)
+
+        run_together([lambda p=p: part(p) for p in batch_pieces(batch[0], threads)])
+        return list(outputs), status
+
     def _run_native(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
     ) -> tuple[list[Any], Array]:
@@ -215,20 +253,7 @@ class Program:
             return [np.asarray(r) for r in results], np.asarray(status)
         cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
         full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
-        outputs = [np.empty((*batch, *s)) for s in native.output_shapes]
-        status = np.empty(batch, dtype=np.int64)
-        edges = np.linspace(0, batch[0], min(threads, max(batch[0], 1)) + 1).astype(int)
-
-        def part(i: int) -> None:
-            piece = slice(edges[i], edges[i + 1])
-            where = tuple(o[piece] for o in (*outputs, status))
-            native.ufunc(*(a[piece] for a in full), out=where)
-
-        others = [_pool(threads).submit(part, i) for i in range(1, len(edges) - 1)]
-        part(0)
-        for other in others:
-            other.result()
-        return list(outputs), status
+        return self._shared(native, full, batch, threads)
 
     def _column_batch(
         self, one: Program, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -349,13 +374,15 @@ class Program:
             for n, a, k in self._with_ranks(arrays, batch)
         }
 
-        def part(i: int) -> tuple[list[Any], list[Failure]]:
+        parts: list[Any] = [None] * (len(edges) - 1)
+
+        def part(i: int) -> None:
             piece = {
                 n: a if n == "columns" else a[edges[i] : edges[i + 1]] for n, a in full.items()
             }
-            return self._evaluate(piece, (int(edges[i + 1] - edges[i]), *batch[1:]))
+            parts[i] = self._evaluate(piece, (int(edges[i + 1] - edges[i]), *batch[1:]))
 
-        parts = list(_pool(threads).map(part, range(len(edges) - 1)))
+        run_together([lambda i=i: part(i) for i in range(len(parts))])
         results = [_join([p[0][i] for p in parts]) for i in range(len(parts[0][0]))]
         failures: list[Failure] = []
         for i, (_, found) in enumerate(parts):
@@ -400,12 +427,6 @@ class Program:
 
 def _never(*_: Any) -> None:
     """For programs that have no direct call."""
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """The threads that share batches; made once, because that takes as long as a batch."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="phipsi")
 
 
 def _mask(results: list[Any], status: Array) -> None:

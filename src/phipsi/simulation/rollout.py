@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.backends.native.runner import NativeCode
+from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
 from phipsi.model.model import Model
@@ -137,15 +137,8 @@ def _aligned(memory: np.ndarray) -> int:
 
 def _share(part: Any, count: int, threads: int, lanes: int) -> None:
     """Whole groups of lanes to every thread."""
-    groups = -(-count // lanes)
-    threads = min(threads, groups)
-    if threads == 1:
-        part(0, count)
-        return
-    edges = [min(count, groups * i // threads * lanes) for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads, thread_name_prefix="phipsi") as pool:
-        for done in [pool.submit(part, *edges[i : i + 2]) for i in range(threads)]:
-            done.result()
+    pieces = batch_pieces(count, threads, lanes)
+    run_together([lambda p=p: part(p.start, p.stop) for p in pieces])
 
 
 # ---- checks -----------------------------------------------------------------------------------

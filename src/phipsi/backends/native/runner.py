@@ -109,6 +109,7 @@ class NativeCode:
         self.direct: Callable[..., Any] = _never
         if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
+        self.input_shapes = shapes[: len(names)]
         self.output_shapes = shapes[len(names) : -1]
         self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
