@@ -15,7 +15,7 @@ from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_l
 from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import Space, space_named
 from phipsi.sweeps.ir import Domain, Field, Step
 from phipsi.sweeps.request import Result
 
@@ -140,6 +140,19 @@ class InputsOutputs:
         """The address of a result's buffer."""
         return self.base(len(self.inputs) + self.k.results.index(r))
 
+    def matrices(self) -> list[Result]:
+        """The matrices that are made from blocks: results, and those that are inverted."""
+        out = [r for r in self.k.results if r.layout == "blocks" and r.field.op == "matrix"]
+        for x in self.k.plan.small:
+            if x.op == "matrix":
+                takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
+                out.append(Result(x, "small", takes, gives))
+        return out
+
+    def matrix_base(self, r: Result) -> Any:
+        """The address of a matrix."""
+        return self.k.small[r.field].matrix if r.layout == "small" else self.result_base(r)
+
     def _entries(self, r: Result) -> Any:
         """How many numbers a result has, from the data record."""
         i = BUFFERS + self.buffers + len(self.inputs) + self.k.results.index(r)
@@ -148,14 +161,20 @@ class InputsOutputs:
     def clear_matrices(self) -> None:
         """Zero the results that are not filled everywhere."""
         k, b = self.k, self.k.b
+        name = "llvm.memset.p0.i64"
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
+
+        def clear(base: Any, entries: Any) -> None:
+            fill = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+            size = b.mul(entries, i64(k.bytes))
+            b.call(fill, [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
+
         for r in k.results:
             hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
             if r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
-                name = "llvm.memset.p0.i64"
-                kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-                fill = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-                size = b.mul(self._entries(r), i64(k.bytes))
-                b.call(fill, [self.result_base(r), ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
+                clear(self.result_base(r), self._entries(r))
+        for small in k.small.values():
+            clear(small.matrix, b.mul(small.size, small.size))
 
     def mirrored(self, r: Result) -> bool:
         """True for a symmetric matrix between joints, of which the upper half is computed.
@@ -214,10 +233,8 @@ class InputsOutputs:
         """This body's rows of the current columns."""
         k, b = self.k, self.k.b
         fields = set(step.fields)
-        for r in k.results:
-            if r.layout != "blocks" or r.field.op != "matrix":
-                continue
-            base, width = self.result_base(r), k.count_of(r.takes)
+        for r in self.matrices():
+            base, width = self.matrix_base(r), k.count_of(r.takes)
             data: Any = r.field.data
             for part, y in zip(data, r.field.args, strict=True):
                 back = part.how == "path of adjoint"
@@ -235,7 +252,7 @@ class InputsOutputs:
                     at = b.add(b.mul(row, width), column)
                     k.columns.add(entry, part.coefficient, base, at, width if back else None)
 
-    def _write_diagonal(self, buffer: int, r: Result, values: BodyCode) -> None:
+    def _write_diagonal(self, r: Result, values: BodyCode) -> None:
         """The diagonal parts of a matrix that this step computes."""
         k, b = self.k, self.k.b
         data: Any = r.field.data
@@ -249,7 +266,7 @@ class InputsOutputs:
             if r.takes.index == "body":
                 turned = _turned_rows(bl.transpose_rows(out.rows), self._turn())
                 out = bl.Dense(bl.transpose_rows(turned))
-            base = self.base(buffer)
+            base = self.matrix_base(r)
             for i, line in enumerate(out.rows):
                 for j, entry in enumerate(line):
                     row, column = self._row(r.gives, i), self._row(r.takes, j)
@@ -258,11 +275,11 @@ class InputsOutputs:
 
     def write_results(self, step: Step, values: BodyCode) -> None:
         """The results whose fields this step computes."""
+        if step.domain is Domain.BODY:
+            for r in self.matrices():
+                self._write_diagonal(r, values)
         for i, r in enumerate(self.k.results):
-            if r.layout == "blocks":
-                if r.field.op == "matrix" and step.domain is Domain.BODY:
-                    self._write_diagonal(len(self.inputs) + i, r, values)
-            elif (
+            if r.layout != "blocks" and (
                 r.field.type.domain is step.domain and self._made_here(r) and not self._is_world(r)
             ):
                 self._write(len(self.inputs) + i, r, values)

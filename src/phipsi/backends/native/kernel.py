@@ -32,6 +32,7 @@ from phipsi.backends.native.record import (
     POINTS,
     WORLD,
 )
+from phipsi.backends.native.small import Small
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
 from phipsi.expressions.spaces import Space
@@ -148,9 +149,10 @@ class Kernel:
         self.status = self.b.alloca(self.config.integers)
         self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
         self._clear_world_record()
+        self.small = {x: Small(self, x) for x in self.plan.small}
         self.io.clear_matrices()
         for phase in self.phases:
-            if phase.columns:
+            if phase.columns not in ("", "small"):
                 self.emitter = self.group
                 self.columns.emit(phase)
                 self.emitter = self.config
@@ -283,7 +285,12 @@ class Kernel:
             return
         for x in step.fields:
             columns = is_column(x)
-            if x.op == "up":  # the world's record takes what roots push
+            if x.op == "small_solve":
+                self.small[x.args[0]].solve(x)
+            elif x.op in ("matrix", "assemble"):
+                if x in self.small:
+                    self.small[x].invert()
+            elif x.op == "up":  # the world's record takes what roots push
                 self._add_to(self.above[columns], self.plan.sums[x], x, values)
             elif x.op == "scatter":
                 self._add_to(self.host[columns], self.plan.body[x], x, values)
@@ -293,6 +300,34 @@ class Kernel:
             elif root(x) is x and x in slots.get(step.domain, self.plan.world):
                 self._store(x, values)
         self.io.write_results(step, values)
+        for x, small in self.small.items():
+            if x.op == "assemble" and x.args[0] in inside:
+                row = i64(0) if step.domain is Domain.WORLD else self.b.mul(self.index, i64(6))
+                small.keep(values.value(x.args[0]).dense(), row)
+
+    def load_entry(self, x: Field, i: Any, *, world: bool) -> Lane:
+        """Number i of a vector of points or of the world, wherever its point is."""
+        r, e = root(x), self.emitter
+        where = self._entry_of(r, i, world=world)
+        if is_column(r) or e is self.config:
+            found = Lane(e, self.b.load(where, align=8, typ=e.vector))
+        else:
+            found = e.splat(self.b.load(where, align=8, typ=DOUBLE))
+        return -found if _sign(x) < 0 else found
+
+    def store_entry(self, x: Field, i: Any, value: Lane, *, world: bool) -> None:
+        """Write number i of a vector of points or of the world."""
+        self.b.store(value.value, self._entry_of(x, i, world=world), align=8)
+
+    def _entry_of(self, r: Field, i: Any, *, world: bool) -> Any:
+        columns, b = is_column(r), self.b
+        unit = i64(8 * (self.group.lanes if columns else self.config.lanes))
+        if world:
+            record, start = self.records[Domain.WORLD, columns], self.plan.world[r]
+        else:
+            record = self.record(Domain.POINT, columns, b.sdiv(i, i64(6)))
+            start, i = self.plan.point[r], b.srem(i, i64(6))
+        return self.at(record, b.mul(b.add(i64(start), i), unit))
 
     def _store(self, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x))
@@ -390,9 +425,9 @@ class Kernel:
         e, b = self.emitter, self.b
         status = b.load(self.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
-        body = b.add(b.mul(b.add(self.index, i64(1)), i64(8)), i64(code))
-        if self.domain is not Domain.BODY:
-            body = i64(code)
+        body = i64(code)
+        if self.domain is Domain.BODY:
+            body = b.add(b.mul(b.add(self.index, i64(1)), i64(8)), body)
         first = b.and_(mask, b.icmp_signed("==", status, zero))
         b.store(b.select(first, e.splat_integer(body), status), self.status)
 
@@ -412,6 +447,20 @@ class Kernel:
             value = self.b.call(self._logarithm, [self.b.extract_element(x.value, at)])
             out = self.b.insert_element(out, value, at)
         return Lane(self.emitter, out)
+
+
+def _sign(x: Field) -> int:
+    """The sign with which a vector shows the field it is kept as."""
+    sign = 1
+    while True:
+        if x.equation is not None:
+            x = x.equation
+        elif x.op == "add" and len(x.args) == 1:
+            data: Any = x.data
+            sign *= data[0]
+            x = x.args[0]
+        else:
+            return sign
 
 
 def step_is_world(x: Field) -> bool:

@@ -88,11 +88,10 @@ class Pairs:
     def _matrices(self) -> list[tuple[Any, Any]]:
         """The results this pair enters, with its part."""
         out: list[tuple[Any, Any]] = []
-        for r in self.k.results:
-            if r.field.op == "matrix":
-                parts: Any = r.field.data
-                zipped = zip(parts, r.field.args, strict=True)
-                out += [(r, part) for part, y in zipped if y is self.field]
+        for r in self.k.io.matrices():
+            parts: Any = r.field.data
+            zipped = zip(parts, r.field.args, strict=True)
+            out += [(r, part) for part, y in zipped if y is self.field]
         return out
 
     def _leave(self, z: bl.Dense, starts_at: Any, slot: Any) -> None:
@@ -130,7 +129,7 @@ class Pairs:
         if not isinstance(entry, Lane):
             return
         for r, part in self._matrices():
-            base = k.io.result_base(r)
+            base = k.io.matrix_base(r)
             width = k.count_of(r.takes)
             row = b.add(b.mul(column, width), cs.column)
             if cs.several:

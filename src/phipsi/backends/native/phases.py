@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from phipsi.backends.native.plan import is_column
 from phipsi.sweeps.ir import Field, Step, StepKind
@@ -13,9 +15,9 @@ from phipsi.sweeps.schedule import dependencies
 class Phase:
     """Steps that run together.
 
-    `columns` is "" for the first phase; "all:efforts" for steps that run once for every dimension
-    of that space; "path" for steps that run along the path of every seed, which `seed` says;
-    `pairs` are the products where two such paths meet.
+    `columns` is "" for what runs once; "small" for small matrices; "all:efforts" for steps that run
+    once for every dimension of that space; "path" for steps that run along the path of every seed,
+    which `seed` says; `pairs` are the products where two such paths meet.
     """
 
     columns: str
@@ -32,23 +34,88 @@ class Phase:
         return "joint" if self.seed.type.rows == "r" else "body"
 
 
-def phases_of(steps: list[Step]) -> list[Phase]:
-    """Split the steps of a program into phases."""
-    plain = _only(steps, lambda x: not _column(x) and x.type.cols != "p" and x.op != "matrix")
-    out = [Phase("", tuple(plain))]
-    for seed in _path_seeds(steps):
-        fields = _behind(steps, seed)
-        path = _only(steps, lambda x, fields=fields: x in fields)
-        met = tuple(x for s in steps for x in s.fields if x.op == "pair" and x.args[0] in fields)
-        out.append(Phase("path", tuple(path), seed, met))
-    kinds = {x.type.cols: None for s in steps for x in s.fields if _column(x)}
-    for cols in kinds:
-        out.append(Phase(cols, tuple(_only(steps, lambda x, cols=cols: x.type.cols == cols))))
+def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]:
+    """Split the steps of a program into phases, each after those it needs values from."""
+    everything = [x for s in steps for x in s.fields]
+    whole = [x for x in everything if x.op == "matrix" and x in set(results)]
+    used = {y for x in everything if x.op == "small_solve" for y in x.args[:1]}
+    left = [x for x in everything if x.op != "pair" and (x not in whole or x in used)]
+    kinds = {x: (x.type.cols,) if is_column(x) else ("",) for x in left}
+    for x in left:
+        if x.op in ("matrix", "assemble") or (x.op == "small_solve" and not is_column(x)):
+            kinds[x] = ("small",)
+    behind = {seed: _behind(steps, seed) for seed in _path_seeds(steps)}
+    for seed, fields in behind.items():
+        kinds |= {x: ("path", seed) for x in fields}  # type: ignore[misc]
+    levels = _levels(left, kinds)
+    phases = dict.fromkeys((levels[x], kinds[x]) for x in left)
+    out: list[Phase] = []
+    for level, kind in sorted(phases, key=lambda p: (p[0], _ORDER.get(p[1][0], 3))):
+        mine = {x for x in left if (levels[x], kinds[x]) == (level, kind)}
+        if kind[0].startswith("all:"):
+            if not _wanted_elsewhere(mine, left, kinds, results):
+                continue
+            mine = _with_sources(mine, kinds)  # columns are not kept from phase to phase
+        part = tuple(_only(steps, mine.__contains__))
+        seed: Any = kind[1] if len(kind) > 1 else None
+        met: tuple[Field, ...] = ()
+        if seed is not None:
+            met = tuple(x for x in everything if x.op == "pair" and x.args[0] in behind[seed])
+        out.append(Phase(kind[0], part, seed, met))
+    return out or [Phase("", ())]
+
+
+_ORDER = {"": 0, "path": 1, "small": 2}
+
+
+def _levels(fields: list[Field], kinds: dict[Field, tuple[Any, ...]]) -> dict[Field, int]:
+    """How many times the kind of phase changes on the way to each field."""
+    levels = dict.fromkeys(fields, 0)
+    changed = True
+    while changed:
+        changed = False
+        for x in fields:
+            for y in _sources(x):
+                if y not in levels:
+                    continue
+                least = levels[y] + (kinds[y] != kinds[x])
+                if levels[x] < least:
+                    levels[x], changed = least, True
+    return levels
+
+
+def _wanted_elsewhere(
+    mine: set[Field],
+    fields: list[Field],
+    kinds: dict[Field, tuple[Any, ...]],
+    results: Collection[Field],
+) -> bool:
+    """Whether a phase of columns computes a result, or something for another kind of phase."""
+    if any(x in mine for x in results):
+        return True
+    return any(
+        y in mine for x in fields for y in _sources(x) if y in kinds and kinds[x] != kinds[y]
+    )
+
+
+def _with_sources(mine: set[Field], kinds: dict[Field, tuple[Any, ...]]) -> set[Field]:
+    """Fields of one kind with all of that kind they are computed from."""
+    out, stack = set(mine), list(mine)
+    while stack:
+        x = stack.pop()
+        for y in _sources(x):
+            if y not in out and kinds.get(y) == kinds[x]:
+                out.add(y)
+                stack.append(y)
     return out
 
 
-def _column(x: Field) -> bool:
-    return is_column(x) and x.type.cols != "p"
+def _sources(x: Field) -> list[Field]:
+    """What a field is computed from; the paths instead of their pairs."""
+    out: list[Field] = []
+    for y in dependencies(x):
+        out += dependencies(y) if y.op == "pair" else [y]
+    return out
 
 
 def _only(steps: list[Step], keep: object) -> list[Step]:

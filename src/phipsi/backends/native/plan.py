@@ -22,7 +22,8 @@ SUPPORTED = {
     "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
     "cross_force", "crm", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
-    "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix", "pair",
+    "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
+    "pair", "assemble", "small_solve",
 }  # fmt: skip
 
 
@@ -56,7 +57,8 @@ def entry_count(x: Field, widest: int) -> int:
 
 def is_column(x: Field) -> bool:
     """True for a field that has a value for every column of a matrix."""
-    return x.op != "matrix" and (x.type.cols == "p" or x.type.cols.startswith("all:"))
+    whole = x.op in ("matrix", "assemble")
+    return not whole and (x.type.cols == "p" or x.type.cols.startswith("all:"))
 
 
 @dataclass
@@ -74,6 +76,7 @@ class Plan:
     world: dict[Field, int] = field(default_factory=dict[Field, int])
     carried: dict[Field, int] = field(default_factory=dict[Field, int])
     cross: set[Field] = field(default_factory=set[Field])
+    small: dict[Field, int] = field(default_factory=dict[Field, int])  # matrices to be inverted
     sizes: dict[tuple[Domain, bool], int] = field(default_factory=dict[tuple[Domain, bool], int])
 
     def size(self, domain: Domain, columns: bool) -> int:
@@ -90,7 +93,13 @@ class Plan:
 
 def supported(steps: list[Step]) -> bool:
     """True if every operation of the program can be emitted."""
-    return all(x.op in SUPPORTED and x.type.cols != "c" for s in steps for x in s.fields)
+    fields = [x for s in steps for x in s.fields]
+    of_matrices = any(
+        x.op not in ("small_solve", "assemble", "matrix")
+        and any(y.op in ("matrix", "assemble") for y in x.args)
+        for x in fields
+    )
+    return not of_matrices and all(x.op in SUPPORTED and x.type.cols != "c" for x in fields)
 
 
 def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
@@ -105,6 +114,11 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
         for x in step.fields:
             for y in dependencies(x):
                 r = root(y)
+                if x.op in ("matrix", "assemble") or r.op in ("matrix", "assemble"):
+                    continue  # written and read in memory of their own
+                if x.op == "small_solve":
+                    wanted[r] = wanted[x] = None
+                    continue
                 if x.op == "path_seed":  # paths read the blocks of their points from memory
                     wanted[r] = None
                     continue
@@ -118,6 +132,8 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                     wanted[r] = None
                 elif made[r] != i or r.op in ("total", "scatter"):
                     wanted[r] = None
+            if x.op == "small_solve":
+                plan.small.setdefault(x.args[0], len(plan.small))
             if x.op == "up" and x.type.cols == "p":
                 plan.carried[x] = plan.new(x, Domain.WORLD, widest)
             elif x.op == "up":

@@ -10,12 +10,14 @@ SEEDS = {"joint": 8, "body": 13, "point": 18}
 SINGLE, TOGETHER, FIRST = 0, 2, 4
 SEED_COLUMN, BRANCH = 23, 24  # addresses: columns of points in the order of paths, branching bodies
 # start of the scratch areas, in numbers: records of bodies, points and the whole for what a
-# configuration has once, what paths leave for each other, then the same records per column
+# configuration has once, what paths leave for each other, small matrices, then records per column
 OFFSETS = 25
-BODIES, POINTS, WORLD, PATHS, COLUMN_BODIES, COLUMN_POINTS, COLUMN_WORLD = range(OFFSETS, 32)
-PATH_STRIDE = 32  # numbers that one pair of paths leaves
+(
+    BODIES, POINTS, WORLD, PATHS, SMALLS, COLUMN_BODIES, COLUMN_POINTS, COLUMN_WORLD,
+) = range(OFFSETS, 33)  # fmt: skip
+PATH_STRIDE = 33  # numbers that one pair of paths leaves
 # then for every input and output the start of its buffer, and after all starts their sizes
-BUFFERS = 33
+BUFFERS = 34
 # layout of a group: the body its path starts at, its first column, how many, and its place in the
 # order in which paths run
 START, COLUMN, COUNT, RANK, GROUP_SIZE = range(5)

@@ -77,8 +77,8 @@ class NativeCode:
         self.machine = generic_machine() if reproducible else host_machine()
         self.reproducible = reproducible
         self.tables = model_tables(model, points)
-        steps, self.results = _body_results(steps, lowered.results)
-        self.phases = phases_of(steps)
+        steps, self.results = _own_steps(steps, lowered.results)
+        self.phases = phases_of(steps, [r.field for r in self.results])
         names = list(lowered.inputs)
         self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
         shapes = [input_shapes[n] for n in names]
@@ -194,29 +194,34 @@ class NativeCode:
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         n_pairs = sum(len(p.pairs) for p in self.phases)
-        sizes = [*once, n_pairs * int(data[PATH_STRIDE]), *counts, *each]
+        small = 3 * len(plan.small) * max(6, 6 * len(points)) ** 2
+        sizes = [*once, n_pairs * int(data[PATH_STRIDE]), small, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        areas = [*starts[:4], *starts[4 + len(counts) : -1]]
+        areas = [*starts[:5], *starts[5 + len(counts) : -1]]
         data[OFFSETS:PATH_STRIDE] = areas
-        data[BUFFERS : self.words] = [*starts[4 : 4 + len(counts)], *counts]
+        data[BUFFERS : self.words] = [*starts[5 : 5 + len(counts)], *counts]
         data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
 
 
-def _body_results(
+def _own_steps(
     steps: list[Step], results: tuple[Result, ...]
 ) -> tuple[list[Step], tuple[Result, ...]]:
-    """Results that points add up on bodies are written by a step over the bodies afterwards."""
+    """Results that are complete only after their step are written by a step of their own.
+
+    These are sums over points at bodies, and solutions of small systems at points.
+    """
     out: list[Result] = []
-    extra: list[Field] = []
-    for r in results:
-        if planning.root(r.field).op == "scatter":
-            alias = Field("rec", (), None, r.field.type, -1 - len(extra))
+    extra: dict[Domain, list[Field]] = {}
+    for i, r in enumerate(results):
+        x, domain = planning.root(r.field), r.field.type.domain
+        if x.op == "scatter" or (x.op == "small_solve" and domain is Domain.POINT):
+            alias = Field("rec", (), None, r.field.type, -1 - i)
             alias.equation = r.field
-            extra.append(alias)
+            extra.setdefault(domain, []).append(alias)
             r = replace(r, field=alias)
         out.append(r)
-    last = [Step(StepKind.MEMORYLESS, Domain.BODY, extra)] if extra else []
+    last = [Step(StepKind.MEMORYLESS, domain, fields) for domain, fields in extra.items()]
     return [*steps, *last], tuple(out)
 
 
@@ -244,7 +249,10 @@ def _output_shape(r: Any, model: Model, points: PointSet) -> tuple[int, ...]:
 def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
     """True if the program has native code: no operands of several columns, something to compute."""
     layouts = all(r.layout != "columns" for r in lowered.results)
-    return layouts and model.nv > 0 and planning.supported(steps)
+    if not layouts or model.nv == 0 or not planning.supported(steps):
+        return False
+    seeds = [p.seed for p in phases_of(steps, lowered.fields) if p.seed is not None]
+    return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
 
 
 # ---- keys of the code cache

@@ -1,0 +1,137 @@
+"""Inverses of whole matrices of points (or of the world's six directions), in generated code.
+
+The matrix is written by paths, pairs or columns like a result; when it is complete it is inverted
+by Gauss–Jordan elimination with row exchanges, every configuration with its own, and operands are
+multiplied with the inverse. Sizes are those of the model's points, so these are loops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from phipsi.backends.failures import SMALL
+from phipsi.backends.native.lanes import Lane, write_loop
+from phipsi.backends.native.record import SMALLS
+from phipsi.backends.native.trigonometry import i64
+from phipsi.expressions.spaces import space_named
+from phipsi.sweeps.ir import Domain, Field
+
+if TYPE_CHECKING:
+    from phipsi.backends.native.kernel import Kernel
+
+_EPS = 2.0**-52
+
+
+class Small:
+    """One small matrix: the matrix (unless it is a result), a copy to work on, the inverse."""
+
+    def __init__(self, kernel: Kernel, field: Field) -> None:
+        self.k, self.field = kernel, field
+        self.size = kernel.count_of(space_named(field.type.rows[4:]))
+        b = kernel.b
+        entries = b.mul(self.size, self.size)
+        stride = b.mul(entries, i64(kernel.bytes))
+        start = b.mul(stride, i64(3 * kernel.plan.small[field]))
+        first = kernel.at(kernel.area(SMALLS, kernel.bytes), start)
+        self.matrix = first
+        self.work, self.inverse = kernel.at(first, stride), kernel.at(first, b.mul(stride, i64(2)))
+
+    def _offset(self, row: Any, column: Any) -> Any:
+        b = self.k.b
+        return b.mul(b.add(b.mul(row, self.size), column), i64(self.k.bytes))
+
+    def _load(self, base: Any, row: Any, column: Any) -> Lane:
+        return self.k.lane_load(base, self._offset(row, column))
+
+    def _store(self, value: Any, base: Any, row: Any, column: Any) -> None:
+        self.k.lane_store(value, base, self._offset(row, column))
+
+    def _each(self, body: Any) -> None:
+        write_loop(self.k.b, self.size, body)
+
+    def _row(self, i: Any, change: Any) -> None:
+        """Change row i of the copy and of the inverse entry by entry."""
+        for base in (self.work, self.inverse):
+            self._each(lambda c, base=base: change(base, i, c))
+
+    def keep(self, values: Any, row: Any) -> None:
+        """Write rows of the current columns, as a field of columns computes them."""
+        b, cs = self.k.b, self.k.columns
+        for i, (entry,) in enumerate(values):
+            index = b.add(b.mul(b.add(row, i64(i)), self.size), cs.column)
+            cs.put(entry, self.matrix, index, None)
+
+    def invert(self) -> None:
+        """The inverse of the complete matrix; fails where it has no full rank to rounding."""
+        k, b, e = self.k, self.k.b, self.k.emitter
+        largest = b.alloca(e.vector)
+        b.store(e.constant(0.0).value, largest)
+
+        def start(i: Any) -> None:
+            def entry(j: Any) -> None:
+                x = self._load(self.matrix, i, j)
+                self._store(x, self.work, i, j)
+                one = b.uitofp(b.icmp_signed("==", i, j), e.vector.element)
+                self._store(e.splat(one), self.inverse, i, j)
+                so_far = Lane(e, b.load(largest, typ=e.vector))
+                size = e.intrinsic("fabs", x)
+                b.store(e.intrinsic("maxnum", so_far, size).value, largest)
+
+            self._each(entry)
+
+        self._each(start)
+        count = e.splat(b.uitofp(self.size, e.vector.element))
+        limit = Lane(e, b.load(largest, typ=e.vector)) * count * _EPS
+
+        def eliminate(i: Any) -> None:
+            def exchange(below: Any) -> None:
+                j = b.add(b.add(i, i64(1)), below)
+                mine, other = self._load(self.work, i, i), self._load(self.work, j, i)
+                swap = e.compare(">", e.intrinsic("fabs", other), e.intrinsic("fabs", mine))
+
+                def change(base: Any, row: Any, c: Any) -> None:
+                    upper, lower = self._load(base, row, c), self._load(base, j, c)
+                    self._store(e.select(swap, lower, upper), base, row, c)
+                    self._store(e.select(swap, upper, lower), base, j, c)
+
+                self._row(i, change)
+
+            write_loop(b, b.sub(b.sub(self.size, i), i64(1)), exchange)
+            pivot = self._load(self.work, i, i)
+            good = e.compare(">", e.intrinsic("fabs", pivot), limit)
+            k.fail(b.not_(good), SMALL)
+            recip = 1.0 / pivot
+            self._row(i, lambda base, r, c: self._store(self._load(base, r, c) * recip, base, r, c))
+
+            def clear(j: Any) -> None:
+                with b.if_then(b.icmp_signed("!=", i, j)):
+                    factor = -self._load(self.work, j, i)
+
+                    def change(base: Any, row: Any, c: Any) -> None:
+                        new = self._load(base, i, c).times_plus(factor, self._load(base, row, c))
+                        self._store(new, base, row, c)
+
+                    self._row(j, change)
+
+            self._each(clear)
+
+        self._each(eliminate)
+
+    def solve(self, x: Field) -> None:
+        """A⁻¹ u of a vector, or of the current columns."""
+        k, e = self.k, self.k.emitter
+        u = x.args[1]
+        world = x.type.domain is Domain.WORLD
+
+        def row(i: Any) -> None:
+            k.store_entry(x, i, e.constant(0.0), world=world)
+
+            def term(j: Any) -> None:
+                old = k.load_entry(x, i, world=world)
+                factor = self._load(self.inverse, i, j)
+                new = factor.times_plus(k.load_entry(u, j, world=world), old)
+                k.store_entry(x, i, new, world=world)
+
+            self._each(term)
+
+        self._each(row)
