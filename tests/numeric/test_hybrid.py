@@ -146,7 +146,7 @@ def test_prescribed_joints_in_simulate_are_checked():
             pp.simulate(arm, [0, 0], [0, 0], 0.1, prescribed=given)  # type: ignore[arg-type]
 
 
-# ---- placements and gravity as inputs --------------------------------------------------------------
+# ---- placements and gravity as inputs ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
