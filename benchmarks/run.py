@@ -28,6 +28,7 @@ import chains  # noqa: E402
 import fresh  # noqa: E402
 import report  # noqa: E402
 import robots  # noqa: E402
+import rollouts  # noqa: E402
 from timing import best, race  # noqa: E402
 
 AGREE = 1e-9
@@ -163,6 +164,9 @@ def main() -> None:
         results["robots"][name] = one_robot(name, rounds)
     print("chains", flush=True)
     results["chains"] = chains.run(chains.SIZES[:4] if options.quick else chains.SIZES)
+    print("rollouts", flush=True)
+    chosen = rollouts.NAMES[: 2 if options.quick else None]
+    results["rollouts"] = rollouts.run(chosen, 4 if options.quick else 12)
     print("new processes", flush=True)
     results["first"] = fresh.first_call(robots.urdf_path("Panda"), 2 if options.quick else 6)
     names = list(robots.ROBOTS)[: 2 if options.quick else None]

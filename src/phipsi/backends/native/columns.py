@@ -62,6 +62,10 @@ class Columns:
             self._begin(c, b.sub(count, c), c)
             k.run(phase.steps)
             k.io.write_world_results(phase.columns)
+            computed = {x for s in phase.steps for x in s.fields}
+            for x, small in k.small.items():
+                if x.op == "assemble" and x.args[0] in computed:
+                    small.keep()
 
         write_loop(b, count, column, k.group.lanes if self.several else 1)
 

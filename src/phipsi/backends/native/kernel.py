@@ -300,10 +300,6 @@ class Kernel:
             elif root(x) is x and x in slots.get(step.domain, self.plan.world):
                 self._store(x, values)
         self.io.write_results(step, values)
-        for x, small in self.small.items():
-            if x.op == "assemble" and x.args[0] in inside:
-                row = i64(0) if step.domain is Domain.WORLD else self.b.mul(self.index, i64(6))
-                small.keep(values.value(x.args[0]).dense(), row)
 
     def load_entry(self, x: Field, i: Any, *, world: bool) -> Lane:
         """Number i of a vector of points or of the world, wherever its point is."""
@@ -331,7 +327,7 @@ class Kernel:
 
     def _store(self, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x))
-        everything = x in self.plan.cross or x.type.domain is Domain.POINT
+        everything = x in self.plan.cross or x.type.domain is not Domain.BODY
         base, start = self._place(x)
         for i, entry in enumerate(block.entries):
             if everything or isinstance(entry, Lane):

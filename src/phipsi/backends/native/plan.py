@@ -114,7 +114,10 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
         for x in step.fields:
             for y in dependencies(x):
                 r = root(y)
-                if x.op in ("matrix", "assemble") or r.op in ("matrix", "assemble"):
+                if x.op == "assemble":
+                    wanted[r] = None
+                    continue
+                if x.op == "matrix" or r.op in ("matrix", "assemble"):
                     continue  # written and read in memory of their own
                 if x.op == "small_solve":
                     wanted[r] = wanted[x] = None

@@ -54,12 +54,17 @@ class Small:
         for base in (self.work, self.inverse):
             self._each(lambda c, base=base: change(base, i, c))
 
-    def keep(self, values: Any, row: Any) -> None:
-        """Write rows of the current columns, as a field of columns computes them."""
-        b, cs = self.k.b, self.k.columns
-        for i, (entry,) in enumerate(values):
-            index = b.add(b.mul(b.add(row, i64(i)), self.size), cs.column)
-            cs.put(entry, self.matrix, index, None)
+    def keep(self) -> None:
+        """Write the current columns of the matrix, when all of them have been computed."""
+        k, b, cs = self.k, self.k.b, self.k.columns
+        source = self.field.args[0]
+        world = source.type.domain is Domain.WORLD
+
+        def row(i: Any) -> None:
+            index = b.add(b.mul(i, self.size), cs.column)
+            cs.put(k.load_entry(source, i, world=world), self.matrix, index, None)
+
+        self._each(row)
 
     def invert(self) -> None:
         """The inverse of the complete matrix; fails where it has no full rank to rounding."""
