@@ -194,7 +194,7 @@ def test_model_quantities_may_be_batched_inputs(given: str):
         "pose": pp.body_poses(model, inputs["q"] + rng.standard_normal((batch, model.nq))),
         "H": rng.standard_normal((batch, 6, model.nv)),
         "Jr": widths,
-        "gravity": rng.standard_normal((batch, 4, 6)),
+        "gravity": rng.standard_normal((batch, 3)),
     }
     got, want = both(FORWARD, model, inputs, rng, given=(given,))
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)

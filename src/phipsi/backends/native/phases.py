@@ -52,8 +52,8 @@ def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]
     out: list[Phase] = []
     for level, kind in sorted(phases, key=lambda p: (p[0], _ORDER.get(p[1][0], 3))):
         mine = {x for x in left if (levels[x], kinds[x]) == (level, kind)}
-        if kind[0].startswith("all:"):
-            if not _wanted_elsewhere(mine, left, kinds, results):
+        if kind[0] == "path" or kind[0].startswith("all:"):
+            if not _wanted_elsewhere(mine, everything, kinds, results):
                 continue
             mine = _with_sources(mine, kinds)  # columns are not kept from phase to phase
         part = tuple(_only(steps, mine.__contains__))
@@ -93,9 +93,7 @@ def _wanted_elsewhere(
     """Whether a phase of columns computes a result, or something for another kind of phase."""
     if any(x in mine for x in results):
         return True
-    return any(
-        y in mine for x in fields for y in _sources(x) if y in kinds and kinds[x] != kinds[y]
-    )
+    return any(y in mine and kinds.get(x) != kinds[y] for x in fields for y in dependencies(x))
 
 
 def _with_sources(mine: set[Field], kinds: dict[Field, tuple[Any, ...]]) -> set[Field]:
