@@ -66,6 +66,8 @@ from phipsi.interfaces.conventions import (
     to_pinocchio,
 )
 from phipsi.interfaces.load import load
+from phipsi.interfaces.report import report
+from phipsi.interfaces.scenario import Scenario
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
@@ -93,6 +95,7 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "Scenario",
     "SimulationError",
     "SingularHingeError",
     "SingularMatrixError",
@@ -139,6 +142,7 @@ __all__ = [
     "potential_energy",
     "prove",
     "references",
+    "report",
     "robots",
     "rollout",
     "save_urdf",
