@@ -68,6 +68,7 @@ from phipsi.interfaces.conventions import (
 from phipsi.interfaces.load import load
 from phipsi.interfaces.report import report
 from phipsi.interfaces.scenario import Scenario
+from phipsi.interfaces.scenario_read import load_scenario
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
@@ -133,6 +134,7 @@ __all__ = [
     "joints",
     "kinetic_energy",
     "load",
+    "load_scenario",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",

@@ -4,6 +4,7 @@ import csv
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,14 @@ from phipsi.interfaces import cli_simulate
 from phipsi.interfaces.cli import app
 
 DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def machine_code() -> Iterator[None]:
+    """Runs take thousands of steps; the tests of the backends compare them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")
+        yield
 
 
 def call(*arguments: str) -> int:
@@ -82,6 +91,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
         ("seven_joint_arm --duration 1 --base free", "is what it is"),
         ("free_flyer --duration 1 --set base=1", "7 coordinates: "),
         ("free_flyer --duration 1 --set base=2,0,0,0,0,0,0", "of length 2"),
+        ("missing.toml", "missing.toml:1: cannot be opened"),
         ("sevn_joint_arm --duration 1", "Robots that ship with phipsi: "),
     ],
 )

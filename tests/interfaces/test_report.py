@@ -23,6 +23,14 @@ DATA = Path(__file__).parent / "data"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def machine_code() -> Iterator[None]:
+    """Runs take thousands of steps; the tests of the backends compare them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")
+        yield
+
+
 @pytest.fixture(scope="module")
 def swing() -> pp.Trajectory:
     arm = pp.examples.seven_joint_arm()

@@ -141,7 +141,7 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
         (f"{kinetic:.4g} J", "largest kinetic energy"),
         (f"{change:.2g} J", "largest change of energy"),
     ]
-    if kinetic > 0:
+    if change < 0.01 * kinetic:  # else nobody meant it to be constant
         tiles.append((f"{change / kinetic:.1e}", "of the largest kinetic energy"))
     if method is not None:
         tiles.append((f"{method.name}, order {method.order}", "integrator"))

@@ -136,19 +136,18 @@ def _pedestals(
     if any(solid.body == WORLD for solid in solids):
         return []
     out: list[Solid] = []
-    places = [
-        np.asarray(model.placements[i].translation)
-        for i in range(model.n_bodies)
-        if model.parent[i] == WORLD and model.joints[i].nv < 3
+    held = [
+        i for i in range(model.n_bodies) if model.parent[i] == WORLD and model.joints[i].nv < 3
     ]
-    for place in places[:8]:
-        top = up @ place
+    for body in held[:8]:
+        top = up @ np.asarray(model.placements[body].translation)
         height = float(top[2] - floor)
-        thick = 0.042 * radius
+        widths = [min(solid.scale) for solid in solids if solid.body == body]
+        thick = max(0.035 * radius, min(0.8 * max(widths, default=0.0), 0.1 * radius))
         middle = np.array([top[0], top[1], floor + height / 2])
         foot = np.array([top[0], top[1], floor + 0.012 * radius])
         out.append(_standing("cylinder", (thick, thick, height / 2), middle, up))
-        out.append(_standing("cylinder", (2.6 * thick, 2.6 * thick, 0.012 * radius), foot, up))
+        out.append(_standing("cylinder", (1.9 * thick, 1.9 * thick, 0.012 * radius), foot, up))
     return out
 
 

@@ -85,11 +85,12 @@ def assignments(texts: Sequence[str], option: str) -> dict[str, list[float]]:
         joint = joint.strip()
         if joint in out:
             raise InputError(f"{option}: joint {joint!r} is given twice.")
-        out[joint] = [_number(part, option, text) for part in values.split(",")]
+        out[joint] = [parsed_number(part, option, text) for part in values.split(",")]
     return out
 
 
-def _number(text: str, option: str, whole: str) -> float:
+def parsed_number(text: str, option: str, whole: str) -> float:
+    """A number, or an angle such as ``30deg`` in rad; `whole` is what the user wrote."""
     word = text.strip()
     in_degrees = word.endswith(("deg", "°"))
     try:
