@@ -147,7 +147,7 @@ def test_bench_says_nothing_it_did_not_measure(
     assert "forward_dynamics: not measured. joint 'j'" in out
     assert "rollout: not measured. " in out and "steps per second" not in out
     rows = table([Row("a", 1e-6), Row("rollout")], 8, {"a": 3e-6})
-    assert rows[2].split() == ["a", "1.00", "-", "3.00", "3.0", "-"]
+    assert rows[2].split() == ["a", "1.00", "-", "3.00", "3", "-"]
 
 
 def test_bench_refuses_what_cannot_be_timed(capsys: pytest.CaptureFixture[str], tmp_path: Path):
