@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: setup  ## show the library's main job
-	$(BIN)/python -m phipsi.demo
+	$(BIN)/phipsi demo --out build/demo
 
 # One BLAS thread per test process: the matrices are small, and there is a process per core.
 test fuzz: export OPENBLAS_NUM_THREADS := 1

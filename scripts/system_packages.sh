@@ -1,11 +1,20 @@
 #!/bin/sh
 # System packages that some tests need and pip cannot install. Called by `make setup`.
 # strace: watches that the C++ reader of MJCF files opens nothing outside its folder.
-command -v strace >/dev/null 2>&1 && exit 0
+# chromium: opens the HTML reports, and sees that they show something and ask for nothing.
+missing() {
+  command -v strace >/dev/null 2>&1 || echo strace
+  command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || echo chromium
+}
+install() {
+  apt-get install -y -qq --no-install-recommends "$1" ||
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$1"; }
+}
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-  (apt-get install -y -qq strace || { apt-get update -qq && apt-get install -y -qq strace; }) >/dev/null 2>&1
+  for package in $(missing); do install "$package" >/dev/null 2>&1; done
 fi
-command -v strace >/dev/null 2>&1 && exit 0
-echo "strace is not installed; the test that watches system calls will be skipped." \
-     "Install it with your system's package manager." >&2
+for package in $(missing); do
+  echo "$package is not installed; the tests that need it will be skipped." \
+       "Install it with your system's package manager." >&2
+done
 exit 0

@@ -68,6 +68,9 @@ from phipsi.interfaces.conventions import (
     to_pinocchio,
 )
 from phipsi.interfaces.load import load
+from phipsi.interfaces.report import report
+from phipsi.interfaces.scenario import Scenario
+from phipsi.interfaces.scenario_read import load_scenario
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
@@ -96,6 +99,7 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "Scenario",
     "SimulationError",
     "SingularHingeError",
     "SingularMatrixError",
@@ -134,6 +138,7 @@ __all__ = [
     "joints",
     "kinetic_energy",
     "load",
+    "load_scenario",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
@@ -143,6 +148,7 @@ __all__ = [
     "potential_energy",
     "prove",
     "references",
+    "report",
     "robots",
     "rollout",
     "save_urdf",

@@ -6,7 +6,9 @@ In README.md and docs/*.md
   value is shown as in a notebook;
 - a ``text`` block directly after it is its output. Numbers are compared to six digits; a line ``…``
   stands for any lines. An output that ends with ``SomeError: …`` is an exception the block raises;
-- a ``shell`` block holds commands, one per line; `SHELL` says what is done with each.
+- a ``shell`` block holds commands, one per line; `SHELL` says what is done with each. A ``phipsi``
+  command runs in a folder with the examples and the files of `FILES`; a ``text`` block directly
+  after a block of one such command is its output.
 
 To write the present output into the files:  python tests/docs/test_docs.py --update
 """
@@ -17,10 +19,13 @@ import ast
 import contextlib
 import io
 import math
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +62,7 @@ def blocks_of(text: str) -> list[Block]:
     blocks: list[Block] = []
     for i, m in enumerate(found):
         output, span = None, (0, 0)
-        if i + 1 < len(found) and m["language"] == "python":
+        if i + 1 < len(found) and m["language"] in ("python", "shell"):
             after = found[i + 1]
             if after["language"] == "text" and not text[m.end() : after.start()].strip():
                 output, span = after["body"], after.span("body")
@@ -173,7 +178,31 @@ def runs(command: str) -> None:
     assert run.returncode == 0, f"{command}\n{run.stderr}"
 
 
+# What the documentation supposes a user to have, besides examples/ and a cell with an SDF world.
+FILES = {"arm.urdf": pp.examples.seven_joint_arm}
+
+
+def run_phipsi(command: str) -> str:
+    """Run a command in a folder of its own and return what it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "examples", Path(folder) / "examples")
+        shutil.copytree(ROOT / "tests" / "interfaces" / "data" / "cell", Path(folder) / "cell")
+        for name, make in FILES.items():
+            pp.save_urdf(make(), Path(folder) / name)
+        words = [sys.executable, "-m", "phipsi.interfaces.cli", *shlex.split(command)[1:]]
+        env = {**os.environ, "PHIPSI_BACKEND": "native", "COLUMNS": "100"}
+        run = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env)
+    assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
+    return "\n".join(line.rstrip() for line in run.stdout.splitlines())
+
+
+def runs_phipsi(command: str) -> None:
+    """Run it; what it prints is compared where the page shows it."""
+    run_phipsi(command)
+
+
 SHELL = {
+    r"phipsi .*": runs_phipsi,
     r"make( [\w-]+)?( [A-Z]+=\S+)*": has_target,
     r"python (-m phipsi(\.\w+)?( .*)?|-c .*)": runs,
     r"python examples/\w+\.py": do_nothing,  # every example is run by a test of its own
@@ -181,22 +210,34 @@ SHELL = {
 }
 
 
-def commands() -> list[tuple[str, str]]:
+def commands_of(block: Block) -> list[str]:
     return [
-        (page.name, line.partition("  #")[0].strip())
-        for page in TEXTS
-        for block in blocks_of(page.read_text(encoding="utf-8"))
-        if block.language == "shell"
+        line.partition("  #")[0].strip()
         for line in block.body.splitlines()
         if line.strip() and not line.startswith("#")
     ]
 
 
-@pytest.mark.parametrize(("page", "command"), commands())
-def test_shell_commands(page: str, command: str):
+def commands() -> list[tuple[str, str, str | None]]:
+    return [
+        (page.name, command, block.output)
+        for page in TEXTS
+        for block in blocks_of(page.read_text(encoding="utf-8"))
+        if block.language == "shell"
+        for command in commands_of(block)
+    ]
+
+
+@pytest.mark.parametrize(("page", "command", "output"), commands())
+def test_shell_commands(page: str, command: str, output: str | None):
     how = [action for pattern, action in SHELL.items() if re.fullmatch(pattern, command)]
     assert how, f"{page}: say in SHELL what to do with  {command}"
-    how[0](command)
+    if output is None:
+        how[0](command)
+    else:
+        assert how[0] is runs_phipsi, f"{page}: only the output of phipsi is compared: {command}"
+        printed = run_phipsi(command)
+        assert same(lines(output), lines(printed)), f"{page}: {command} prints\n{printed}"
     for script in re.findall(r"examples/\w+\.py", command):
         assert (ROOT / script).is_file(), command
 
@@ -328,9 +369,13 @@ def update(page: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
     changes: list[tuple[tuple[int, int], str]] = []
     for block in blocks_of(text):
-        if block.language != "python":
+        if block.language == "shell" and block.output is not None:
+            (command,) = commands_of(block)
+            printed = run_phipsi(command)
+        elif block.language == "python":
+            printed = run_python(block, namespace, f"{page.name}:{block.line}")
+        else:
             continue
-        printed = run_python(block, namespace, f"{page.name}:{block.line}")
         if block.output is None or same(lines(block.output), lines(printed)):
             continue
         if ANY_LINES in (line.strip() for line in lines(block.output)):

@@ -1,45 +1,71 @@
-"""The command line: `phipsi info FILE` and `phipsi check FILE`.
+"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `bench` and `demo`.
 
-Heavy imports are inside the commands, so that help is quick.
+One module per command, with heavy imports inside the functions, so that help is quick.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
-if TYPE_CHECKING:
-    from phipsi.model import Model
+from phipsi.interfaces.cli_bench import bench
+from phipsi.interfaces.cli_common import (
+    BAD_USAGE,
+    INTERRUPTED,
+    Base,
+    command,
+    load_robot,
+    say,
+    speaks_unicode,
+)
+from phipsi.interfaces.cli_demo import demo
+from phipsi.interfaces.cli_explain import explain
+from phipsi.interfaces.cli_simulate import simulate
 
 app = App(
     name="phipsi",
-    help="Multibody dynamics: look at robot files and check them.",
+    help="""Multibody dynamics on the Spatial Operator Algebra.
+
+    FILE is a robot file (URDF, SDF or MJCF) or a robot that ships with phipsi:
+    seven_joint_arm, free_flyer, quadruped or humanoid. Try
+
+        phipsi info seven_joint_arm
+
+        phipsi simulate seven_joint_arm --set elbow_pitch=45deg --duration 2
+
+        phipsi explain "(H φ M φ* H* + Jr)⁻¹"
+
+    and --help after any command.
+    """,
+    help_format="markdown",
     version_flags=["--version"],
 )
-UNREADABLE = 2
 
 
-@app.command
+@command
 def info(
     file: Path,
     /,
     *,
-    base: Literal["fixed", "free"] | None = None,
+    base: Base | None = None,
     frames: bool = False,
     package_dirs: list[Path] | None = None,
     model: str | None = None,
 ) -> int:
     """Show the tree of a robot file: names, joints, freedoms and masses.
 
+    For example
+
+        phipsi info seven_joint_arm --frames
+
     Parameters
     ----------
     file
-        A URDF, SDF or MJCF file.
+        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
     base
         Weld the base to the world or let it float; by default what the format says.
     frames
@@ -52,18 +78,16 @@ def info(
     from phipsi.interfaces.checks import counted
     from phipsi.interfaces.tree_drawing import draw_tree
 
-    robot = _load(file, base, package_dirs, model)
-    if robot is None:
-        return UNREADABLE
+    robot = load_robot(file, base, package_dirs, model)
     mass = sum(inertia.mass for inertia in robot.inertias)
     name = (robot.name or file.name)[:80]
     sizes = f"{counted(robot.n_bodies, 'body')}, nq = {robot.nq}, nv = {robot.nv}"
-    print(_printable(f"{name}: {sizes}, {mass:.4g} kg that can move"))
-    for line in draw_tree(robot, frames=frames, ascii_only=not _speaks_unicode()):
-        print(_printable(line))
+    say(f"{name}: {sizes}, {mass:.4g} kg that can move")
+    for line in draw_tree(robot, frames=frames, ascii_only=not speaks_unicode()):
+        say(line)
     if robot.couplings:
         listed = ", ".join(c.joint[:60] for c in robot.couplings)
-        print(_printable(f"mimic joints (moving independently): {listed}"))
+        say(f"mimic joints (moving independently): {listed}")
     rest = ("frame", len(robot.frames)), ("shape", len(robot.geometry))
     print(", ".join(counted(n, word) for word, n in rest))
     if robot.diagnosis:
@@ -71,12 +95,12 @@ def info(
     return 0
 
 
-@app.command
+@command
 def check(
     file: Path,
     /,
     *,
-    base: Literal["fixed", "free"] | None = None,
+    base: Base | None = None,
     package_dirs: list[Path] | None = None,
     model: str | None = None,
     seed: int = 0,
@@ -88,7 +112,7 @@ def check(
     Parameters
     ----------
     file
-        A URDF, SDF or MJCF file.
+        A URDF, SDF or MJCF file, or a robot that ships with phipsi.
     base
         Weld the base to the world or let it float; by default what the format says.
     package_dirs
@@ -100,61 +124,37 @@ def check(
     """
     from phipsi.interfaces.checks import check_model
 
-    robot = _load(file, base, package_dirs, model)
-    if robot is None:
-        return UNREADABLE
+    robot = load_robot(file, base, package_dirs, model)
     failed = 0
     for result in check_model(robot, seed):
-        print(_printable(str(result)))
+        say(str(result))
         failed += result.passed is False
     for finding in robot.diagnosis:
         if not finding.is_problem:
-            print(_printable(f"note  {finding}"))
+            say(f"note  {finding}")
     print("all checks pass" if not failed else f"{failed} check(s) fail")
     return 1 if failed else 0
 
 
-def _load(
-    file: Path,
-    base: Literal["fixed", "free"] | None,
-    package_dirs: list[Path] | None,
-    model: str | None,
-) -> Model | None:
-    from phipsi.errors import ModelError, PhipsiWarning
-    from phipsi.interfaces.load import load
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PhipsiWarning)  # findings are shown by the commands
-        try:
-            return load(file, base, package_dirs=package_dirs, model=model)
-        except ModelError as error:
-            text = str(error)
-            for option in ("package_dirs", "model"):  # what the message says in Python
-                if f"{option}=" in text:
-                    text += f"\nOn the command line:  --{option.replace('_', '-')} …"
-            print(_printable(text), file=sys.stderr)
-            return None
-
-
-def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "ascii").lower().replace("-", "").startswith("utf")
-
-
-def _printable(text: str) -> str:
-    encoding = sys.stdout.encoding or "ascii"
-    return text.encode(encoding, "replace").decode(encoding)
+for one in (info, check, simulate, explain, bench, demo):
+    app.command(one)
 
 
 def main() -> None:
     """Entry point of the `phipsi` command."""
+    for stream in (sys.stdout, sys.stderr):  # Greek that a terminal cannot show is no reason to end
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
-        code = app()
+        code = app(exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
+    except CycloptsError:  # it has been told
+        code = BAD_USAGE
     except BrokenPipeError:  # whoever read the output, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
     sys.exit(code)
 
 

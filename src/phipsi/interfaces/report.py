@@ -1,0 +1,232 @@
+"""`report`: a trajectory as one HTML page with an animation, plots, and how it was computed.
+
+The page contains everything it needs and forbids itself every request, so it opens offline and can
+be sent by mail. Its parts are in `report_page/`.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+from phipsi.algorithms.energy import kinetic_energy
+from phipsi.compiler import explain
+from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
+from phipsi.interfaces.checks import Check
+from phipsi.interfaces.report_plots import plots
+from phipsi.interfaces.report_scene import scene
+from phipsi.interfaces.scenario_state import joint_values
+from phipsi.simulation import Trajectory
+from phipsi.simulation.tableaux import METHODS
+
+_MOST_ROWS = 200
+
+
+def report(
+    trajectory: Trajectory,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "",
+    expression: Expr = FORWARD_DYNAMICS,
+    checks: Sequence[Check | tuple[str, bool | None, str]] = (),
+) -> Path:
+    """Write a trajectory as one self-contained HTML page.
+
+    It has an animation of the mechanism (drag, zoom, play, scrub), plots of energy, coordinates,
+    rates and efforts that share its time, and an operator expression with its recursion. Nothing
+    is fetched when it is opened.
+
+    **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
+    `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias);
+    `checks`, results to list: (what, passed or None, the numbers as text).
+    **Returns:** the path. **Cost:** a file of about 100 kB, 16 kB per rate, and 2.2 kB per body and
+    second.
+
+    >>> import tempfile, pathlib, phipsi as pp
+    >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.3, 0.4], [0.0, 0.0], 1.0)
+    >>> page = pp.report(fall, pathlib.Path(tempfile.mkdtemp()) / "fall.html")
+    >>> page.name
+    'fall.html'
+    """
+    if not isinstance(trajectory, Trajectory):
+        raise InputError(
+            f"report needs a trajectory first: pp.report(pp.simulate(…), 'run.html'), not "
+            f"{type(trajectory).__name__}"
+        )
+    if not len(trajectory):
+        raise InputError("the trajectory has no samples, so there is nothing to report.")
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
+    listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
+    text = _page(trajectory, title, expression, listed)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _page(trajectory: Trajectory, title: str, expression: Expr, checks: Sequence[Check]) -> str:
+    model = trajectory.model
+    name = title or model.name or f"{model.n_bodies} bodies"
+    parts = {
+        "title": html.escape(name[:200]),
+        "subtitle": html.escape(_subtitle(trajectory)),
+        "style": _part("style.css"),
+        "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
+        "equation": _equation(expression, model),
+        "checks": _checks(checks),
+        "tables": _tables(trajectory),
+        "footer": html.escape(_footer(trajectory)),
+        "data": _data(trajectory),
+        "viewer": _part("viewer.js"),
+        "charts": _part("charts.js"),
+    }
+    page = _part("page.html")
+    out = []
+    for k, piece in enumerate(page.split("{{")):
+        key, closed, rest = piece.partition("}}")
+        out.append(piece if k == 0 or not closed else parts[key] + rest)
+    return "".join(out)
+
+
+def _part(name: str) -> str:
+    return files("phipsi.interfaces").joinpath("report_page", name).read_text(encoding="utf-8")
+
+
+def _data(trajectory: Trajectory) -> str:
+    data = {
+        "start": float(trajectory.t[0]),
+        "end": float(trajectory.t[-1]),
+        "events": [{"t": event.t, "name": event.name} for event in trajectory.events[:_MOST_ROWS]],
+        "scene": scene(trajectory),
+        "charts": plots(trajectory),
+    }
+    # inside <script> only "</" and "<!" would mean something
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+# ---- text -------------------------------------------------------------------------------------
+
+
+def _subtitle(trajectory: Trajectory) -> str:
+    model = trajectory.model
+    mass = sum(inertia.mass for inertia in model.inertias)
+    cut = "" if trajectory.complete else " — the run did not come to its end"
+    return (
+        f"{model.n_bodies} bodies, {model.nv} degrees of freedom, {mass:.4g} kg, "
+        f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
+    )
+
+
+def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
+    energy = trajectory.energy
+    kinetic = float(kinetic_energy(trajectory.model, trajectory.q, trajectory.v).max())
+    change = float(np.abs(energy - energy[0]).max())
+    method = METHODS.get(trajectory.integrator)
+    tiles = [
+        (f"{trajectory.t[-1] - trajectory.t[0]:.4g} s", "simulated time"),
+        (f"{len(trajectory)}", "samples"),
+        (f"{kinetic:.4g} J", "largest kinetic energy"),
+        (f"{change:.2g} J", "largest change of energy"),
+    ]
+    if change < 0.01 * kinetic:  # else nobody meant it to be constant
+        tiles.append((f"{change / kinetic:.1e}", "of the largest kinetic energy"))
+    if method is not None:
+        tiles.append((f"{method.name}, order {method.order}", "integrator"))
+    if trajectory.events:
+        tiles.append((f"{len(trajectory.events)}", "events"))
+    return tiles
+
+
+def _tile(number: str, what: str) -> str:
+    return f'<div class="tile"><b>{html.escape(number)}</b><span>{html.escape(what)}</span></div>'
+
+
+def _equation(expression: Expr, model: Any) -> str:
+    text = explain(expression, model)
+    sweeps = []
+    for i, sweep in enumerate(text.sweeps, 1):
+        sweeps += [f"{i}. {sweep.heading}", *(f"      {line}" for line in sweep.equations)]
+    rewrites = "".join(
+        f"<tr><td>{html.escape(step.name)}</td>"
+        f"<td class='dim'>{html.escape(step.source or '')}</td>"
+        f"<td>{html.escape(str(step.before))}<br>= {html.escape(str(step.after))}</td></tr>"
+        for step in text.rewrites
+    )
+    formulas = [f'<p class="formula">{html.escape(str(x))}</p>' for x in text.expressions]
+    formulas += [
+        f'<p class="formula"><span class="eq">=</span>{html.escape(str(x))}</p>'
+        for x, given in zip(text.lowered, text.expressions, strict=True)
+        if str(x) != str(given)
+    ]
+    steps = f"<details><summary>{len(text.rewrites)} rewrites, with their sources</summary>"
+    steps += f"<table>{rewrites}</table></details>" if rewrites else ""
+    return (
+        '<section class="card wide"><h2>The equation, and the recursion it became'
+        f"<small>{html.escape(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
+        f"</small></h2>{''.join(formulas)}<pre>{html.escape(chr(10).join(sweeps))}</pre>"
+        f"{steps if rewrites else ''}</section>"
+    )
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    if not checks:
+        return ""
+    words = {True: ("pass", "✓ pass"), False: ("fail", "✗ FAIL"), None: ("skip", "– skip")}
+    rows = "".join(
+        f'<tr><td class="{words[c.passed][0]}">{words[c.passed][1]}</td>'
+        f"<td>{html.escape(c.name)}</td><td>{html.escape(c.detail)}</td></tr>"
+        for c in checks
+    )
+    return f'<section class="card wide"><h2>Checked</h2><table>{rows}</table></section>'
+
+
+def _tables(trajectory: Trajectory) -> str:
+    model = trajectory.model
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td class='dim'>{kind}</td>"
+        f'<td class="number">{_numbers(q)}</td><td class="number">{_numbers(v)}</td></tr>'
+        for name, kind, q, v in joint_values(model, trajectory.q[-1], trajectory.v[-1])[:_MOST_ROWS]
+    )
+    out = (
+        f'<div class="card"><h2>State at the end<small>t = {trajectory.t[-1]:.6g} s</small></h2>'
+        f'<div class="scroll"><table><tr><th>joint</th><th>type</th><th class="number">q (rad, m)'
+        f'</th><th class="number">v (rad/s, m/s)</th></tr>{rows}</table></div></div>'
+    )
+    if trajectory.events:
+        rows = "".join(
+            f'<tr><td>{html.escape(event.name)}</td><td class="number">{event.t:.9g} s</td></tr>'
+            for event in trajectory.events[:_MOST_ROWS]
+        )
+        table = f'<div class="scroll"><table>{rows}</table></div>'
+        out += f'<div class="card"><h2>Events</h2>{table}</div>'
+    return f'<section class="two">{out}</section>'
+
+
+def _numbers(values: Any) -> str:
+    return " ".join(f"{x:.6g}".replace("-", "−") for x in values)
+
+
+def _footer(trajectory: Trajectory) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        made = f"phipsi {version('phipsi')}"
+    except PackageNotFoundError:
+        made = "phipsi"
+    meshes = sum(shape.kind == "mesh" for shape in trajectory.model.geometry)
+    drawn = f" {meshes} mesh shapes of the file are not drawn." if meshes else ""
+    return f"Made by {made}. This page is complete: nothing is loaded when it is opened.{drawn}"

@@ -1,0 +1,219 @@
+"""What a mechanism looks like: solids fixed in its bodies, from the file or from its inertias.
+
+Shapes of the file are used where they are boxes, spheres, cylinders, capsules or ellipsoids. A body
+without such a shape gets capsules from its joint to those of its children, as thick as its inertia
+says, and a hub at the joint; a floating base and a body that leads nowhere get the box that has
+their inertia. Meshes are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.model import Model, Pose, joints
+from phipsi.model.extras import Shape
+from phipsi.model.tree import WORLD
+
+Array = NDArray[Any]
+Color = tuple[float, float, float]
+
+LINK: Color = (0.80, 0.83, 0.88)
+HUB: Color = (0.085, 0.10, 0.135)
+RING: Color = (1.0, 0.36, 0.07)
+BODY: Color = (0.34, 0.46, 0.66)
+FOOT: Color = (0.10, 0.12, 0.16)
+_PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "ellipsoid")
+_SHORT = 1e-6  # m; nearer points are the same
+
+
+@final
+@dataclass(frozen=True)
+class Solid:
+    """A box, sphere or cylinder (along z) of half size `scale`, fixed in a body (−1: the world)."""
+
+    body: int
+    mesh: str
+    scale: tuple[float, float, float]
+    rotation: Array = field(default_factory=lambda: np.eye(3))
+    position: Array = field(default_factory=lambda: np.zeros(3))
+    color: Color = LINK
+
+
+def solids_of(model: Model) -> list[Solid]:
+    """Everything to draw that belongs to the mechanism."""
+    drawn = _shapes_by_body(model)
+    size = _typical_length(model)
+    out: list[Solid] = []
+    for body in range(WORLD, model.n_bodies):
+        if body in drawn:
+            for shape, X in drawn[body]:
+                out += _of_shape(body, shape, X)
+        elif body != WORLD:
+            out += _skeleton(model, body, size)
+    return out
+
+
+def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:
+    """Points worth following: (name, body, offset) at the ends of the branches."""
+    out: list[tuple[str, int, Array]] = []
+    for body in range(model.n_bodies):
+        if body in model.parent:
+            continue
+        ends = [(name, pose.translation) for name, (at, pose) in model.frames.items() if at == body]
+        com = np.asarray(model.inertias[body].com_B)
+        name, offset = max(
+            ends, key=lambda e: float(np.linalg.norm(e[1])), default=(model.body_names[body], com)
+        )
+        out.append((name, body, np.asarray(offset)))
+    return out[:most]
+
+
+# ---- shapes of the file -----------------------------------------------------------------------
+
+
+def _shapes_by_body(model: Model) -> dict[int, list[tuple[Shape, Pose]]]:
+    """Primitive shapes by the body they move with; collision shapes where nothing else is."""
+    found: dict[str, dict[int, list[tuple[Shape, Pose]]]] = {"visual": {}, "collision": {}}
+    for shape in model.geometry:
+        if shape.kind in _PRIMITIVES and shape.role in found:
+            body, X = model.resolve_point(shape.link)
+            found[shape.role].setdefault(body, []).append((shape, X @ shape.placement))
+    return {**found["collision"], **found["visual"]}
+
+
+def _of_shape(body: int, shape: Shape, X: Pose) -> Iterator[Solid]:
+    R, p, size = X.rotation, X.translation, shape.size
+    color = _linear(shape.color) if len(shape.color) >= 3 else LINK
+    if shape.kind == "box":
+        yield Solid(body, "box", _half(*size), R, p, color)
+    elif shape.kind == "sphere":
+        yield Solid(body, "sphere", _ball(size[0]), R, p, color)
+    elif shape.kind == "ellipsoid":
+        yield Solid(body, "sphere", (size[0], size[1], size[2]), R, p, color)
+    else:
+        radius, length = size
+        yield Solid(body, "cylinder", (radius, radius, length / 2), R, p, color)
+        if shape.kind == "capsule":
+            for end in (-length / 2, length / 2):
+                yield Solid(body, "sphere", _ball(radius), R, p + R[:, 2] * end, color)
+
+
+def _ball(radius: float) -> tuple[float, float, float]:
+    return (radius, radius, radius)
+
+
+def _half(x: float, y: float, z: float) -> tuple[float, float, float]:
+    return (x / 2, y / 2, z / 2)
+
+
+def _linear(color: tuple[float, ...]) -> Color:
+    """A colour as screens have it, as light; pure black would show no shape."""
+    r, g, b = (max(float(np.clip(c, 0, 1)) ** 2.2, 0.012) for c in color[:3])
+    return (r, g, b)
+
+
+# ---- bodies without a shape ---------------------------------------------------------------------
+
+
+def _typical_length(model: Model) -> float:
+    lengths = [float(np.linalg.norm(p.translation)) for p in model.placements]
+    lengths += [float(np.linalg.norm(pose.translation)) for _, pose in model.frames.values()]
+    lengths = [x for x in lengths if x > _SHORT]
+    return float(np.median(lengths)) if lengths else 0.3
+
+
+def _skeleton(model: Model, body: int, size: float) -> Iterator[Solid]:
+    floats = model.parent[body] == WORLD and model.joints[body].nv >= 3
+    ends = [] if floats else _ends(model, body)
+    if not ends:
+        yield _inertia_box(model, body, size)
+        return
+    radii = [_radius(model, body, end, size) for end in ends]
+    for end, radius in zip(ends, radii, strict=True):
+        yield from _capsule(body, end, radius)
+    yield from _hub(model, body, ends, radii)
+
+
+def _ends(model: Model, body: int) -> list[Array]:
+    """Where a body leads to: its children's joints, else its frames, else twice its mass centre."""
+    children = [i for i, parent in enumerate(model.parent) if parent == body]
+    points = [np.asarray(model.placements[i].translation) for i in children]
+    if not children:
+        points = [np.asarray(pose.translation) for at, pose in model.frames.values() if at == body]
+    points = [p for p in points if np.linalg.norm(p) > _SHORT]
+    if not points and not children:
+        com = 2 * np.asarray(model.inertias[body].com_B)
+        points = [com] if np.linalg.norm(com) > _SHORT else []
+    distinct: list[Array] = []
+    for p in points:
+        if all(np.linalg.norm(p - other) > _SHORT for other in distinct):
+            distinct.append(p)
+    return distinct
+
+
+def _radius(model: Model, body: int, end: Array, size: float) -> float:
+    """Of the solid cylinder along the link with the body's inertia, within what looks right."""
+    length = float(np.linalg.norm(end))
+    inertia = model.inertias[body]
+    thick = 0.0
+    if inertia.mass > 0:
+        u = end / length
+        moment = max(float(u @ np.asarray(inertia.moment_about_com_B) @ u), 0.0)
+        thick = float(np.sqrt(2 * moment / inertia.mass))
+    return float(np.clip(thick, 0.07 * max(length, 0.5 * size), max(0.48 * length, 0.07 * size)))
+
+
+def _capsule(body: int, end: Array, radius: float) -> Iterator[Solid]:
+    length = float(np.linalg.norm(end))
+    R = _z_along(end)
+    waist = 0.86 * radius
+    yield Solid(body, "cylinder", (waist, waist, length / 2), R, end / 2)
+    yield Solid(body, "sphere", _ball(waist), R, end)
+
+
+def _hub(model: Model, body: int, ends: list[Array], radii: list[float]) -> Iterator[Solid]:
+    radius = max(radii)
+    joint = model.joints[body]
+    if not isinstance(joint, joints.Revolute | joints.Helical | joints.Cylindrical):
+        yield Solid(body, "sphere", _ball(1.08 * radius), color=HUB)
+        return
+    axis = np.asarray(joint.params[:3])
+    R = _z_along(axis)
+    along = max(abs(float(axis @ (end / np.linalg.norm(end)))) for end in ends)
+    if along > 0.8:  # turns about the link: a collar
+        yield Solid(body, "cylinder", (1.04 * radius, 1.04 * radius, 0.16 * radius), R, color=RING)
+        return
+    yield Solid(body, "cylinder", (1.06 * radius, 1.06 * radius, 1.12 * radius), R, color=HUB)
+    for side in (-1, 1):
+        cap = (0.62 * radius, 0.62 * radius, 0.05 * radius)
+        yield Solid(body, "cylinder", cap, R, side * 1.15 * radius * axis, RING)
+
+
+def _inertia_box(model: Model, body: int, size: float) -> Solid:
+    """The solid box that has the body's mass and moments, in its principal axes."""
+    inertia = model.inertias[body]
+    half = np.full(3, 0.12 * size)
+    R = np.eye(3)
+    if inertia.mass > 0:
+        J = np.asarray(inertia.moment_about_com_B)
+        diagonal = np.abs(J - np.diag(np.diag(J))).max() <= 1e-9 * max(np.abs(J).max(), 1e-300)
+        moments, R = (np.diag(J), np.eye(3)) if diagonal else np.linalg.eigh(J)
+        R = R * np.sign(np.linalg.det(R))
+        squares = 6 * (moments.sum() / 2 - moments) * 2 / inertia.mass
+        half = np.maximum(np.sqrt(np.maximum(squares, 0)) / 2, 0.02 * size)
+    x, y, z = half.tolist()
+    return Solid(body, "box", (x, y, z), R, np.asarray(inertia.com_B), BODY)
+
+
+def _z_along(direction: Array) -> Array:
+    """A rotation whose third column points along a direction."""
+    z = np.asarray(direction) / np.linalg.norm(direction)
+    helper = np.eye(3)[int(np.argmin(np.abs(z)))]
+    x = np.cross(helper, z)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])

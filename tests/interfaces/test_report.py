@@ -1,0 +1,284 @@
+"""Reports: what is in the page, that it needs nothing else, and that it runs in a browser."""
+
+import base64
+import json
+import re
+import shutil
+import warnings
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.interfaces.report_plots import picked
+from phipsi.interfaces.report_scene import frame_times
+from phipsi.interfaces.report_solids import solids_of, tips
+from phipsi.spatial import quat_to_matrix
+
+DATA = Path(__file__).parent / "data"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def machine_code() -> Iterator[None]:
+    """Runs take thousands of steps; the tests of the backends compare them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PHIPSI_BACKEND", "native")
+        yield
+
+
+@pytest.fixture(scope="module")
+def swing() -> pp.Trajectory:
+    arm = pp.examples.seven_joint_arm()
+    q0 = [0.2, 2.3, 0.3, 0.9, 0.2, 0.6, 0.1]
+    stop = pp.Event(lambda t, q, v: t - 0.45, name="half <way>")
+    return pp.simulate(arm, q0, [1.5, 0, 0, 0, 0, 0, 0], 1.0, rtol=1e-10, events=[stop])
+
+
+@pytest.fixture(scope="module")
+def page(swing: pp.Trajectory, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "swing.html"
+    checks = [("sum < 1", True, "0.5"), ("sum > 1", False, "0.5")]
+    assert pp.report(swing, path, title="Arm & <script>alert(1)</script>", checks=checks) == path
+    return path
+
+
+class Fetches(HTMLParser):
+    """Everything in a page that makes a browser load something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.policy = ""
+        self.scripts: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        for name in ("src", "href", "data", "srcset", "action", "poster", "background"):
+            if name in values:
+                self.found.append(f"{tag} {name}={values[name]}")
+        if tag in ("link", "iframe", "base", "object", "embed", "import"):
+            self.found.append(tag)
+        if values.get("http-equiv", "").lower() == "content-security-policy":
+            self.policy = values["content"] or ""
+        if tag == "script":
+            self.scripts.append(values)
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    text = page.read_text(encoding="utf-8")
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    return json.loads(found)
+
+
+def unpacked(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(float)
+
+
+def test_the_page_is_self_contained(page: Path):
+    text = page.read_text(encoding="utf-8")
+    parser = Fetches()
+    parser.feed(text)
+    assert parser.found == []
+    assert parser.policy.startswith("default-src 'none';") and "http" not in parser.policy
+    assert len(parser.scripts) == 3  # the data, the viewer and the plots, and none of a name
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(|fetch\(|XMLHttp|import\(", text)
+
+
+def test_the_page_says_what_was_checked(page: Path, swing: pp.Trajectory):
+    text = page.read_text(encoding="utf-8")
+    change = abs(swing.energy - swing.energy[0]).max()
+    kinetic = pp.kinetic_energy(swing.model, swing.q, swing.v).max()
+    assert f"<b>{change:.2g} J</b>" in text and f"<b>{change / kinetic:.1e}</b>" in text
+    assert f"{swing.q[-1, 3]:.6g}".replace("-", "−") in text
+    assert "ℳ⁻¹ (τ − H φ (b + M φ* (a + gravity)))" in text
+    assert "P(k) = M(k) + Σ_c φ(k,c) [P(c) − G(c) H(c) P(c)] φ*(k,c)" in text
+    assert "✓ pass" in text and "✗ FAIL" in text and "sum &lt; 1" in text
+    assert "half &lt;way&gt;" in text and f"{swing.events[0].t:.9g} s" in text
+    assert "<script>alert" not in text
+
+
+def test_the_animation_has_the_poses(page: Path, swing: pp.Trajectory):
+    scene = data_of(page)["scene"]
+    times = unpacked(scene["times"])
+    assert len(times) == 61 and times[0] == 0 and times[-1] == 1
+    poses = unpacked(scene["poses"]).reshape(61, 7, 7)
+    for k in (0, 17, 60):
+        X = pp.body_poses(swing.model, swing.at(min(times[k], 1.0))[0])
+        np.testing.assert_allclose(quat_to_matrix(poses[k, :, :4]), X[:, :3, :3], atol=2e-6)
+        np.testing.assert_allclose(poses[k, :, 4:], X[:, :3, 3], atol=2e-6)
+    points = unpacked(scene["trails"][0]["points"]).reshape(-1, 3)
+    tool = pp.frame_poses(swing.model, swing.q[-1:], ["tool"])[0, 0, :3, 3]
+    np.testing.assert_allclose(points[-1], tool, atol=2e-6)
+
+
+def test_the_plots_have_the_numbers(page: Path, swing: pp.Trajectory):
+    plots = {plot["title"]: plot for plot in data_of(page)["charts"]}
+    assert list(plots) == ["Energy", "Change of the total energy", "Coordinates", "Rates"]
+    total = plots["Energy"]["series"][2]
+    assert total["name"] == "total"
+    np.testing.assert_allclose(total["values"], swing.energy, rtol=1e-5)
+    elbow = plots["Coordinates"]["series"][3]
+    assert elbow["name"] == "elbow_pitch"
+    q = swing.resample(plots["Coordinates"]["t"]).q[:, 3]
+    np.testing.assert_allclose(elbow["values"], q, rtol=1e-5, atol=1e-9)
+
+
+def test_gravity_is_down_whatever_its_direction(tmp_path: Path):
+    arm = pp.examples.planar_arm(2)  # gravity along −y
+    fall = pp.simulate(arm, [0.0, 0.0], [0.0, 0.0], 0.4)
+    scene = data_of(pp.report(fall, tmp_path / "x.html"))["scene"]
+    poses = unpacked(scene["poses"]).reshape(-1, 2, 7)
+    assert poses[-1, 1, 6] == pytest.approx(np.sin(fall.q[-1, 0]), abs=1e-5)  # the elbow falls
+    lowest = unpacked(scene["trails"][0]["points"]).reshape(-1, 3)[:, 2].min()
+    assert scene["floor"] < lowest
+
+
+def test_a_floating_base_is_followed_and_has_no_floor(tmp_path: Path):
+    flyer = pp.examples.free_flyer()
+    v = np.zeros(flyer.nv)
+    v[3] = 40.0
+    run = pp.simulate(flyer, flyer.neutral(), v, 0.5)
+    scene = data_of(pp.report(run, tmp_path / "x.html"))["scene"]
+    assert scene["floor"] is None and scene["follow"] == 0
+    still = pp.simulate(flyer, flyer.neutral(), 0 * v, 0.5)
+    assert data_of(pp.report(still, tmp_path / "x.html"))["scene"]["follow"] == -1
+
+
+@pytest.mark.parametrize("name", ["arm.urdf", "rig.sdf", "machine.xml"])
+def test_shapes_of_a_file_are_drawn(name: str, tmp_path: Path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = pp.load(DATA / name)
+    primitive = {"box", "sphere", "cylinder", "capsule", "ellipsoid"}
+    shapes = [s for s in model.geometry if s.kind in primitive]
+    solids = solids_of(model)
+    drawn = {solid.body for solid in solids}
+    assert set(range(model.n_bodies)) <= drawn  # every body that moves can be seen
+    for shape in shapes:
+        body, X = model.resolve_point(shape.link)
+        if shape.role == "visual":
+            at = (X @ shape.placement).translation
+            assert any(s.body == body and np.allclose(s.position, at) for s in solids)
+    run = pp.simulate(model, model.neutral(), np.zeros(model.nv), 0.05)
+    assert pp.report(run, tmp_path / "x.html").is_file()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_mechanism_can_be_drawn(seed: int, tmp_path: Path):
+    tree = pp.examples.random_tree(seed, 9)
+    for solid in solids_of(tree):
+        assert np.isfinite([*solid.scale, *solid.position]).all() and min(solid.scale) > 0
+        np.testing.assert_allclose(solid.rotation @ solid.rotation.T, np.eye(3), atol=1e-12)
+        assert np.linalg.det(solid.rotation) == pytest.approx(1)
+    assert 1 <= len(tips(tree)) <= 4
+    run = pp.simulate(tree, tree.neutral(), np.zeros(tree.nv), 0.02)
+    assert data_of(pp.report(run, tmp_path / "x.html"))["scene"]["bodies"] == 9
+
+
+def test_a_floating_base_is_the_box_of_its_inertia():
+    (base, *_) = solids_of(pp.examples.free_flyer())
+    np.testing.assert_allclose(base.scale, (0.4, 0.6, 0.4), rtol=1e-12)
+
+
+def test_links_are_as_thick_as_their_inertia():
+    arm = pp.examples.seven_joint_arm()
+    thick = [s.scale[0] for s in solids_of(arm) if s.mesh == "cylinder" and s.body == 2]
+    assert thick[0] == pytest.approx(0.86 * 0.065)
+
+
+def test_long_runs_make_small_pages(tmp_path: Path):
+    arm = pp.examples.planar_arm(1)
+    t = np.linspace(0, 2000, 200_001)
+    run = pp.Trajectory(arm, t, np.sin(t)[:, None], np.cos(t)[:, None], 0 * t[:, None])
+    assert len(frame_times(run)) == 100_000
+    change = run.energy - run.energy[0]
+    kept = picked(run.t, change)
+    assert len(kept) < 1000 and change[kept].max() == change.max()
+    assert change[kept].min() == change.min() and kept[0] == 0 and kept[-1] == 200_000
+    assert pp.report(run, tmp_path / "x.html").stat().st_size < 12e6
+
+
+def test_one_sample_and_missing_efforts_are_fine(tmp_path: Path):
+    arm = pp.examples.planar_arm(2)
+    one = pp.Trajectory(arm, np.zeros(1), np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 2)))
+    assert len(data_of(pp.report(one, tmp_path / "x.html"))["charts"]) == 4
+    tau = np.array([[1.0, 2.0], [np.nan, np.nan]])
+    two = pp.Trajectory(arm, np.array([0.0, 1.0]), np.zeros((2, 2)), np.zeros((2, 2)), tau)
+    efforts = data_of(pp.report(two, tmp_path / "x.html"))["charts"][-1]
+    assert efforts["title"] == "Efforts" and efforts["series"][0]["values"][-1] is None
+
+
+def test_wrong_arguments_are_refused(swing: pp.Trajectory, tmp_path: Path):
+    with pytest.raises(pp.InputError, match=r"ends in \.html"):
+        pp.report(swing, tmp_path / "x.pdf")
+    with pytest.raises(pp.InputError, match="needs a trajectory first"):
+        pp.report("swing", tmp_path / "x.html")  # type: ignore[arg-type]
+    arm = swing.model
+    none = pp.Trajectory(arm, *(np.zeros((0, *s)) for s in ((), (7,), (7,), (7,))))
+    with pytest.raises(pp.InputError, match="no samples"):
+        pp.report(none, tmp_path / "x.html")
+    assert not list(tmp_path.iterdir())
+
+
+# ---- in a browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: scripts/system_packages.sh installs it")
+    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with api.sync_playwright() as play:
+        one = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *software])
+        yield one
+        one.close()
+
+
+def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp_path: Path):
+    import matplotlib.image
+
+    tab = browser.new_page(viewport={"width": 1200, "height": 800})
+    told: list[str] = []
+    requests: list[str] = []
+    tab.on("console", lambda message: told.append(message.text))
+    tab.on("pageerror", lambda error: told.append(str(error)))
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto(page.as_uri())
+    tab.wait_for_function("clock.playing && clock.now > 0")
+
+    def shot(at: float, canvas: str, name: str) -> np.ndarray:
+        tab.evaluate("t => { setPlaying(false); clock.set(t); }", at)
+        tab.wait_for_timeout(300)
+        file = tmp_path / name
+        tab.locator(canvas).first.screenshot(path=str(file))
+        return matplotlib.image.imread(file)[..., :3]
+
+    first, last = (shot(t, "#view", f"{t}.png") for t in (0.0, 1.0))
+    bright = (first.min(axis=-1) > 0.75).mean()  # the links are nearly white
+    assert 0.002 < bright < 0.5, bright
+    assert np.abs(first - last).max() > 0.3  # and they move
+    assert shot(0.5, ".charts canvas", "chart.png").std() > 0.02
+    tab.keyboard.press("Space")
+    tab.wait_for_function("clock.playing")
+    tab.locator("#play").click()
+    tab.wait_for_function("!clock.playing")
+    box = tab.locator(".charts canvas").first.bounding_box()
+    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert 0.3 < tab.evaluate("clock.now") < 0.7  # a click in a plot goes to that time
+    tab.locator("#view").scroll_into_view_if_needed()
+    turned = tab.evaluate("document.getElementById('view').getBoundingClientRect().toJSON()")
+    tab.mouse.move(turned["x"] + 300, turned["y"] + 200)
+    tab.mouse.down()
+    before = shot(0.0, "#view", "before.png")
+    tab.mouse.move(turned["x"] + 500, turned["y"] + 260)
+    tab.mouse.up()
+    assert np.abs(shot(0.0, "#view", "after.png") - before).max() > 0.3  # dragging turns it
+    assert told == []
+    assert requests == [page.as_uri()]
+    tab.close()
