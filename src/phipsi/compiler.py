@@ -79,6 +79,22 @@ def program_of(expr: Expr | tuple[Expr, ...], model: Model, mode: str = "apply")
         return program
 
 
+def program_at(
+    expr: Expr, model: Model, points: Sequence[Any] | PointSet, axes: str, mode: str = "apply"
+) -> Program:
+    """The same for points, which are looked up by their names and offsets if these are tuples."""
+    if not isinstance(points, (list, tuple)):
+        return compile(expr, model, mode=mode, points=point_set(model, points, axes))
+    key = (expr, mode, axes, tuple(points))
+    try:
+        return model.programs[key]
+    except (KeyError, TypeError, AttributeError) as missed:
+        program = compile(expr, model, mode=mode, points=point_set(model, points, axes))
+        if isinstance(missed, KeyError):
+            model.programs[key] = program
+        return program
+
+
 def default_backend() -> str:
     """The backend used where none is named: "native", or what PHIPSI_BACKEND says."""
     return os.environ.get("PHIPSI_BACKEND", "native")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.compiler import compile, program_of
+from phipsi.compiler import program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -125,10 +125,10 @@ def frame_velocities(
     >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    where = point_set(model, list(model.frames) if frames is None else list(frames), axes)
-    if not len(where):
+    names = list(model.frames) if frames is None else list(frames)
+    if not names:
         return body_velocities(model, q, v)[..., :0, :]
-    return compile(POINT_VELOCITIES, model, points=where)(q, v)
+    return program_at(POINT_VELOCITIES, model, names, axes)(q, v)
 
 
 def body_accelerations(
@@ -211,10 +211,9 @@ def jacobian_dot_v(
     >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
     array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
-    where = point_set(model, points, axes)
-    rates = compile(JACOBIAN_DOT_V, model, points=where)(q, v)
-    return rates.reshape(*rates.shape[:-2], 6 * len(where))
+    rates = program_at(JACOBIAN_DOT_V, model, points, axes)(q, v)
+    return rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2])
 
 
 def _matrix(expr: Expr, model: Model, points: Points, axes: str) -> Any:
-    return compile(expr, model, mode="dense", points=point_set(model, points, axes))
+    return program_at(expr, model, points, axes, "dense")

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.compiler import compile, program_of
+from phipsi.compiler import program_at, program_of
 from phipsi.model.model import Model
-from phipsi.model.points import point_set
 from phipsi.operators import D_half, H, I, J, K, Lambda, f0, logdet, mass_matrix, phi, psi, tau, v
 
 Array = NDArray[Any]
@@ -43,8 +42,7 @@ def operational_space_inertia(
     >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
     (6, 6)
     """
-    where = point_set(model, points, axes)
-    return compile(OPERATIONAL_SPACE_INERTIA, model, mode="dense", points=where)(q)
+    return program_at(OPERATIONAL_SPACE_INERTIA, model, points, axes, "dense")(q)
 
 
 def tip_force_correction(
@@ -66,8 +64,7 @@ def tip_force_correction(
     >>> tip_force_correction(planar_arm(1), [0.0], ["tip"], [[0, 0, 0, 0, 1.0, 0]]).round(12)
     array([-3.])
     """
-    where = point_set(model, points, axes)
-    return compile(FORCE_CORRECTION, model, points=where)(q, f0)
+    return program_at(FORCE_CORRECTION, model, points, axes)(q, f0)
 
 
 class Innovations(NamedTuple):

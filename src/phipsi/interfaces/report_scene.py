@@ -136,9 +136,7 @@ def _pedestals(
     if any(solid.body == WORLD for solid in solids):
         return []
     out: list[Solid] = []
-    held = [
-        i for i in range(model.n_bodies) if model.parent[i] == WORLD and model.joints[i].nv < 3
-    ]
+    held = [i for i in range(model.n_bodies) if model.parent[i] == WORLD and model.joints[i].nv < 3]
     for body in held[:8]:
         top = up @ np.asarray(model.placements[body].translation)
         height = float(top[2] - floor)
