@@ -1,0 +1,149 @@
+"""Direct calls: a builtin of generated code for one configuration in plain arrays."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from random_models import ALL, branching
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.backends.native import direct
+
+pytestmark = pytest.mark.skipif(not direct.available(), reason="arrays look different here")
+
+
+def program(x: Any = INVERSE_DYNAMICS, **options: Any) -> pp.Program:
+    return pp.compile(x, MODEL, backend="native", **options)
+
+
+MODEL = branching(len(ALL), 5, ALL, armature=True)
+RNG = np.random.default_rng(0)
+Q = MODEL.random_configuration(RNG)
+V, A = RNG.standard_normal((2, MODEL.nv))
+
+
+def machine(x: pp.Program) -> Any:
+    native = x.native
+    assert native is not None
+    return native
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "args"),
+    [
+        (INVERSE_DYNAMICS, {}, (Q, V, A)),
+        (FORWARD_DYNAMICS, {}, (Q, V, A)),
+        (ops.mass_matrix, {"mode": "dense"}, (Q,)),
+        (ops.mass_matrix.inv, {"mode": "dense"}, (Q,)),
+        (ops.J, {"mode": "dense", "points": [MODEL.body_names[-1]]}, (Q,)),
+        (ops.pose, {}, (Q,)),
+    ],
+)
+def test_a_direct_call_gives_the_bits_of_the_gufunc(x: Any, options: Any, args: Any):
+    native = machine(program(x, **options))
+    got, (want, status) = native.direct(*args), native.ufunc(*args)
+    assert type(got) is np.ndarray and got.shape == want.shape and got.flags.owndata
+    assert np.array_equal(got, want) and status == 0
+
+
+def test_several_results_are_a_tuple_and_numbers_are_numpys():
+    native = machine(program((ops.logdet(ops.mass_matrix), INVERSE_DYNAMICS)))
+    number, efforts = native.direct(Q, V, A)
+    assert type(number) is np.float64 and efforts.shape == (MODEL.nv,)
+    assert number == native.ufunc(Q, V, A)[0]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (Q.tolist(), V, A),
+        (np.stack([Q, Q]), V, A),
+        (Q[:-1], V, A),
+        (Q.astype(np.float32), V, A),
+        (Q.astype(complex), V, A),
+        (np.repeat(Q, 2)[::2], V, A),
+        (Q.astype(">f8"), V, A),
+        (Q.view(np.matrix) if hasattr(np, "matrix") else None, V, A),
+        (Q, V),
+        (Q, V, A, A),
+        (),
+        (None, None, None),
+        (Q, V, np.full_like(A, np.nan)),
+    ],
+    ids=[
+        "list", "batch", "short", "float32", "complex", "strided", "other byte order", "subclass",
+        "too few", "too many", "none", "None", "not finite",
+    ],
+)  # fmt: skip
+def test_everything_else_is_left_to_the_ordinary_way(args: Any):
+    assert machine(program()).direct(*args) is None
+
+
+def test_an_unaligned_array_is_left_to_the_ordinary_way():
+    raw = np.zeros(8 * MODEL.nq + 1, dtype=np.uint8)
+    odd = raw[1:].view(np.float64)
+    odd[:] = Q
+    assert not odd.flags.aligned
+    assert machine(program()).direct(odd, V, A) is None
+    assert np.array_equal(program()(odd, V, A), program()(Q, V, A))
+
+
+def test_failures_are_explained_by_the_ordinary_way():
+    bad = V.copy()
+    bad[1] = np.inf
+    with pytest.raises(pp.InputError, match="v is inf at joint"):
+        program()(Q, bad, A)
+
+
+def test_inputs_and_results_are_not_kept_alive():
+    native = machine(program())
+    q = Q.copy()
+    native.direct(q, V, A)
+    gc.collect()
+    before = sys.getrefcount(q), sys.getrefcount(None)
+    for _ in range(1000):
+        out = native.direct(q, V, A)
+        assert native.direct(q, V) is None
+    assert sys.getrefcount(q) == before[0]
+    assert sys.getrefcount(out) == 2  # the name and the argument
+    assert abs(sys.getrefcount(None) - before[1]) < 100
+
+
+def test_the_builtin_owns_its_code():
+    model = branching(6, 9, ("revolute", "prismatic"))
+    q, v, a = model.neutral(), np.ones(model.nv), np.ones(model.nv)
+    call = machine(pp.compile(INVERSE_DYNAMICS, model, backend="native")).direct
+    want = call(q, v, a)
+    del model
+    gc.collect()
+    assert np.array_equal(call(q, v, a), want)
+
+
+def test_long_calls_release_the_gil_and_so_are_not_direct():
+    builder = pp.ModelBuilder()
+    rod = pp.SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=(0.01, 0.1, 0.1))
+    for i in range(3000):
+        builder.add_body(
+            f"b{i}", parent=f"b{i - 1}" if i else "world", inertia=rod,
+            joint=pp.joints.Revolute(axis=(0, 0, 1)),
+        )  # fmt: skip
+    chain = builder.build()
+    native = machine(pp.compile(FORWARD_DYNAMICS, chain, backend="native"))
+    zero = np.zeros(3000)
+    assert native.direct(zero, zero, zero) is None
+
+
+def test_keywords_out_and_masks_still_work():
+    x = program()
+    want = x(Q, V, A)
+    assert np.array_equal(x(q=Q, v=V, vdot=A), want)
+    out = np.empty(MODEL.nv)
+    assert x(Q, V, A, out=out) is out and np.array_equal(out, want)
+    got, status = x(Q, V, A, on_error="mask")
+    assert np.array_equal(got, want) and status == 0
