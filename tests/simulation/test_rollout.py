@@ -43,6 +43,28 @@ def test_rollout_does_the_steps_of_simulate(integrator: str, seed: int):
 
 
 @METHODS
+def test_simulate_runs_the_same_code_when_nothing_of_the_users_is_called(integrator: str):
+    """With a controller that does nothing the steps are Python's; the numbers are the same.
+
+    Also across events that change the state inside a step, and a last step that is shorter.
+    """
+    model = every_joint()
+    q0, v0, _ = states(model, 1)
+    turn = pp.Event(lambda t, q, v: t - 0.0312, action=lambda t, q, v: (q, -v))
+    runs = [
+        pp.simulate(
+            model, q0[0], v0[0], 0.0625, dt=1e-3, integrator=integrator, events=turn,
+            controller=controller,
+        )
+        for controller in (None, lambda t, q, v: np.zeros(model.nv))
+    ]  # fmt: skip
+    assert len(runs[0]) == len(runs[1]) and len(runs[0].events) == 1
+    np.testing.assert_allclose(runs[0].t, runs[1].t, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(runs[0].q, runs[1].q, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(runs[0].v, runs[1].v, rtol=1e-11, atol=1e-12)
+
+
+@METHODS
 def test_changing_efforts_are_held_during_each_step(integrator: str):
     """The same as one rollout after the other, with the state handed on."""
     model = every_joint()

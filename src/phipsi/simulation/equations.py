@@ -68,6 +68,12 @@ class Equations:
         self._checked = False
         self.failure: tuple[float, Array, Array] | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing acts but gravity, and there is machine code for it."""
+        alone = self.controller is None and not self.forces and self.prescribed is None
+        return alone and self._program.native is not None
+
     # ---- the hot path -----------------------------------------------------------------------
 
     def acceleration(self, t: float, q: Array, v: Array) -> Array:

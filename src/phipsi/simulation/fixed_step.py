@@ -8,12 +8,14 @@ after an event changed the state inside one; the last one ends at the end of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
+from phipsi.errors import SimulationError
 from phipsi.simulation.equations import Equations
+from phipsi.simulation.rollout import COMPILED, rollout
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method, Tableau
 
@@ -22,16 +24,25 @@ Advance = Callable[[float, Array, Array, float], tuple[Array, Array]]
 # Implicit midpoint: sizes of the last correction, relative to the rates of the step.
 _CONVERGED, _ACCEPTABLE = 1e-14, 1e-11
 _ITERATIONS, _NEWTON = 12, 8
+_STRETCH = 500  # steps that run in machine code at once, between looks at events and Ctrl-C
 
 
 @final
 class FixedStep(Step):
     """A step of a fixed-step method."""
 
-    def __init__(self, advance: Advance, t0: float, q0: Array, v0: Array, t1: float) -> None:
+    def __init__(
+        self,
+        advance: Advance,
+        t0: float,
+        q0: Array,
+        v0: Array,
+        t1: float,
+        end: tuple[Array, Array] | None = None,
+    ) -> None:
         self._advance, self.t0, self.t1, self._q0, self._v0 = advance, t0, t1, q0, v0
         self.samples = (t1,)
-        self.q1, self.v1 = advance(t0, q0, v0, t1 - t0)
+        self.q1, self.v1 = advance(t0, q0, v0, t1 - t0) if end is None else end
 
     def at(self, t: float) -> tuple[Array, Array]:
         """State by a shorter step."""
@@ -58,24 +69,50 @@ class FixedSteps(Stepper):
         # 10 s in steps of 1e-3 s are 10000 steps, although 10/1e-3 may be 10000.000000000002
         self._count = max(1, math.ceil(end / dt * (1 - 1e-12)))
         self._advance = advance_function(method, equations)
+        self._method = method
+        # nothing of the user's is called within a step: whole stretches run in machine code
+        self._compiled = method.name in COMPILED and equations.is_plain
         self.restart(*start)
 
     def restart(self, t: float, q: Array, v: Array) -> None:
         """Go on from here to the next multiple of dt."""
         self.t, self.q, self.v = t, q, v
         self._next = math.floor(t / self._dt * (1 + 1e-12)) + 1
+        self._ready: Iterator[tuple[Array, Array]] = iter(())
 
     def step(self) -> Step:
         """Advance to the next multiple of dt, or to the end."""
         t1 = self._end if self._next >= self._count else self._next * self._dt
         self._equations.failure = None
         with np.errstate(all="ignore"):
-            step = FixedStep(self._advance, self.t, self.q, self.v, t1)
+            end = self._from_machine_code(t1)
+            step = FixedStep(self._advance, self.t, self.q, self.v, t1, end)
         check_speed(step.v1, t1)
         self.q, self.v = step.q1, step.v1
         self.t = t1  # last: an interrupt before it leaves the state unused
         self._next += 1
         return step
+
+    def _from_machine_code(self, t1: float) -> tuple[Array, Array] | None:
+        """The state at the end of this step, from a stretch of steps done at once."""
+        whole = abs(t1 - self.t - self._dt) <= 1e-9 * self._dt
+        if not self._compiled or not whole or self._next >= self._count:
+            return None
+        found = next(self._ready, None)
+        if found is None:
+            steps = min(_STRETCH, self._count - self._next)
+            zero = np.zeros(self._equations.model.nv)
+            try:
+                q, v = rollout(
+                    self._equations.model, self.q, self.v, zero, self._dt, steps,
+                    integrator=self._method.name,
+                )  # fmt: skip
+            except SimulationError:  # step by step, so that it is told where and why
+                self._compiled = False
+                return None
+            self._ready = iter(zip(q[1:], v[1:], strict=True))
+            found = next(self._ready)
+        return found
 
 
 def advance_function(method: Method, equations: Equations) -> Advance:
