@@ -1,8 +1,5 @@
 """The ready-made mechanisms are what their descriptions say, and the demo runs."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -41,10 +38,3 @@ def test_random_tree(seed):
     scale = np.linalg.cond(pp.mass_matrix(model, q))
     vdot = pp.forward_dynamics(model, q, zero, tau)
     np.testing.assert_allclose(vdot, zero, atol=1e-12 * scale)
-
-
-def test_demo():
-    run = subprocess.run([sys.executable, "-m", "phipsi.demo"], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr + run.stdout
-    assert "all results agree" in run.stdout
-    assert "shoulder_yaw" in run.stdout
