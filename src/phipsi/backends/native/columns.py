@@ -16,7 +16,7 @@ from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import DOUBLE, I1, I8, I32, I64, POINTER, Lane, write_loop
 from phipsi.backends.native.pairs import Pairs
 from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import is_column, root
+from phipsi.backends.native.plan import REMADE, is_column, root
 from phipsi.backends.native.record import (
     COLUMN,
     COUNT,
@@ -30,6 +30,7 @@ from phipsi.backends.native.record import (
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.schedule import dependencies
 
 if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
@@ -216,6 +217,16 @@ class Columns:
         b.branch(head)
         b.position_at_end(after)
 
+    def before_joints(self, step: Step) -> None:
+        """What is the same for every joint type is written once, not once per type."""
+        shared = [pair for pair in self._pairs if not needs_joint(pair.field.args[0])]
+        if shared:
+            self.k.code, self.k.domain = None, step.domain
+            inside = set(step.fields)
+            values = BodyCode(self.k, None, step.domain, inside.__contains__, self.k.templates)
+            for pair in shared:
+                pair.visit(values)
+
     def visit(self, step: Step, values: BodyCode) -> None:
         """What a path leaves at a body: its rows of the matrix, and what it hands on.
 
@@ -224,7 +235,8 @@ class Columns:
         k = self.k
         k.io.write_path(step, values)
         for pair in self._pairs:
-            pair.visit(values)
+            if needs_joint(pair.field.args[0]):
+                pair.visit(values)
         sums = [x for x in step.fields if x.op == "up"]
         for x in sums:
             values.value(x)
@@ -299,6 +311,23 @@ class Columns:
         number = ir.Constant(I32, lane)
         step = b.select(b.extract_element(self.valid, number), stride, i64(0))
         return b.gep(where, [b.mul(step, i64(8 * lane))], source_etype=I8)
+
+
+def needs_joint(x: Field) -> bool:
+    """True if the value at a body depends on the type of its joint; sums come from memory."""
+    stack, seen = [x], set[Field]()
+    while stack:
+        y = stack.pop()
+        if y in seen or y.op == "up":
+            continue
+        seen.add(y)
+        if "r" in (y.type.rows, y.type.cols) or y.op in ("transform", "joint_transform"):
+            return True
+        if y.type.cols == "p":
+            stack.extend(dependencies(y))
+        elif y.op not in REMADE:
+            return True  # kept, with numbers that only the joint type knows
+    return False
 
 
 def masked_load(b: Any, e: Any, where: Any, mask: Any) -> Any:

@@ -260,6 +260,8 @@ class Kernel:
         self.table = self.at(self.word(DOUBLES), b.mul(k, i64(8 * self.constants)))
         self.here = self._both(Domain.BODY, b.add(k, i64(1)))
         self.above = self._both(Domain.BODY, b.add(self.parent, i64(1)))
+        if step.kind is StepKind.PATH:
+            self.columns.before_joints(step)
         if len(self.codes) == 1:
             self._visit(step, self.codes[0])
             return
@@ -327,7 +329,9 @@ class Kernel:
 
     def _store(self, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x))
-        everything = x in self.plan.cross or x.type.domain is not Domain.BODY
+        everything = (
+            x in self.plan.cross or x in self.plan.whole or x.type.domain is not Domain.BODY
+        )
         base, start = self._place(x)
         for i, entry in enumerate(block.entries):
             if everything or isinstance(entry, Lane):

@@ -76,6 +76,7 @@ class Plan:
     world: dict[Field, int] = field(default_factory=dict[Field, int])
     carried: dict[Field, int] = field(default_factory=dict[Field, int])
     cross: set[Field] = field(default_factory=set[Field])
+    whole: set[Field] = field(default_factory=set[Field])  # read without knowing the joint type
     small: dict[Field, int] = field(default_factory=dict[Field, int])  # matrices to be inverted
     sizes: dict[tuple[Domain, bool], int] = field(default_factory=dict[tuple[Domain, bool], int])
 
@@ -148,6 +149,7 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
     for x in pairs:
         if root(x.args[1]).op not in REMADE:
             wanted[root(x.args[1])] = None
+            plan.whole.add(root(x.args[1]))
     for x in outputs:
         if x.type.domain is Domain.WORLD and root(x).op not in (*REMADE, "matrix"):
             wanted[root(x)] = None
