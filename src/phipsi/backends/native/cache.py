@@ -4,7 +4,8 @@ One file per program, named by a key that covers everything the code depends on.
 under a temporary name and renamed, so that two processes never see half a file, and carry a
 digest, so that a damaged one is ignored. What is loaded is executed, so the folder must belong to
 the user and be writable by nobody else; otherwise it is not used, with a warning.
-``PHIPSI_CACHE=0`` turns it off, another value is the folder to use.
+``PHIPSI_CACHE=0`` turns it off, another value is the folder to use. Above `LIMIT` bytes the files
+that were not used for longest are removed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from phipsi.errors import PhipsiWarning
 
 _MAGIC = b"phipsi machine code 1\n"
+LIMIT = 256 * 2**20  # about five thousand programs
 
 
 @cache
@@ -53,8 +55,10 @@ def read(key: str) -> bytes | None:
     where = folder()
     if where is None:
         return None
+    path = where / f"{key}.bin"
     try:
-        content = (where / f"{key}.bin").read_bytes()
+        content = path.read_bytes()
+        os.utime(path)  # used now: the last to be removed
     except OSError:
         return None
     head, digest, body = (
@@ -78,5 +82,20 @@ def write(key: str, code: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         os.replace(name, where / f"{key}.bin")
+        _keep_within(where, LIMIT)
     except OSError:
         return
+
+
+def _keep_within(where: Path, limit: int) -> None:
+    """Remove the files used longest ago until three quarters of the limit are left."""
+    with os.scandir(where) as entries:
+        files = [(e.stat(), e.path) for e in entries if e.name.endswith(".bin")]
+    total = sum(status.st_size for status, _ in files)
+    if total <= limit:
+        return
+    for status, path in sorted(files, key=lambda f: f[0].st_mtime_ns):
+        if total <= 0.75 * limit:
+            return
+        Path(path).unlink(missing_ok=True)  # another process may have been faster
+        total -= status.st_size
