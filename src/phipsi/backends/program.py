@@ -11,7 +11,7 @@ import numpy as np
 from phipsi.backends import layout
 from phipsi.backends.arguments import bind_arguments, check_finite
 from phipsi.backends.failures import NOT_FINITE, Failure, error_of, status_of
-from phipsi.backends.native.runner import NativeCode, can_run
+from phipsi.backends.native.runner import NativeCode, can_run, never
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import batch_pieces, run_together
@@ -188,7 +188,7 @@ class Program:
         """The first call: make the machine code, and let it take the next ones directly."""
         native = self.native
         plain = native is not None and self._by_column is None and self._plain
-        self._direct = native.direct if native is not None and plain else _never
+        self._direct = native.direct if native is not None and plain else never
 
     def _quickly(self, args: tuple[Any, ...]) -> Any:
         """One gufunc call; None if anything is out of the ordinary, which the long way explains."""
@@ -423,10 +423,6 @@ class Program:
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
             target[...] = result
         return targets
-
-
-def _never(*_: Any) -> None:
-    """For programs that have no direct call."""
 
 
 def _mask(results: list[Any], status: Array) -> None:

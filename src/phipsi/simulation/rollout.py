@@ -99,7 +99,7 @@ def rollout(
 
     _share(part, count, threads, native.machine.lanes)
     if status.any():
-        raise _failure(model, batch, status, failed_at, dt, (out_q, out_v), program, every)
+        raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
 
 
@@ -246,8 +246,6 @@ def _failure(
     failed_at: np.ndarray,
     dt: float,
     found: tuple[Array, Array],
-    program: Any,
-    every: int,
 ) -> SimulationError:
     """What went wrong first, in which trajectory and step."""
     bad = np.flatnonzero(status)

@@ -18,7 +18,17 @@ from llvmlite import ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.engine import MachineCode, machine_code
 from phipsi.backends.native.kernel import Kernel
-from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, Emitter, Lane, write_loop
+from phipsi.backends.native.lanes import (
+    DOUBLE,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    write_cases,
+    write_loop,
+)
 from phipsi.backends.native.record import INTEGERS, N_BODIES
 from phipsi.backends.native.runner import NativeCode
 from phipsi.backends.native.tables import JointCode
@@ -276,15 +286,7 @@ class _Rollout:
             kind, q, v = (
                 self._word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
             )
-            done = b.function.append_basic_block("done")
-            switch = b.switch(kind, done)
-            for i, code in enumerate(self.codes):
-                case = b.function.append_basic_block(f"joint_{i}")
-                switch.add_case(i64(i), case)
-                b.position_at_end(case)
-                visit(code, q, v)
-                b.branch(done)
-            b.position_at_end(done)
+            write_cases(b, kind, len(self.codes), lambda i: visit(self.codes[i], q, v))
 
         write_loop(b, self._word(self.data, N_BODIES), one)
 

@@ -13,7 +13,16 @@ from llvmlite import ir
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import DOUBLE, I1, I8, I32, I64, POINTER, Lane, write_loop
+from phipsi.backends.native.lanes import (
+    DOUBLE,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    Lane,
+    plus_scaled,
+    write_loop,
+)
 from phipsi.backends.native.pairs import Pairs
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import REMADE, is_column, root
@@ -171,7 +180,7 @@ class Columns:
             self._begin(column, size, rank)
             if self.kind == "joint":
                 if not self.several:
-                    self._component = b.sub(column, k.integer(start, "v_offset"))
+                    self._component = b.sub(column, k.v_offset_of(start))
             else:
                 self._seed_index = b.sdiv(column, i64(6))
                 first = b.srem(column, i64(6))
@@ -264,13 +273,7 @@ class Columns:
             return
         e = self.k.group
         old = Lane(e, self._read(base, index, stride, mask))
-        term = e.lift(entry)
-        if coefficient == 1:
-            new = old + term
-        elif coefficient == -1:
-            new = old - term
-        else:
-            new = old + term * float(coefficient)
+        new = plus_scaled(old, coefficient, e.lift(entry))
         self._write(new, base, index, stride, mask)
 
     def _read(self, base: Any, index: Any, stride: Any, mask: Any) -> Any:
@@ -345,11 +348,3 @@ def masked_store(b: Any, e: Any, value: Any, where: Any, mask: Any) -> None:
     kind = ir.FunctionType(ir.VoidType(), [e.vector, POINTER, I32, e.mask])
     function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
     b.call(function, [value, where, ir.Constant(I32, 8), mask])
-
-
-def any_lane(b: Any, e: Any, mask: Any) -> Any:
-    """True if a lane of the mask is set."""
-    name = f"llvm.vector.reduce.or.v{e.lanes}i1"
-    function = b.module.globals.get(name)
-    function = function or ir.Function(b.module, ir.FunctionType(I1, [e.mask]), name)
-    return b.call(function, [mask])

@@ -11,7 +11,7 @@ from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop
+from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop, plus_scaled
 from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
@@ -220,14 +220,7 @@ class InputsOutputs:
             return
         offset = b.mul(index, i64(k.bytes))
         old = k.lane_load(base, offset)
-        term = k.emitter.lift(entry)
-        if coefficient == 1:
-            new = old + term
-        elif coefficient == -1:
-            new = old - term
-        else:
-            new = old + term * float(coefficient)
-        k.lane_store(new, base, offset)
+        k.lane_store(plus_scaled(old, coefficient, k.emitter.lift(entry)), base, offset)
 
     def write_path(self, step: Step, values: BodyCode) -> None:
         """This body's rows of the current columns."""

@@ -12,7 +12,16 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.columns import Columns
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
-from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Emitter, Lane, write_loop
+from phipsi.backends.native.lanes import (
+    DOUBLE,
+    I8,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    write_cases,
+    write_loop,
+)
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import Plan, entry_count, is_column, root
 from phipsi.backends.native.record import (
@@ -232,10 +241,9 @@ class Kernel:
         size = 8 * lanes * self.plan.size(domain, columns)
         return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
 
-    def integer(self, k: Any, what: str) -> Any:
-        """A number of the body's table of integers."""
-        place = {"v_offset": tables.V_OFFSET}[what]
-        index = self.b.add(self.b.mul(k, i64(tables.N_INTEGERS)), i64(place))
+    def v_offset_of(self, k: Any) -> Any:
+        """Where the rates of body k begin."""
+        index = self.b.add(self.b.mul(k, i64(tables.N_INTEGERS)), i64(tables.V_OFFSET))
         return self.b.load(self.at(self.word(INTEGERS), self.b.mul(index, i64(8))), typ=I64)
 
     def _both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
@@ -265,15 +273,7 @@ class Kernel:
         if len(self.codes) == 1:
             self._visit(step, self.codes[0])
             return
-        done = b.function.append_basic_block("done")
-        switch = b.switch(kind, done)
-        for i, code in enumerate(self.codes):
-            case = b.function.append_basic_block(f"joint_{i}")
-            switch.add_case(i64(i), case)
-            b.position_at_end(case)
-            self._visit(step, code)
-            b.branch(done)
-        b.position_at_end(done)
+        write_cases(b, kind, len(self.codes), lambda i: self._visit(step, self.codes[i]))
 
     def _visit(self, step: Step, code: JointCode | None) -> None:
         """All effects of a step at one body: what is stored, pushed, summed or given out."""

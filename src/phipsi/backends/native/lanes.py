@@ -72,19 +72,25 @@ class Emitter:
 
 def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
     """For i in range(0, count, step): body(i)."""
-    f = b.function
-    head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
-    before = b.block
-    b.branch(head)
-    b.position_at_end(head)
-    i = b.phi(I64)
-    i.add_incoming(ir.Constant(I64, 0), before)
-    b.cbranch(b.icmp_signed("<", i, count), inside, after)
-    b.position_at_end(inside)
-    body(i)
-    i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
-    b.branch(head)
-    b.position_at_end(after)
+
+    def once(i: Any, _: list[Any]) -> list[Any]:
+        body(i)
+        return []
+
+    fold_loop(b, count, step, [], once)
+
+
+def write_cases(b: Any, which: Any, count: int, body: Callable[[int], None]) -> None:
+    """The code body(i) for the case that `which` is i, for all i below count."""
+    done = b.function.append_basic_block("done")
+    switch = b.switch(which, done)
+    for i in range(count):
+        case = b.function.append_basic_block(f"case_{i}")
+        switch.add_case(ir.Constant(I64, i), case)
+        b.position_at_end(case)
+        body(i)
+        b.branch(done)
+    b.position_at_end(done)
 
 
 def fold_loop(
@@ -166,6 +172,15 @@ class Lane:
 
 def _is(x: Any, number: int) -> bool:
     return not isinstance(x, Lane) and x == number
+
+
+def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:
+    """old + coefficient · term, without a product for ±1."""
+    if coefficient == 1:
+        return old + term
+    if coefficient == -1:
+        return old - term
+    return old + term * float(coefficient)
 
 
 def known(x: Any) -> bool:

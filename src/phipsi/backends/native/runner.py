@@ -52,8 +52,8 @@ from phipsi.sweeps.request import Lowered, Result
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
-def _never(*_: Any) -> None:
-    """For programs whose single calls go through the gufunc."""
+def never(*_: Any) -> None:
+    """The direct call of programs that have none."""
 
 
 class NativeCode:
@@ -106,7 +106,7 @@ class NativeCode:
         )  # fmt: skip
         loop = self.code.address("phipsi_loop")
         self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
-        self.direct: Callable[..., Any] = _never
+        self.direct: Callable[..., Any] = never
         if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.input_shapes = shapes[: len(names)]
