@@ -11,7 +11,15 @@ import math
 from collections.abc import Sequence
 
 from phipsi.errors import SpaceError
-from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, logdet
+from phipsi.expressions.node import (
+    Expr,
+    block_diagonal,
+    cross,
+    identity,
+    leaf,
+    logdet,
+    regress,
+)
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 from phipsi.operators.definitions import Riccati
@@ -110,7 +118,7 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet},
+    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet, "regress": regress},
     instance=_instance,
     with_params=lambda name, at: _total_leaf(at),
 )
@@ -173,6 +181,7 @@ __all__ = [
     "proj_bar",
     "psi",
     "psi_tilde",
+    "regress",
     "s_gauge",
     "shift",
     "tau",
