@@ -11,6 +11,7 @@
 
 from phipsi import constraints, examples, robots
 from phipsi.algorithms import (
+    GraphJoint,
     HybridDynamics,
     IKResult,
     Innovations,
@@ -87,6 +88,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Expr",
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Innovations",

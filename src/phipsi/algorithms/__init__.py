@@ -30,6 +30,7 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot,
     jacobian_dot_v,
 )
+from phipsi.algorithms.loop_graph import GraphJoint
 from phipsi.algorithms.operational import (
     Innovations,
     innovations,
@@ -40,6 +41,7 @@ from phipsi.algorithms.operational import (
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Innovations",
