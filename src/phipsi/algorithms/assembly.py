@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.bounded_steps import bounded_steps
 from phipsi.algorithms.closure_rows import ClosureRows
-from phipsi.algorithms.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric
 from phipsi.algorithms.ik_problem import Chart
 from phipsi.compiler import compile
 from phipsi.operators import mass_matrix
@@ -91,7 +91,7 @@ def _state(
 
 
 def project_position(
-    rows: ClosureRows, q: Array, tolerance: float
+    rows: ClosureRows, q: Array, tolerance: float, rank_tolerance: float = RANK_TOLERANCE
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
@@ -99,7 +99,7 @@ def project_position(
     keeps directions out that only the drift makes look independent (closed_chain 6).
     """
     q = np.array(q, dtype=np.float64)
-    at = ConstraintMetric(rows, q)
+    at = ConstraintMetric(rows, q, rank_tolerance)
     for _ in range(_NEWTON):
         error = np.abs(at.residual).max(axis=-1, initial=0.0)
         if (error <= tolerance).all():
@@ -107,7 +107,7 @@ def project_position(
         damping = np.square(at.residual).sum(axis=-1)
         step = at.solve(-at.residual, damping)
         q = np.where((error > tolerance)[:, None], rows.model.integrate(q, step), q)
-        at = ConstraintMetric(rows, q)
+        at = ConstraintMetric(rows, q, rank_tolerance)
     return q, np.abs(at.residual).max(axis=-1, initial=0.0) <= tolerance, at
 
 

@@ -36,7 +36,13 @@ class ConstraintMetric:
     relative to the largest; `rank` (n,).
     """
 
-    def __init__(self, rows: ClosureRows, q: Array, tolerance: float = RANK_TOLERANCE) -> None:
+    def __init__(
+        self,
+        rows: ClosureRows,
+        q: Array,
+        tolerance: float = RANK_TOLERANCE,
+        rank: int | None = None,
+    ) -> None:
         poses, motion = rows.poses_and_motions(q)
         at = rows.frames(poses)
         self.rows, self.q = rows, q
@@ -51,6 +57,8 @@ class ConstraintMetric:
         largest = s[:, :1] if s.shape[1] else np.ones((len(q), 1))
         self.singular = s / np.where(largest > 0, largest, 1.0)
         self._s, self._kept = s, (self.singular > tolerance) & (s > 1e-12)
+        if rank is not None:  # decided elsewhere: where drift does not blur it
+            self._kept = (np.arange(s.shape[1]) < rank) & (s > 1e-14)
         self.rank: Array = self._kept.sum(axis=-1)
 
     def _carry(self, matrix: Array) -> Array:

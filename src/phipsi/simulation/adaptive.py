@@ -21,6 +21,7 @@ import numpy as np
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.dense import NODES, DenseRecord, nodes_of
 from phipsi.simulation.equations import Equations
+from phipsi.simulation.loops import Loops
 from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method
@@ -132,12 +133,39 @@ class Adaptive(Stepper):
         step.v1 = y[nv:].copy()
         check_speed(step.v1, step.t1)
         step.q1 = np.array(self.chart.point(self._base, y[:nv]))
+        if self.equations.loops is not None and self.equations.loops.projects:
+            self._project(solver, step, self.equations.loops)
         self.q, self.v = step.q1, step.v1
         self.t = step.t1  # last: an interrupt before it leaves the state unused
         self._check_progress(step.t1 - step.t0)
-        if not self.chart.is_flat:
+        if not self.chart.is_flat and solver is self._solver:
             self._recentre(solver)
         return step
+
+    def _project(self, solver: Any, step: AdaptiveStep, loops: Loops) -> None:
+        """Bring the end of the step back onto the constraints, and let the solver go on there."""
+        q, v = loops.project(step.t1, step.q1, step.v1)
+        moved = self.equations.model.difference(step.q1, q)
+        away = float(np.abs(moved).max(initial=0.0))
+        step.q1, step.v1 = q, v
+        if self.method.recentre == "turn":
+            # LSODA's history cannot be changed: it goes on beside the constraints for a while
+            if away > 0.1 * loops.tolerance and solver.status == "running":
+                self.restart(step.t1, q, v)
+            return
+        y = solver.y.copy()
+        y[: self._nv] += self.chart.rate(y[: self._nv], moved)
+        y[self._nv :] = v
+        self._shift_guess(solver, y)
+        solver.y, solver.f = y, self._derivative(step.t1, y)
+
+    @staticmethod
+    def _shift_guess(solver: Any, y: Array) -> None:
+        """Radau starts its iteration from the last step's polynomial, which moves along."""
+        if getattr(solver, "sol", None) is not None:
+            guess = copy.copy(solver.sol)
+            guess.y_old = guess.y_old + (y - solver.y)
+            solver.sol = guess
 
     def _check_progress(self, h: float) -> None:
         """Refuse to crawl: a method may shorten its steps for very long before it gives up."""
@@ -161,8 +189,5 @@ class Adaptive(Stepper):
         self._base = self.q
         y, f = solver.y.copy(), solver.f.copy()
         y[moved], f[moved] = 0.0, self.v[moved]
-        if getattr(solver, "sol", None) is not None:  # Radau starts its iteration from it
-            guess = copy.copy(solver.sol)
-            guess.y_old = guess.y_old + (y - solver.y)
-            solver.sol = guess
+        self._shift_guess(solver, y)
         solver.y, solver.f, solver.atol = y, f, self._tolerance()

@@ -21,6 +21,7 @@ from phipsi.model.model import Model
 from phipsi.operators import H, M, b, f_ext, phi, tau
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
+from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
 
 Array = NDArray[Any]
@@ -36,7 +37,7 @@ class Equations:
 
     vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]), tau from the controller and the joint
     elements, f_ext from the body elements. With prescribed joints, the same for the other joints
-    (hybrid dynamics).
+    (hybrid dynamics). With loops, the accelerations nearest to these that keep them closed.
 
     A state for which the dynamics cannot be computed (a number that is not finite, a joint with
     nothing to move) gives NaN, so that a method with step control tries a smaller step; `explain`
@@ -49,8 +50,9 @@ class Equations:
         controller: Controller | None,
         forces: Sequence[Any],
         prescribed: Prescribed | None = None,
+        loops: Loops | None = None,
     ) -> None:
-        self.prescribed = prescribed
+        self.prescribed, self.loops = prescribed, loops
         self.model, self.controller = model, controller
         self.chart = Chart(model)
         self.forces = bind_forces(forces, model)
@@ -72,6 +74,7 @@ class Equations:
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
         alone = self.controller is None and not self.forces and self.prescribed is None
+        alone = alone and self.loops is None
         return alone and self._program.native is not None
 
     # ---- the hot path -----------------------------------------------------------------------
@@ -85,13 +88,13 @@ class Equations:
         inputs = self._inputs(t, q, v, effort, loads)
         vdot = self._direct(*inputs)
         if vdot is not None:
-            return vdot
+            return vdot if self.loops is None else self.loops.correct(q, v, vdot)
         vdot, status = self._call(*inputs)
         if status:
             if np.isfinite(q).all() and np.isfinite(v).all():  # else a consequence, no cause
                 self.failure = (t, np.array(q), np.array(v))
             return np.full(self._nv, np.nan)
-        return vdot
+        return vdot if self.loops is None else self.loops.correct(q, v, vdot)
 
     def _with_elements(
         self, t: float, q: Array, v: Array, effort: Array
@@ -150,6 +153,14 @@ class Equations:
         for element in self.forces:
             self._check_element(element, State(self.model, t, q, v, self._kinematics))
         vdot = self.acceleration(t, q, v)
+        if self.loops is not None and np.isfinite(vdot).all():
+            loops, self.loops = self.loops, None
+            try:
+                wrong = loops.contradiction(q, v, self.acceleration(t, q, v))
+            finally:
+                self.loops = loops
+            if wrong:
+                raise InputError(f"the run cannot start: {wrong}.")
         if not np.isfinite(vdot).all():
             raise self.explain() or InputError("the accelerations at t = 0 are not finite")
 
