@@ -26,6 +26,8 @@ It must lie above the drift off the constraints, which makes the zero singular v
 rows as large as the drift, and below the smallest true one (closed_chain 6).
 """
 
+_ZERO = 1e-14
+
 
 @final
 class ConstraintMetric:
@@ -43,27 +45,25 @@ class ConstraintMetric:
         tolerance: float = RANK_TOLERANCE,
         rank: int | None = None,
     ) -> None:
-        poses, motion = rows.poses_and_motions(q)
-        at = rows.frames(poses)
+        poses, motion, M = rows.with_mass_matrix(q)
         self.rows, self.q = rows, q
-        self.residual, self.relative = rows.residual(q, poses)
-        self.jacobian = rows.jacobian(at, motion)
-        self._L = _cholesky(rows, q)
-        carried = self._carry(motion)
-        size = rows.sizes(at, carried, self._carry(self.jacobian))
+        self.at = rows.evaluate(q, poses)
+        self.residual, self.relative = self.at.residual, self.at.relative
+        self.jacobian = rows.jacobian(self.at, motion)
+        # rates v = back x with the kinetic energy ½ x* x
+        self._back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
+        carried = self.jacobian @ self._back
+        size = rows.sizes(self.at, motion @ self._back, carried)
         self.size = np.where(size > 0, size, 1.0)
-        scaled = self._carry(self.jacobian) / self.size[..., None]
-        self.left, s, self.right = np.linalg.svd(scaled, full_matrices=False)
+        scaled = carried / self.size[..., None]
+        self._scaled = scaled
+        self.left, s, self.right = _decomposed(scaled)
         largest = s[:, :1] if s.shape[1] else np.ones((len(q), 1))
         self.singular = s / np.where(largest > 0, largest, 1.0)
         self._s, self._kept = s, (self.singular > tolerance) & (s > 1e-12)
         if rank is not None:  # decided elsewhere: where drift does not blur it
             self._kept = (np.arange(s.shape[1]) < rank) & (s > 1e-14)
         self.rank: Array = self._kept.sum(axis=-1)
-
-    def _carry(self, matrix: Array) -> Array:
-        """Columns of the rates become columns of L* v: matrix L⁻*."""
-        return np.swapaxes(np.linalg.solve(self._L, np.swapaxes(matrix, -1, -2)), -1, -2)
 
     def solve(self, wanted: Array, damping: Array | None = None) -> Array:
         """The x (n, nv) of least kinetic energy with G x = wanted (n, rows), in least squares.
@@ -73,8 +73,8 @@ class ConstraintMetric:
         along = np.einsum("nrk,nr->nk", self.left, wanted / self.size)
         squares = self._s**2 if damping is None else self._s**2 + damping[:, None]
         gain = np.where(self._kept, self._s / np.where(squares > 0, squares, 1.0), 0.0)
-        x = np.einsum("nkv,nk->nv", self.right, gain * along)
-        return np.linalg.solve(np.swapaxes(self._L, -1, -2), x[..., None])[..., 0]
+        x = np.swapaxes(self.right, -1, -2) @ (gain * along)[..., None]
+        return (self._back @ x)[..., 0]
 
     def multipliers(self, wanted: Array) -> Array:
         """The y (n, rows) with ℳ⁻¹ G* y = solve(wanted)."""
@@ -89,14 +89,9 @@ class ConstraintMetric:
         along = np.where(self._kept, along, 0.0)
         return (scaled - np.einsum("nrk,nk->nr", self.left, along)) * self.size
 
-    def free_accelerations(self, effort: Array) -> Array:
-        """ℳ⁻¹ x for efforts x (n, nv)."""
-        half = np.linalg.solve(self._L, effort[..., None])
-        return np.linalg.solve(np.swapaxes(self._L, -1, -2), half)[..., 0]
-
     def independent_rows(self, element: int = 0) -> list[int]:
         """As many rows as the rank that determine the others: QR with the largest row first."""
-        left = (self._carry(self.jacobian) / self.size[..., None])[element].copy()
+        left = self._scaled[element].copy()
         chosen: list[int] = []
         for _ in range(int(self.rank[element])):
             norms = np.einsum("rv,rv->r", left, left)
@@ -109,6 +104,20 @@ class ConstraintMetric:
         return sorted(chosen)
 
 
+def _decomposed(rows: Array) -> tuple[Array, Array, Array]:
+    """Singular value decomposition of rows (n, m, nv), many of which may be zero.
+
+    A planar loop closed in space has three rows out of five that nothing in it can move.
+    """
+    alive = (np.abs(rows) > _ZERO).any(axis=(0, 2))
+    if alive.all():
+        return np.linalg.svd(rows, full_matrices=False)
+    some, s, right = np.linalg.svd(rows[:, alive], full_matrices=False)
+    left = np.zeros((*rows.shape[:2], some.shape[2]))
+    left[:, alive] = some
+    return left, s, right
+
+
 def turned_over(relative: Relative, rows: ClosureRows) -> Array:
     """Which closures (n, C) satisfy their rows the wrong way round: z_b = −z_a, or a half turn."""
     kinds = [rows.closures.closures[i].angular for i in rows.pairs]
@@ -118,12 +127,13 @@ def turned_over(relative: Relative, rows: ClosureRows) -> Array:
     return (axis & (relative.R[..., 2, 2] < 0)) | (fully & (trace < 0))
 
 
-def _cholesky(rows: ClosureRows, q: Array) -> Array:
+def _cholesky(rows: ClosureRows, q: Array, M: Array) -> Array:
     model = rows.model
     try:
-        return np.linalg.cholesky(compile(mass_matrix, model, mode="dense")(q))
+        return np.linalg.cholesky(M)
     except np.linalg.LinAlgError:
-        pass
+        if not np.isfinite(M).all():
+            raise
     compile(mass_matrix.inv, model)(q, np.zeros(model.nv))  # names the joint that nothing resists
     raise SingularMatrixError(
         "the mass matrix is not positive definite, so the constraints have no mass metric; give "

@@ -81,6 +81,8 @@ class Equations:
 
     def acceleration(self, t: float, q: Array, v: Array) -> Array:
         """Return vdot (nv,), or NaN where it cannot be computed."""
+        if self.loops is not None:
+            q, v = self.loops.stage(q, v)
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:

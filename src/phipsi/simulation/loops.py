@@ -31,6 +31,14 @@ _START = 1e-6
 # Rank is decided at the ends of steps, where the state is on the constraints: below this part of
 # the largest, a singular value is zero.
 _RANK = 1e-9
+# Nearer to a singular configuration than this, states inside a step are projected too, to _STAGE.
+_NEAR, _STAGE = 0.1, 1e-9
+# Still nearer, the curvature of the constraints is interpolated between states on both sides, the
+# first of them this far away (rad or m, along the fastest rate).
+_CLOSE, _REACH = 0.02, 0.05
+_NODES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
+_NEAREST = slice(3, 5)
+_AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
 # Accelerations that rows ask for and no motion gives, relative to what the rows ask for.
 _CONTRADICTION = 1e-6
 
@@ -51,6 +59,7 @@ class Loops:
         self.system, self.method, self.tolerance, self.rate = system, method, tolerance, rate
         self._rows = system.rows
         self._rank: int | None = None
+        self._careful = False
 
     # ---- accelerations ------------------------------------------------------------------------
 
@@ -62,12 +71,57 @@ class Loops:
             at = ConstraintMetric(self._rows, q[None], _RANK, self._rank)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
+        if self._careful and at.singular[0, int(at.rank[0]) - 1] < _CLOSE:
+            curve = self._across(q, v)
+            if curve is not None:
+                G = at.jacobian[0]
+                return free + curve - at.solve((G @ free)[None])[0]
         return free + at.solve(self._wanted(at, q, v, free))[0]
+
+    def _across(self, q: Array, v: Array) -> Array | None:
+        """G⁺ U (nv,) close to a singular configuration, from states before and behind it.
+
+        It is smooth along the motion, but here a ratio of two numbers near zero. States further
+        along the present rates, in both directions, are projected; the value here is that of the
+        polynomial through theirs.
+        """
+        speed = float(np.abs(v).max(initial=0.0))
+        if speed == 0.0:
+            return np.zeros_like(v)
+        reach = _REACH / speed
+        for _ in range(3):
+            aside = self.system.model.integrate(q, np.outer(reach * _NODES, v))
+            points, closed, at = project_position(self._rows, aside, _STAGE, _RANK)
+            if not closed.all() or (at.rank != self._rank).any():
+                return None
+            nearest = float(at.singular[_NEAREST, int(at.rank[0]) - 1].min())
+            if nearest > _CLOSE:
+                break
+            reach *= min(4.0, 2 * _CLOSE / max(nearest, 1e-3))
+        else:
+            return None
+        rates = project_velocity(at, np.broadcast_to(v, (len(_NODES), len(v))))
+        _, motion, drift = self._rows.point_rates(points, rates)
+        return _AT_ZERO @ at.solve(-self._rows.bias(at.at, motion, drift))
+
+    def stage(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """The state at which accelerations are computed, for a state inside a step.
+
+        Near a singular configuration accelerations are the ratio of two small numbers, which only
+        agree on the constraints: what a stage is off them by is divided by the singular value.
+        """
+        if not self._careful:
+            return q, v
+        found, closed, at = project_position(self._rows, q[None], _STAGE, _RANK)
+        if not closed[0]:
+            return q, v
+        return found[0], project_velocity(at, v[None])[0]
 
     def _wanted(self, at: ConstraintMetric, q: Array, v: Array, free: Array) -> Array:
         """U − G vdot_f, with Baumgarte's terms if they are asked for, (1, rows)."""
         G = at.jacobian[0]
-        out = -self.system.bias(q, v) - G @ free
+        _, motion, drift = self._rows.point_rates(q[None], v[None])
+        out = -self._rows.bias(at.at, motion, drift)[0] - G @ free
         if self.method == "baumgarte":
             a = self.rate
             out = out - 2 * a * (G @ v - self.system.rates) - a * a * at.residual[0]
@@ -92,7 +146,7 @@ class Loops:
                 f"reached:\n{gaps}\nThe mechanism is at the end of what it can reach, or the step "
                 f"was too long"
             )
-        self._rank = int(at.rank[0])
+        self._decide(at)
         return found[0], project_velocity(at, v[None])[0]
 
     def start(self, q: Array, v: Array) -> tuple[Array, Array]:
@@ -124,8 +178,14 @@ class Loops:
                 return self.project(0.0, q, v)
             except Diverged as reason:
                 raise InputError(str(reason)) from None
-        self._rank = int(at.rank[0])
+        self._decide(at)
         return q, v
+
+    def _decide(self, at: ConstraintMetric) -> None:
+        """Rank, and whether a singular configuration is near, for the steps from here on."""
+        rank = int(at.rank[0])
+        self._rank = rank
+        self._careful = self.projects and 0 < rank and at.singular[0, rank - 1] < _NEAR
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""

@@ -58,18 +58,19 @@ def simulate(
     configuration manifold: quaternions stay unit by construction. For a `System` the accelerations
     are those that keep its constraints, and every step ends on them.
 
-    **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from t = 0; `controller(t, q, v)` returns
-    tau (nv,), N·m or N (none: no efforts); `integrator`: "dopri", "radau", "lsoda" choose their
-    steps from `rtol` and `atol`; "rk4", "semi_implicit", "implicit_midpoint" have the fixed step
-    `dt`, s; `output_times`, increasing times in s at which to record (default: every accepted step,
-    every dt for fixed steps); `events`, see `Event`; `forces`, elements of `phipsi.forces`, and
-    only those act: damping, friction and limits of the model are added by
-    `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for joints whose motion is
-    given, numbers or functions of (t, q, v); their efforts are recorded in `tau`; `progress`, None
-    (a bar if it takes more than 2 s at a terminal), True, False, a tqdm-like object or a function
-    of (t, duration). For a system: `stabilization`, "project" (position and velocity are projected
-    in the mass metric after every step until no residual exceeds `constraint_tolerance`, rad and
-    m), "baumgarte" (feedback of residuals with the rate `baumgarte_rate`, 1/s) or "none".
+    **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
+    t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `integrator`:
+    "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
+    "implicit_midpoint" have the fixed step `dt`, s; `output_times`, increasing times in s at which
+    to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
+    `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
+    model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
+    joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
+    `tau`; `progress`, None (a bar if it takes more than 2 s at a terminal), True, False, a
+    tqdm-like object or a function of (t, duration). For a system: `stabilization`, "project"
+    (position and velocity are projected in the mass metric after every step until no residual
+    exceeds `constraint_tolerance`, rad and m), "baumgarte" (feedback of residuals with the rate
+    `baumgarte_rate`, 1/s) or "none".
 
     **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns what there is, with
     ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory` ends at
