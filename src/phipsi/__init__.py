@@ -22,12 +22,14 @@ from phipsi.algorithms import (
     centroidal_momentum_matrix,
     centroidal_momentum_matrix_dot,
     forward_dynamics,
+    forward_dynamics_derivatives,
     frame_poses,
     frame_velocities,
     gravity_forces,
     hybrid_dynamics,
     innovations,
     inverse_dynamics,
+    inverse_dynamics_derivatives,
     inverse_kinematics,
     jacobian,
     jacobian_dot,
@@ -45,6 +47,7 @@ from phipsi.algorithms import (
 from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, explain
+from phipsi.differentiation import Family, diff, vjp
 from phipsi.errors import (
     ConvergenceError,
     InputError,
@@ -85,6 +88,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Expr",
+    "Family",
     "HybridDynamics",
     "IKResult",
     "Innovations",
@@ -116,10 +120,12 @@ __all__ = [
     "compile",
     "controllers",
     "dense",
+    "diff",
     "examples",
     "explain",
     "forces",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_poses",
     "frame_velocities",
     "from_drake",
@@ -130,6 +136,7 @@ __all__ = [
     "identities",
     "innovations",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
@@ -157,4 +164,5 @@ __all__ = [
     "to_drake",
     "to_mujoco",
     "to_pinocchio",
+    "vjp",
 ]

@@ -1,5 +1,9 @@
 """Named algorithms: each is an operator expression, compiled for the model it is called with."""
 
+from phipsi.algorithms.derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from phipsi.algorithms.dynamics import (
     bias_forces,
     forward_dynamics,
@@ -50,12 +54,14 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_poses",
     "frame_velocities",
     "gravity_forces",
     "hybrid_dynamics",
     "innovations",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_kinematics",
     "jacobian",
     "jacobian_dot",

@@ -16,7 +16,8 @@ from phipsi.errors import InputError
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import NUMPY_OPS
-from phipsi.spatial import crm, skew
+from phipsi.operators.inputs import DIRECTIONS
+from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
 Array = NDArray[Any]
@@ -239,6 +240,11 @@ def cross(c: Configuration, x: Array) -> Array:
     return c.diagonal(lambda k: crm(x[6 * k : 6 * k + 6, 0]))
 
 
+def cross_force(c: Configuration, f: Array) -> Array:
+    """x ↦ cross(x)* f on body motions."""
+    return c.diagonal(lambda k: crq(f[6 * k : 6 * k + 6, 0]))
+
+
 def poses(c: Configuration) -> Array:
     """World poses as homogeneous matrices, flattened into one column."""
     out = np.zeros((c.model.n_bodies, 4, 4), c.dtype)
@@ -263,5 +269,5 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
 }
 """Leaves that depend on the configuration alone; the others are in `dense.py`."""
 
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0")
+ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", *DIRECTIONS)
 """Leaves that are arguments."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from typing import Any
 
 from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.node import Expr, identity, product, total_of, zero
@@ -26,7 +27,7 @@ class Vocabulary:
     leaves: Mapping[str, Expr]
     functions: Mapping[str, Callable[[Expr], Expr]]
     instance: Callable[[str, tuple[Expr, ...]], Expr]
-    with_params: Callable[[str, tuple[float, ...]], Expr]
+    with_params: Callable[[str, tuple[Any, ...]], Expr]
 
 
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?(?:/\d+)?|\.\d+(?:[eE][+-]?\d+)?")
@@ -179,6 +180,8 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name, tuple(args))
+        if nxt == "[" and self.leaves[name].name == "pick":
+            return self.words.with_params("pick", tuple(self.brackets().split(",")))
         if nxt == "[" and self.leaves[name].name == "total":
             inside = self.brackets()
             try:

@@ -9,12 +9,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from phipsi.errors import SpaceError
-from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, logdet
+from phipsi.expressions.node import (
+    Expr,
+    block_diagonal,
+    cross,
+    cross_force,
+    identity,
+    leaf,
+    logdet,
+)
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 from phipsi.operators.definitions import Riccati
+from phipsi.operators.variations import (
+    WITH_ARGUMENTS,
+    bend,
+    bend_force,
+    pick,
+    swing,
+    swing_force,
+    with_arguments,
+)
 
 I = identity()  # noqa: E741  (the papers' name)
 H = catalogue_leaf("H")
@@ -48,6 +66,10 @@ Lambda = catalogue_leaf("Lambda")
 v = catalogue_leaf("v")
 vdot = catalogue_leaf("vdot")
 tau = catalogue_leaf("tau")
+dq = catalogue_leaf("dq")
+dv = catalogue_leaf("dv")
+dvdot = catalogue_leaf("dvdot")
+dtau = catalogue_leaf("dtau")
 f_ext = catalogue_leaf("f_ext")
 f0 = catalogue_leaf("f0")
 gravity = catalogue_leaf("gravity")
@@ -86,12 +108,21 @@ def _total_leaf(at: Sequence[float]) -> Expr:
 
 
 def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
+    if name in WITH_ARGUMENTS:
+        return with_arguments(name, *args)
     if not CATALOGUE[name].riccati or len(args) != 4:
         raise SpaceError(
             f"{name}{{…}} must be one of the Riccati family with four operators {{H; E; M; Jr}}"
         )
     armature = 0 if args[3].takes is None else args[3]
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
+
+
+def _with_params(name: str, params: tuple[Any, ...]) -> Expr:
+    if name == "total":
+        return _total_leaf(params)
+    joint, *number = (str(p).strip() for p in params)
+    return pick(joint, int(number[0]) if number else 0)
 
 
 _ALIASES = {
@@ -110,9 +141,14 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet},
+    functions={
+        "bd": block_diagonal,
+        "cross": cross,
+        "cross_force": cross_force,
+        "logdet": logdet,
+    },
     instance=_instance,
-    with_params=lambda name, at: _total_leaf(at),
+    with_params=_with_params,
 )
 
 
@@ -156,8 +192,15 @@ __all__ = [
     "b",
     "b_paper",
     "bd",
+    "bend",
+    "bend_force",
     "c_J",
     "cross",
+    "cross_force",
+    "dq",
+    "dtau",
+    "dv",
+    "dvdot",
     "f0",
     "f_ext",
     "free",
@@ -168,6 +211,7 @@ __all__ = [
     "parse",
     "phi",
     "phi_tilde",
+    "pick",
     "pose",
     "proj",
     "proj_bar",
@@ -175,6 +219,8 @@ __all__ = [
     "psi_tilde",
     "s_gauge",
     "shift",
+    "swing",
+    "swing_force",
     "tau",
     "total",
     "v",

@@ -118,7 +118,7 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     last = factors[-1]
     assert last.takes is not None
     if last.name in ("B", "Bdot"):
-        block = low.point_block(last.name)
+        block = low.point_block(last.name, last.args[0] if last.args else None)
         start = b.make("path_seed", (block,), "points", Type(Domain.BODY, "6", SEED))
         rest = factors[:-1]
         return product(rest), start

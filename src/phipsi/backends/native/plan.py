@@ -14,7 +14,7 @@ from phipsi.sweeps.schedule import dependencies
 # made anew where they are needed instead of being kept
 REMADE = (
     "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm", "seed",
-    "path_seed",
+    "path_seed", "pick",
 )  # fmt: skip
 _CROSS_BODY = ("down", "gather")
 SUPPORTED = {
@@ -23,7 +23,8 @@ SUPPORTED = {
     "cross_force", "crm", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
     "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
-    "pair", "assemble", "small_solve",
+    "pair", "assemble", "small_solve", "crq", "lever", "swing", "hinge_axes_along", "hinge_bend",
+    "hinge_bend_force", "pick",
 }  # fmt: skip
 
 
