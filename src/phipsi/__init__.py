@@ -9,11 +9,14 @@
 [1.714286, -4.285714]
 """
 
-from phipsi import examples, robots
+from phipsi import constraints, examples, robots
 from phipsi.algorithms import (
+    GraphJoint,
     HybridDynamics,
     IKResult,
     Innovations,
+    Mobility,
+    System,
     bias_forces,
     body_accelerations,
     body_poses,
@@ -89,6 +92,7 @@ __all__ = [
     "Explanation",
     "Expr",
     "Family",
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Innovations",
@@ -96,6 +100,7 @@ __all__ = [
     "LoweringError",
     "Model",
     "ModelBuilder",
+    "Mobility",
     "ModelError",
     "ParseError",
     "PhipsiError",
@@ -109,6 +114,7 @@ __all__ = [
     "SingularMatrixError",
     "SpaceError",
     "SpatialInertia",
+    "System",
     "Trajectory",
     "bias_forces",
     "body_accelerations",
@@ -118,6 +124,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "compile",
+    "constraints",
     "controllers",
     "dense",
     "diff",

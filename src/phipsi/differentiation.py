@@ -81,7 +81,7 @@ class FamilyProgram:
         model = self.program.model
         values = dict(zip(self.inputs, args, strict=False)) | named
         core = {"f_ext": 2, "f0": 2}
-        spread = {
+        spread: dict[str, Any] = {
             name: np.expand_dims(np.asarray(x), np.ndim(x) - core.get(name, 1))
             for name, x in values.items()
         }

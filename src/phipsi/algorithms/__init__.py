@@ -34,6 +34,7 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot,
     jacobian_dot_v,
 )
+from phipsi.algorithms.loop_graph import GraphJoint
 from phipsi.algorithms.operational import (
     Innovations,
     innovations,
@@ -41,11 +42,15 @@ from phipsi.algorithms.operational import (
     operational_space_inertia,
     tip_force_correction,
 )
+from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Innovations",
+    "Mobility",
+    "System",
     "bias_forces",
     "body_accelerations",
     "body_poses",

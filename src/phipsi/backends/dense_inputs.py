@@ -74,6 +74,8 @@ def dimension(space: Space, model: Model, n_points: int) -> int:
         return model.nv
     if space.index == "body":
         return model.n_bodies * (16 if space.name == "poses" else 6)
+    if space.index == "parameter":
+        return 10 * model.n_bodies
     if space.index == "point":
         return 6 * n_points
     if space.index == "world":
@@ -81,6 +83,14 @@ def dimension(space: Space, model: Model, n_points: int) -> int:
     if space.index == "one":
         return 1
     raise SpaceError(f"{space.phrase} have no size: no operator with constraint rows is known here")
+
+
+def block_of(space: Space, model: Model, k: int) -> slice:
+    """Components of body k in a vector of a space with one block per body."""
+    if space.index == "joint":
+        return model.v_slices[k]
+    width = 10 if space.index == "parameter" else 6
+    return slice(width * k, width * (k + 1))
 
 
 def storage_shape(leaf: Expr, model: Model, n_points: int) -> tuple[int, ...]:

@@ -390,6 +390,9 @@ class Run:
         out[..., 3:, :3] = spatial.skew(y[..., 3:, 0])
         return out
 
+    def _regress(self, x: Field, k: int) -> Array:
+        return spatial.inertia_regressor(self._at(x.args[0], k)[..., 0])
+
     def _spin(self, x: Field, k: int) -> Array:
         return twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
 

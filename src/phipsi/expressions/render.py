@@ -22,6 +22,7 @@ _CALLS = {
         "ascii": "cross_force",
         "latex": r"\operatorname{cross_{f}}",
     },
+    Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
     Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
 }
 

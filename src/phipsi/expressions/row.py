@@ -20,6 +20,7 @@ class Op(Enum):
     BD = "bd"  # the block-diagonal part
     CROSS = "cross"  # the operator x ↦ V × x of a body-motion vector V
     CROSS_FORCE = "cross_force"  # the operator x ↦ cross(x)* f of a body-force vector f; skew
+    REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
     LOGDET = "logdet"
     IDENTITY = "identity"
     ZERO = "zero"

@@ -7,6 +7,7 @@ zeros stay structural.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 from phipsi.model.joint import Columns, Joint
@@ -86,7 +87,7 @@ class DualOps:
 
 
 def hinge_axes_along(
-    joint: Joint, params: Vector, q: Vector, directions: list[Vector], ops: ScalarOps
+    joint: Joint, params: Vector, q: Vector, directions: Sequence[Vector], ops: ScalarOps
 ) -> Columns:
     """H* differentiated along rates one after the other, each held while the next one acts.
 

@@ -20,6 +20,7 @@ from phipsi.expressions.node import (
     identity,
     leaf,
     logdet,
+    regress,
 )
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
@@ -146,6 +147,7 @@ VOCABULARY = Vocabulary(
         "cross": cross,
         "cross_force": cross_force,
         "logdet": logdet,
+        "regress": regress,
     },
     instance=_instance,
     with_params=_with_params,
@@ -217,6 +219,7 @@ __all__ = [
     "proj_bar",
     "psi",
     "psi_tilde",
+    "regress",
     "s_gauge",
     "shift",
     "swing",

@@ -78,6 +78,8 @@ class Blocks:
             return self._of_vector("crm", x.args[0])
         if x.op is Op.CROSS_FORCE:
             return self._of_vector("crq", x.args[0])
+        if x.op is Op.REGRESS:
+            return b.unary("regress", self.vector(x.args[0]), "6", "10")
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
         raise LoweringError(f"{x} has no blocks")

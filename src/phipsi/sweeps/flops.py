@@ -8,7 +8,8 @@ _RIGID = (Kind.RIGID, Kind.RIGID_T)
 _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "Jr", "gravity",
          "diag", "against", "seed",
          "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
-         "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm", "crq", "swing", "spin",
+         "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
+         "regress", "crq", "swing", "spin",
          "hinge_axes_along", "hinge_bend", "hinge_bend_force")  # fmt: skip
 
 

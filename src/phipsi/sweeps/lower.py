@@ -26,6 +26,7 @@ from phipsi.sweeps.ir import Domain, Field, Type
 DOMAINS = {
     "joint": Domain.BODY,
     "body": Domain.BODY,
+    "parameter": Domain.BODY,
     "point": Domain.POINT,
     "world": Domain.WORLD,
     "one": Domain.WORLD,

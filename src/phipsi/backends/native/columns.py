@@ -106,16 +106,14 @@ class Columns:
     def seed(self, x: Field, rows: int) -> bl.Block:
         """This body's part of the current column of the identity."""
         k, b = self.k, self.k.b
-        joint = space_named(str(x.data)).index == "joint"
+        index = space_named(str(x.data)).index
         if x.type.domain is Domain.WORLD:
             start: Any = i64(0)
         else:
-            start = k.v_offset if joint else b.mul(k.index, i64(6))
+            start = k.v_offset if index == "joint" else b.mul(k.index, i64(rows))
         numbers = [b.add(start, i64(i)) for i in range(rows)]
         out = bl.Dense([[hit] for hit in self._one_hot(numbers, self._current())])
-        if x.type.domain is Domain.BODY and not joint:
-            return k.io.into_simple_frame(out)
-        return out
+        return k.io.into_simple_frame(out) if index == "body" else out
 
     def path_seed(self, x: Field, rows: int) -> bl.Block:
         """The seed at the body where a path starts, nothing further on."""
@@ -129,7 +127,7 @@ class Columns:
             return self._point_seed(x.args[0])
         hits = self._one_hot([i64(i) for i in range(rows)], self._component)
         out = bl.Dense([[hit] for hit in hits])
-        return out if x.type.rows == "r" else k.io.into_simple_frame(out)
+        return k.io.into_simple_frame(out) if self.kind == "body" else out
 
     def _point_seed(self, y: Field) -> bl.Block:
         """Column `component` of the point's block."""
@@ -182,8 +180,9 @@ class Columns:
                 if not self.several:
                     self._component = b.sub(column, k.v_offset_of(start))
             else:
-                self._seed_index = b.sdiv(column, i64(6))
-                first = b.srem(column, i64(6))
+                width = i64(10 if self.kind == "parameter" else 6)
+                self._seed_index = b.sdiv(column, width)
+                first = b.srem(column, width)
                 self._component = first
                 if self.several:
                     lanes = ir.Constant(k.group.integers, list(range(k.group.lanes)))

@@ -24,7 +24,7 @@ from phipsi.model.points import PointSet
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """The columns of one kind of seed ("joint", "body" or "point").
+    """The columns of one kind of seed ("joint", "body", "parameter" or "point").
 
     `single` and `together` hold groups (rows of start, column, count, rank) of one column and of up
     to as many as there are lanes; `first` (n + 1) the number of seeds before each body in the order
@@ -44,10 +44,11 @@ def seeds_of(kind: str, model: Model, points: PointSet, lanes: int) -> Seeds:
         body = np.repeat(np.arange(n), [j.nv for j in model.joints])
         column = np.arange(model.nv)
         wholes = body  # seeds on one path may go together
-    elif kind == "body":
-        body = np.repeat(np.arange(n), 6)
-        column = np.arange(6 * n)
-        wholes = column // 6
+    elif kind in ("body", "parameter"):
+        width = 6 if kind == "body" else 10
+        body = np.repeat(np.arange(n), width)
+        column = np.arange(width * n)
+        wholes = column // width
     else:
         where = np.array(points.body, dtype=np.int64)
         order = np.argsort(where, kind="stable")

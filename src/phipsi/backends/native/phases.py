@@ -27,11 +27,11 @@ class Phase:
 
     @property
     def seed_kind(self) -> str:
-        """What the seeds are at: "joint", "body" or "point"."""
+        """What the seeds are at: "joint", "body", "parameter" or "point"."""
         assert self.seed is not None
         if self.seed.data == "points":
             return "point"
-        return "joint" if self.seed.type.rows == "r" else "body"
+        return {"r": "joint", "10": "parameter"}.get(self.seed.type.rows, "body")
 
 
 def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]:

@@ -1,0 +1,192 @@
+"""Loop closures, resolved to bodies: what the constraint rows of a system are made of.
+
+A closure joins a frame on body a with a frame on body b (−1 is the world); z is its axis. With the
+rotation R = R_a* R_b of frame b in frame a and the position r = R_a* (x_b − x_a) of its origin, the
+rows of a closure are some of
+
+    angular   "axis": R₀₂, R₁₂      "cross": R₂₂ − constant      "all": vee of the skew part of R
+    linear    "all": r     "xy": r₀, r₁     "z": r₂     "distance": |r| − constant
+
+They are exactly zero when the loop is closed, and A is exactly their derivative along the motions
+of the two frames, also where it is not closed. General rows A V̂ = U have a constant matrix instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.model.pose import Pose
+
+ANGULAR = {"none": (), "axis": ("R02", "R12"), "cross": ("R22",), "all": ("sx", "sy", "sz")}
+LINEAR = {
+    "none": (),
+    "all": ("rx", "ry", "rz"),
+    "xy": ("rx", "ry"),
+    "z": ("rz",),
+    "distance": ("distance",),
+}
+FORMS = ("R02", "R12", "R22", "sx", "sy", "sz", "rx", "ry", "rz", "distance", "body", "world")
+"""What a row measures; "body" and "world" are constant rows in the axes of the point or world."""
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """One constraint of up to six rows between two frames, or constant rows on several points.
+
+    `rows` are the names of its rows. `a` and `b` are bodies, `a_frame` and `b_frame` the closure
+    frames in their axes; `constant` is the length of a distance, or the cosine of the angle between
+    the two axes of "cross". General rows have `points` (body, frame) and `matrix` (rows × 6 per
+    point) on their motions [angular; linear], in the axes of the frames or (`axes="world"`) of the
+    world.
+    """
+
+    name: str
+    rows: tuple[str, ...]
+    angular: str = "none"
+    linear: str = "none"
+    a: int = -1
+    b: int = -1
+    a_frame: Pose = field(default_factory=Pose)
+    b_frame: Pose = field(default_factory=Pose)
+    constant: float = 0.0
+    points: tuple[tuple[int, Pose], ...] = ()
+    matrix: np.ndarray | None = None
+    axes: str = "body"
+
+    def __post_init__(self) -> None:
+        assert self.angular in ANGULAR and self.linear in LINEAR and self.axes in ("body", "world")
+        if self.matrix is None:
+            object.__setattr__(self, "points", ((self.a, self.a_frame), (self.b, self.b_frame)))
+            assert len(self.rows) == len(self.forms)
+        else:
+            assert self.matrix.shape == (len(self.rows), 6 * len(self.points))
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What each row measures."""
+        if self.matrix is not None:
+            return (self.axes,) * len(self.rows)
+        return ANGULAR[self.angular] + LINEAR[self.linear]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The contents as one hashable value."""
+        frames = tuple((k, f.rotation.tobytes(), f.translation.tobytes()) for k, f in self.points)
+        matrix = None if self.matrix is None else self.matrix.tobytes()
+        kind = (self.angular, self.linear, self.constant, self.axes)
+        return (self.name, self.rows, kind, frames, matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class ClosureSet:
+    """The closures of a system, with their points and links.
+
+    A link is one row at one point: row `link_row[l]` acts on the motion of point `link_point[l]`,
+    as `link_form[l]` says. `points` are the closure frames in their own axes; `mate[p]` is the
+    other frame of the same closure (p itself for constant rows), `side[p]` 0 for a and 1 for b.
+    `link_constant` (6 per link) are the constants of a link: six numbers of a constant row, or
+    the closure's constant first. `selections` name sets of bodies ("P", "S").
+    """
+
+    closures: tuple[Closure, ...]
+    points: PointSet
+    mate: np.ndarray
+    side: np.ndarray
+    link_point: np.ndarray
+    link_row: np.ndarray
+    link_form: tuple[str, ...]
+    link_constant: np.ndarray
+    row_names: tuple[str, ...]
+    row_closure: np.ndarray
+    selections: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of constraint rows."""
+        return len(self.row_names)
+
+    def __len__(self) -> int:
+        return len(self.closures)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The contents as one hashable value."""
+        chosen = tuple(sorted((n, tuple(sorted(s))) for n, s in self.selections.items()))
+        return (tuple(c.key for c in self.closures), chosen)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClosureSet) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def closure_set(
+    closures: Sequence[Closure], selections: Mapping[str, frozenset[int]] | None = None
+) -> ClosureSet:
+    """Number the points, links and rows of the closures."""
+    bodies: list[int] = []
+    frames: list[Pose] = []
+    names: list[str] = []
+    mate: list[int] = []
+    side: list[int] = []
+    links: list[tuple[int, int, str, np.ndarray]] = []
+    row_names: list[str] = []
+    row_closure: list[int] = []
+    for c, closure in enumerate(closures):
+        first_point, first_row = len(bodies), len(row_names)
+        for p, (body, frame) in enumerate(closure.points):
+            bodies.append(body)
+            frames.append(frame)
+            names.append(f"{closure.name}.{'ab'[p] if closure.matrix is None else p}")
+            mate.append(first_point + (1 - p if closure.matrix is None else p))
+            side.append(p if closure.matrix is None else 0)
+            if body < 0:  # the world does not move: no link, but the frame is there
+                continue
+            for i, form in enumerate(closure.forms):
+                numbers = np.zeros(6)
+                if closure.matrix is None:
+                    numbers[0] = closure.constant
+                else:
+                    numbers[:] = closure.matrix[i, 6 * p : 6 * p + 6]
+                links.append((first_point + p, first_row + i, form, numbers))
+        row_names.extend(f"{closure.name}.{row}" for row in closure.rows)
+        row_closure.extend([c] * len(closure.rows))
+    points = PointSet(
+        names=tuple(names),
+        body=tuple(bodies),
+        rotation=np.array([f.rotation for f in frames]).reshape(-1, 3, 3),
+        offset=np.array([f.translation for f in frames]).reshape(-1, 3),
+        axes="body",
+    )
+    return ClosureSet(
+        closures=tuple(closures),
+        points=points,
+        mate=np.array(mate, dtype=np.int64),
+        side=np.array(side, dtype=np.int64),
+        link_point=np.array([x[0] for x in links], dtype=np.int64),
+        link_row=np.array([x[1] for x in links], dtype=np.int64),
+        link_form=tuple(x[2] for x in links),
+        link_constant=np.array([x[3] for x in links]).reshape(-1, 6),
+        row_names=tuple(row_names),
+        row_closure=np.array(row_closure, dtype=np.int64),
+        selections=dict(selections or {}),
+    )
+
+
+NO_CLOSURES = closure_set(())
+
+
+class ConstrainedModel:
+    """A forest of bodies with constraint rows: what expressions with A are compiled for."""
+
+    model: Model
+    closures: ClosureSet
+
+    def __init__(self, model: Model, closures: ClosureSet) -> None:
+        self.model, self.closures = model, closures
