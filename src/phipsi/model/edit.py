@@ -94,6 +94,73 @@ def with_body(description: Description, changed: Body) -> Description:
     return replace(description, bodies=tuple(bodies), extras=extras)
 
 
+def checked_parameters(
+    parameters: ArrayLike, names: Sequence[str]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return the inertial parameters as (n, 10)."""
+    values = np.asarray(parameters, dtype=np.float64)
+    n = len(names)
+    if values.shape not in ((10 * n,), (n, 10)):
+        raise InputError(
+            f"inertial parameters of {n} bodies are {10 * n} numbers, ({10 * n},) or ({n}, 10): "
+            f"[m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of each; the shape is "
+            f"{values.shape}. Columns of friction come behind them: leave these out."
+        )
+    return values.reshape(n, 10)
+
+
+def checked_armature(
+    armature: ArrayLike, nv: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return rotor inertias as (nv,)."""
+    values = np.asarray(armature, dtype=np.float64)
+    if values.shape != (nv,):
+        raise InputError(
+            f"armature has one number per degree of freedom, ({nv},), not {values.shape}"
+        )
+    return values
+
+
+def reparametrised(
+    body: Body,
+    parameters: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    armature: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> Body:
+    """Return the body with another inertia and rotor inertia."""
+    mass, first = parameters[0], parameters[1:4]
+    if mass == 0 and first.any():
+        raise ModelError(
+            f"body {body.name!r}: the mass is 0 kg but the first moment m c is {first.tolist()} "
+            f"kg·m, so there is no mass centre. Identification found only a combination with "
+            f"other bodies? Then spread it by BaseParameters.complete(values, model)."
+        )
+    if mass < 0:
+        raise ModelError(
+            f"body {body.name!r}: mass {mass:g} kg is negative, so it would accelerate against the "
+            f"force on it. The data may not excite it: spread what was found over all parameters, "
+            f"close to a first guess, by BaseParameters.complete(values, model)."
+        )
+    changed = replace(
+        body,
+        inertia=SpatialInertia.from_parameters(parameters),
+        armature=tuple(armature.tolist()),
+    )
+    check_body(changed)
+    return changed
+
+
+def with_bodies(
+    description: Description, bodies: Sequence[Body], moments: InertiaPolicy
+) -> Description:
+    """Return the description with other bodies of the same names, their moments checked."""
+    check_moments(bodies, moments, accept='model.with_inertial_parameters(..., moments="warn")')
+    extras = description.extras
+    for old, new in zip(description.bodies, bodies, strict=True):
+        if old.inertia != new.inertia:
+            extras = extras.without_findings(old.name)
+    return replace(description, bodies=tuple(bodies), extras=extras)
+
+
 def with_locked(description: Description, values: Mapping[str, ArrayLike]) -> Description:
     """Return the description with these joints fixed at the given coordinates."""
     return replace(
