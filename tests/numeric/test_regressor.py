@@ -10,6 +10,7 @@ from peers import InPinocchio, pinocchio_tree
 from random_models import ALL, branching, chain, model_from_parents, models
 
 import phipsi as pp
+from phipsi.algorithms import physical_parameters as physical
 from phipsi.algorithms.regressors import KINETIC_REGRESSOR, REGRESSOR
 from phipsi.errors import InputError, ModelError, SingularMatrixError
 from phipsi.model.inertia import SpatialInertia
@@ -244,7 +245,8 @@ def test_exact_data_give_exact_parameters(rotor):
     base = pp.base_parameters(model, armature=True)
     found = pp.identify(base, *noisy(model, 300, 0.0))
     close(found.values, base.values(), 1e-9)
-    close(pp.inertial_parameters(found.model()), pp.inertial_parameters(model), 1e-8)
+    completed = base.complete(found.values)
+    close(completed, pp.inertial_parameters(model, armature=True), 1e-8)
 
 
 def test_least_squares_by_another_route():
@@ -310,3 +312,87 @@ def test_poor_data_are_refused():
         pp.identify(base, q, v, vdot, tau * np.nan)
     with pytest.raises(InputError, match="noise"):
         pp.identify(base, q, v, vdot, tau, noise=0.0)
+
+
+# ---- models that can exist -----------------------------------------------------------------------
+
+
+def pseudo_inertia(inertia):
+    J = inertia.moment_about_origin_B
+    out = np.zeros((4, 4))
+    out[:3, :3] = np.trace(J) / 2 * np.eye(3) - J
+    out[:3, 3] = out[3, :3] = inertia.mass * inertia.com_B
+    out[3, 3] = inertia.mass
+    return out
+
+
+def test_the_model_of_an_estimate_can_exist():
+    """Few and noisy data: the linear choice has no rigid bodies, the model has, and fits too."""
+    truth = pp.examples.seven_joint_arm(armature=0.2)
+    base = pp.base_parameters(truth, armature=True, viscous=True)
+    friction = np.array([0.4, 0.0])[:, None] * np.ones(7)
+    data = noisy(truth, 60, np.linspace(1.0, 0.1, 7), friction=friction)
+    found = pp.identify(base, *data)
+    guess = truth.with_inertial_parameters(0.8 * pp.inertial_parameters(truth))
+    with pytest.raises(ModelError, match="no rigid body has them"):
+        guess.with_inertial_parameters(base.complete(found.values, guess)[:70])
+    model = found.model(guess)
+    for inertia in model.inertias:
+        assert np.linalg.eigvalsh(pseudo_inertia(inertia))[0] > 0
+    assert (model.armature >= 0).all() and (model.damping >= 0).all()
+    weight = np.linalg.inv(found.covariance)
+    miss = base.values(model) - found.values
+    off = base.values(guess) - found.values
+    assert miss @ weight @ miss < 3 * len(base) < 0.01 * (off @ weight @ off)
+
+
+def test_the_model_is_optimal():
+    """The gradient of likelihood and prior vanishes at the model, by differences."""
+    guess = chain(3, 4, ["revolute"], armature=True)
+    base = pp.base_parameters(guess, armature=True, viscous=True, coulomb=True)
+    scale = np.repeat([0.8, 1.3, 0.9], 10)
+    truth = guess.with_inertial_parameters(scale * pp.inertial_parameters(guess))
+    found = pp.identify(base, *noisy(truth, 30, 0.5, friction=np.ones((2, 3))))
+    prior = 0.7
+    form = physical._Form(base, guess)
+    p = physical.physical_parameters(base, found.values, found.covariance, guess, prior)
+    U = physical._upper_factor(physical._pseudo_inertias(p[:30].reshape(3, 10)))
+    above = U[:, [0, 0, 1, 0, 1, 2], [1, 2, 2, 3, 3, 3]] / form.size[:, None]
+    entries = np.hstack([np.log(np.diagonal(U, axis1=1, axis2=2)), above])
+    theta = np.concatenate([entries.ravel(), np.sqrt(p[30:36]), p[36:]])
+    close(form.parameters(theta), p)
+    W = np.linalg.inv(found.covariance)
+
+    def cost(x):
+        r = base.combinations @ form.parameters(x) - found.values
+        return r @ W @ r + np.sum((x - form.start) ** 2) / prior**2
+
+    h = 1e-5
+
+    def gradient(x):
+        return np.array([cost(x + h * e) - cost(x - h * e) for e in np.eye(len(x))]) / (2 * h)
+
+    assert np.abs(gradient(theta)).max() < 1e-5 * np.abs(gradient(form.start)).max()
+    assert cost(theta) < 0.1 * cost(form.start)
+    numeric = np.array(
+        [
+            (form.parameters(theta + h * e) - form.parameters(theta - h * e)) / (2 * h)
+            for e in np.eye(len(theta))
+        ]
+    ).T
+    close(form.derivative(theta), numeric, 1e-8)
+    close(pp.inertial_parameters(found.model(prior=prior), armature=True), p[:33])
+
+
+def test_pseudo_inertias():
+    rng = np.random.default_rng(0)
+    model = chain(4, 0, ["revolute"])
+    p = pp.inertial_parameters(model).reshape(-1, 10)
+    pseudo = physical._pseudo_inertias(p)
+    for k, inertia in enumerate(model.inertias):
+        close(pseudo[k], pseudo_inertia(inertia))
+    U = physical._upper_factor(pseudo)
+    close(U @ np.swapaxes(U, -1, -2), pseudo)
+    assert (np.tril(U, -1) == 0).all()
+    random = rng.standard_normal((3, 10))
+    close(physical._from_pseudo_inertias(physical._pseudo_inertias(random)), random)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.minimal_parameters import BaseParameters
+from phipsi.algorithms.physical_parameters import physical_parameters
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.model.model import Model
 
@@ -51,19 +52,28 @@ class Identification:
         Y = self.base.regressor(q, v, vdot)
         return np.sqrt(np.einsum("...ij,jk,...ik->...i", Y, self.covariance, Y))
 
-    def model(self, guess: Model | None = None, *, moments: Any = "error") -> Model:
-        """A model with these base parameters, its inertias as close as possible to a guess.
+    def model(self, guess: Model | None = None, *, prior: float = 1.0) -> Model:
+        """The most likely model whose bodies can exist.
 
-        `guess` is a model of the same geometry (default: the one the base parameters were made of);
-        `moments` as for `Model.with_inertial_parameters`.
+        Base parameters leave open how the inertias are spread over the bodies, and noise makes some
+        of the obvious choices ones that no rigid body has. Here every body has positive mass and
+        moments that fulfil the triangle inequality, the base parameters are those of the data
+        within their covariance, and what the data leave open is close to the guess.
+
+        **Arguments:** `guess`, a model of the same geometry with inertias of about the right size
+        (default: the one the base parameters were made of); `prior`, how uncertain its inertias
+        are, as a fraction. **Returns:** a model, with armature and damping if they were estimated;
+        Coulomb friction has no place in a model. **Source:** see `physical_parameters`.
         """
         guess = guess or self.base.model
-        p = self.base.complete(self.values, guess)
-        rates = 10 * guess.n_bodies
-        armature = p[rates : rates + guess.nv] if self.base.options["armature"] else None
-        if armature is not None:  # rounding below zero
-            armature[np.abs(armature) < 1e-10 * np.abs(p).max()] = 0
-        return guess.with_inertial_parameters(p[:rates], armature=armature, moments=moments)
+        p = physical_parameters(self.base, self.values, self.covariance, guess, prior)
+        at, options = 10 * guess.n_bodies, self.base.options
+        friction: dict[str, Any] = {}
+        for option, name in (("armature", "armature"), ("viscous", "damping")):
+            if options[option]:
+                friction[name] = p[at : at + guess.nv]
+                at += guess.nv
+        return guess.with_inertial_parameters(p[: 10 * guess.n_bodies], **friction)
 
     def table(self) -> str:
         """The parameters as text: value, standard deviation in percent, and what it is."""

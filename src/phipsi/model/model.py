@@ -321,20 +321,22 @@ class Model(Value):
         parameters: ArrayLike,
         *,
         armature: ArrayLike | None = None,
+        damping: ArrayLike | None = None,
         moments: InertiaPolicy = "error",
     ) -> Model:
         """Return the model whose bodies have other inertial parameters.
 
         **Arguments:** `parameters` (10 n,) or (n, 10): [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz]
         of every body about its origin in body axes, as `inertial_parameters` gives them and
-        identification finds them; `armature` (nv,), kept if None; `moments`, "error" or "warn" if
-        a body gets moments no rigid body has. A negative mass is always an error.
+        identification finds them; `armature` and `damping` (nv,), kept if None; `moments`, "error"
+        or "warn" if a body gets moments no rigid body has. A negative mass is always an error.
         """
         values = edit.checked_parameters(parameters, self.body_names)
-        rotors = edit.checked_armature(self.armature if armature is None else armature, self.nv)
+        rotors = edit.checked_rates("armature", armature, self.armature)
+        dampers = edit.checked_rates("damping", damping, self.damping)
         bodies = [
-            edit.reparametrised(body, values[i], rotors[self.v_slices[i]])
-            for i, body in enumerate(self.description.bodies)
+            edit.reparametrised(body, values[i], rotors[s], dampers[s])
+            for i, (body, s) in enumerate(zip(self.description.bodies, self.v_slices, strict=True))
         ]
         return Model(assemble(edit.with_bodies(self.description, bodies, moments)))
 
