@@ -9,13 +9,16 @@
 [1.714286, -4.285714]
 """
 
-from phipsi import examples, robots
+from phipsi import constraints, examples, robots
 from phipsi.algorithms import (
     BaseParameters,
+    GraphJoint,
     HybridDynamics,
     Identification,
     IKResult,
     Innovations,
+    Mobility,
+    System,
     base_parameters,
     bias_forces,
     body_accelerations,
@@ -95,6 +98,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Expr",
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Identification",
@@ -103,6 +107,7 @@ __all__ = [
     "LoweringError",
     "Model",
     "ModelBuilder",
+    "Mobility",
     "ModelError",
     "ParseError",
     "PhipsiError",
@@ -116,6 +121,7 @@ __all__ = [
     "SingularMatrixError",
     "SpaceError",
     "SpatialInertia",
+    "System",
     "Trajectory",
     "base_parameters",
     "bias_forces",
@@ -126,6 +132,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "compile",
+    "constraints",
     "controllers",
     "dense",
     "examples",

@@ -32,6 +32,7 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot_v,
 )
 from phipsi.algorithms.minimal_parameters import BaseParameters, base_parameters
+from phipsi.algorithms.loop_graph import GraphJoint
 from phipsi.algorithms.operational import (
     Innovations,
     innovations,
@@ -49,11 +50,17 @@ from phipsi.algorithms.regressors import (
 
 __all__ = [
     "BaseParameters",
+from phipsi.algorithms.system import Mobility, System
+
+__all__ = [
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Identification",
     "Innovations",
     "base_parameters",
+    "Mobility",
+    "System",
     "bias_forces",
     "body_accelerations",
     "body_poses",
