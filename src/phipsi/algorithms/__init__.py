@@ -31,8 +31,8 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot,
     jacobian_dot_v,
 )
-from phipsi.algorithms.minimal_parameters import BaseParameters, base_parameters
 from phipsi.algorithms.loop_graph import GraphJoint
+from phipsi.algorithms.minimal_parameters import BaseParameters, base_parameters
 from phipsi.algorithms.operational import (
     Innovations,
     innovations,
@@ -47,20 +47,18 @@ from phipsi.algorithms.regressors import (
     potential_energy_regressor,
     regressor,
 )
-
-__all__ = [
-    "BaseParameters",
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
+    "BaseParameters",
     "GraphJoint",
     "HybridDynamics",
     "IKResult",
     "Identification",
     "Innovations",
-    "base_parameters",
     "Mobility",
     "System",
+    "base_parameters",
     "bias_forces",
     "body_accelerations",
     "body_poses",
