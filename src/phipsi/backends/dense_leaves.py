@@ -263,5 +263,5 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
 }
 """Leaves that depend on the configuration alone; the others are in `dense.py`."""
 
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0")
+ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot")
 """Leaves that are arguments."""

@@ -15,8 +15,16 @@ import numpy as np
 from phipsi import spatial
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, SMALL, Failure
 from phipsi.backends.layout import read_input, space_blocks, space_size
-from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
+from phipsi.backends.scalars import (
+    Scalars,
+    generic_cholesky,
+    generic_inverse,
+    matrix,
+    solve_semidefinite,
+)
 from phipsi.expressions.spaces import space_named
+from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
+from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
@@ -38,6 +46,7 @@ class Run:
     ) -> None:
         self.program, self.model, self.points = program, model, points
         self.inputs, self.batch, self.dtype = inputs, batch, dtype
+        self.closures = points.closures or NO_CLOSURES
         self.scalars = Scalars(dtype)
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
@@ -61,7 +70,13 @@ class Run:
         if step.kind is StepKind.PAIRS:
             return self._run_pairs(step)
         n = self.model.n_bodies
-        sizes = {Domain.BODY: n, Domain.POINT: len(self.points), Domain.WORLD: 1}
+        sizes = {
+            Domain.BODY: n,
+            Domain.POINT: len(self.points),
+            Domain.ROW: self.closures.n_rows,
+            Domain.LINK: len(self.closures.link_row),
+            Domain.WORLD: 1,
+        }
         for x in step.fields:
             if x.op == "total":
                 self.values[x] = self._zeros(x, -1)
@@ -71,8 +86,8 @@ class Run:
                 self.values[x] = _Local()
             else:
                 self.values[x] = [None] * sizes[x.type.domain]
-            if x.op == "scatter":
-                self.values[x] = [self._zeros(x, k) for k in range(n)]
+            if x.op in ("scatter", "to_point", "to_row"):
+                self.values[x] = [self._zeros(x, k) for k in range(sizes[x.type.domain])]
         order: Any = range(sizes[step.domain])
         if step.kind is StepKind.TIP_TO_BASE:
             order = reversed(order)
@@ -80,7 +95,7 @@ class Run:
         for k in order:
             for x, operation in plan:
                 out = operation(x, k)
-                if x.op in ("total", "scatter", "small_solve"):
+                if x.op in _STORED:
                     continue  # these store their own result
                 if x.type.domain is Domain.WORLD:
                     self.values[x] = out
@@ -94,7 +109,11 @@ class Run:
 
         `values[field][seed]` maps the bodies on the path to blocks.
         """
-        by_seed = {"points": list(self.points.body), "bodies": list(range(self.model.n_bodies))}
+        by_seed = {
+            "points": list(self.points.body),
+            "links": [self.points.body[p] for p in self.closures.link_point],
+            "bodies": list(range(self.model.n_bodies)),
+        }
         kinds = _seed_kinds(step.fields)
         for x in step.fields:
             self.values[x] = [{} for _ in by_seed[kinds[x]]]
@@ -145,11 +164,10 @@ class Run:
 
     def _starts(self, x: Field, strict: bool) -> list[int]:
         """Where the path of each seed can first meet another: its body, or the parent of it."""
-        bodies = (
-            list(self.points.body)
-            if _seed_kinds([x])[x] == "points"
-            else list(range(self.model.n_bodies))
-        )
+        kind = _seed_kinds([x])[x]
+        bodies = list(self.points.body) if kind == "points" else list(range(self.model.n_bodies))
+        if kind == "links":
+            bodies = [self.points.body[p] for p in self.closures.link_point]
         return [self.model.parent[k] if strict and k >= 0 else k for k in bodies]
 
     def _matrix(self, x: Field, k: int) -> Array:
@@ -163,6 +181,10 @@ class Run:
         for part, y in zip(data, x.args, strict=True):
             c = self._number(part.coefficient)
             for i, j, block in self._blocks_of(part.how, y):
+                if gives.index == "row":
+                    i = int(self.closures.link_row[i])
+                if takes.index == "row":
+                    j = int(self.closures.link_row[j])
                 out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + c * block
         return out
 
@@ -467,6 +489,79 @@ class Run:
             return rows
         return np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
 
+    # -- loop closures -----------------------------------------------------------------------------
+
+    def _of_mate(self, x: Field, k: int) -> Array:
+        return self._at(x.args[0], int(self.closures.mate[k]))
+
+    def _of_point(self, x: Field, k: int) -> Array:
+        return self._at(x.args[0], int(self.closures.link_point[k]))
+
+    def _of_row(self, x: Field, k: int) -> Array:
+        return self._at(x.args[0], int(self.closures.link_row[k]))
+
+    def _to_point(self, x: Field, k: int) -> None:
+        p = self.closures.link_point[k]
+        self.values[x][p] = self.values[x][p] + self._at(x.args[0], k)
+
+    def _to_row(self, x: Field, k: int) -> None:
+        i = self.closures.link_row[k]
+        self.values[x][i] = self.values[x][i] + self._at(x.args[0], k)
+
+    def _selected(self, x: Field, k: int) -> Array:
+        chosen = self.closures.selections[str(x.data)]
+        return self._const(np.eye(6) * (self.points.body[k] in chosen))
+
+    def _frame_in_world(self, poses: Field, p: int) -> tuple[Array, Array]:
+        """Rotation and position of the frame of point p in the world."""
+        turn, arm = (self._const(a[p]) for a in (self.points.rotation, self.points.offset))
+        body = self.points.body[p]
+        if body < 0:
+            return turn, arm
+        w = self.values[poses][body]
+        axes = w[..., :3, :3]
+        lever = w[..., :3, 3:] @ np.swapaxes(axes, -1, -2)
+        origin = np.stack([lever[..., 2, 1], lever[..., 0, 2], lever[..., 1, 0]], -1)
+        return axes @ turn, origin + (axes @ arm[:, None])[..., 0]
+
+    def _relative(self, x: Field, k: int) -> Array:
+        mine, here = self._frame_in_world(x.args[0], k)
+        other, there = self._frame_in_world(x.args[0], int(self.closures.mate[k]))
+        back = np.swapaxes(mine, -1, -2)
+        return _rigid(back @ other, (back @ (there - here)[..., None])[..., 0])
+
+    def _relative_twist(self, x: Field, k: int) -> Array:
+        turn, arm = _parts(self._at(x.args[0], k))
+        own, other = (_listed(self._at(y, k)) for y in x.args[1:])
+        return _column(relative_twist(turn, arm, own, other), self.batch, self.dtype)
+
+    def _link(self, k: int) -> tuple[str, int, list[Any]]:
+        c = self.closures
+        return c.link_form[k], int(c.side[c.link_point[k]]), list(self._const(c.link_constant[k]))
+
+    def _closure_row(self, x: Field, k: int) -> Array:
+        form, side, numbers = self._link(k)
+        turn, arm = _parts(self._at(x.args[0], k))
+        row = closure_row(form, side, turn, arm, numbers, self.scalars.sqrt)
+        return _column(row, self.batch, self.dtype)
+
+    def _closure_row_rate(self, x: Field, k: int) -> Array:
+        form, side, numbers = self._link(k)
+        turn, arm = _parts(self._at(x.args[0], k))
+        twist = _listed(self._at(x.args[1], k))
+        row = closure_row_rate(form, side, turn, arm, twist, numbers, self.scalars.sqrt)
+        return _column(row, self.batch, self.dtype)
+
+    def _row_solve(self, x: Field, k: int) -> None:
+        """A⁻¹ u of a matrix between constraint rows, semidefinite where rows are redundant."""
+        a, rows = self.values[x.args[0]], self.values[x.args[1]]
+        if not rows:
+            self.values[x] = []
+            return
+        u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
+        y = solve_semidefinite(a, u)
+        self.values[x] = [y[..., i : i + 1, :] for i in range(len(rows))]
+
     def _small_solve(self, x: Field, k: int) -> None:
         a, u = self.values[x.args[0]], self.values[x.args[1]]
         world = x.type.domain is Domain.WORLD
@@ -501,8 +596,28 @@ class _Local:
         self.block = block
 
 
+_STORED = ("total", "scatter", "small_solve", "row_solve", "to_point", "to_row")
+"""Operations that store their own result."""
+
+
+def _parts(rigid: Array) -> tuple[list[list[Array]], list[Array]]:
+    """R and l of [[R, l~ R], [0, R]]."""
+    turn = rigid[..., :3, :3]
+    lever = rigid[..., :3, 3:] @ np.swapaxes(turn, -1, -2)
+    rows = [[turn[..., i, j] for j in range(3)] for i in range(3)]
+    return rows, [lever[..., 2, 1], lever[..., 0, 2], lever[..., 1, 0]]
+
+
+def _listed(column: Array) -> list[Array]:
+    return [column[..., i, 0] for i in range(column.shape[-2])]
+
+
+def _column(entries: list[Any], batch: tuple[int, ...], dtype: Any) -> Array:
+    return matrix([[x] for x in entries], batch, dtype)
+
+
 def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
-    """What the paths of the fields start at: "points" or "bodies"."""
+    """What the paths of the fields start at: "points", "links" or "bodies"."""
     out: dict[Field, str] = {}
     for x in fields:
         stack, seen = [x], set[Field]()

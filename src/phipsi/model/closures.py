@@ -88,7 +88,8 @@ class ClosureSet:
 
     A link is one row at one point: row `link_row[l]` acts on the motion of point `link_point[l]`,
     as `link_form[l]` says. `points` are the closure frames in their own axes; `mate[p]` is the
-    other frame of the same closure (p itself for constant rows), `side[p]` 0 for a and 1 for b.
+    other frame of the same closure (for constant rows p itself, or the world's frame if they are in
+    world axes), `side[p]` 0 for a and 1 for b.
     `link_constant` (6 per link) are the constants of a link: six numbers of a constant row, or
     the closure's constant first. `selections` name sets of bodies ("P", "S").
     """
@@ -155,6 +156,12 @@ def closure_set(
                 else:
                     numbers[:] = closure.matrix[i, 6 * p : 6 * p + 6]
                 links.append((first_point + p, first_row + i, form, numbers))
+        if closure.matrix is not None and closure.axes == "world":  # seen from the world's axes
+            mate[first_point:] = [len(bodies)] * (len(closure.points) + 1)
+            bodies.append(-1)
+            frames.append(Pose())
+            names.append(f"{closure.name}.world")
+            side.append(1)
         row_names.extend(f"{closure.name}.{row}" for row in closure.rows)
         row_closure.extend([c] * len(closure.rows))
     points = PointSet(
@@ -164,7 +171,7 @@ def closure_set(
         offset=np.array([f.translation for f in frames]).reshape(-1, 3),
         axes="body",
     )
-    return ClosureSet(
+    out = ClosureSet(
         closures=tuple(closures),
         points=points,
         mate=np.array(mate, dtype=np.int64),
@@ -177,6 +184,8 @@ def closure_set(
         row_closure=np.array(row_closure, dtype=np.int64),
         selections=dict(selections or {}),
     )
+    object.__setattr__(points, "closures", out)  # the points know the rows on them
+    return out
 
 
 NO_CLOSURES = closure_set(())

@@ -11,7 +11,15 @@ import math
 from collections.abc import Sequence
 
 from phipsi.errors import SpaceError
-from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, logdet
+from phipsi.expressions.node import (
+    SELECTABLE,
+    Expr,
+    block_diagonal,
+    cross,
+    identity,
+    leaf,
+    logdet,
+)
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 from phipsi.operators.definitions import Riccati
@@ -24,6 +32,8 @@ phi_tilde = catalogue_leaf("phi_tilde")
 M = catalogue_leaf("M")
 Jr = catalogue_leaf("Jr")
 shift = catalogue_leaf("shift")
+A = catalogue_leaf("A")
+Adot = catalogue_leaf("Adot")
 B = catalogue_leaf("B")
 free = catalogue_leaf("free")
 held = catalogue_leaf("held")
@@ -45,6 +55,8 @@ R = catalogue_leaf("R")
 J = catalogue_leaf("J")
 mass_matrix = catalogue_leaf("mass_matrix")
 Lambda = catalogue_leaf("Lambda")
+U = catalogue_leaf("U")
+Udot = catalogue_leaf("Udot")
 v = catalogue_leaf("v")
 vdot = catalogue_leaf("vdot")
 tau = catalogue_leaf("tau")
@@ -94,6 +106,17 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
 
 
+def _with_params(name: str, inside: str) -> Expr:
+    """Λ[P] and the like, or total[x, y, z]."""
+    if name in SELECTABLE:
+        return catalogue_leaf(name)[inside.strip()]
+    try:
+        at = tuple(float(part) for part in inside.split(","))
+    except ValueError:
+        raise SpaceError(f"'{inside}' are no coordinates of a point") from None
+    return _total_leaf(at)
+
+
 _ALIASES = {
     "phi~": "phi_tilde",
     "psi~": "psi_tilde",
@@ -112,7 +135,7 @@ VOCABULARY = Vocabulary(
     },
     functions={"bd": block_diagonal, "cross": cross, "logdet": logdet},
     instance=_instance,
-    with_params=lambda name, at: _total_leaf(at),
+    with_params=_with_params,
 )
 
 
@@ -130,6 +153,8 @@ def parse(text: str) -> Expr:
 
 
 __all__ = [
+    "A",
+    "Adot",
     "B",
     "Bdot",
     "D",
@@ -149,6 +174,8 @@ __all__ = [
     "P",
     "R",
     "Riccati",
+    "U",
+    "Udot",
     "Upsilon",
     "V",
     "a",

@@ -9,7 +9,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.operators.definitions import H, M, V, definition, phi
 
-INPUT_ORDER = ("q", "v", "vdot", "tau", "f_ext", "f0", "free")
+INPUT_ORDER = ("q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot")
 
 
 def leaves_of(x: Expr) -> set[Expr]:
@@ -48,7 +48,7 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
             stack.extend(leaves_of(meaning))
             continue
         needed.update(x.row.needs)
-        if x.name == "s_gauge" or x.name == "Bdot":
+        if x.name in ("s_gauge", "Bdot", "Adot"):
             stack.extend(leaves_of(V))
         if x.row.riccati and not x.args:
             stack.extend(leaves_of(H @ phi @ M))

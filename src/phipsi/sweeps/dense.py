@@ -83,13 +83,33 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
 
 
 def _between_bodies(factors: tuple[Expr, ...]) -> bool:
-    """True if the product stays on the bodies, but for a final B and a leading B*."""
-    first, last = factors[0], factors[-1]
+    """True if the product stays on the bodies, but for a final B … A* and a leading A … B*."""
+    adjoints = tuple(y.T for y in reversed(factors))
+    tail, head = _at_points(factors), _at_points(adjoints)
+    inside = factors[len(head) : len(factors) - len(tail)]
     return (
-        all(_per_body(y.takes) for y in factors[:-1])
-        and (_per_body(first.gives) or first.T.name == "B")
-        and (_per_body(last.takes) or last.name == "B")
+        bool(inside)
+        and all(_per_body(y.takes) and _per_body(y.gives) for y in inside)
+        and _is_seed(tail)
+        and _is_seed(head)
     )
+
+
+def _at_points(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The last factors, from the first on that takes its operand at points or rows."""
+    for i, y in enumerate(factors):
+        if not _per_body(y.takes):
+            return factors[i:]
+    return ()
+
+
+def _is_seed(tail: tuple[Expr, ...]) -> bool:
+    """True for nothing, B, B select, B A* and the like: where columns of points or rows start."""
+    names = [_core(y).name for y in tail]
+    if tail and tail[-1].op is Op.ADJOINT and names[-1] == "A":
+        names.pop()
+    middle = all(name == "select" for name in names[1:])
+    return not tail or (names[:1] == ["B"] and tail[0].op is Op.LEAF and middle)
 
 
 def _per_body(space: Space | None) -> bool:
@@ -113,17 +133,28 @@ def _path(low: Lowering, x: Expr) -> Field:
 
 
 def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
-    """(operator, seed): a final B becomes part of the seed, which starts at the point's body."""
+    """(operator, seed): a final B … A* is part of the seed, which starts at the point's body."""
     b = low.builder
     last = factors[-1]
     assert last.takes is not None
-    if last.name in ("B", "Bdot"):
-        block = low.point_block(last.name)
-        start = b.make("path_seed", (block,), "points", Type(Domain.BODY, "6", SEED))
-        rest = factors[:-1]
-        return product(rest), start
+    tail = _at_points(factors)
+    if tail:
+        block: Field | None = low.link_block("A") if last.takes.index == "row" else None
+        kind = "points" if block is None else "links"
+        for y in reversed(tail[: len(tail) - (block is not None)]):
+            mine = low.point_block("B") if y.name == "B" else low.selection(_core(y))
+            if kind == "links":
+                mine = b.along("of_point", mine)
+            block = mine if block is None else b.mul(mine, block)
+        assert block is not None
+        start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))
+        return product(factors[: len(factors) - len(tail)]), start
     size = block_size(last.takes)
     return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")
+
+
+def _core(x: Expr) -> Expr:
+    return x.args[0] if x.op is Op.ADJOINT else x
 
 
 def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
