@@ -565,6 +565,7 @@ class Run:
     def _small_solve(self, x: Field, k: int) -> None:
         a, u = self.values[x.args[0]], self.values[x.args[1]]
         world = x.type.domain is Domain.WORLD
+        width = 1 if x.type.domain is Domain.ROW else 6
         if not world:
             u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in u], -2)
         if self.dtype == np.float64:
@@ -579,7 +580,7 @@ class Run:
         else:
             y = generic_inverse(a) @ u
         self.values[x] = (
-            y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+            y if world else [y[..., i : i + width, :] for i in range(0, y.shape[-2], width)]
         )
 
 

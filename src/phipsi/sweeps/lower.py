@@ -212,7 +212,7 @@ class Lowering(Diagonals):
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
         matrix = self.small_matrix(x)
-        rows = x.takes is not None and x.takes.index == "row"
+        rows = x.takes is not None and x.takes.index == "row" and x.T is x
         return b.make("row_solve" if rows else "small_solve", (matrix, u), str(x), u.type)
 
     def small_matrix(self, x: Expr) -> Field:

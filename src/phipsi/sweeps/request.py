@@ -149,11 +149,27 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
                 "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
                 "    pp.compile(expr, system)"
             )
+        _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
                 f"{x} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
+
+
+def _check_selections(x: Expr, request: Request) -> None:
+    closures = request.points.closures
+    if closures is None:
+        return
+    for leaf in leaves_of(x):
+        for name in leaf.params if leaf.name in ("A", "B", "J", "Lambda", "select") else ():
+            if name not in closures.selections:
+                known = ", ".join(sorted(closures.selections)) or "none"
+                raise InputError(
+                    f"{leaf}: the system has no selection {name!r} of bodies (there are: {known}). "
+                    "Name primary or secondary bodies:\n"
+                    "    pp.System(model, constraints, secondary=['object'])"
+                )
 
 
 def _has_rows(request: Request) -> bool:
