@@ -9,11 +9,13 @@
 [1.714286, -4.285714]
 """
 
-from phipsi import examples, robots
+from phipsi import constraints, examples, robots
 from phipsi.algorithms import (
     HybridDynamics,
     IKResult,
     Innovations,
+    Mobility,
+    System,
     bias_forces,
     body_accelerations,
     body_poses,
@@ -92,6 +94,7 @@ __all__ = [
     "LoweringError",
     "Model",
     "ModelBuilder",
+    "Mobility",
     "ModelError",
     "ParseError",
     "PhipsiError",
@@ -105,6 +108,7 @@ __all__ = [
     "SingularMatrixError",
     "SpaceError",
     "SpatialInertia",
+    "System",
     "Trajectory",
     "bias_forces",
     "body_accelerations",
@@ -114,6 +118,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "compile",
+    "constraints",
     "controllers",
     "dense",
     "examples",

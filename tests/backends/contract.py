@@ -63,6 +63,7 @@ from phipsi.operators import (
     proj_bar,
     psi,
     psi_tilde,
+    regress,
     shift,
     tau,
     total,
@@ -89,6 +90,7 @@ VECTORS: dict[str, Expr] = {
     "power": V.T @ f_ext,
     "log det": logdet(mass_matrix),
     "momentum": total(M @ V, (0.1, -0.2, 0.3)),
+    "energy by parameter": 0.5 * regress(V).T @ V,
 }
 OPERATORS: dict[str, Expr] = {
     **{str(x): x for x in (H, M, Jr, R, P, D, G, proj_bar, Upsilon, D_half, Hdot)},
@@ -106,6 +108,11 @@ OPERATORS: dict[str, Expr] = {
     "bd inward": bd(psi @ M @ phi.T),
     "bd outward": bd(phi.T @ M.inv @ psi),
     "cross": cross(V) @ phi.T @ cross(a),
+    "regressor": H @ phi @ (regress(phi.T @ (H.T @ vdot + acceleration)) - cross(V).T @ regress(V)),
+    "regressor of the accelerations": mass_matrix.inv @ H @ phi @ regress(V),
+    "parameter weights": regress(V).T @ phi.T @ H.T,
+    "parameter blocks": regress(a).T @ M.inv @ regress(V),
+    "regress": regress(V),
     "total": total(phi @ M),
     "functional": f_ext.T @ phi.T,
     "rank one": tau @ v.T,

@@ -17,6 +17,7 @@ LAYERS = [
     "errors",
     "spatial",
     "model",
+    "constraints",
     "expressions",
     "operators",
     "rewrite",

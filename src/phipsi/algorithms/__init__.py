@@ -37,11 +37,14 @@ from phipsi.algorithms.operational import (
     operational_space_inertia,
     tip_force_correction,
 )
+from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
     "HybridDynamics",
     "IKResult",
     "Innovations",
+    "Mobility",
+    "System",
     "bias_forces",
     "body_accelerations",
     "body_poses",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from phipsi.backends import dense_closures as closures
 from phipsi.backends import dense_leaves as leaves
 from phipsi.backends import dense_riccati as riccati
-from phipsi.backends.dense_inputs import dimension, from_storage
+from phipsi.backends.dense_inputs import block_of, dimension, from_storage
 from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
 from phipsi.expressions.node import Expr
@@ -81,6 +81,8 @@ class Evaluation:
             return self._block_diagonal(x)
         if x.op is Op.CROSS:
             return leaves.cross(self.at, self.value(x.args[0]))
+        if x.op is Op.REGRESS:
+            return leaves.regress(self.at, self.value(x.args[0]))
         if x.op is Op.LOGDET:
             return self._logdet(x.args[0])
         rows, cols = self.size(x.gives), self.size(x.takes)
@@ -118,10 +120,8 @@ class Evaluation:
     def _block_diagonal(self, x: Expr) -> Array:
         assert x.takes is not None and x.gives is not None
         full, out = self.value(x.args[0]), self.at.zeros(self.size(x.gives), self.size(x.takes))
-        for k, s in enumerate(self.model.v_slices):
-            body = slice(6 * k, 6 * k + 6)
-            rows = s if x.gives.index == "joint" else body
-            cols = s if x.takes.index == "joint" else body
+        for k in range(self.model.n_bodies):
+            rows, cols = (block_of(space, self.model, k) for space in (x.gives, x.takes))
             out[rows, cols] = full[rows, cols]
         return out
 
@@ -211,7 +211,7 @@ class Evaluation:
             return float(np.prod([self.scale(y) for y in x.args]))
         if x.op in (Op.ADJOINT, Op.BD):
             return self.scale(x.args[0])
-        if x.op is Op.CROSS:
+        if x.op in (Op.CROSS, Op.REGRESS):
             return 2 * self.scale(x.args[0])
         if x.op is Op.INVERSE:
             inverse = _norm(self.value(x))

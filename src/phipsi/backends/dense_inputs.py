@@ -74,11 +74,21 @@ def dimension(space: Space, model: Model, points: PointSet) -> int:
         return model.nv
     if space.index == "body":
         return model.n_bodies * (16 if space.name == "poses" else 6)
+    if space.index == "parameter":
+        return 10 * model.n_bodies
     if space.index == "point":
         return 6 * len(points)
     if space.index == "row":
         return 0 if points.closures is None else points.closures.n_rows
     return 6 if space.index == "world" else 1
+
+
+def block_of(space: Space, model: Model, k: int) -> slice:
+    """Components of body k in a vector of a space with one block per body."""
+    if space.index == "joint":
+        return model.v_slices[k]
+    width = 10 if space.index == "parameter" else 6
+    return slice(width * k, width * (k + 1))
 
 
 def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]:

@@ -239,6 +239,21 @@ def cross(c: Configuration, x: Array) -> Array:
     return c.diagonal(lambda k: crm(x[6 * k : 6 * k + 6, 0]))
 
 
+def regress(c: Configuration, x: Array) -> Array:
+    """M(π) x(k) as a matrix times π: one column for every inertial parameter set to one."""
+    n = c.model.n_bodies
+    out = c.zeros(6 * n, 10 * n)
+    for i in range(10):
+        m, cx, cy, cz, xx, yy, zz, xy, xz, yz = (1.0 * (i == j) for j in range(10))
+        inertia = np.zeros((6, 6))
+        inertia[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+        inertia[:3, 3:], inertia[3:, :3] = skew([cx, cy, cz]), -skew([cx, cy, cz])
+        inertia[3:, 3:] = m * np.eye(3)
+        for k in range(n):
+            out[6 * k : 6 * k + 6, 10 * k + i] = inertia @ x[6 * k : 6 * k + 6, 0]
+    return out
+
+
 def poses(c: Configuration) -> Array:
     """World poses as homogeneous matrices, flattened into one column."""
     out = np.zeros((c.model.n_bodies, 4, 4), c.dtype)

@@ -24,6 +24,7 @@ def space_size(space: Space, model: Model, points: PointSet) -> int:
     counts = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
+        "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
         "row": row_count(points),
         "world": 6,
@@ -41,10 +42,10 @@ def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
     """Rows of every block of a space in a dense matrix."""
     if space.index == "joint":
         return list(model.v_slices)
-    if space.index == "row":
-        return [slice(i, i + 1) for i in range(row_count(points))]
-    count = {"body": model.n_bodies, "point": len(points), "world": 1}[space.index]
-    return [slice(6 * i, 6 * i + 6) for i in range(count)]
+    bodies, rows = model.n_bodies, row_count(points)
+    counts = {"body": bodies, "parameter": bodies, "point": len(points), "row": rows, "world": 1}
+    width = space.width or 6
+    return [slice(width * i, width * (i + 1)) for i in range(counts[space.index])]
 
 
 def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...]:
@@ -52,6 +53,7 @@ def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...
     shapes: dict[str, tuple[int, ...]] = {
         "joint": (model.nv,),
         "body": (model.n_bodies, 6),
+        "parameter": (model.n_bodies, 10),
         "point": (len(points), 6),
         "row": (row_count(points),),
         "world": (6,),
@@ -64,12 +66,12 @@ def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:
     """Trailing shape of diagonal blocks in storage layout."""
     n, nv = model.n_bodies, model.nv
     widest = max((j.nv for j in model.joints), default=0)
-    if gives.index == "body" and takes.index == "body":
-        return (n, 6, 6)
-    if gives.index == "body":
-        return (6, nv)
-    if takes.index == "body":
-        return (nv, 6)
+    if gives.width and takes.width:
+        return (n, gives.width, takes.width)
+    if gives.width:
+        return (gives.width, nv)
+    if takes.width:
+        return (nv, takes.width)
     return (n, widest, widest)
 
 
@@ -123,8 +125,8 @@ def block_rows(space: Space, which: Any, model: Model, points: PointSet) -> slic
         known = which in model.joint_names
         k = model.joint_index(which) if known else model.body_index(which)
         return model.v_slices[k]
-    k = model.body_index(which)
-    return slice(6 * k, 6 * k + 6)
+    k, width = model.body_index(which), space.width or 6
+    return slice(width * k, width * (k + 1))
 
 
 def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
@@ -180,11 +182,11 @@ def write_blocks(
     for k, value in enumerate(values):
         hinge = model.v_slices[k]
         width = hinge.stop - hinge.start
-        if gives.index == "body" and takes.index == "body":
+        if gives.width and takes.width:
             out[..., k, :, :] = value
-        elif gives.index == "body":
+        elif gives.width:
             out[..., :, hinge] = value
-        elif takes.index == "body":
+        elif takes.width:
             out[..., hinge, :] = value
         else:
             out[..., k, :width, :width] = value

@@ -354,6 +354,9 @@ class Run:
     def _crm(self, x: Field, k: int) -> Array:
         return spatial.crm(self._at(x.args[0], k)[..., 0])
 
+    def _regress(self, x: Field, k: int) -> Array:
+        return spatial.inertia_regressor(self._at(x.args[0], k)[..., 0])
+
     def _spin(self, x: Field, k: int) -> Array:
         return _twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
 

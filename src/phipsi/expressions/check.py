@@ -104,9 +104,9 @@ def no_diagonal(x: Expr) -> str:
     )
 
 
-def no_cross(x: Expr) -> str:
-    """Text for the cross-product operator of something that is no body motion."""
-    return f"cross({x}) needs a vector of body motions, but {x} is: {signature(x)}"
+def no_motion(function: str, x: Expr) -> str:
+    """Text for cross(x) or regress(x) of something that is no body motion."""
+    return f"{function}({x}) needs a vector of body motions, but {x} is: {signature(x)}"
 
 
 def no_numbers(x: Expr, numbers: object) -> str:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from phipsi.errors import SpaceError
 from phipsi.expressions import check, render
 from phipsi.expressions.row import Op, Row
-from phipsi.expressions.spaces import MOTIONS, ONE, Space
+from phipsi.expressions.spaces import FORCES, MOTIONS, ONE, PARAMETERS, Space
 from phipsi.expressions.structure import (
     GENERAL,
     MEMORYLESS,
@@ -378,12 +378,27 @@ def block_diagonal(x: Expr) -> Expr:
 def cross(x: Expr) -> Expr:
     """The memoryless operator y ↦ x(k) × y(k) on body motions, of a body-motion vector x."""
     if x.takes is not ONE or x.gives is not MOTIONS:
-        raise SpaceError(check.no_cross(x))
+        raise SpaceError(check.no_motion("cross", x))
     if x.op is Op.ZERO:
         return zero(MOTIONS, MOTIONS)
     if x.op is Op.SUM and len(x.args) == 1:
         return total_of(((x.data[0], cross(x.args[0])),))
     return intern(Op.CROSS, (x,), None, MOTIONS, MOTIONS, MEMORYLESS)
+
+
+def regress(x: Expr) -> Expr:
+    """The memoryless operator π ↦ M(π) x from inertial parameters, of a body-motion vector x.
+
+    π(k) = [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of body k, about its origin in body axes: the
+    spatial inertia is linear in them.
+    """
+    if x.takes is not ONE or x.gives is not MOTIONS:
+        raise SpaceError(check.no_motion("regress", x))
+    if x.op is Op.ZERO:
+        return zero(PARAMETERS, FORCES)
+    if x.op is Op.SUM and len(x.args) == 1:
+        return total_of(((x.data[0], regress(x.args[0])),))
+    return intern(Op.REGRESS, (x,), None, PARAMETERS, FORCES, MEMORYLESS)
 
 
 def logdet(x: Expr) -> Expr:

@@ -17,6 +17,7 @@ _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
 _CALLS = {
     Op.BD: {"greek": "bd", "ascii": "bd", "latex": r"\operatorname{bd}"},
     Op.CROSS: {"greek": "cross", "ascii": "cross", "latex": r"\operatorname{cross}"},
+    Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
     Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
 }
 

@@ -19,6 +19,7 @@ class Op(Enum):
     INVERSE = "inverse"
     BD = "bd"  # the block-diagonal part
     CROSS = "cross"  # the operator x ↦ V × x of a body-motion vector V
+    REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
     LOGDET = "logdet"
     IDENTITY = "identity"
     ZERO = "zero"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 class Space:
     """One space: what its vectors are, what it is dual to, and what its blocks are indexed by.
 
-    `index` is the set the blocks run over: "joint" and "body" (one block per body), "point",
-    "row", "world" (one block in all) or "one" (scalars). `width` is the size of a block; None means
-    that it differs from joint to joint.
+    `index` is the set the blocks run over: "joint", "body" and "parameter" (one block per body),
+    "point", "row", "world" (one block in all) or "one" (scalars). `width` is the size of a block;
+    None means that it differs from joint to joint.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Space:
 
     @property
     def per_body(self) -> bool:
-        """True if there is one block per body (joint and body spaces)."""
-        return self.index in ("joint", "body")
+        """True if there is one block per body (joint, body and parameter spaces)."""
+        return self.index in ("joint", "body", "parameter")
 
     def __repr__(self) -> str:
         return self.phrase
@@ -66,5 +66,9 @@ ROW_RATES = _space("row_rates", "constraint rates", "row", 1, "row_forces")
 ROW_FORCES = _space("row_forces", "constraint multipliers", "row", 1, "row_rates")
 WORLD_MOTION = _space("world_motion", "motion of the whole", "world", 6, "world_force")
 WORLD_FORCE = _space("world_force", "total force", "world", 6, "world_motion")
+PARAMETERS = _space("parameters", "inertial parameters", "parameter", 10, "parameter_weights")
+PARAMETER_WEIGHTS = _space(
+    "parameter_weights", "weights of inertial parameters", "parameter", 10, "parameters"
+)
 POSES = _space("poses", "body poses", "body", 4, "poses")
 ONE = _space("one", "scalars", "one", 1, "one")

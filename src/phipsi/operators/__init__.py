@@ -19,6 +19,7 @@ from phipsi.expressions.node import (
     identity,
     leaf,
     logdet,
+    regress,
 )
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
@@ -133,7 +134,7 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet},
+    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet, "regress": regress},
     instance=_instance,
     with_params=_with_params,
 )
@@ -200,6 +201,7 @@ __all__ = [
     "proj_bar",
     "psi",
     "psi_tilde",
+    "regress",
     "s_gauge",
     "shift",
     "tau",

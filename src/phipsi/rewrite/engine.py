@@ -158,7 +158,7 @@ class Engine:
             before = y
             if y.op is Op.PRODUCT:  # before the rules take the inverse apart
                 y = self._cancelled(y) or y
-            if y.args and y.op is not Op.LEAF and y.op is not Op.CROSS:
+            if y.args and y.op not in (Op.LEAF, Op.CROSS, Op.REGRESS):
                 y = rebuild(y, [self._settled(z) for z in y.args])
             if before.op is Op.INVERSE and _lost_inverse(before, y):
                 y = before
@@ -317,7 +317,7 @@ def _without_armature(x: Expr) -> Expr:
         return Riccati(parts[0], parts[1], parts[2], armature).leaf(x.name)
     if not x.args:
         return x
-    if x.op is Op.CROSS:
+    if x.op in (Op.CROSS, Op.REGRESS):
         return x
     return rebuild(x, [_without_armature(y) for y in x.args])
 

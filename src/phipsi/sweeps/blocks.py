@@ -70,6 +70,8 @@ class Blocks:
             return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
         if x.op is Op.CROSS:
             return b.unary("crm", self.vector(x.args[0]), "6", "6")
+        if x.op is Op.REGRESS:
+            return b.unary("regress", self.vector(x.args[0]), "6", "10")
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
         raise LoweringError(f"{x} has no blocks")

@@ -8,7 +8,8 @@ _RIGID = (Kind.RIGID, Kind.RIGID_T)
 _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "Jr", "gravity",
          "diag", "against", "seed", "of_mate", "of_point", "of_row", "selected",
          "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
-         "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm", "spin")  # fmt: skip
+         "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
+         "regress", "spin")  # fmt: skip
 
 
 def flops(x: Field, r: int, columns: int = 1) -> int:

@@ -13,8 +13,9 @@ anticausal ones loops over `down` (base_to_tip sweeps): that is the one sentence
 vocabularies together.
 
 Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
-"c" (columns of an operand) or "all:efforts" (one column for every dimension of a space). `kind`
-says what structure the numbers have, for backends that exploit it; the reference ignores it.
+"10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
+dimension of a space). `kind` says what structure the numbers have, for backends that exploit it;
+the reference ignores it.
 """
 
 from __future__ import annotations

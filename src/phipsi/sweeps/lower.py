@@ -24,6 +24,7 @@ from phipsi.sweeps.ir import Domain, Field, Type
 DOMAINS = {
     "joint": Domain.BODY,
     "body": Domain.BODY,
+    "parameter": Domain.BODY,
     "point": Domain.POINT,
     "row": Domain.ROW,
     "world": Domain.WORLD,

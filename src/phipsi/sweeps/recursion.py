@@ -24,6 +24,7 @@ _CALLS = {
     "gauge": ("gauge", r"\operatorname{gauge}"),
     "rigid_inverse": ("inverse", r"\operatorname{inverse}"),
     "crm": ("cross", r"\operatorname{cross}"),
+    "regress": ("regress", r"\operatorname{regress}"),
     "spin": ("spin", r"\operatorname{spin}"),
     "rotation": ("turn", r"\operatorname{turn}"),
     "assemble": ("matrix", r"\operatorname{matrix}"),

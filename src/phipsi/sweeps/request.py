@@ -250,6 +250,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
     sizes = {
         "joint": model.nv,
         "body": 6 * model.n_bodies,
+        "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
         "row": 0 if points.closures is None else points.closures.n_rows,
         "world": 6,

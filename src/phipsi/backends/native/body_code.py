@@ -59,6 +59,10 @@ class Memory(Protocol):
         """The block of an input."""
         ...
 
+    def turn(self) -> bl.Rows:
+        """Rotation from the simple frame of the body to its own frame."""
+        ...
+
     def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
         """A stored block."""
         ...
@@ -328,6 +332,23 @@ class BodyCode:
         spin, slide = bl.cross_matrix(v[:3]), bl.cross_matrix(v[3:])
         top = [spin[i] + [0, 0, 0] for i in range(3)]
         return bl.Dense(top + [slide[i] + spin[i] for i in range(3)])
+
+    def _regress(self, x: Field) -> bl.Block:
+        """M(π) z by its columns: made in the body's own axes, in which π is, then turned back."""
+        turn, z = self.memory.turn(), self._column(x.args[0])
+        w, v = bl.matvec(turn, z[:3]), bl.matvec(turn, z[3:])
+        zero = [0, 0, 0]
+        moments = [
+            [w[0], 0, 0], [0, w[1], 0], [0, 0, w[2]],
+            [w[1], w[0], 0], [w[2], 0, w[0]], [0, w[2], w[1]],
+        ]  # fmt: skip
+        arms = zip(bl.cross_matrix(v), bl.cross_matrix(w), strict=True)
+        columns = [(zero, v)]
+        columns += [(a, [bl.neg(c) for c in b]) for a, b in arms]  # −v~ and w~ by columns
+        columns += [(m, zero) for m in moments]
+        back = bl.transpose_rows(turn)
+        turned = [bl.matvec(back, top) + bl.matvec(back, low) for top, low in columns]
+        return bl.Dense(bl.transpose_rows(turned))
 
     def _spin(self, x: Field) -> bl.Block:
         spin = bl.cross_matrix(self._column(x.args[0])[:3])

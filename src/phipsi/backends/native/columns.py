@@ -107,16 +107,14 @@ class Columns:
     def seed(self, x: Field, rows: int) -> bl.Block:
         """This body's part of the current column of the identity."""
         k, b = self.k, self.k.b
-        joint = space_named(str(x.data)).index == "joint"
+        index = space_named(str(x.data)).index
         if x.type.domain is Domain.WORLD:
             start: Any = i64(0)
         else:
-            start = k.v_offset if joint else b.mul(k.index, i64(rows))
+            start = k.v_offset if index == "joint" else b.mul(k.index, i64(rows))
         numbers = [b.add(start, i64(i)) for i in range(rows)]
         out = bl.Dense([[hit] for hit in self._one_hot(numbers, self._current())])
-        if x.type.domain is Domain.BODY and not joint:
-            return k.io.into_simple_frame(out)
-        return out
+        return k.io.into_simple_frame(out) if index == "body" else out
 
     def path_seed(self, x: Field, rows: int) -> bl.Block:
         """The seed at the body where a path starts, nothing further on."""
@@ -132,7 +130,7 @@ class Columns:
             return self._point_seed(x.args[0])
         hits = self._one_hot([i64(i) for i in range(rows)], self._component)
         out = bl.Dense([[hit] for hit in hits])
-        return out if x.type.rows == "r" else k.io.into_simple_frame(out)
+        return k.io.into_simple_frame(out) if self.kind == "body" else out
 
     def _link_seed(self, y: Field) -> bl.Block:
         """The column of a link, or of as many as there are lanes."""
@@ -213,7 +211,7 @@ class Columns:
                 self._seed_index = element
             else:
                 self._seed_index = element
-                first = b.srem(column, i64(6))
+                first = b.srem(column, i64(10 if self.kind == "parameter" else 6))
                 self._component = first
                 if self.several:
                     lanes = ir.Constant(k.group.integers, list(range(k.group.lanes)))

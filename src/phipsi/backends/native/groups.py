@@ -25,7 +25,7 @@ from phipsi.model.points import PointSet
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """The columns of one kind of seed ("joint", "body", "point" or "link").
+    """The columns of one kind of seed ("joint", "body", "parameter", "point" or "link").
 
     `single` and `together` hold groups (rows of start, column, count, rank, element) of one column
     and of up to as many as there are lanes; `first` (n + 1) the number of seeds before each body in
@@ -45,10 +45,11 @@ def seeds_of(kind: str, model: Model, points: PointSet, lanes: int) -> Seeds:
         body = np.repeat(np.arange(n), [j.nv for j in model.joints])
         column = np.arange(model.nv)
         wholes = element = body  # seeds on one path may go together
-    elif kind == "body":
-        body = np.repeat(np.arange(n), 6)
-        column = np.arange(6 * n)
-        wholes = element = column // 6
+    elif kind in ("body", "parameter"):
+        width = 6 if kind == "body" else 10
+        body = np.repeat(np.arange(n), width)
+        column = np.arange(width * n)
+        wholes = element = column // width
     elif kind == "link":
         closures = points.closures or NO_CLOSURES
         where = np.array(points.body, dtype=np.int64)[closures.link_point]

@@ -71,7 +71,7 @@ class InputsOutputs:
         )
         if x.type.domain is not Domain.BODY:
             return out
-        turn = self._turn()
+        turn = self.turn()
         if slot.gives is not None and slot.gives.index == "body" or name == "H":
             out = _turned(out, bl.transpose_rows(turn))
         if slot.takes is not None and slot.takes.index == "body" and name != "H":
@@ -102,15 +102,16 @@ class InputsOutputs:
         if cols == "1":
             if rows == "r":
                 return b.add(k.v_offset, i64(i))
-            return b.add(b.mul(k.index, i64(6)), i64(i))
+            return b.add(b.mul(k.index, i64(int(rows))), i64(i))
         if rows == "r" and cols == "r":
             w = k.widest
             return b.add(b.mul(k.index, i64(w * w)), i64(i * w + j))
         if cols == "r":  # (6, nv)
             return b.add(b.mul(k.word(N_RATES), i64(i)), b.add(k.v_offset, i64(j)))
+        width = int(cols)
         if rows == "r":  # (nv, 6)
-            return b.add(b.mul(b.add(k.v_offset, i64(i)), i64(6)), i64(j))
-        return b.add(b.mul(k.index, i64(36)), i64(6 * i + j))
+            return b.add(b.mul(b.add(k.v_offset, i64(i)), i64(width)), i64(j))
+        return b.add(b.mul(k.index, i64(int(rows) * width)), i64(width * i + j))
 
     def _read_pose(self, base: Any, in_parent: bool) -> bl.Block:
         """A pose of the body in the world, or of its joint in the parent's frame."""
@@ -124,17 +125,17 @@ class InputsOutputs:
                 [k.constant(tables.TURN_ABOVE + 3 * j + i) for j in range(3)] for i in range(3)
             ]
             rows = bl.matmul(above, rows)
-        turn = bl.matmul([r[:3] for r in rows], self._turn())
+        turn = bl.matmul([r[:3] for r in rows], self.turn())
         return bl.Dense([[*turn[i], rows[i][3]] for i in range(3)] + [[0, 0, 0, 1]])
 
-    def _turn(self) -> bl.Rows:
+    def turn(self) -> bl.Rows:
         """Rotation from the simple frame of the body to its own frame."""
         k = self.k
         return [[k.constant(tables.TURN + 3 * i + j) for j in range(3)] for i in range(3)]
 
     def into_simple_frame(self, x: bl.Dense) -> bl.Dense:
         """A body vector in body axes as one in the simple frame."""
-        return _turned(x, bl.transpose_rows(self._turn()))
+        return _turned(x, bl.transpose_rows(self.turn()))
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -229,7 +230,7 @@ class InputsOutputs:
             return b.add(k.v_offset, i64(i))
         if space.index == "row":
             return k.index
-        return b.add(b.mul(k.index, i64(6)), i64(i))
+        return b.add(b.mul(k.index, i64(space.width or 6)), i64(i))
 
     def _add(self, entry: Any, coefficient: Any, base: Any, index: Any) -> None:
         """Add to an entry of a matrix."""
@@ -255,7 +256,7 @@ class InputsOutputs:
                 space = r.takes.dual if back else r.gives
                 block = bl.Dense(values.value(y).dense())
                 if space.index == "body":
-                    block = _turned(block, self._turn())
+                    block = _turned(block, self.turn())
                 for j, (entry,) in enumerate(block.rows):
                     row, column = self._row(space, j), k.columns.column
                     if back:
@@ -273,9 +274,9 @@ class InputsOutputs:
             rows = values.value(y).dense()
             out = bl.Dense(rows)
             if r.gives.index == "body":
-                out = _turned(out, self._turn())
+                out = _turned(out, self.turn())
             if r.takes.index == "body":
-                turned = _turned_rows(bl.transpose_rows(out.rows), self._turn())
+                turned = _turned_rows(bl.transpose_rows(out.rows), self.turn())
                 out = bl.Dense(bl.transpose_rows(turned))
             base = self.matrix_base(r)
             for i, line in enumerate(out.rows):
@@ -320,7 +321,7 @@ class InputsOutputs:
         block: bl.Block = values.value(x)
         if r.layout == "poses":
             rows = block.dense()
-            turn = bl.matmul([row[:3] for row in rows[:3]], bl.transpose_rows(self._turn()))
+            turn = bl.matmul([row[:3] for row in rows[:3]], bl.transpose_rows(self.turn()))
             rows = [[*turn[i], rows[i][3]] for i in range(3)] + [[0, 0, 0, 1]]
             for i in range(4):
                 for j in range(4):
@@ -331,9 +332,9 @@ class InputsOutputs:
         if x.type.domain is Domain.BODY:
             gives = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
             if gives.index == "body":
-                out = _turned(out, self._turn())
+                out = _turned(out, self.turn())
             if r.layout == "diagonal" and r.takes.index == "body":
-                turned = _turned_rows(bl.transpose_rows(out.rows), self._turn())
+                turned = _turned_rows(bl.transpose_rows(out.rows), self.turn())
                 out = bl.Dense(bl.transpose_rows(turned))
         for i, row in enumerate(out.rows):
             for j, entry in enumerate(row):

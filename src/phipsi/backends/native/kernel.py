@@ -206,7 +206,8 @@ class Kernel:
             return self.word(N_RATES if space.index == "joint" else N_ROWS)
         if space.index in ("world", "one"):
             return i64(6 if space.index == "world" else 1)
-        return b.mul(self.word(N_BODIES if space.index == "body" else N_POINTS), i64(6))
+        count = self.word(N_POINTS if space.index == "point" else N_BODIES)
+        return b.mul(count, i64(space.width or 6))
 
     def _step(self, step: Step) -> None:
         if step.domain is Domain.WORLD:
@@ -480,6 +481,10 @@ class Kernel:
     def read_input(self, x: Field, code: JointCode | None) -> bl.Block:
         """The block of an input field."""
         return self.io.read(x, code)
+
+    def turn(self) -> bl.Rows:
+        """Rotation from the simple frame of the body to its own frame."""
+        return self.io.turn()
 
     def seed(self, x: Field, rows: int) -> bl.Block:
         """This body's part of the current column of the identity."""

@@ -27,11 +27,11 @@ class Phase:
 
     @property
     def seed_kind(self) -> str:
-        """What the seeds are at: "joint", "body", "point" or "link"."""
+        """What the seeds are at: "joint", "body", "parameter", "point" or "link"."""
         assert self.seed is not None
         if self.seed.data in ("points", "links"):
             return str(self.seed.data)[:-1]
-        return "joint" if self.seed.type.rows == "r" else "body"
+        return {"r": "joint", "10": "parameter"}.get(self.seed.type.rows, "body")
 
 
 def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]:

@@ -25,7 +25,7 @@ SUMS = ("total", "scatter", "to_point", "to_row")
 SUPPORTED = {
     "input", "zero", "eye", "transform", "hinge_axes", "hinge_axes_rate", "M", "Jr", "gravity",
     "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
-    "cross_force", "crm", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
+    "cross_force", "crm", "regress", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
     "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
     "pair", "assemble", "small_solve", "row_solve", "relative", "relative_twist", "closure_row",

@@ -9,15 +9,15 @@ N_BODIES, N_POINTS, N_RATES, N_ROWS, N_LINKS, N_ENVELOPE = range(6)
     ROW_INTEGERS,
 ) = range(6, 14)  # fmt: skip
 # for each kind of seed that columns start from: its words begin at
-SEEDS = {"joint": 14, "body": 20, "point": 26, "link": 32}
+SEEDS = {"joint": 14, "body": 20, "point": 26, "link": 32, "parameter": 38}
 # groups of one column (address, number), groups of several, how many seeds bodies have before, and
 # the columns of the seeds in the order of paths
 SINGLE, TOGETHER, FIRST, SEED_COLUMN = 0, 2, 4, 5
-BRANCH = 38  # address: branching bodies
+BRANCH = 44  # address: branching bodies
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
 # rows, then records per column
-OFFSETS = 39
+OFFSETS = 45
 (
     BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES,
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,

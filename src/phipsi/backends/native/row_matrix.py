@@ -35,12 +35,9 @@ class RowMatrix:
         b = kernel.b
         rows, self.entries = kernel.word(N_ROWS), kernel.word(N_ENVELOPE)
         area = kernel.area(ROW_MATRICES, kernel.bytes)
-        self.recips = area  # of the pivots, by place; shared, because a factor is used at once
-        self.work = kernel.at(area, b.mul(rows, i64(kernel.bytes)))  # a vector, by place
-        before = b.add(
-            b.mul(rows, i64(2)), b.mul(self.entries, i64(kernel.plan.row_matrices[field]))
-        )
-        self.matrix = kernel.at(area, b.mul(before, i64(kernel.bytes)))
+        before = b.mul(b.add(rows, self.entries), i64(kernel.plan.row_matrices[field]))
+        self.recips = kernel.at(area, b.mul(before, i64(kernel.bytes)))  # of the pivots, by place
+        self.matrix = kernel.at(self.recips, b.mul(rows, i64(kernel.bytes)))
 
     def _integer(self, row: Any, what: int) -> Any:
         k, b = self.k, self.k.b
@@ -120,7 +117,7 @@ class RowMatrix:
         write_loop(b, k.word(N_ROWS), eliminate)
 
     def solve(self, x: Field) -> None:
-        """S⁻¹ u: forward and back substitution, by place."""
+        """S⁻¹ u of a vector, or of the current columns: forward and back substitution."""
         k, b = self.k, self.k.b
         u, rows = x.args[1], self.k.word(N_ROWS)
 
@@ -133,15 +130,16 @@ class RowMatrix:
                 k.load_entry(u, row),
                 lambda m: (
                     self._load(self.matrix, b.add(base, m)),
-                    self._load(self.work, m),
+                    k.load_entry(x, self._integer(m, ROW_AT)),
                 ),
             )
-            self._store(value, self.work, p)
+            k.store_entry(x, row, value)
 
         write_loop(b, rows, forward)
 
         def divide(p: Any) -> None:
-            self._store(self._load(self.work, p) * self._load(self.recips, p), self.work, p)
+            row = self._integer(p, ROW_AT)
+            k.store_entry(x, row, k.load_entry(x, row) * self._load(self.recips, p))
 
         write_loop(b, rows, divide)
 
@@ -149,14 +147,14 @@ class RowMatrix:
             p = b.sub(b.sub(rows, n), i64(1))
             row = self._integer(p, ROW_AT)
             base, first = self._integer(row, ROW_BASE), self._integer(row, ROW_FIRST)
-            value = self._load(self.work, p)
+            value = k.load_entry(x, row)
 
             def spread(m: Any) -> None:
                 j = b.add(first, m)
+                other = self._integer(j, ROW_AT)
                 entry = -self._load(self.matrix, b.add(base, j))
-                self._store(entry.times_plus(value, self._load(self.work, j)), self.work, j)
+                k.store_entry(x, other, entry.times_plus(value, k.load_entry(x, other)))
 
             write_loop(b, b.sub(p, first), spread)
-            k.store_entry(x, row, value)
 
         write_loop(b, rows, back)

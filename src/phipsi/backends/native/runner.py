@@ -198,7 +198,7 @@ class NativeCode:
         n_pairs = sum(len(p.pairs) for p in self.phases)
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
-        matrices = len(plan.row_matrices) * self.tables.envelope + 2 * n_rows
+        matrices = len(plan.row_matrices) * (self.tables.envelope + n_rows)
         between = [n_pairs * int(data[PATH_STRIDE]), small, matrices]
         first = len(once) + len(between)
         sizes = [*once, *between, *counts, *each]

@@ -1,0 +1,116 @@
+"""Assembly and projection: configurations and velocities that satisfy the constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.bounded_steps import bounded_steps
+from phipsi.algorithms.closure_rows import ClosureRows
+from phipsi.algorithms.constraint_metric import ConstraintMetric
+from phipsi.algorithms.ik_problem import Chart
+from phipsi.compiler import compile
+from phipsi.operators import mass_matrix
+
+Array = NDArray[Any]
+
+_MU, _MU_RANGE = 1.0, (1e-6, 1e12)
+_FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
+_STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
+_NEWTON = 25
+
+
+def search(
+    rows: ClosureRows,
+    q: Array,
+    *,
+    fixed: Iterable[str] = (),
+    limits: bool = True,
+    tolerance: float,
+    max_iterations: int,
+) -> tuple[Array, Array]:
+    """Configurations (n, nq) near q at which the loops are closed, and whether they are (n,).
+
+    Levenberg–Marquardt on ½ |g|², every step d minimising ½ |G d + g|² + ½ λ d* ℳ d between the
+    joint limits, with λ in proportion to |g|² so that the last steps are those of Newton's method,
+    also where rows are redundant. Axes that must coincide enter as z_b − z_a and rotations as
+    R − I, which a closure that is turned over does not satisfy.
+    """
+    chart = Chart(rows.model, fixed, limits)
+    q = chart.inside(q)
+    best, closed = q.copy(), np.zeros(len(q), dtype=bool)
+    left = np.arange(len(q))
+    mu = np.full(len(q), _MU)
+    g, G, met = _state(rows, chart, q, tolerance)
+    for step in range(max_iterations + 1):
+        best[left], closed[left] = q, met
+        go = ~met & (mu <= _MU_RANGE[1])
+        left, q, mu, g, G = left[go], q[go], mu[go], g[go], G[go]
+        if not left.size or step == max_iterations or not chart.columns.size:
+            break
+        M = compile(mass_matrix, rows.model, mode="dense")(q)
+        M = chart.slopes(q, np.swapaxes(chart.slopes(q, M), -1, -2))
+        A, slope = np.swapaxes(G, -1, -2) @ G, np.einsum("nmk,nm->nk", G, g)
+        cost = 0.5 * (g * g).sum(axis=-1)
+        # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G
+        size = np.einsum("nkk->n", np.linalg.solve(M, A))
+        weight = size * np.maximum(mu * cost, _FLOOR)
+        d = bounded_steps(A + weight[:, None, None] * M, slope, *chart.bounds(q))
+        promised = -np.einsum("nk,nk->n", slope, d) - 0.5 * np.einsum("nk,nkl,nl->n", d, A, d)
+        moved = chart.move(q, d)
+        new_g, new_G, new_met = _state(rows, chart, moved, tolerance)
+        gain = cost - 0.5 * (new_g * new_g).sum(axis=-1)
+        ratio = gain / np.maximum(promised, 1e-300)
+        taken = ((ratio > 1e-3) & (gain > 0)) | new_met
+        change = np.where(ratio > 0.75, 0.2, np.where(ratio > 0.25, 1.0, 3.0))
+        mu = np.maximum(mu * np.where(taken, change, 10.0), _MU_RANGE[0])
+        idle = (promised <= _STALLED * cost) & (mu * cost <= 1e-2) & ~new_met
+        mu = np.where(idle, np.inf, mu)
+        keep = taken[:, None]
+        q, g = np.where(keep, moved, q), np.where(keep, new_g, g)
+        G, met = np.where(keep[..., None], new_G, G), np.where(taken, new_met, False)
+    return best, closed
+
+
+def _state(
+    rows: ClosureRows, chart: Chart, q: Array, tolerance: float
+) -> tuple[Array, Array, Array]:
+    """Strict residuals, their slopes along the coordinates of a step, and whether they vanish."""
+    poses, motion = rows.poses_and_motions(q)
+    residual, found = rows.residual(q, poses)
+    g = rows.strict_residual(q, found)
+    slopes = chart.slopes(q, rows.jacobian(rows.frames(poses), motion, strict=True))
+    # R₂₂ − 1 is of second order: by itself it may be as large as the square root of rounding
+    met = (np.abs(residual).max(axis=-1, initial=0.0) <= tolerance) & (
+        np.abs(g).max(axis=-1, initial=0.0) <= max(tolerance, 1e-3)
+    )
+    return g, slopes, met
+
+
+def project_position(
+    rows: ClosureRows, q: Array, tolerance: float
+) -> tuple[Array, Array, ConstraintMetric]:
+    """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
+
+    Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g with λ = |g|², which vanishes with the error and
+    keeps directions out that only the drift makes look independent (closed_chain 6).
+    """
+    q = np.array(q, dtype=np.float64)
+    at = ConstraintMetric(rows, q)
+    for _ in range(_NEWTON):
+        error = np.abs(at.residual).max(axis=-1, initial=0.0)
+        if (error <= tolerance).all():
+            break
+        damping = np.square(at.residual).sum(axis=-1)
+        step = at.solve(-at.residual, damping)
+        q = np.where((error > tolerance)[:, None], rows.model.integrate(q, step), q)
+        at = ConstraintMetric(rows, q)
+    return q, np.abs(at.residual).max(axis=-1, initial=0.0) <= tolerance, at
+
+
+def project_velocity(at: ConstraintMetric, v: Array) -> Array:
+    """v − ℳ⁻¹ G* S⁺ (G v − rates): the admissible rates (n, nv) nearest in kinetic energy."""
+    return v + at.solve(at.rows.rates - np.einsum("nrv,nv->nr", at.jacobian, v))

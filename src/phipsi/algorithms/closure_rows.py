@@ -1,0 +1,336 @@
+"""Constraint rows as arrays: residuals, Jacobian and velocity terms of all closures at once.
+
+With R = R_a* R_b, r = R_a* (x_b − x_a) of the two frames of a closure, every row is linear in the
+entries of R, in r and in |r|; w = R_a* (ω_b − ω_a) and w_a = R_a* ω_a give
+
+    Ṙ = w~ R,   ṙ = R_a* (v_b − v_a) − w_a × r,
+
+so that each row is a covector on the motions of the two frames, exactly, also where the loop is
+open. General rows are such covectors already.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.kinematics import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.compiler import compile
+from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators import J, pose
+
+Array = NDArray[Any]
+
+# What the rows measure, as weights on R (3×3), r (3) and |r|.
+_ENTRIES: dict[str, tuple[dict[tuple[int, int], float], tuple[int, ...], bool]] = {
+    "R02": ({(0, 2): 1.0}, (), False),
+    "R12": ({(1, 2): 1.0}, (), False),
+    "R22": ({(2, 2): 1.0}, (), False),
+    "sx": ({(2, 1): 0.5, (1, 2): -0.5}, (), False),
+    "sy": ({(0, 2): 0.5, (2, 0): -0.5}, (), False),
+    "sz": ({(1, 0): 0.5, (0, 1): -0.5}, (), False),
+    "rx": ({}, (0,), False),
+    "ry": ({}, (1,), False),
+    "rz": ({}, (2,), False),
+    "distance": ({}, (), True),
+}
+
+
+class Frames(NamedTuple):
+    """The closure frames at n configurations: rotations (n, P, 3, 3) and origins (n, P, 3)."""
+
+    R: Array
+    x: Array
+
+
+class Relative(NamedTuple):
+    """Frame b in frame a of each of C closures: `R` (n, C, 3, 3), `r` (n, C, 3), |r| (n, C)."""
+
+    R_a: Array
+    R: Array
+    r: Array
+    length: Array
+
+
+@final
+class Rows:
+    """Weights of rows on what a closure measures: a table of m rows over C closures."""
+
+    def __init__(self, entries: list[tuple[int, Array, Array, float, float]]) -> None:
+        m = len(entries)
+        self.pair = np.array([e[0] for e in entries], dtype=int)
+        self.on_R = np.array([e[1] for e in entries]).reshape(m, 3, 3)
+        self.on_r = np.array([e[2] for e in entries]).reshape(m, 3)
+        self.on_length = np.array([e[3] for e in entries]).reshape(m)
+        self.constant = np.array([e[4] for e in entries]).reshape(m)
+
+    def values(self, at: Relative) -> Array:
+        """Residuals (n, m)."""
+        k = self.pair
+        out = np.einsum("nmij,mij->nm", at.R[:, k], self.on_R)
+        out += np.einsum("nmi,mi->nm", at.r[:, k], self.on_r)
+        return out + at.length[:, k] * self.on_length - self.constant
+
+    def covectors(self, at: Relative) -> tuple[Array, Array]:
+        """Rows on the motions [ω; v] of frames a and b in world axes, two (n, m, 6)."""
+        k = self.pair
+        R, r, R_a = at.R[:, k], at.r[:, k], at.R_a[:, k]
+        on_w = np.cross(R, self.on_R, axisa=-2, axisb=-2, axisc=-2).sum(axis=-1)
+        on_r = self.on_r + self._direction(at)
+        turn, shift = _turned(R_a, on_w), _turned(R_a, on_r)
+        with_a = _turned(R_a, np.cross(r, on_r))
+        return (
+            np.concatenate([-turn - with_a, -shift], axis=-1),
+            np.concatenate([turn, shift], axis=-1),
+        )
+
+    def _direction(self, at: Relative) -> Array:
+        """Derivative of |r| in r where rows ask for it; any direction where r = 0."""
+        r, length = at.r[:, self.pair], at.length[:, self.pair]
+        safe = np.where(length == 0, 1.0, length)
+        along = np.where((length == 0)[..., None], np.array([1.0, 0, 0]), r / safe[..., None])
+        return self.on_length[:, None] * along
+
+    def accelerations(self, at: Relative, motion: Array, bias: Array) -> Array:
+        """Second derivatives (n, m) for accelerations `bias` of the frames.
+
+        `motion`, `bias` (n, C, 2, 6): velocities and accelerations of frames a, b in world axes.
+        """
+        back = np.swapaxes(at.R_a, -1, -2)
+        w_a, w_b = (_turned(back, motion[:, :, s, :3]) for s in (0, 1))
+        w, slide = w_b - w_a, _turned(back, motion[:, :, 1, 3:] - motion[:, :, 0, 3:])
+        turn_a = _turned(back, bias[:, :, 0, :3])
+        w_dot = _turned(back, bias[:, :, 1, :3]) - turn_a - np.cross(w_a, w)
+        R_dot = np.cross(w[..., None], at.R, axisa=-2, axisb=-2, axisc=-2)
+        R_ddot = np.cross(w_dot[..., None], at.R, axisa=-2, axisb=-2, axisc=-2)
+        R_ddot = R_ddot + np.cross(w[..., None], R_dot, axisa=-2, axisb=-2, axisc=-2)
+        r_dot = slide - np.cross(w_a, at.r)
+        pull = _turned(back, bias[:, :, 1, 3:] - bias[:, :, 0, 3:])
+        r_ddot = pull - np.cross(w_a, slide) - np.cross(turn_a, at.r) - np.cross(w_a, r_dot)
+        safe = np.where(at.length == 0, 1.0, at.length)
+        along = np.einsum("nci,nci->nc", at.r, r_dot) / safe
+        out_of = np.einsum("nci,nci->nc", r_dot, r_dot) - along**2
+        stretch = (np.einsum("nci,nci->nc", at.r, r_ddot) + out_of) / safe
+        k = self.pair
+        out = np.einsum("nmij,mij->nm", R_ddot[:, k], self.on_R)
+        out += np.einsum("nmi,mi->nm", r_ddot[:, k], self.on_r)
+        return out + stretch[:, k] * self.on_length
+
+
+@final
+class ClosureRows:
+    """The rows of a system, evaluated with NumPy from compiled poses and point Jacobians.
+
+    **Attributes:** `n_rows`; `pairs` (C,), the closures that join two frames; `rates` (rows,), what
+    A V should be; `coupled`, rows that are given on coordinates.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        closures: ClosureSet,
+        rates: Array,
+        coordinates: dict[int, tuple[Array, float]],
+    ) -> None:
+        self.model, self.closures, self.rates = model, closures, rates
+        self.n_rows = closures.n_rows
+        where = closures.points
+        self._where = PointSet(where.names, where.body, where.rotation, where.offset, "world")
+        self._host = np.array(where.body, dtype=int)
+        first_point, points = [], 0
+        for closure in closures.closures:
+            first_point.append(points)
+            points += len(closure.points)
+        pair = [i for i, c in enumerate(closures.closures) if c.matrix is None]
+        self.pairs = np.array(pair, dtype=int)
+        self._a = np.array([first_point[i] for i in pair], dtype=int)
+        entries: list[tuple[int, Array, Array, float, float]] = []
+        strict: list[tuple[int, Array, Array, float, float]] = []
+        self._pair_rows: list[int] = []
+        self._fixed: list[tuple[int, list[int], Array, str]] = []
+        row = 0
+        for i, closure in enumerate(closures.closures):
+            rows = list(range(row, row + len(closure.rows)))
+            row += len(closure.rows)
+            if closure.matrix is not None:
+                self._fixed.append((first_point[i], rows, closure.matrix, closure.axes))
+                continue
+            at = int(np.searchsorted(self.pairs, i))
+            self._pair_rows.extend(rows)
+            entries.extend(_entry(at, form, closure.constant) for form in closure.forms)
+            strict.extend(_strict(at, closure.angular, closure.linear, closure.constant))
+        self._rows, self._strict = Rows(entries), Rows(strict)
+        self._at = np.array(self._pair_rows, dtype=int)
+        self.coupled = np.array(sorted(coordinates), dtype=int)
+        self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(-1, model.nq)
+        self._offset = np.array([coordinates[i][1] for i in self.coupled])
+        # one-coordinate joints have one rate at the same place among the rates
+        self._on_v = np.zeros((len(self.coupled), model.nv))
+        for q, v in zip(model.q_slices, model.v_slices, strict=True):
+            if q.stop - q.start == 1:
+                self._on_v[:, v] = self._on_q[:, q]
+
+    # ---- positions ----------------------------------------------------------------------------
+
+    def frames(self, poses: Array) -> Frames:
+        """The closure frames, from the poses (n, bodies, 4, 4) of the bodies."""
+        world = np.broadcast_to(np.eye(4), (len(poses), 1, 4, 4))
+        hosts = np.concatenate([poses, world], axis=1)[:, self._host]
+        R, where = hosts[..., :3, :3], self._where
+        x = hosts[..., :3, 3] + np.einsum("npij,pj->npi", R, where.offset)
+        return Frames(R @ where.rotation, x)
+
+    def relative(self, at: Frames) -> Relative:
+        """Frame b in frame a."""
+        a, b = self._a, self._a + 1
+        R_a = at.R[:, a]
+        back = np.swapaxes(R_a, -1, -2)
+        r = _turned(back, at.x[:, b] - at.x[:, a])
+        # no np.linalg.norm: complex numbers (derivatives by a complex step) must pass
+        return Relative(R_a, back @ at.R[:, b], r, np.sqrt((r * r).sum(axis=-1)))
+
+    def residual(self, q: Array, poses: Array) -> tuple[Array, Relative]:
+        """Residuals (n, rows) of configurations (n, nq); zero for rows without positions."""
+        found = self.relative(self.frames(poses))
+        out = np.zeros((len(q), self.n_rows), dtype=np.result_type(q, poses))
+        out[:, self._at] = self._rows.values(found)
+        out[:, self.coupled] = q @ self._on_q.T - self._offset
+        return out, found
+
+    def strict_residual(self, q: Array, found: Relative) -> Array:
+        """Residuals (n, m) that are zero only where a closure is not turned over either."""
+        turned = q @ self._on_q.T - self._offset
+        return np.concatenate([self._strict.values(found), turned], axis=1)
+
+    # ---- velocities ---------------------------------------------------------------------------
+
+    def jacobian(self, at: Frames, motion: Array, *, strict: bool = False) -> Array:
+        """Rows (n, rows, nv) from the motions (n, 6 P, nv) of the closure frames, world axes."""
+        n, nv = len(motion), motion.shape[-1]
+        motion = motion.reshape(n, -1, 6, nv)
+        rows = self._strict if strict else self._rows
+        found = self.relative(at)
+        on_a, on_b = rows.covectors(found)
+        pair = np.einsum("nmk,nmkv->nmv", on_a, motion[:, self._a[rows.pair]])
+        pair += np.einsum("nmk,nmkv->nmv", on_b, motion[:, self._a[rows.pair] + 1])
+        on_v = np.broadcast_to(self._on_v, (n, *self._on_v.shape))
+        if strict:
+            return np.concatenate([pair, on_v], axis=1)
+        out = np.zeros((n, self.n_rows, nv), dtype=motion.dtype)
+        out[:, self._at] = pair
+        for first, indices, matrix in self._fixed_matrices(at):
+            points = motion[:, first : first + matrix.shape[-1] // 6]
+            out[:, indices] = matrix @ points.reshape(n, -1, nv)
+        out[:, self.coupled] = on_v
+        return out
+
+    def _fixed_matrices(self, at: Frames) -> list[tuple[int, list[int], Array]]:
+        """First point, rows, and matrix (n, rows, 6 points) in world axes of the general rows."""
+        out = []
+        for first, rows, matrix, axes in self._fixed:
+            count = matrix.shape[1] // 3
+            blocks = np.broadcast_to(matrix, (len(at.R), *matrix.shape))
+            if axes == "body":
+                R = np.repeat(at.R[:, first : first + count // 2], 2, axis=1)
+                split = blocks.reshape(len(at.R), len(rows), count, 3)
+                blocks = np.einsum("nrcj,ncij->nrci", split, R).reshape(blocks.shape)
+            out.append((first, rows, blocks))
+        return out
+
+    def sizes(self, at: Frames, motion: Array, jacobian: Array) -> Array:
+        """How large each row (n, rows) would be if nothing in it cancelled: (Σ |A|² |J|²)½.
+
+        `motion` (n, 6 P, nv) and `jacobian` (n, rows, nv) in any coordinates of the rates.
+        """
+        n = len(motion)
+        blocks = motion.reshape(n, -1, 2, 3 * motion.shape[-1])
+        squares = (blocks**2).sum(axis=-1)  # (n, P, 2)
+        rows = self._rows
+        out = np.zeros((n, self.n_rows))
+        for covector, side in zip(rows.covectors(self.relative(at)), (0, 1), strict=True):
+            parts = (covector.reshape(n, -1, 2, 3) ** 2).sum(axis=-1)
+            out[:, self._at] += (parts * squares[:, self._a[rows.pair] + side]).sum(axis=-1)
+        for first, indices, matrix in self._fixed_matrices(at):
+            parts = (matrix.reshape(n, len(indices), -1, 2, 3) ** 2).sum(axis=-1)
+            out[:, indices] = (parts * squares[:, None, first : first + parts.shape[2]]).sum((2, 3))
+        out[:, self.coupled] = (jacobian[:, self.coupled] ** 2).sum(axis=-1)
+        return np.sqrt(out)
+
+    def bias(self, at: Frames, motion: Array, bias: Array) -> Array:
+        """d/dt(A J) v (n, rows): what the rows accelerate by at vdot = 0.
+
+        `motion`, `bias` (n, P, 6): velocities of the closure frames, and J̇ v, in world axes.
+        """
+        out = np.zeros((len(motion), self.n_rows), dtype=np.result_type(motion, bias))
+        if len(self._a):
+            ends = np.stack([self._a, self._a + 1], axis=1)
+            found = self.relative(at)
+            out[:, self._at] = self._rows.accelerations(found, motion[:, ends], bias[:, ends])
+        matrices = self._fixed_matrices(at)
+        for (first, indices, matrix), (*_, axes) in zip(matrices, self._fixed, strict=True):
+            points = slice(first, first + matrix.shape[-1] // 6)
+            rate = bias[:, points]
+            if axes == "body":  # components in turning axes: − ω × V̂
+                w = motion[:, points, None, :3]
+                turning = np.cross(w, motion[:, points].reshape(len(motion), -1, 2, 3))
+                rate = rate - turning.reshape(rate.shape)
+            out[:, indices] = np.einsum("nrk,nk->nr", matrix, rate.reshape(len(rate), -1))
+        out[:, self.coupled] = 0.0
+        return out
+
+    # ---- compiled parts -----------------------------------------------------------------------
+
+    def poses(self, q: Array) -> Array:
+        """Body poses (n, bodies, 4, 4)."""
+        return compile(pose, self.model)(q)
+
+    def poses_and_motions(self, q: Array) -> tuple[Array, Array]:
+        """Body poses, and the Jacobian (n, 6 P, nv) of the closure frames in world axes."""
+        if not len(self._where):
+            return self.poses(q), np.zeros((len(q), 0, self.model.nv))
+        program = compile((pose, J), self.model, mode=("apply", "dense"), points=self._where)
+        return program(q)  # type: ignore[return-value]
+
+    def point_rates(self, q: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Body poses; velocities and J̇ v (n, P, 6) of the closure frames in world axes."""
+        if not len(self._where):
+            return self.poses(q), np.zeros((len(q), 0, 6)), np.zeros((len(q), 0, 6))
+        terms = (pose, POINT_VELOCITIES, JACOBIAN_DOT_V)
+        return compile(terms, self.model, points=self._where)(q, v)  # type: ignore[return-value]
+
+
+def _turned(R: Array, vectors: Array) -> Array:
+    return np.einsum("...ij,...j->...i", R, vectors)
+
+
+def _entry(at: int, form: str, constant: float) -> tuple[int, Array, Array, float, float]:
+    on_R, on_r, along = _ENTRIES[form]
+    weights, shift = np.zeros((3, 3)), np.zeros(3)
+    for place, weight in on_R.items():
+        weights[place] = weight
+    shift[list(on_r)] = 1.0
+    return at, weights, shift, float(along), constant if form in ("R22", "distance") else 0.0
+
+
+def _strict(
+    at: int, angular: str, linear: str, constant: float
+) -> list[tuple[int, Array, Array, float, float]]:
+    """Rows of one closure for assembly: z_b = z_a, or R = I, instead of their first-order part."""
+    out = [_entry(at, form, constant) for form in LINEAR[linear]]
+    if angular == "all":
+        for i in range(3):
+            for j in range(3):
+                weights = np.zeros((3, 3))
+                weights[i, j] = np.sqrt(0.5)
+                out.append((at, weights, np.zeros(3), 0.0, np.sqrt(0.5) * (i == j)))
+        return out
+    out.extend(_entry(at, form, constant) for form in ANGULAR[angular])
+    if angular == "axis":
+        weights = np.zeros((3, 3))
+        weights[2, 2] = 1.0
+        out.append((at, weights, np.zeros(3), 0.0, 1.0))
+    return out

@@ -1,0 +1,352 @@
+"""System: a tree of bodies with constraints, and what can be said about it before it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.assembly import project_position, project_velocity, search
+from phipsi.algorithms.closure_rows import ClosureRows
+from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric, turned_over
+from phipsi.algorithms.ik_problem import Chart
+from phipsi.algorithms.system_report import open_loops, rate_errors, summary
+from phipsi.constraints import Constraint
+from phipsi.errors import ConvergenceError, InputError, ModelError
+from phipsi.model.closures import Closure, ConstrainedModel, closure_set
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+POSITION_TOLERANCE = 1e-10
+"""Largest residual (rad, m) of an assembled or projected configuration."""
+
+
+@final
+@dataclass(frozen=True)
+class Mobility:
+    """How many ways a system can move at one configuration.
+
+    **Attributes:** `rates`, nv of the tree; `rows`, of the constraints; `rank`, how many rows are
+    independent; `mobility`, rates − rank; `grubler`, rates − rows, the count on paper; `redundant`,
+    the names of rows that the others imply; `smallest`, the smallest singular value that counts as
+    independent, relative to the largest: near 0 the configuration is close to a singular one.
+    """
+
+    rates: int
+    rows: int
+    rank: int
+    mobility: int
+    grubler: int
+    redundant: tuple[str, ...]
+    smallest: float
+
+
+class System(ConstrainedModel):
+    """A mechanism with loops: one tree, and constraints between its bodies.
+
+    The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. Functions that take a
+    model and need only the tree take `system.model`.
+
+    **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `primary`,
+    `secondary`, names of bodies: a selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only
+    one is given, the other is the rest).
+    **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
+    (rows,), what A J v must be: zero except for `Rows` with rates.
+
+    >>> import numpy as np, phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(arm, [pin])
+    >>> four_bar
+    <System: 3 bodies, nv = 3, 1 constraint with 5 rows: 'pin'>
+    >>> q = four_bar.assemble([1.0, -1.0, -1.5])
+    >>> bool(abs(four_bar.residual(q)).max() < 1e-10)
+    True
+    >>> four_bar.mobility(q).mobility
+    1
+    """
+
+    constraints: tuple[Constraint, ...]
+    cut_joints: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        model: Model,
+        constraints: Iterable[Constraint],
+        *,
+        primary: Sequence[str] | None = None,
+        secondary: Sequence[str] | None = None,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise InputError(
+                f"System needs a model first: pp.System(model, constraints), not "
+                f"{type(model).__name__}; see pp.ModelBuilder and pp.load"
+            )
+        self.constraints = _checked(constraints)
+        closures = [c.closure(model) for c in self.constraints]
+        selections = _selections(model, primary, secondary)
+        super().__init__(model, closure_set(closures, selections))
+        rates = [c.prescribed(len(x.rows)) for c, x in zip(self.constraints, closures, strict=True)]
+        self.rates: Array = np.concatenate([np.zeros(0), *rates])
+        self.rates.flags.writeable = False
+        first = np.concatenate([[0], np.cumsum([len(x.rows) for x in closures])]).astype(int)
+        coordinates: dict[int, tuple[Array, float]] = {}
+        for c, row in zip(self.constraints, first, strict=False):
+            given = c.coordinates(model)
+            if given is not None:
+                coordinates[int(row)] = given
+        self._rows = ClosureRows(model, self.closures, self.rates, coordinates)
+
+    # ---- rows ---------------------------------------------------------------------------------
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Name of every constraint row: the constraint and what the row measures."""
+        return self.closures.row_names
+
+    @property
+    def n_rows(self) -> int:
+        """Number of constraint rows."""
+        return self.closures.n_rows
+
+    def residual(self, q: ArrayLike) -> Array:
+        """How far each row is from being satisfied, g(q).
+
+        Zero where the loops are closed; rad (small angles) and m. Rows that bind velocities only
+        have the residual 0.
+
+        **Arguments:** `q` (..., nq). **Returns:** (..., rows).
+        **Cost:** one sweep for the poses, O(N + rows). **Source:** closed_chain 2.
+        """
+        flat, batch = self._flat(q)
+        values, _ = self._rows.residual(flat, self._rows.poses(flat))
+        return values.reshape(*batch, self.n_rows)
+
+    def jacobian(self, q: ArrayLike) -> Array:
+        """G = A J: rates v → rates of the rows.
+
+        It is exactly the derivative of `residual` along v, also where the loops are open.
+
+        **Arguments:** `q` (..., nq). **Returns:** (..., rows, nv).
+        **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
+        """
+        flat, batch = self._flat(q)
+        poses, motion = self._rows.poses_and_motions(flat)
+        rows = self._rows.jacobian(self._rows.frames(poses), motion)
+        return rows.reshape(*batch, self.n_rows, self.model.nv)
+
+    def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
+        """d/dt(A J) v: what the rows accelerate by at vdot = 0; the papers' U is its negative.
+
+        **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., rows).
+        **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
+        """
+        flat, batch, rates = self._flat_state(q, v)
+        poses, motion, drift = self._rows.point_rates(flat, rates)
+        values = self._rows.bias(self._rows.frames(poses), motion, drift)
+        return values.reshape(*batch, self.n_rows)
+
+    # ---- configurations -----------------------------------------------------------------------
+
+    def assemble(
+        self,
+        q0: ArrayLike | None = None,
+        *,
+        fixed: Iterable[str] = (),
+        limits: bool = True,
+        tolerance: float = POSITION_TOLERANCE,
+        max_iterations: int = 200,
+        restarts: int = 0,
+        seed: int = 0,
+    ) -> Array:
+        """A configuration at which all loops are closed, near a rough one.
+
+        Levenberg–Marquardt in the mass metric, within the joint limits: light parts move rather
+        than heavy ones. A closure that would be satisfied only turned over (a hinge with its axes
+        against each other) does not count as closed.
+
+        **Arguments:** `q0` (..., nq), neutral by default; `fixed`, joints that stay as in `q0`;
+        `limits`, whether to keep the joints' limits; `tolerance`, largest residual in rad and m;
+        `restarts`, how many random starts (drawn with `seed`) an element gets that fails.
+        **Returns:** q (..., nq). If there is none nearby it raises a `ConvergenceError` that names
+        the loop, its bodies and the gap; its `result` is the best q found.
+        **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
+        **Source:** closed_chain 10.
+        """
+        start, batch = self._flat(self.model.neutral() if q0 is None else q0)
+        held = [fixed] if isinstance(fixed, str) else list(fixed)
+        options: dict[str, Any] = dict(
+            fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
+        )
+        start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
+        q, closed = search(self._rows, start, **options)
+        chart = Chart(self.model, held, limits)
+        for attempt in range(restarts):
+            left = np.flatnonzero(~closed)
+            if not left.size:
+                break
+            draws = self.model.random_configuration(
+                np.random.default_rng([seed, attempt]), (len(q),)
+            )
+            begin = start[left].copy()
+            begin[:, chart.moving_q] = draws[left][:, chart.moving_q]
+            found, met = search(self._rows, begin, **options)
+            better = met | (self._gap(found) < self._gap(q[left]))
+            q[left[better]], closed[left] = found[better], met
+        answer = q.reshape(*batch, self.model.nq)
+        if not closed.all():
+            worst = int(np.flatnonzero(~closed)[0])
+            raise ConvergenceError(
+                open_loops(self, q[worst], tolerance, chart, int((~closed).sum()), len(q)), answer
+            )
+        return answer
+
+    def project(
+        self, q: ArrayLike, v: ArrayLike, *, tolerance: float = POSITION_TOLERANCE
+    ) -> tuple[Array, Array]:
+        """The nearest configuration on the constraints, and the nearest rates that keep them.
+
+        q ⊕ dq with dq = −ℳ⁻¹ G* S⁺ g repeated, then v − ℳ⁻¹ G* S⁺ (G v − rates), G = A J and
+        S = G ℳ⁻¹ G*: both nearest in the mass metric. The velocity projection is also the jump
+        when constraints are switched on: it conserves momentum and adds no energy.
+
+        **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (q, v) of the same shapes. It
+        raises a `ConvergenceError` if there is no closed configuration near q (see `assemble`), or
+        if the prescribed rates contradict each other.
+        **Cost:** two to three singular value decompositions, O(rows² nv).
+        **Source:** closed_chain 10 and 11.
+        """
+        flat, batch, rates = self._flat_state(q, v)
+        found, closed, at = project_position(self._rows, flat, tolerance)
+        if not closed.all():
+            worst = int(np.flatnonzero(~closed)[0])
+            text = open_loops(
+                self, found[worst], tolerance, Chart(self.model, (), True), 1, 1, projecting=True
+            )
+            raise ConvergenceError(text, found.reshape(*batch, self.model.nq))
+        new = project_velocity(at, rates)
+        wrong = rate_errors(self, at, new)
+        if wrong:
+            raise ConvergenceError(wrong, found.reshape(*batch, self.model.nq))
+        return found.reshape(*batch, self.model.nq), new.reshape(*batch, self.model.nv)
+
+    def is_turned_over(self, q: ArrayLike) -> Array:
+        """Whether some closure satisfies its rows the wrong way round (...): z_b = −z_a."""
+        flat, batch = self._flat(q)
+        _, found = self._rows.residual(flat, self._rows.poses(flat))
+        return np.asarray(turned_over(found, self._rows).any(axis=-1)).reshape(batch)
+
+    def mobility(self, q: ArrayLike, *, tolerance: float = RANK_TOLERANCE) -> Mobility:
+        """Degrees of freedom at a configuration (nq,), and which rows the others imply.
+
+        The rank is that of G in the mass metric, each row divided by the size it would have if
+        nothing in it cancelled. **Source:** closed_chain 2 and 6.
+        """
+        flat, batch = self._flat(q)
+        if batch:
+            raise InputError(f"mobility needs one configuration (nq,), not shape {np.shape(q)}")
+        at = ConstraintMetric(self._rows, flat, tolerance)
+        rank, nv = int(at.rank[0]), self.model.nv
+        chosen = set(at.independent_rows())
+        spare = tuple(name for i, name in enumerate(self.row_names) if i not in chosen)
+        smallest = float(at.singular[0, rank - 1]) if rank else 0.0
+        return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
+
+    def summary(self, q: ArrayLike | None = None) -> str:
+        """Constraints, bodies of each loop, mobility and redundant rows, as text.
+
+        With `q` (nq,) the mobility is counted there, else at the assembly nearest to neutral.
+        """
+        return summary(self, q)
+
+    def closure_of(self, row: int) -> Closure:
+        """The closure a row belongs to."""
+        return self.closures.closures[int(self.closures.row_closure[row])]
+
+    # ---- helpers ------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> ClosureRows:
+        """The rows as arrays, for algorithms."""
+        return self._rows
+
+    def _gap(self, q: Array) -> Array:
+        _, found = self._rows.residual(q, self._rows.poses(q))
+        return np.square(self._rows.strict_residual(q, found)).sum(axis=-1)
+
+    def _flat(self, q: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+        array = np.asarray(q)
+        if array.dtype.kind in "biu":
+            array = array.astype(np.float64)
+        if not array.ndim or array.shape[-1] != self.model.nq:
+            names = ", ".join(map(repr, self.model.joint_names[:8]))
+            raise InputError(
+                f"q has shape {array.shape}, but its last axis must be nq = {self.model.nq} "
+                f"(joints {names}{', …' if self.model.n_bodies > 8 else ''})."
+            )
+        batch = array.shape[:-1]
+        return array.reshape(int(np.prod(batch)), self.model.nq), batch
+
+    def _flat_state(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, tuple[int, ...], Array]:
+        a, b = np.asarray(q), np.asarray(v)
+        if not b.ndim or b.shape[-1] != self.model.nv:
+            raise InputError(
+                f"v has shape {b.shape}, but its last axis must be nv = {self.model.nv}."
+            )
+        self._flat(a)
+        batch = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+        flat, _ = self._flat(np.broadcast_to(a, (*batch, self.model.nq)))
+        rates = np.broadcast_to(b, (*batch, self.model.nv)).reshape(len(flat), self.model.nv)
+        return flat, batch, rates.astype(np.result_type(rates, np.float64), copy=False)
+
+    def __repr__(self) -> str:
+        names = [repr(c.name) for c in self.constraints]
+        shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        plural = "" if len(names) == 1 else "s"
+        listed = f": {shown}" if names else ""
+        return (
+            f"<System: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
+            f"{len(names)} constraint{plural} with {self.n_rows} rows{listed}>"
+        )
+
+
+def _checked(constraints: Any) -> tuple[Constraint, ...]:
+    listed = (constraints,) if isinstance(constraints, Constraint) else tuple(constraints)
+    seen: set[str] = set()
+    for c in listed:
+        if not isinstance(c, Constraint):
+            raise ModelError(
+                f"constraints has {c!r}, which is no constraint. For example:\n"
+                f"    pp.constraints.Spherical(name='ball', a=('rod', (1, 0, 0)), b='world')"
+            )
+        if c.name in seen:
+            raise ModelError(
+                f"two constraints are called {c.name!r}; rows and loops are reported by name, so "
+                f"each needs its own."
+            )
+        seen.add(c.name)
+    return listed
+
+
+def _selections(
+    model: Model, primary: Sequence[str] | None, secondary: Sequence[str] | None
+) -> dict[str, frozenset[int]]:
+    if primary is None and secondary is None:
+        return {}
+    everything = frozenset(range(model.n_bodies))
+    chosen = {
+        key: None
+        if names is None
+        else frozenset(model.body_index(n) for n in ([names] if isinstance(names, str) else names))
+        for key, names in (("P", primary), ("S", secondary))
+    }
+    P, S = chosen["P"], chosen["S"]
+    P = everything - (S or frozenset()) if P is None else P
+    S = everything - P if S is None else S
+    if P & S:
+        name = model.body_names[min(P & S)]
+        raise ModelError(f"body {name!r} is in primary and in secondary; it can be in one only.")
+    return {"P": P, "S": S}

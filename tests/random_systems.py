@@ -1,0 +1,148 @@
+"""Random mechanisms with loops, and a plain dense solution of their equations of motion.
+
+    from random_systems import KINDS, kkt, random_system
+
+Constraints are put between random bodies so that they hold at a random configuration, displaced by
+a random motion of the freedom they leave.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from random_models import random_axis, random_pose, random_tree
+
+import phipsi as pp
+from phipsi import constraints as c
+from phipsi.spatial import so3_exp
+
+KINDS = (
+    "Weld", "Spherical", "Revolute", "Prismatic", "Cylindrical", "Universal", "Planar",
+    "PointOnLine", "Distance", "Coupling", "Rows",
+)  # fmt: skip
+ROWS = dict(zip(KINDS, (6, 3, 5, 5, 4, 4, 3, 2, 1, 1, 2), strict=True))
+
+
+def displaced(kind: str, u, w, rng) -> pp.Pose:
+    """A random pose of frame b in frame a that the joint allows, u and w its axes."""
+    turn = so3_exp(np.array(u) * rng.uniform(-1, 1))
+    slide = np.array(u) * rng.uniform(-0.5, 0.5)
+    across = np.cross(u, random_axis(rng))
+    any_turn = so3_exp(rng.uniform(-1, 1, 3))
+    return {
+        "Weld": lambda: pp.Pose(),
+        "Spherical": lambda: pp.Pose(any_turn),
+        "Revolute": lambda: pp.Pose(turn),
+        "Prismatic": lambda: pp.Pose(None, slide),
+        "Cylindrical": lambda: pp.Pose(turn, slide),
+        "Universal": lambda: pp.Pose(turn @ so3_exp(np.array(w) * rng.uniform(-1, 1))),
+        "Planar": lambda: pp.Pose(turn, across),
+        "PointOnLine": lambda: pp.Pose(any_turn, slide),
+        "Distance": lambda: pp.Pose(any_turn, rng.uniform(-0.5, 0.5, 3)),
+    }[kind]()
+
+
+def random_constraint(model: pp.Model, q, kind: str, name: str, rng) -> c.Constraint | None:
+    """A constraint of this kind between random bodies that holds at q; None if it cannot be."""
+    single = [
+        n for n, j in zip(model.joint_names, model.joints, strict=True)
+        if j.kind in ("revolute", "prismatic", "helical")
+    ]  # fmt: skip
+    if kind == "Coupling":
+        if len(single) < 2:
+            return None
+        chosen = rng.choice(len(single), size=min(len(single), 3), replace=False)
+        names = [single[i] for i in chosen]
+        numbers = rng.uniform(0.5, 2, len(names))
+        total = sum(x * q[model.q_slice(n)][0] for n, x in zip(names, numbers, strict=True))
+        return c.Coupling(name=name, joints=names, coefficients=numbers, offset=float(total))
+    places = [*model.body_names, "world"]
+    a, b = (places[i] for i in rng.choice(len(places), size=2, replace=False))
+    X_a = random_pose(rng)
+    if kind == "Rows":
+        points = [(x, rng.uniform(-0.3, 0.3, 3)) for x in (a, b)]
+        axes = "world" if rng.random() < 0.5 else "body"
+        return c.Rows(name=name, points=points, A=rng.standard_normal((2, 12)), axes=axes)
+    u = random_axis(rng)
+    w = np.cross(u, random_axis(rng))
+    w = w / np.linalg.norm(w) + 0.3 * u
+    moved = displaced(kind, u, w / np.linalg.norm(w), rng)
+    poses = {n: X for n, X in zip(model.body_names, pp.body_poses(model, q), strict=True)}
+    poses["world"] = np.eye(4)
+    where = np.linalg.inv(poses[b]) @ poses[a] @ X_a.matrix @ moved.matrix
+    X_b = pp.Pose(where[:3, :3], where[:3, 3])
+    both = {"name": name, "a": (a, X_a), "b": (b, X_b)}
+    if kind == "Distance":
+        return c.Distance(float(np.linalg.norm(moved.translation)), **both)
+    if kind == "Universal":
+        return c.Universal(u, w, **both)
+    if kind in ("Weld", "Spherical"):
+        return getattr(c, kind)(**both)
+    return getattr(c, kind)(u, **both)
+
+
+def random_system(
+    seed: int,
+    bodies: int,
+    kinds,
+    *,
+    spare: int = 1,
+    n_roots: int = 1,
+    independent: bool = False,
+    **options,
+) -> tuple[pp.System, np.ndarray]:
+    """A system of a random tree, and a configuration at which all constraints hold.
+
+    Kinds that would leave fewer than `spare` degrees of freedom are left out, with `independent`
+    also those whose rows the others imply in part.
+    """
+    rng = np.random.default_rng(seed)
+    model = random_tree(rng, bodies, n_roots=n_roots, **options)
+    q = model.random_configuration(rng)
+    room, chosen = model.nv - spare, []
+    for i, kind in enumerate(kinds):
+        if ROWS[kind] > room:
+            continue
+        found = random_constraint(model, q, kind, f"{kind.lower()}{i}", rng)
+        if found is None:
+            continue
+        if independent:
+            G = pp.System(model, [*chosen, found]).jacobian(q)
+            if np.linalg.matrix_rank(G, tol=1e-3) < len(G):
+                continue
+        chosen.append(found)
+        room -= ROWS[kind]
+    return pp.System(model, chosen), q
+
+
+def admissible(system: pp.System, q, rng) -> np.ndarray:
+    """Random rates with A J v = rates."""
+    G = system.jacobian(q)
+    v = rng.standard_normal(system.model.nv)
+    return v - np.linalg.pinv(G, rcond=1e-10) @ (G @ v - system.rates)
+
+
+def bias_by_complex_step(system: pp.System, q, v) -> np.ndarray:
+    """d/dt(A J) v: the Jacobian differentiated along q̇ = N(q) v."""
+    h = 1e-30
+    moving = np.asarray(q) + 1j * h * system.model.qdot(q, v)
+    return system.jacobian(moving).imag / h @ v
+
+
+def kkt(system: pp.System, q, v, tau) -> tuple[np.ndarray, np.ndarray]:
+    """vdot and the least-norm multipliers f of
+
+        ℳ vdot + G* f = tau − bias,   G vdot = −d/dt(G) v
+
+    by one dense least-squares solve with NumPy.
+    """
+    model = system.model
+    M, G = pp.mass_matrix(model, q), system.jacobian(q)
+    nv, m = model.nv, len(G)
+    left = np.block([[M, G.T], [G, np.zeros((m, m))]])
+    right = np.concatenate([tau - pp.bias_forces(model, q, v), -bias_by_complex_step(system, q, v)])
+    # scaled by the masses, so that the rank is decided among numbers of one size
+    size = np.concatenate([1 / np.sqrt(np.diag(M)), np.full(m, np.sqrt(np.median(np.diag(M))))])
+    x = size * np.linalg.lstsq(left * np.outer(size, size), right * size, rcond=1e-12)[0]
+    null = np.linalg.svd(G.T)[2][np.linalg.matrix_rank(G, tol=1e-9) :]
+    f = x[nv:] - null.T @ (null @ x[nv:])
+    return x[:nv], f
