@@ -68,7 +68,7 @@ def _coupled(model: Model, closures: ClosureSet) -> list[list[int]]:
 
 def _cuthill_mckee(coupled: list[list[int]]) -> np.ndarray:
     """Closures in an order that keeps coupled ones together."""
-    left = set(range(len(coupled)))
+    left: set[int] = set(range(len(coupled)))
     order: list[int] = []
     for seed in sorted(left, key=lambda c: (len(coupled[c]), c)):
         if seed not in left:
@@ -78,7 +78,8 @@ def _cuthill_mckee(coupled: list[list[int]]) -> np.ndarray:
         while queue:
             c = queue.pop(0)
             order.append(c)
-            found = sorted((d for d in coupled[c] if d in left), key=lambda d: (len(coupled[d]), d))
+            near = [d for d in coupled[c] if d in left]
+            found = sorted(near, key=lambda d: (len(coupled[d]), d))
             left.difference_update(found)
             queue += found
     return np.array(order[::-1], dtype=np.int64)
