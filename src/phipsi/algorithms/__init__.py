@@ -18,6 +18,7 @@ from phipsi.algorithms.energy import (
     potential_energy,
 )
 from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
+from phipsi.algorithms.identification import Identification, identify
 from phipsi.algorithms.ik_search import IKResult
 from phipsi.algorithms.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics import (
@@ -30,6 +31,8 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot,
     jacobian_dot_v,
 )
+from phipsi.algorithms.loop_graph import GraphJoint
+from phipsi.algorithms.minimal_parameters import BaseParameters, base_parameters
 from phipsi.algorithms.operational import (
     Innovations,
     innovations,
@@ -37,14 +40,25 @@ from phipsi.algorithms.operational import (
     operational_space_inertia,
     tip_force_correction,
 )
+from phipsi.algorithms.regressors import (
+    inertial_parameters,
+    kinetic_energy_regressor,
+    parameter_names,
+    potential_energy_regressor,
+    regressor,
+)
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
+    "BaseParameters",
+    "GraphJoint",
     "HybridDynamics",
     "IKResult",
+    "Identification",
     "Innovations",
     "Mobility",
     "System",
+    "base_parameters",
     "bias_forces",
     "body_accelerations",
     "body_poses",
@@ -57,6 +71,8 @@ __all__ = [
     "frame_velocities",
     "gravity_forces",
     "hybrid_dynamics",
+    "identify",
+    "inertial_parameters",
     "innovations",
     "inverse_dynamics",
     "inverse_kinematics",
@@ -65,11 +81,15 @@ __all__ = [
     "jacobian_dot_v",
     "joint_reactions",
     "kinetic_energy",
+    "kinetic_energy_regressor",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
     "momentum",
     "operational_space_inertia",
+    "parameter_names",
     "potential_energy",
+    "potential_energy_regressor",
+    "regressor",
     "tip_force_correction",
 ]

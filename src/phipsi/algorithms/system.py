@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,10 +13,12 @@ from phipsi.algorithms.assembly import project_position, project_velocity, searc
 from phipsi.algorithms.closure_rows import ClosureRows
 from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric, turned_over
 from phipsi.algorithms.ik_problem import Chart
+from phipsi.algorithms.loop_graph import GraphJoint, open_graph
 from phipsi.algorithms.system_report import open_loops, rate_errors, summary
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.closures import Closure, ConstrainedModel, closure_set
+from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -99,6 +101,47 @@ class System(ConstrainedModel):
             if given is not None:
                 coordinates[int(row)] = given
         self._rows = ClosureRows(model, self.closures, self.rates, coordinates)
+
+    @classmethod
+    def from_graph(
+        cls,
+        bodies: Mapping[str, SpatialInertia],
+        joints: Sequence[GraphJoint],
+        *,
+        gravity: ArrayLike = (0, 0, -9.81),
+        cut: Iterable[str] = (),
+    ) -> System:
+        """A system from bodies and all their joints, loops included.
+
+        A spanning tree is found that keeps the joints with few freedoms; the others are cut and
+        become constraints of the same name, listed in `cut_joints` and in `summary()`. Bodies that
+        nothing joins to the world float on a free joint.
+
+        **Arguments:** `bodies`, name → inertia, each in a frame of its own; `joints`,
+        `GraphJoint`s, in any order; `cut`, joints to be cut rather than others.
+        **Cost:** O(bodies + joints · log joints).
+
+        >>> import phipsi as pp
+        >>> rod, z = pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), (0, 0, 1)
+        >>> def hinge(name, a, b):
+        ...     return pp.GraphJoint(name, pp.joints.Revolute(z), a, b)
+        >>> four_bar = pp.System.from_graph(
+        ...     {"crank": rod, "coupler": rod, "rocker": rod},
+        ...     [
+        ...         hinge("A", "world", "crank"),
+        ...         hinge("B", ("crank", (1, 0, 0)), "coupler"),
+        ...         hinge("C", ("coupler", (1, 0, 0)), ("rocker", (1, 0, 0))),
+        ...         hinge("D", ("world", (1, 0, 0)), "rocker"),
+        ...     ],
+        ...     cut=["C"],
+        ... )
+        >>> four_bar
+        <System: 3 bodies, nv = 3, 1 constraint with 5 rows: 'C'>
+        """
+        opened = open_graph(bodies, joints, gravity, cut)
+        system = cls(opened.model, opened.constraints)
+        system.cut_joints = opened.cut
+        return system
 
     # ---- rows ---------------------------------------------------------------------------------
 

@@ -1,0 +1,276 @@
+"""From a graph of bodies and joints to a tree with constraints: which joints are cut, and how.
+
+A spanning tree takes the joints with few freedoms and cuts those with many: a cut joint of k
+freedoms adds 6 − k rows, while its k coordinates leave q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi import constraints as c
+from phipsi.errors import ModelError, did_you_mean
+from phipsi.model import joints
+from phipsi.model.body import WORLD_NAME, LimitsArgument
+from phipsi.model.builder import ModelBuilder
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+
+Place = str | tuple[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class GraphJoint:
+    """A joint between two bodies of a graph, or a body and "world".
+
+    `a` and `b` are names, or pairs (name, offset or `Pose`): the joint frame on each side, in the
+    frame in which the body's inertia is given. At zero coordinates the two frames coincide.
+    `limits`, `armature` and `damping` as for `ModelBuilder.add_body`; a joint that is cut has none.
+    """
+
+    name: str
+    joint: Joint
+    a: Place
+    b: Place
+    limits: LimitsArgument = None
+    armature: ArrayLike = 0.0
+    damping: ArrayLike = 0.0
+
+
+class Opened(NamedTuple):
+    """A graph as a tree: the model, the constraints instead of the joints cut, and what was done.
+
+    `reversed` are joints of the tree that lead from `b` to `a`; `floating`, bodies that nothing
+    joins to the world and that got a free joint.
+    """
+
+    model: Model
+    constraints: tuple[c.Constraint, ...]
+    cut: tuple[str, ...]
+    reversed: tuple[str, ...]
+    floating: tuple[str, ...]
+
+
+def open_graph(
+    bodies: Mapping[str, SpatialInertia],
+    graph_joints: Sequence[GraphJoint],
+    gravity: ArrayLike = (0, 0, -9.81),
+    cut: Iterable[str] = (),
+) -> Opened:
+    """A spanning tree of the graph, and constraints for the joints outside it.
+
+    The frame of a body is its inboard joint frame, as in every model. Where that is not the frame
+    in which the body was given, the latter is the frame "<body>_frame".
+    """
+    ends = _checked(bodies, graph_joints, cut)
+    preferred = set([cut] if isinstance(cut, str) else cut)
+    order = sorted(
+        range(len(graph_joints)),
+        key=lambda i: (
+            graph_joints[i].name in preferred,
+            _can_be_cut(graph_joints[i].joint),
+            graph_joints[i].joint.nv,
+        ),
+    )
+    group = {name: name for name in (*bodies, WORLD_NAME)}
+
+    def root(name: str) -> str:
+        while group[name] != name:
+            group[name] = group[group[name]]
+            name = group[name]
+        return name
+
+    inside: set[int] = set()
+    for i in order:
+        a, b = root(ends[i][0][0]), root(ends[i][1][0])
+        if a != b:
+            group[b] = a
+            inside.add(i)
+    return _build(bodies, graph_joints, ends, inside, gravity)
+
+
+def _build(
+    bodies: Mapping[str, SpatialInertia],
+    graph_joints: Sequence[GraphJoint],
+    ends: list[tuple[tuple[str, Pose], tuple[str, Pose]]],
+    inside: set[int],
+    gravity: ArrayLike,
+) -> Opened:
+    builder = ModelBuilder(gravity)
+    around: dict[str, list[int]] = {name: [] for name in (*bodies, WORLD_NAME)}
+    for i in sorted(inside):
+        for name, _ in ends[i]:
+            around[name].append(i)
+    # pose of the body's own frame (that of its inertia) in the frame of the model's body
+    own: dict[str, Pose] = {WORLD_NAME: Pose()}
+    turned: list[str] = []
+    floating: list[str] = []
+    joint_names = {joint.name for joint in graph_joints}
+
+    def add(name: str, parent: str, placement: Pose, X: Pose, joint: GraphJoint) -> None:
+        own[name] = X.inv
+        builder.add_body(
+            name,
+            parent=parent,
+            joint=joint.joint,
+            placement=placement,
+            inertia=bodies[name].transformed(X.inv),
+            joint_name=joint.name,
+            limits=joint.limits,
+            armature=joint.armature,
+            damping=joint.damping,
+        )
+        if not X.is_identity:
+            builder.add_frame(f"{name}_frame", name, X.inv)
+
+    for start in (WORLD_NAME, *bodies):
+        if start not in own:
+            floating.append(start)
+            name = f"{start}_free"
+            while name in joint_names:
+                name += "_"
+            free = GraphJoint(name, joints.Free(), WORLD_NAME, start)
+            add(start, WORLD_NAME, Pose(), Pose(), free)
+        elif start != WORLD_NAME:
+            continue
+        queue = [start]
+        for parent in queue:
+            for i in around[parent]:
+                (a, X_a), (b, X_b) = ends[i]
+                child, X_parent, X_child = (b, X_a, X_b) if a == parent else (a, X_b, X_a)
+                if child in own:
+                    continue
+                joint = graph_joints[i]
+                if a != parent:
+                    turned.append(joint.name)
+                    joint = _reversed(joint)
+                add(child, parent, own[parent] @ X_parent, X_child, joint)
+                queue.append(child)
+    outside = [i for i in range(len(graph_joints)) if i not in inside]
+    closing = [_constraint(graph_joints[i], ends[i], own) for i in outside]
+    return Opened(
+        builder.build(),
+        tuple(x for x in closing if x is not None),
+        tuple(graph_joints[i].name for i in outside),
+        tuple(turned),
+        tuple(floating),
+    )
+
+
+def _can_be_cut(joint: Joint) -> bool:
+    return isinstance(joint, tuple(_AS_CONSTRAINT)) or isinstance(joint, joints.Free)
+
+
+_AS_CONSTRAINT: dict[type[Joint], Any] = {
+    joints.Fixed: lambda _, **ends: c.Weld(**ends),
+    joints.Revolute: lambda j, **ends: c.Revolute(j.params, **ends),
+    joints.Prismatic: lambda j, **ends: c.Prismatic(j.params, **ends),
+    joints.Cylindrical: lambda j, **ends: c.Cylindrical(j.params, **ends),
+    joints.Universal: lambda j, **ends: c.Universal(j.params[:3], j.params[3:], **ends),
+    joints.Spherical: lambda _, **ends: c.Spherical(**ends),
+    joints.Planar: lambda j, **ends: c.Planar(j.params[:3], **ends),
+}
+
+
+def _constraint(joint: GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Constraint | None:
+    if isinstance(joint.joint, joints.Free):  # allows every motion
+        return None
+    make = _AS_CONSTRAINT.get(type(joint.joint))
+    (a, X_a), (b, X_b) = ends
+    if make is None:
+        raise ModelError(
+            f"joint {joint.name!r} ({joint.joint.kind}) between {a!r} and {b!r} closes a loop in "
+            f"which every joint is of a kind that has no constraint rows "
+            f"({', '.join(sorted(k.__name__ for k in _AS_CONSTRAINT))} have). Split it into such "
+            f"joints with massless bodies between them."
+        )
+    if joint.limits is not None or np.any(joint.armature) or np.any(joint.damping):
+        raise ModelError(
+            f"joint {joint.name!r} between {a!r} and {b!r} is cut to open its loop, so it has no "
+            f"coordinate for its limits, armature or damping. Cut another joint of the loop:\n"
+            f"    pp.System.from_graph(..., cut=['name of the joint to cut'])"
+        )
+    return make(joint.joint, name=joint.name, a=(a, own[a] @ X_a), b=(b, own[b] @ X_b))
+
+
+def _reversed(joint: GraphJoint) -> GraphJoint:
+    """The joint seen from its other side; single coordinates keep their meaning."""
+    if isinstance(joint.joint, joints.Universal):
+        swapped = [_swapped(x) for x in (joint.armature, joint.damping)]
+        limits = None if joint.limits is None else tuple(_swapped(x) for x in joint.limits)
+        new = _other_way(joint.joint)
+        return GraphJoint(joint.name, new, joint.b, joint.a, limits, *swapped)
+    several = joint.joint.nv > 1 and not isinstance(joint.joint, joints.Cylindrical)
+    if several and (joint.limits is not None or np.size(joint.armature) > 1
+                    or np.size(joint.damping) > 1):  # fmt: skip
+        raise ModelError(
+            f"joint {joint.name!r} ({joint.joint.kind}) leads from {joint.a!r} to {joint.b!r}, but "
+            f"the tree reaches {joint.b!r} first, and its limits, armature and damping are those "
+            f"of the other direction. Give it with a and b swapped."
+        )
+    new = _other_way(joint.joint)
+    return GraphJoint(
+        joint.name, new, joint.b, joint.a, joint.limits, joint.armature, joint.damping
+    )
+
+
+def _other_way(joint: Joint) -> Joint:
+    p = joint.params
+    minus = tuple(-x for x in p[:3])
+    if isinstance(joint, joints.Revolute | joints.Prismatic | joints.Cylindrical):
+        return type(joint)(minus)
+    if isinstance(joint, joints.Helical):
+        return joints.Helical(minus, p[3])
+    if isinstance(joint, joints.Universal):
+        return joints.Universal(tuple(-x for x in p[3:]), minus)
+    if isinstance(joint, joints.Composite):
+        return joints.Composite([_other_way(part) for part in reversed(joint.joints)])
+    return joint  # the inverse of a rotation, a plane motion, … is one again
+
+
+def _swapped(values: Any) -> Any:
+    array = np.asarray(values, dtype=float)
+    return array[::-1] if array.ndim else values
+
+
+def _checked(
+    bodies: Mapping[str, SpatialInertia], graph_joints: Sequence[GraphJoint], cut: Iterable[str]
+) -> list[tuple[tuple[str, Pose], tuple[str, Pose]]]:
+    """The ends of every joint, or an error that names what is unknown."""
+    if not isinstance(bodies, Mapping) or WORLD_NAME in bodies:
+        raise ModelError(
+            "bodies must map names to inertias, without 'world', which is the inertial frame:\n"
+            "    {'rod': pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), …}"
+        )
+    names = [joint.name for joint in graph_joints]
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelError(f"two joints are called {name!r}; each needs a name of its own.")
+    for name in [cut] if isinstance(cut, str) else cut:
+        if name not in names:
+            raise ModelError(f"cut= names {name!r}, which is no joint. {did_you_mean(name, names)}")
+    out = []
+    for joint in graph_joints:
+        pair = []
+        for side in (joint.a, joint.b):
+            name, place = (side, Pose()) if isinstance(side, str) else side
+            if name not in bodies and name != WORLD_NAME:
+                raise ModelError(
+                    f"joint {joint.name!r} is on {name!r}, which is no body of the graph. "
+                    + did_you_mean(name, [*bodies, WORLD_NAME])
+                )
+            pair.append((name, place if isinstance(place, Pose) else Pose(translation=place)))
+        if pair[0][0] == pair[1][0]:
+            raise ModelError(
+                f"joint {joint.name!r} joins {pair[0][0]!r} to itself; it needs two bodies."
+            )
+        out.append((pair[0], pair[1]))
+    return out
