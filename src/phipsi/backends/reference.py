@@ -15,15 +15,9 @@ import numpy as np
 from phipsi import spatial
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, SMALL, Failure
 from phipsi.backends.layout import read_input, space_blocks, space_size
-from phipsi.backends.scalars import (
-    Scalars,
-    generic_cholesky,
-    generic_inverse,
-    matrix,
-    solve_semidefinite,
-)
+from phipsi.backends.reference_closures import ClosureOperations, rigid_block, twice
+from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
 from phipsi.expressions.spaces import space_named
-from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -32,7 +26,7 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
 Array = np.ndarray
 
 
-class Run:
+class Run(ClosureOperations):
     """One evaluation; `values[field]` is one array per body or per point, or one in all."""
 
     def __init__(
@@ -258,11 +252,11 @@ class Run:
         turn, arm = self._motion(k)
         place = self._const(self.model.placement_rotations[k])
         origin = self._const(self.model.placement_translations[k])
-        return _rigid(place @ turn, origin + (place @ arm)[..., 0])
+        return rigid_block(place @ turn, origin + (place @ arm)[..., 0])
 
     def _joint_transform(self, x: Field, k: int) -> Array:
         turn, arm = self._motion(k)
-        return _rigid(turn, arm[..., 0])
+        return rigid_block(turn, arm[..., 0])
 
     def _motion(self, k: int) -> tuple[Array, Array]:
         """Rotation and shift of joint k, in the frame of its placement."""
@@ -302,14 +296,14 @@ class Run:
         return self._const(np.concatenate([np.zeros(3), -self.model.gravity]))[:, None]
 
     def _point_frame(self, x: Field, k: int) -> Array:
-        return _rigid(self._const(self.points.rotation[k]), self._const(self.points.offset[k]))
+        return rigid_block(self._const(self.points.rotation[k]), self._const(self.points.offset[k]))
 
     def _point_arm(self, x: Field, k: int) -> Array:
-        return _rigid(self._const(np.eye(3)), self._const(self.points.offset[k]))
+        return rigid_block(self._const(np.eye(3)), self._const(self.points.offset[k]))
 
     def _world_arm(self, x: Field, k: int) -> Array:
         at: Any = x.data
-        return _rigid(self._const(np.eye(3)), -self._const(np.array(at)))
+        return rigid_block(self._const(np.eye(3)), -self._const(np.array(at)))
 
     # -- blocks of one body ------------------------------------------------------------------------
 
@@ -358,7 +352,7 @@ class Run:
         return spatial.inertia_regressor(self._at(x.args[0], k)[..., 0])
 
     def _spin(self, x: Field, k: int) -> Array:
-        return _twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
+        return twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
 
     def _gauge(self, x: Field, k: int) -> Array:
         motion = self._at(x.args[0], k)
@@ -367,12 +361,12 @@ class Run:
         return out
 
     def _rotation(self, x: Field, k: int) -> Array:
-        return _twice(self._at(x.args[0], k)[..., :3, :3])
+        return twice(self._at(x.args[0], k)[..., :3, :3])
 
     def _rigid_inverse(self, x: Field, k: int) -> Array:
         w = self._at(x.args[0], k)
         turn = np.swapaxes(w[..., :3, :3], -1, -2)
-        out = _twice(turn)
+        out = twice(turn)
         out[..., :3, 3:] = np.swapaxes(w[..., :3, 3:], -1, -2)  # (l~ R)* = −R* l~
         return out
 
@@ -392,7 +386,7 @@ class Run:
 
     def _rigid_of_pose(self, x: Field, k: int) -> Array:
         pose = self._at(x.args[0], k)
-        return _rigid(pose[..., :3, :3], pose[..., :3, 3])
+        return rigid_block(pose[..., :3, :3], pose[..., :3, 3])
 
     def _hinge_scale(self, x: Field, k: int) -> Array:
         """Largest articulated inertia in the units of each hinge direction, r × 1."""
@@ -492,79 +486,6 @@ class Run:
             return rows
         return np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
 
-    # -- loop closures -----------------------------------------------------------------------------
-
-    def _of_mate(self, x: Field, k: int) -> Array:
-        return self._at(x.args[0], int(self.closures.mate[k]))
-
-    def _of_point(self, x: Field, k: int) -> Array:
-        return self._at(x.args[0], int(self.closures.link_point[k]))
-
-    def _of_row(self, x: Field, k: int) -> Array:
-        return self._at(x.args[0], int(self.closures.link_row[k]))
-
-    def _to_point(self, x: Field, k: int) -> None:
-        p = self.closures.link_point[k]
-        self.values[x][p] = self.values[x][p] + self._at(x.args[0], k)
-
-    def _to_row(self, x: Field, k: int) -> None:
-        i = self.closures.link_row[k]
-        self.values[x][i] = self.values[x][i] + self._at(x.args[0], k)
-
-    def _selected(self, x: Field, k: int) -> Array:
-        chosen = self.closures.selections[str(x.data)]
-        return self._const(np.eye(6) * (self.points.body[k] in chosen))
-
-    def _frame_in_world(self, poses: Field, p: int) -> tuple[Array, Array]:
-        """Rotation and position of the frame of point p in the world."""
-        turn, arm = (self._const(a[p]) for a in (self.points.rotation, self.points.offset))
-        body = self.points.body[p]
-        if body < 0:
-            return turn, arm
-        w = self.values[poses][body]
-        axes = w[..., :3, :3]
-        lever = w[..., :3, 3:] @ np.swapaxes(axes, -1, -2)
-        origin = np.stack([lever[..., 2, 1], lever[..., 0, 2], lever[..., 1, 0]], -1)
-        return axes @ turn, origin + (axes @ arm[:, None])[..., 0]
-
-    def _relative(self, x: Field, k: int) -> Array:
-        mine, here = self._frame_in_world(x.args[0], k)
-        other, there = self._frame_in_world(x.args[0], int(self.closures.mate[k]))
-        back = np.swapaxes(mine, -1, -2)
-        return _rigid(back @ other, (back @ (there - here)[..., None])[..., 0])
-
-    def _relative_twist(self, x: Field, k: int) -> Array:
-        turn, arm = _parts(self._at(x.args[0], k))
-        own, other = (_listed(self._at(y, k)) for y in x.args[1:])
-        return _column(relative_twist(turn, arm, own, other), self.batch, self.dtype)
-
-    def _link(self, k: int) -> tuple[str, int, list[Any]]:
-        c = self.closures
-        return c.link_form[k], int(c.side[c.link_point[k]]), list(self._const(c.link_constant[k]))
-
-    def _closure_row(self, x: Field, k: int) -> Array:
-        form, side, numbers = self._link(k)
-        turn, arm = _parts(self._at(x.args[0], k))
-        row = closure_row(form, side, turn, arm, numbers, self.scalars.sqrt)
-        return _column(row, self.batch, self.dtype)
-
-    def _closure_row_rate(self, x: Field, k: int) -> Array:
-        form, side, numbers = self._link(k)
-        turn, arm = _parts(self._at(x.args[0], k))
-        twist = _listed(self._at(x.args[1], k))
-        row = closure_row_rate(form, side, turn, arm, twist, numbers, self.scalars.sqrt)
-        return _column(row, self.batch, self.dtype)
-
-    def _row_solve(self, x: Field, k: int) -> None:
-        """A⁻¹ u of a matrix between constraint rows, semidefinite where rows are redundant."""
-        a, rows = self.values[x.args[0]], self.values[x.args[1]]
-        if not rows:
-            self.values[x] = []
-            return
-        u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
-        y = solve_semidefinite(a, u)
-        self.values[x] = [y[..., i : i + 1, :] for i in range(len(rows))]
-
     def _small_solve(self, x: Field, k: int) -> None:
         a, u = self.values[x.args[0]], self.values[x.args[1]]
         world = x.type.domain is Domain.WORLD
@@ -604,22 +525,6 @@ _STORED = ("total", "scatter", "small_solve", "row_solve", "to_point", "to_row")
 """Operations that store their own result."""
 
 
-def _parts(rigid: Array) -> tuple[list[list[Array]], list[Array]]:
-    """R and l of [[R, l~ R], [0, R]]."""
-    turn = rigid[..., :3, :3]
-    lever = rigid[..., :3, 3:] @ np.swapaxes(turn, -1, -2)
-    rows = [[turn[..., i, j] for j in range(3)] for i in range(3)]
-    return rows, [lever[..., 2, 1], lever[..., 0, 2], lever[..., 1, 0]]
-
-
-def _listed(column: Array) -> list[Array]:
-    return [column[..., i, 0] for i in range(column.shape[-2])]
-
-
-def _column(entries: list[Any], batch: tuple[int, ...], dtype: Any) -> Array:
-    return matrix([[x] for x in entries], batch, dtype)
-
-
 def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
     """What the paths of the fields start at: "points", "links" or "bodies"."""
     out: dict[Field, str] = {}
@@ -642,21 +547,6 @@ def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
 def _nothing(block: Array) -> bool:
     """True for the 1 × 1 zero that stands for a block of zeros on a path."""
     return block.shape == (1, 1) and not block.any()
-
-
-def _rigid(turn: Array, arm: Array) -> Array:
-    """[[R, l~ R], [0, R]]."""
-    out = _twice(turn, shape=np.broadcast_shapes(turn.shape[:-2], arm.shape[:-1]))
-    out[..., :3, 3:] = spatial.skew(arm) @ turn
-    return out
-
-
-def _twice(turn: Array, shape: tuple[int, ...] | None = None) -> Array:
-    """diag(R, R)."""
-    out = np.zeros((*(turn.shape[:-2] if shape is None else shape), 6, 6), dtype=turn.dtype)
-    out[..., :3, :3] = turn
-    out[..., 3:, 3:] = turn
-    return out
 
 
 def _pivots(a: Array) -> Array:

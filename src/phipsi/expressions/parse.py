@@ -182,7 +182,7 @@ class _Reader:
         if nxt == "[" and self.leaves[name].name in ("total", *SELECTABLE):
             try:
                 return self.words.with_params(self.leaves[name].name, self.brackets())
-            except SpaceError as wrong:
+            except ValueError as wrong:
                 raise self.error(str(wrong)) from None
         return self.leaves[name]
 

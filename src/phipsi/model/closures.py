@@ -91,7 +91,8 @@ class ClosureSet:
     other frame of the same closure (for constant rows p itself, or the world's frame if they are in
     world axes), `side[p]` 0 for a and 1 for b.
     `link_constant` (6 per link) are the constants of a link: six numbers of a constant row, or
-    the closure's constant first. `selections` name sets of bodies ("P", "S").
+    the closure's constant first. `first_point` (closures) is where the points of a closure begin.
+    `selections` name sets of bodies ("P", "S").
     """
 
     closures: tuple[Closure, ...]
@@ -104,6 +105,7 @@ class ClosureSet:
     link_constant: np.ndarray
     row_names: tuple[str, ...]
     row_closure: np.ndarray
+    first_point: np.ndarray
     selections: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     @property
@@ -139,8 +141,10 @@ def closure_set(
     links: list[tuple[int, int, str, np.ndarray]] = []
     row_names: list[str] = []
     row_closure: list[int] = []
+    first_points: list[int] = []
     for c, closure in enumerate(closures):
         first_point, first_row = len(bodies), len(row_names)
+        first_points.append(first_point)
         for p, (body, frame) in enumerate(closure.points):
             bodies.append(body)
             frames.append(frame)
@@ -182,6 +186,7 @@ def closure_set(
         link_constant=np.array([x[3] for x in links]).reshape(-1, 6),
         row_names=tuple(row_names),
         row_closure=np.array(row_closure, dtype=np.int64),
+        first_point=np.array(first_points, dtype=np.int64),
         selections=dict(selections or {}),
     )
     object.__setattr__(points, "closures", out)  # the points know the rows on them

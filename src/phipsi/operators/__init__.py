@@ -114,7 +114,7 @@ def _with_params(name: str, inside: str) -> Expr:
     try:
         at = tuple(float(part) for part in inside.split(","))
     except ValueError:
-        raise SpaceError(f"'{inside}' are no coordinates of a point") from None
+        raise ValueError(f"'{inside}' are no coordinates of a point") from None
     return _total_leaf(at)
 
 

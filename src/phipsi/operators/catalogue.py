@@ -92,7 +92,7 @@ row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on
     "SOA eq. 0.19")
 row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time derivative of A",
     "closed_chain 2")
-row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), GENERAL, "",
+row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "open_chain 2")

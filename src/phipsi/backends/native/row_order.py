@@ -68,9 +68,13 @@ def _coupled(model: Model, closures: ClosureSet) -> list[list[int]]:
 
 def _cuthill_mckee(coupled: list[list[int]]) -> np.ndarray:
     """Closures in an order that keeps coupled ones together."""
+
+    def degree(c: int) -> tuple[int, int]:
+        return len(coupled[c]), c
+
     left: set[int] = set(range(len(coupled)))
     order: list[int] = []
-    for seed in sorted(left, key=lambda c: (len(coupled[c]), c)):
+    for seed in sorted(left, key=degree):
         if seed not in left:
             continue
         queue = [seed]
@@ -78,8 +82,7 @@ def _cuthill_mckee(coupled: list[list[int]]) -> np.ndarray:
         while queue:
             c = queue.pop(0)
             order.append(c)
-            near = [d for d in coupled[c] if d in left]
-            found = sorted(near, key=lambda d: (len(coupled[d]), d))
+            found = sorted([d for d in coupled[c] if d in left], key=degree)
             left.difference_update(found)
             queue += found
     return np.array(order[::-1], dtype=np.int64)
