@@ -28,6 +28,7 @@ from phipsi.algorithms import (
     centroidal_momentum_matrix,
     centroidal_momentum_matrix_dot,
     forward_dynamics,
+    forward_dynamics_derivatives,
     frame_poses,
     frame_velocities,
     gravity_forces,
@@ -36,6 +37,7 @@ from phipsi.algorithms import (
     inertial_parameters,
     innovations,
     inverse_dynamics,
+    inverse_dynamics_derivatives,
     inverse_kinematics,
     jacobian,
     jacobian_dot,
@@ -57,6 +59,7 @@ from phipsi.algorithms import (
 from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, explain
+from phipsi.differentiation import Family, diff, vjp
 from phipsi.errors import (
     ConvergenceError,
     InputError,
@@ -98,6 +101,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Expr",
+    "Family",
     "GraphJoint",
     "HybridDynamics",
     "IKResult",
@@ -135,10 +139,12 @@ __all__ = [
     "constraints",
     "controllers",
     "dense",
+    "diff",
     "examples",
     "explain",
     "forces",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_poses",
     "frame_velocities",
     "from_drake",
@@ -151,6 +157,7 @@ __all__ = [
     "inertial_parameters",
     "innovations",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
@@ -182,4 +189,5 @@ __all__ = [
     "to_drake",
     "to_mujoco",
     "to_pinocchio",
+    "vjp",
 ]

@@ -33,6 +33,7 @@ def compile(
     rewrite: str = "full",
     backend: str | None = None,
     reproducible: bool = False,
+    same_operand: bool = False,
 ) -> Program:
     """Turn operator expressions into a program for one model.
 
@@ -43,6 +44,7 @@ def compile(
     ``[(body_or_frame, offset), …]`` for B and J. Quantities named in `given` become inputs instead
     of being computed. For a `System` the points are the frames of its closures, with the constraint
     rows A on them. ``rewrite="as_written"`` keeps the form and only shares and fuses.
+    `same_operand` applies all operators of a tuple to one and the same operand.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -61,7 +63,7 @@ def compile(
         )
     backend = backend or default_backend()
     where = point_set(model, points)
-    request = Request.make(expr, mode, blocks, columns, given, rewrite, where)
+    request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
     key = (request, backend, reproducible)
     if key not in model.programs:
         try:

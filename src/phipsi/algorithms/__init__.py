@@ -1,5 +1,9 @@
 """Named algorithms: each is an operator expression, compiled for the model it is called with."""
 
+from phipsi.algorithms.derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from phipsi.algorithms.dynamics import (
     bias_forces,
     forward_dynamics,
@@ -67,6 +71,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_poses",
     "frame_velocities",
     "gravity_forces",
@@ -75,6 +80,7 @@ __all__ = [
     "inertial_parameters",
     "innovations",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_kinematics",
     "jacobian",
     "jacobian_dot",

@@ -26,6 +26,7 @@ from phipsi.expressions.spaces import Space
 from phipsi.model import Model
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.points import PointSet, point_set
+from phipsi.operators.inputs import INPUT_ORDER
 
 Array = NDArray[Any]
 
@@ -41,27 +42,27 @@ def dense(
     f_ext: ArrayLike | None = None,
     f0: ArrayLike | None = None,
     free: ArrayLike | None = None,
-    Udot: ArrayLike | None = None,
     given: Mapping[str | Expr, ArrayLike] | None = None,
     points: Sequence[Any] | PointSet | None = None,
     order: str = "base_to_tip",
     axes: str = "body",
+    **directions: ArrayLike,
 ) -> Array:
     """Evaluate an expression as a dense matrix, vector or number.
 
     **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
-    6), `free` (..., nv), `Udot` (..., rows), real or complex, batched on leading axes; `given` maps
-    names of leaves to values in storage layout that are used instead of computing them; `points`
-    are ``[(body_or_frame, offset), …]`` or a `PointSet`, which also has axes; `order` "base_to_tip"
-    (as stored) or "tip_to_base" (the papers'); `axes` of body quantities: "body" or "inertial"
-    (world axes, about the same points).
+    6), `free` (..., nv), `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot`, `dtau` (...,
+    nv), real or complex, batched on leading axes; `given` maps names of leaves to values in storage
+    layout that are used instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or
+    a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the
+    papers'); `axes` of body quantities: "body" or "inertial" (world axes, about the same points).
     **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
     options = _Options(order, axes)
-    values = (q, v, vdot, tau, f_ext, f0, free, Udot)
-    inputs, model, where = _inputs(expr, model, points, values, given)
+    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
+    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
     shape = _shape(expr, model, where)
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     for index in np.ndindex(inputs.batch):
@@ -81,9 +82,9 @@ def dense_with_scale(
     f_ext: ArrayLike | None = None,
     f0: ArrayLike | None = None,
     free: ArrayLike | None = None,
-    Udot: ArrayLike | None = None,
     given: Mapping[str | Expr, ArrayLike] | None = None,
     points: Sequence[Any] | PointSet | None = None,
+    **directions: ArrayLike,
 ) -> tuple[Array, Array]:
     """Evaluate as `dense` does and say how large the numbers were that went into it.
 
@@ -93,8 +94,8 @@ def dense_with_scale(
     compute the same thing agree if they differ by no more than 1e-9 · scale, also when terms
     cancel exactly.
     """
-    values = (q, v, vdot, tau, f_ext, f0, free, Udot)
-    inputs, model, where = _inputs(expr, model, points, values, given)
+    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
+    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
     shape = _shape(expr, model, where)
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     scale = np.empty(inputs.batch)
@@ -105,14 +106,11 @@ def dense_with_scale(
     return out, scale
 
 
-_NAMES = ("q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot")
-
-
 def _inputs(
     expr: Expr,
     model: Model | ConstrainedModel,
     points: Sequence[Any] | PointSet | None,
-    values: tuple[ArrayLike | None, ...],
+    named: Mapping[str, ArrayLike | None],
     given: Mapping[str | Expr, ArrayLike] | None,
 ) -> tuple[Inputs, Model, PointSet]:
     check_expression(expr)
@@ -123,7 +121,12 @@ def _inputs(
     if points is None:
         check_points(expr)
     where = point_set(model, points)
-    named = dict(zip(_NAMES, values, strict=True))
+    for name in named:
+        if name not in INPUT_ORDER:
+            known = ", ".join(INPUT_ORDER)
+            raise InputError(
+                f"dense has no argument {name!r}; arguments of expressions are {known}"
+            )
     return collect(model, where, named, given), model, where
 
 

@@ -76,7 +76,7 @@ def rows_rate(c: Configuration, motions: Array) -> Array:
             continue
         turn[p] += 1j * _STEP * np.cross(spin, frames.turn[p], axisb=0, axisc=0)
         at[p] += 1j * _STEP * slide
-    return rows(closures, Frames(turn, at), complex).imag / _STEP
+    return np.imag(rows(closures, Frames(turn, at), complex)) / _STEP
 
 
 def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Array) -> list[Any]:

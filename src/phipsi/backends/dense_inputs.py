@@ -18,7 +18,7 @@ from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
-from phipsi.operators.inputs import check_pairs, leaves_of
+from phipsi.operators.inputs import DIRECTIONS, check_pairs, leaves_of
 
 Array = NDArray[Any]
 
@@ -177,6 +177,7 @@ def collect(
         "f0": (len(points), 6),
         "free": (nv,),
         "Udot": (0 if points.closures is None else points.closures.n_rows,),
+        **{name: (nv,) for name in DIRECTIONS},
     }
     named = {
         name: _checked(name, value, shapes[name], model, points)
@@ -240,7 +241,7 @@ def _checked(
 
 def _place(name: str, index: tuple[int, ...], model: Model, points: PointSet) -> str:
     """Whose number it is, by name."""
-    if name in ("q", "v", "vdot", "tau", "free"):
+    if name in ("q", "v", "vdot", "tau", "free", *DIRECTIONS):
         slices = model.q_slices if name == "q" else model.v_slices
         for joint, s in zip(model.joint_names, slices, strict=True):
             if s.start <= index[0] < s.stop:

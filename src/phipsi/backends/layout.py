@@ -11,6 +11,7 @@ from phipsi.expressions.spaces import Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
+from phipsi.operators.inputs import DIRECTIONS
 from phipsi.sweeps.ir import Domain, Field
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
         "f0": (len(points), 6),
         "free": (m.nv,),
         "Udot": (row_count(points),),
+        **{name: (m.nv,) for name in DIRECTIONS},
     }
     for name in program.request.given:
         if name in ("pose", "placement"):

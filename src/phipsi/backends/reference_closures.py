@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi import spatial
+from phipsi.backends.reference_blocks import rigid
 from phipsi.backends.scalars import Scalars, matrix, solve_semidefinite
 from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
 from phipsi.model.closures import ClosureSet
@@ -66,7 +66,7 @@ class ClosureOperations:
         mine, here = self._frame_in_world(x.args[0], k)
         other, there = self._frame_in_world(x.args[0], int(self.closures.mate[k]))
         back = np.swapaxes(mine, -1, -2)
-        return rigid_block(back @ other, (back @ (there - here)[..., None])[..., 0])
+        return rigid(back @ other, (back @ (there - here)[..., None])[..., 0])
 
     def _relative_twist(self, x: Field, k: int) -> Array:
         turn, arm = _parts(self._at(x.args[0], k))
@@ -99,21 +99,6 @@ class ClosureOperations:
         u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
         y = solve_semidefinite(a, u)
         self.values[x] = [y[..., i : i + 1, :] for i in range(len(rows))]
-
-
-def rigid_block(turn: Array, arm: Array) -> Array:
-    """[[R, l~ R], [0, R]]."""
-    out = twice(turn, shape=np.broadcast_shapes(turn.shape[:-2], arm.shape[:-1]))
-    out[..., :3, 3:] = spatial.skew(arm) @ turn
-    return out
-
-
-def twice(turn: Array, shape: tuple[int, ...] | None = None) -> Array:
-    """diag(R, R)."""
-    out = np.zeros((*(turn.shape[:-2] if shape is None else shape), 6, 6), dtype=turn.dtype)
-    out[..., :3, :3] = turn
-    out[..., 3:, 3:] = turn
-    return out
 
 
 def _parts(rigid: Array) -> tuple[list[list[Array]], list[Array]]:

@@ -329,6 +329,8 @@ def adjoint(x: Expr) -> Expr:
         return inverse(adjoint(x.args[0]))
     if x.op is Op.BD:
         return block_diagonal(adjoint(x.args[0]))
+    if x.op is Op.CROSS_FORCE:
+        return total_of(((-1, x),))
     if x.op is Op.LOGDET or x.takes is None:
         return x
     assert x.gives is not None
@@ -384,6 +386,17 @@ def cross(x: Expr) -> Expr:
     if x.op is Op.SUM and len(x.args) == 1:
         return total_of(((x.data[0], cross(x.args[0])),))
     return intern(Op.CROSS, (x,), None, MOTIONS, MOTIONS, MEMORYLESS)
+
+
+def cross_force(f: Expr) -> Expr:
+    """The memoryless operator x ↦ cross(x)* f, of a body-force vector f: the papers' Q[f], skew."""
+    if f.takes is not ONE or f.gives is not FORCES:
+        raise SpaceError(check.no_cross_force(f))
+    if f.op is Op.ZERO:
+        return zero(MOTIONS, FORCES)
+    if f.op is Op.SUM and len(f.args) == 1:
+        return total_of(((f.data[0], cross_force(f.args[0])),))
+    return intern(Op.CROSS_FORCE, (f,), None, MOTIONS, FORCES, MEMORYLESS)
 
 
 def regress(x: Expr) -> Expr:

@@ -179,7 +179,7 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name, tuple(args))
-        if nxt == "[" and self.leaves[name].name in ("total", *SELECTABLE):
+        if nxt == "[" and self.leaves[name].name in ("total", "pick", *SELECTABLE):
             try:
                 return self.words.with_params(self.leaves[name].name, self.brackets())
             except ValueError as wrong:

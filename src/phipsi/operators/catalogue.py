@@ -94,6 +94,14 @@ row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time 
     "closed_chain 2")
 row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
+row("bend", "bend", r"\operatorname{bend}", (RATES, MOTIONS), MEMORYLESS, "q",
+    "how H* x changes with q: u ↦ Ḣ{u}* x", "sensitivity 3")
+row("bend_force", "bend_force", r"\operatorname{bend_{f}}", (RATES, EFFORTS), MEMORYLESS, "q",
+    "how H f changes with q: u ↦ Ḣ{u} f", "sensitivity 3")
+row("swing", "swing", r"\operatorname{swing}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
+    "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "open_chain 6")
+row("swing_force", "swing_force", r"\operatorname{swing_{f}}", (MOTIONS, FORCES), MEMORYLESS, "q",
+    "how B f changes when its body moves: V ↦ Ḃ{V} f", "open_chain 6")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "open_chain 2")
 
@@ -129,6 +137,12 @@ row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
 row("vdot", "v̇", r"\dot{v}", (ONE, RATES), GENERAL, "vdot", "joint accelerations", "")
 row("tau", "τ", r"\tau", (ONE, EFFORTS), GENERAL, "tau", "joint efforts", "")
+row("dq", "dq", r"\delta q", (ONE, RATES), GENERAL, "dq", "a direction in which q changes, as rates", "")
+row("dv", "dv", r"\delta v", (ONE, RATES), GENERAL, "dv", "a direction in which v changes", "")
+row("dvdot", "dv̇", r"\delta\dot{v}", (ONE, RATES), GENERAL, "dvdot", "a direction in which v̇ changes", "")
+row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction in which τ changes", "")
+row("pick", "pick", r"\operatorname{pick}", (ONE, RATES), GENERAL, "", "unit rate of one dof, pick[joint]",
+    "seed 4 eq. 2.11")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",

@@ -94,6 +94,8 @@ class Builder:
             return self._cross("cross", x.args[0], y)
         if x.op == "T" and x.args[0].op == "crm" and is_vector_like(y.type.cols):
             return self.add([(-1, self._cross("cross_force", x.args[0].args[0], y))])
+        if x.op == "crq" and is_vector_like(y.type.cols):
+            return self.make("lever", (x.args[0], y), None, Type(domain, "6", y.type.cols))
         kinds = (x.type.kind, y.type.kind)
         kind = Kind.RIGID if kinds == (Kind.RIGID, Kind.RIGID) else Kind.GENERAL
         return self.make("mul", (x, y), None, Type(domain, x.type.rows, y.type.cols, kind))

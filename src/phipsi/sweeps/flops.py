@@ -9,7 +9,8 @@ _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "J
          "diag", "against", "seed", "of_mate", "of_point", "of_row", "selected",
          "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
          "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
-         "regress", "spin")  # fmt: skip
+         "regress", "crq", "swing", "spin",
+         "hinge_axes_along", "hinge_bend", "hinge_bend_force")  # fmt: skip
 
 
 def flops(x: Field, r: int, columns: int = 1) -> int:
@@ -55,7 +56,7 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
         return rows**3
     if x.op in ("chol", "logdet"):
         return max(1, rows**3 // 3)
-    if x.op in ("cross", "cross_force"):
+    if x.op in ("cross", "cross_force", "lever"):
         return 27 * cols
     if x.op == "transform":
         return 2 * 8 + 45

@@ -38,6 +38,7 @@ class Request:
     given: tuple[str, ...]
     rewrite: str
     points: PointSet
+    same_operand: bool = False
 
     @staticmethod
     def make(
@@ -48,6 +49,7 @@ class Request:
         given: Sequence[str],
         rewrite: str,
         points: PointSet,
+        same_operand: bool = False,
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples."""
         single = isinstance(expr, Expr)
@@ -62,7 +64,9 @@ class Request:
             raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
         names = _strings("given", given)
-        return Request(expressions, single, modes, pairs, columns, names, rewrite, points)
+        return Request(
+            expressions, single, modes, pairs, columns, names, rewrite, points, same_operand
+        )
 
 
 def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
@@ -135,6 +139,7 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
     for name in request.given:
         _check_given(name)
+    _check_operands(request)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is no operator expression")
@@ -176,6 +181,16 @@ def _has_rows(request: Request) -> bool:
     return request.points.closures is not None
 
 
+def _check_operands(request: Request) -> None:
+    pairs = zip(request.expressions, request.modes, strict=True)
+    taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
+    if request.same_operand and len(taken) > 1:
+        raise InputError(
+            "same_operand=True needs operators that take the same, but these take "
+            + " and ".join(sorted(s.phrase for s in taken if s is not None))
+        )
+
+
 def _check_given(name: str) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
@@ -200,10 +215,10 @@ def lower_request(
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs)
+    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs, model)
     results: list[Result] = []
     operands: list[Space] = []
-    several = _operator_count(request) > 1
+    several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
         assert x.takes is not None and x.gives is not None
         if x.is_vector:
@@ -214,7 +229,8 @@ def lower_request(
             cols = "c" if request.columns else "1"
             type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), cols)
             operand = low.builder.leaf("input", type_, name)
-            operands.append(x.takes)
+            if not (request.same_operand and operands):
+                operands.append(x.takes)
             layout = "columns" if request.columns else "vector"
             results.append(Result(low.apply(x, operand), layout, x.takes, x.gives))
         elif mode == "blocks" and request.blocks is None:

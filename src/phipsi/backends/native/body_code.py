@@ -12,6 +12,7 @@ from phipsi.backends.native.lanes import Emitter, Lane, known
 from phipsi.backends.native.plan import REMADE, root
 from phipsi.backends.native.tables import JointCode
 from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
+from phipsi.model.dual import hinge_axes_along
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind
 
@@ -77,6 +78,10 @@ class Memory(Protocol):
 
     def path_seed(self, x: Field, rows: int) -> bl.Block:
         """The seed of a path."""
+        ...
+
+    def unit(self, x: Field, rows: int) -> bl.Block:
+        """The body's part of one unit vector of joint rates."""
         ...
 
     def fail(self, mask: Any, code: int) -> None:
@@ -199,6 +204,9 @@ class BodyCode:
     def _seed(self, x: Field) -> bl.Block:
         return self.memory.seed(x, self.size(x.type.rows))
 
+    def _pick(self, x: Field) -> bl.Block:
+        return self.memory.unit(x, self.size("r"))
+
     def _path_seed(self, x: Field) -> bl.Block:
         return self.memory.path_seed(x, self.size(x.type.rows))
 
@@ -262,6 +270,30 @@ class BodyCode:
         assert self.code is not None
         q, v = self._coordinates("q"), self._coordinates("v")
         return bl.Dense(self.code.joint.hinge_axes_rate(self._params(), q, v, self))
+
+    def _along(self, directions: list[list[Any]]) -> bl.Rows:
+        assert self.code is not None
+        q = self._coordinates("q")
+        return hinge_axes_along(self.code.joint, self._params(), q, directions, self)
+
+    def _hinge_axes_along(self, x: Field) -> bl.Block:
+        return bl.Dense(self._along([self._column(y) for y in x.args]))
+
+    def _bent(self, x: Field) -> list[bl.Rows]:
+        """H* differentiated along the given directions, then along each of the joint's rates."""
+        n = self.size("r")
+        given = [self._column(y) for y in x.args[1:]]
+        return [self._along([*given, [int(i == a) for i in range(n)]]) for a in range(n)]
+
+    def _hinge_bend(self, x: Field) -> bl.Block:
+        w = self._column(x.args[0])
+        columns = [bl.matvec(rows, w) for rows in self._bent(x)]
+        return bl.Dense(bl.transpose_rows(columns) if columns else [[] for _ in range(6)])
+
+    def _hinge_bend_force(self, x: Field) -> bl.Block:
+        f = self._column(x.args[0])
+        columns = [bl.matvec(bl.transpose_rows(rows), f) for rows in self._bent(x)]
+        return bl.Dense(bl.transpose_rows(columns) if columns else [])
 
     def _M(self, x: Field) -> bl.Block:
         return bl.Inertia([self.memory.constant(tables.INERTIA + i) for i in range(10)])
@@ -332,6 +364,26 @@ class BodyCode:
         spin, slide = bl.cross_matrix(v[:3]), bl.cross_matrix(v[3:])
         top = [spin[i] + [0, 0, 0] for i in range(3)]
         return bl.Dense(top + [slide[i] + spin[i] for i in range(3)])
+
+    def _crq(self, x: Field) -> bl.Block:
+        f = self._column(x.args[0])
+        moment, force = bl.cross_matrix(f[:3]), bl.cross_matrix(f[3:])
+        top = [moment[i] + force[i] for i in range(3)]
+        return bl.Dense(top + [[*force[i], 0, 0, 0] for i in range(3)])
+
+    def _lever(self, x: Field) -> bl.Block:
+        f = self._column(x.args[0])
+        out = []
+        for m in bl.transpose_rows(self.value(x.args[1]).dense()):
+            out.append(
+                bl.plus(bl.cross(f[:3], m[:3]), bl.cross(f[3:], m[3:])) + bl.cross(f[3:], m[:3])
+            )
+        return bl.Dense(bl.transpose_rows(out))
+
+    def _swing(self, x: Field) -> bl.Block:
+        y = self._column(x.args[0])
+        both = (*bl.cross_matrix(y[:3]), *bl.cross_matrix(y[3:]))
+        return bl.Dense([[*row, 0, 0, 0] for row in both])
 
     def _regress(self, x: Field) -> bl.Block:
         """M(π) z by its columns: made in the body's own axes, in which π is, then turned back."""

@@ -494,6 +494,13 @@ class Kernel:
         """The seed of the current path."""
         return self.columns.path_seed(x, rows)
 
+    def unit(self, x: Field, rows: int) -> bl.Block:
+        """This body's part of one unit vector of joint rates."""
+        numbers = [self.b.add(self.v_offset, i64(i)) for i in range(rows)]
+        dof: Any = x.data
+        hits = [self.b.uitofp(self.b.icmp_signed("==", n, i64(dof)), DOUBLE) for n in numbers]
+        return bl.Dense([[self.emitter.splat(hit)] for hit in hits])
+
     def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
         """A stored block: of this body, of its parent, of a point's body, or a sum of children."""
         columns = is_column(x)

@@ -16,7 +16,7 @@ from phipsi.sweeps.schedule import dependencies
 # made anew where they are needed instead of being kept
 REMADE = (
     "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm", "seed",
-    "path_seed", "selected",
+    "path_seed", "pick", "selected",
 )  # fmt: skip
 _CROSS_BODY = ("down", "gather", "relative")
 _ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
@@ -30,6 +30,7 @@ SUPPORTED = {
     "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
     "pair", "assemble", "small_solve", "row_solve", "relative", "relative_twist", "closure_row",
     "closure_row_rate", "of_mate", "of_point", "of_row", "to_point", "to_row", "selected",
+    "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
 }  # fmt: skip
 
 
