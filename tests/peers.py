@@ -188,6 +188,12 @@ class InPinocchio:
         pin.rnea(self.theirs, self.data, *args[:2], vdot, args[3])
         return np.array([f.vector for f in self.data.f[1:]])[:, SWAP]
 
+    def regressor(self, q, v, vdot):
+        args = self.q(q), self.v(v), self.v(vdot)
+        Y = pin.computeJointTorqueRegressor(self.theirs, self.data, *args)[self.back]
+        mine = [0, 1, 2, 3, 4, 6, 9, 5, 7, 8]  # theirs: xx, xy, yy, xz, yz, zz
+        return Y.reshape(len(Y), -1, 10)[:, :, mine].reshape(len(Y), -1)
+
     def bias_forces(self, q, v):
         return pin.nonLinearEffects(self.theirs, self.data, self.q(q), self.v(v))[self.back]
 

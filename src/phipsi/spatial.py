@@ -76,6 +76,15 @@ def crf(motions: ArrayLike) -> Array:
     return -np.swapaxes(crm(motions), -1, -2)
 
 
+def crq(forces: ArrayLike) -> Array:
+    """The papers' Q[f] = [[n~, F~], [F~, 0]] of f = [n; F] (..., 6): Q[f] V = crm(V)* f, skew."""
+    f = _numbers(forces)
+    out = np.zeros((*f.shape[:-1], 6, 6), dtype=f.dtype)
+    out[..., :3, :3] = skew(f[..., :3])
+    out[..., :3, 3:] = out[..., 3:, :3] = skew(f[..., 3:])
+    return out
+
+
 def inertia_regressor(motions: ArrayLike) -> Array:
     """The matrices Y(z) (..., 6, 10) with M z = Y(z) π of motions z = [ω; v] (..., 6).
 

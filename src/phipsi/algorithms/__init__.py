@@ -1,5 +1,9 @@
 """Named algorithms: each is an operator expression, compiled for the model it is called with."""
 
+from phipsi.algorithms.derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from phipsi.algorithms.dynamics import (
     bias_forces,
     forward_dynamics,
@@ -18,6 +22,7 @@ from phipsi.algorithms.energy import (
     potential_energy,
 )
 from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
+from phipsi.algorithms.identification import Identification, identify
 from phipsi.algorithms.ik_search import IKResult
 from phipsi.algorithms.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics import (
@@ -31,6 +36,7 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot_v,
 )
 from phipsi.algorithms.loop_graph import GraphJoint
+from phipsi.algorithms.minimal_parameters import BaseParameters, base_parameters
 from phipsi.algorithms.operational import (
     Innovations,
     innovations,
@@ -38,15 +44,25 @@ from phipsi.algorithms.operational import (
     operational_space_inertia,
     tip_force_correction,
 )
+from phipsi.algorithms.regressors import (
+    inertial_parameters,
+    kinetic_energy_regressor,
+    parameter_names,
+    potential_energy_regressor,
+    regressor,
+)
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
+    "BaseParameters",
     "GraphJoint",
     "HybridDynamics",
     "IKResult",
+    "Identification",
     "Innovations",
     "Mobility",
     "System",
+    "base_parameters",
     "bias_forces",
     "body_accelerations",
     "body_poses",
@@ -55,23 +71,31 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "frame_poses",
     "frame_velocities",
     "gravity_forces",
     "hybrid_dynamics",
+    "identify",
+    "inertial_parameters",
     "innovations",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "inverse_kinematics",
     "jacobian",
     "jacobian_dot",
     "jacobian_dot_v",
     "joint_reactions",
     "kinetic_energy",
+    "kinetic_energy_regressor",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
     "momentum",
     "operational_space_inertia",
+    "parameter_names",
     "potential_energy",
+    "potential_energy_regressor",
+    "regressor",
     "tip_force_correction",
 ]

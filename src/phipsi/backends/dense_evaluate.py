@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends import dense_closures as closures
 from phipsi.backends import dense_leaves as leaves
 from phipsi.backends import dense_riccati as riccati
+from phipsi.backends import dense_variations as variations
 from phipsi.backends.dense_inputs import block_of, dimension, from_storage
 from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
@@ -57,7 +59,7 @@ class Evaluation:
     def size(self, space: Space | None) -> int:
         """Number of components of a space."""
         assert space is not None
-        return dimension(space, self.model, len(self.points))
+        return dimension(space, self.model, self.points)
 
     def value(self, x: Expr) -> Array:
         """The matrix of x."""
@@ -80,6 +82,8 @@ class Evaluation:
             return self._block_diagonal(x)
         if x.op is Op.CROSS:
             return leaves.cross(self.at, self.value(x.args[0]))
+        if x.op is Op.CROSS_FORCE:
+            return leaves.cross_force(self.at, self.value(x.args[0]))
         if x.op is Op.REGRESS:
             return leaves.regress(self.at, self.value(x.args[0]))
         if x.op is Op.LOGDET:
@@ -139,17 +143,43 @@ class Evaluation:
             return self.value(meaning)
         if x.row.riccati:
             return self._member(family_of(x), x.name)
+        if x.args:
+            return variations.VARIATIONS[x.name](self.at, *(self.value(y) for y in x.args))
+        if x.name == "pick":
+            return self._pick(x)
         if x.name in ARGUMENTS:
             return self.at.argument(x.name).reshape(-1, 1)
         if x.name == "total":
             return leaves.total(self.at, x.params)
         if x.name == "Bdot":
             return leaves.picks_rate(self.at, self.value(_V))
+        if x.name in ("A", "Adot", "select"):
+            return self._rows(x)
         if x.name == "s_gauge":
             return leaves.gauge(self.value(_V))
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
         raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
+
+    def _rows(self, x: Expr) -> Array:
+        """A, Ȧ and selections of points."""
+        c = self.points.closures
+        if c is None:
+            raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
+        if x.name == "A":
+            return closures.rows(c, closures.frames_of(self.at), self.dtype)
+        if x.name == "Adot":
+            return closures.rows_rate(self.at, self.value(_B).T @ self.value(_V))
+        chosen = c.selections.get(str(x.params[0]))
+        if chosen is None:
+            raise InputError(f"the system has no selection {x.params[0]!r}")
+        return np.diag(np.repeat([float(k in chosen) for k in self.points.body], 6))
+
+    def _pick(self, x: Expr) -> Array:
+        joint, i = (*x.params, 0)[:2]
+        out = self.at.zeros(self.model.nv, 1)
+        out[self.model.v_slices[self.model.joint_index(str(joint))], 0][i] = 1
+        return out
 
     def _member(self, f: Riccati, name: str) -> Array:
         """P, D, D½, G or ψ of a family; what is given is used for what follows from it."""
@@ -194,7 +224,7 @@ class Evaluation:
             return float(np.prod([self.scale(y) for y in x.args]))
         if x.op in (Op.ADJOINT, Op.BD):
             return self.scale(x.args[0])
-        if x.op in (Op.CROSS, Op.REGRESS):
+        if x.op in (Op.CROSS, Op.CROSS_FORCE, Op.REGRESS):
             return 2 * self.scale(x.args[0])
         if x.op is Op.INVERSE:
             inverse = _norm(self.value(x))
@@ -205,7 +235,9 @@ class Evaluation:
             matrix = self.value(x.args[0])
             cond = _norm(matrix) * _norm(np.linalg.inv(matrix))
             return size + len(matrix) * max(1.0, 1e-6 * cond)
-        if x.name in ("s_gauge", "Bdot") and x not in self._given:  # ω × …, even where ω is nothing
+        if (
+            x.name in ("s_gauge", "Bdot") and not x.args and x not in self._given
+        ):  # ω × …, even where ω is nothing
             size = self.scale(_V) * (self.scale(_V) if x.name == "s_gauge" else self.scale(_B))
             return max(_norm(self.value(x)), size)
         if x.op is Op.LEAF and x not in self._given and x.name not in _SETTLED:

@@ -16,7 +16,8 @@ from phipsi.errors import InputError
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import NUMPY_OPS
-from phipsi.spatial import crm, skew
+from phipsi.operators.inputs import DIRECTIONS
+from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
 Array = NDArray[Any]
@@ -239,6 +240,11 @@ def cross(c: Configuration, x: Array) -> Array:
     return c.diagonal(lambda k: crm(x[6 * k : 6 * k + 6, 0]))
 
 
+def cross_force(c: Configuration, f: Array) -> Array:
+    """x ↦ cross(x)* f on body motions."""
+    return c.diagonal(lambda k: crq(f[6 * k : 6 * k + 6, 0]))
+
+
 def regress(c: Configuration, x: Array) -> Array:
     """M(π) x(k) as a matrix times π: one column for every inertial parameter set to one."""
     n = c.model.n_bodies
@@ -278,5 +284,5 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
 }
 """Leaves that depend on the configuration alone; the others are in `dense.py`."""
 
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0")
+ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS)
 """Leaves that are arguments."""

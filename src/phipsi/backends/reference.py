@@ -15,8 +15,20 @@ import numpy as np
 from phipsi import spatial
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, SMALL, Failure
 from phipsi.backends.layout import read_input, space_blocks, space_size
+from phipsi.backends.reference_blocks import (
+    Local,
+    nothing,
+    number_like,
+    pivots,
+    rigid,
+    seed_kinds,
+    twice,
+)
+from phipsi.backends.reference_closures import ClosureOperations
 from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
 from phipsi.expressions.spaces import space_named
+from phipsi.model.closures import NO_CLOSURES
+from phipsi.model.dual import hinge_axes_along
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
@@ -24,7 +36,7 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
 Array = np.ndarray
 
 
-class Run:
+class Run(ClosureOperations):
     """One evaluation; `values[field]` is one array per body or per point, or one in all."""
 
     def __init__(
@@ -38,6 +50,7 @@ class Run:
     ) -> None:
         self.program, self.model, self.points = program, model, points
         self.inputs, self.batch, self.dtype = inputs, batch, dtype
+        self.closures = points.closures or NO_CLOSURES
         self.scalars = Scalars(dtype)
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
@@ -61,18 +74,24 @@ class Run:
         if step.kind is StepKind.PAIRS:
             return self._run_pairs(step)
         n = self.model.n_bodies
-        sizes = {Domain.BODY: n, Domain.POINT: len(self.points), Domain.WORLD: 1}
+        sizes = {
+            Domain.BODY: n,
+            Domain.POINT: len(self.points),
+            Domain.ROW: self.closures.n_rows,
+            Domain.LINK: len(self.closures.link_row),
+            Domain.WORLD: 1,
+        }
         for x in step.fields:
             if x.op == "total":
                 self.values[x] = self._zeros(x, -1)
             elif x.type.domain is Domain.WORLD:
                 self.values[x] = None
             elif x in step.local:
-                self.values[x] = _Local()
+                self.values[x] = Local()
             else:
                 self.values[x] = [None] * sizes[x.type.domain]
-            if x.op == "scatter":
-                self.values[x] = [self._zeros(x, k) for k in range(n)]
+            if x.op in ("scatter", "to_point", "to_row"):
+                self.values[x] = [self._zeros(x, k) for k in range(sizes[x.type.domain])]
         order: Any = range(sizes[step.domain])
         if step.kind is StepKind.TIP_TO_BASE:
             order = reversed(order)
@@ -80,7 +99,7 @@ class Run:
         for k in order:
             for x, operation in plan:
                 out = operation(x, k)
-                if x.op in ("total", "scatter", "small_solve"):
+                if x.op in _STORED:
                     continue  # these store their own result
                 if x.type.domain is Domain.WORLD:
                     self.values[x] = out
@@ -94,8 +113,12 @@ class Run:
 
         `values[field][seed]` maps the bodies on the path to blocks.
         """
-        by_seed = {"points": list(self.points.body), "bodies": list(range(self.model.n_bodies))}
-        kinds = _seed_kinds(step.fields)
+        by_seed = {
+            "points": list(self.points.body),
+            "links": [self.points.body[p] for p in self.closures.link_point],
+            "bodies": list(range(self.model.n_bodies)),
+        }
+        kinds = seed_kinds(step.fields)
         for x in step.fields:
             self.values[x] = [{} for _ in by_seed[kinds[x]]]
         for kind, starts in by_seed.items():
@@ -124,7 +147,7 @@ class Run:
             return np.zeros((1, 1), dtype=self.dtype)
         if x.op == "mul":
             left, right = self._at(x.args[0], k), self._at(x.args[1], k)
-            return right if _nothing(right) else np.matmul(left, right)
+            return right if nothing(right) else np.matmul(left, right)
         return getattr(self, "_" + x.op)(x, k)
 
     def _run_pairs(self, step: Step) -> None:
@@ -139,17 +162,16 @@ class Run:
             for i, a in enumerate(starts[0]):
                 for j, b in enumerate(starts[1]):
                     c = tree.nearest_common_ancestor(a, b) if a >= 0 and b >= 0 else -1
-                    if c >= 0 and not _nothing(left[i][c]) and not _nothing(right[j][c]):
+                    if c >= 0 and not nothing(left[i][c]) and not nothing(right[j][c]):
                         blocks[i, j] = np.swapaxes(left[i][c], -1, -2) @ middle[c] @ right[j][c]
             self.values[x] = blocks
 
     def _starts(self, x: Field, strict: bool) -> list[int]:
         """Where the path of each seed can first meet another: its body, or the parent of it."""
-        bodies = (
-            list(self.points.body)
-            if _seed_kinds([x])[x] == "points"
-            else list(range(self.model.n_bodies))
-        )
+        kind = seed_kinds([x])[x]
+        bodies = list(self.points.body) if kind == "points" else list(range(self.model.n_bodies))
+        if kind == "links":
+            bodies = [self.points.body[p] for p in self.closures.link_point]
         return [self.model.parent[k] if strict and k >= 0 else k for k in bodies]
 
     def _matrix(self, x: Field, k: int) -> Array:
@@ -163,6 +185,10 @@ class Run:
         for part, y in zip(data, x.args, strict=True):
             c = self._number(part.coefficient)
             for i, j, block in self._blocks_of(part.how, y):
+                if gives.index == "row":
+                    i = int(self.closures.link_row[i])
+                if takes.index == "row":
+                    j = int(self.closures.link_row[j])
                 out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + c * block
         return out
 
@@ -205,7 +231,7 @@ class Run:
     def _const(self, array: Array) -> Array:
         """A model constant in the scalar type of the inputs, so that no digits are lost."""
         out = np.asarray(array, dtype=self.dtype)
-        return out * _like(self.inputs, 1) if self.dtype == object else out
+        return out * number_like(self.inputs, 1) if self.dtype == object else out
 
     def _q(self, k: int) -> list[Array]:
         q = self.inputs["q"][..., self.model.q_slices[k]]
@@ -232,15 +258,20 @@ class Run:
             rows = slice(width * k, width * (k + 1))
         return self._const(np.eye(size)[rows])
 
+    def _pick(self, x: Field, k: int) -> Array:
+        hinge = self.model.v_slices[k]
+        rows = np.arange(hinge.start, hinge.stop)
+        return self._const((rows == x.data).astype(float))[:, None]
+
     def _transform(self, x: Field, k: int) -> Array:
         turn, arm = self._motion(k)
         place = self._const(self.model.placement_rotations[k])
         origin = self._const(self.model.placement_translations[k])
-        return _rigid(place @ turn, origin + (place @ arm)[..., 0])
+        return rigid(place @ turn, origin + (place @ arm)[..., 0])
 
     def _joint_transform(self, x: Field, k: int) -> Array:
         turn, arm = self._motion(k)
-        return _rigid(turn, arm[..., 0])
+        return rigid(turn, arm[..., 0])
 
     def _motion(self, k: int) -> tuple[Array, Array]:
         """Rotation and shift of joint k, in the frame of its placement."""
@@ -262,6 +293,32 @@ class Run:
         out = joint.hinge_axes_rate(joint.params, self._q(k), rates, self.scalars)
         return matrix(out, self.batch, self.dtype)
 
+    def _hinge_along(self, k: int, directions: list[Array]) -> Array:
+        """H* differentiated along columns of rates r × 1."""
+        joint = self.model.joints[k]
+        rates = [[u[..., i, 0] for i in range(joint.nv)] for u in directions]
+        out = hinge_axes_along(joint, joint.params, self._q(k), rates, self.scalars)
+        return matrix(out, self.batch, self.dtype)
+
+    def _hinge_axes_along(self, x: Field, k: int) -> Array:
+        return self._hinge_along(k, [self._at(y, k) for y in x.args])
+
+    def _bent(self, x: Field, k: int) -> list[Array]:
+        """H* differentiated along the given directions, then along each of the joint's rates."""
+        units = self._const(np.eye(self.model.joints[k].nv))
+        given = [self._at(y, k) for y in x.args[1:]]
+        return [self._hinge_along(k, [*given, units[:, [a]]]) for a in range(units.shape[0])]
+
+    def _hinge_bend(self, x: Field, k: int) -> Array:
+        w = self._at(x.args[0], k)
+        columns = [n @ w for n in self._bent(x, k)]
+        return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
+
+    def _hinge_bend_force(self, x: Field, k: int) -> Array:
+        f = self._at(x.args[0], k)
+        columns = [np.swapaxes(n, -1, -2) @ f for n in self._bent(x, k)]
+        return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
+
     def _M(self, x: Field, k: int) -> Array:
         return self._const(self.model.inertia_matrices[k])
 
@@ -280,14 +337,14 @@ class Run:
         return self._const(np.concatenate([np.zeros(3), -self.model.gravity]))[:, None]
 
     def _point_frame(self, x: Field, k: int) -> Array:
-        return _rigid(self._const(self.points.rotation[k]), self._const(self.points.offset[k]))
+        return rigid(self._const(self.points.rotation[k]), self._const(self.points.offset[k]))
 
     def _point_arm(self, x: Field, k: int) -> Array:
-        return _rigid(self._const(np.eye(3)), self._const(self.points.offset[k]))
+        return rigid(self._const(np.eye(3)), self._const(self.points.offset[k]))
 
     def _world_arm(self, x: Field, k: int) -> Array:
         at: Any = x.data
-        return _rigid(self._const(np.eye(3)), -self._const(np.array(at)))
+        return rigid(self._const(np.eye(3)), -self._const(np.array(at)))
 
     # -- blocks of one body ------------------------------------------------------------------------
 
@@ -320,7 +377,11 @@ class Run:
 
     def _number(self, c: Any) -> Any:
         if self.dtype == object:
-            return c.numerator / _like(self.inputs, c.denominator) if hasattr(c, "numerator") else c
+            return (
+                c.numerator / number_like(self.inputs, c.denominator)
+                if hasattr(c, "numerator")
+                else c
+            )
         return float(c)
 
     def _cross(self, x: Field, k: int) -> Array:
@@ -332,11 +393,24 @@ class Run:
     def _crm(self, x: Field, k: int) -> Array:
         return spatial.crm(self._at(x.args[0], k)[..., 0])
 
+    def _crq(self, x: Field, k: int) -> Array:
+        return spatial.crq(self._at(x.args[0], k)[..., 0])
+
+    def _lever(self, x: Field, k: int) -> Array:
+        return spatial.crq(self._at(x.args[0], k)[..., 0]) @ self._at(x.args[1], k)
+
+    def _swing(self, x: Field, k: int) -> Array:
+        y = self._at(x.args[0], k)
+        out = np.zeros((*y.shape[:-2], 6, 6), dtype=y.dtype)
+        out[..., :3, :3] = spatial.skew(y[..., :3, 0])
+        out[..., 3:, :3] = spatial.skew(y[..., 3:, 0])
+        return out
+
     def _regress(self, x: Field, k: int) -> Array:
         return spatial.inertia_regressor(self._at(x.args[0], k)[..., 0])
 
     def _spin(self, x: Field, k: int) -> Array:
-        return _twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
+        return twice(spatial.skew(self._at(x.args[0], k)[..., :3, 0]))
 
     def _gauge(self, x: Field, k: int) -> Array:
         motion = self._at(x.args[0], k)
@@ -345,12 +419,12 @@ class Run:
         return out
 
     def _rotation(self, x: Field, k: int) -> Array:
-        return _twice(self._at(x.args[0], k)[..., :3, :3])
+        return twice(self._at(x.args[0], k)[..., :3, :3])
 
     def _rigid_inverse(self, x: Field, k: int) -> Array:
         w = self._at(x.args[0], k)
         turn = np.swapaxes(w[..., :3, :3], -1, -2)
-        out = _twice(turn)
+        out = twice(turn)
         out[..., :3, 3:] = np.swapaxes(w[..., :3, 3:], -1, -2)  # (l~ R)* = −R* l~
         return out
 
@@ -370,7 +444,7 @@ class Run:
 
     def _rigid_of_pose(self, x: Field, k: int) -> Array:
         pose = self._at(x.args[0], k)
-        return _rigid(pose[..., :3, :3], pose[..., :3, 3])
+        return rigid(pose[..., :3, :3], pose[..., :3, 3])
 
     def _hinge_scale(self, x: Field, k: int) -> Array:
         """Largest articulated inertia in the units of each hinge direction, r × 1."""
@@ -392,7 +466,7 @@ class Run:
             return generic_inverse(a)
         if how == "definite":
             scale = self._at(x.args[1], k)[..., 0] if len(x.args) > 1 else 0.0
-            bad: Any = ~(_pivots(a) > HINGE_TOLERANCE * scale).all(-1)
+            bad: Any = ~(pivots(a) > HINGE_TOLERANCE * scale).all(-1)
         else:
             with np.errstate(all="ignore"):
                 size = np.abs(a).max((-2, -1))
@@ -411,7 +485,7 @@ class Run:
         a = self._at(x.args[0], k)
         if self.dtype != np.float64:
             return generic_cholesky(a, self.scalars)
-        bad: Any = ~(_pivots(a) > 0).all(-1)
+        bad: Any = ~(pivots(a) > 0).all(-1)
         if bad.any():
             mask = np.broadcast_to(bad, self.batch)
             self.failures.append(
@@ -473,6 +547,7 @@ class Run:
     def _small_solve(self, x: Field, k: int) -> None:
         a, u = self.values[x.args[0]], self.values[x.args[1]]
         world = x.type.domain is Domain.WORLD
+        width = 1 if x.type.domain is Domain.ROW else 6
         if not world:
             u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in u], -2)
         if self.dtype == np.float64:
@@ -487,82 +562,9 @@ class Run:
         else:
             y = generic_inverse(a) @ u
         self.values[x] = (
-            y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+            y if world else [y[..., i : i + width, :] for i in range(0, y.shape[-2], width)]
         )
 
 
-class _Local:
-    """A field whose block is needed at the body being visited only: one block, not a list."""
-
-    __slots__ = ("block",)
-    block: Any
-
-    def __getitem__(self, k: int) -> Any:
-        return self.block
-
-    def __setitem__(self, k: int, block: Any) -> None:
-        self.block = block
-
-
-def _seed_kinds(fields: list[Field]) -> dict[Field, str]:
-    """What the paths of the fields start at: "points" or "bodies"."""
-    out: dict[Field, str] = {}
-    for x in fields:
-        stack, seen = [x], set[Field]()
-        while stack:
-            y = stack.pop()
-            if y.op == "path_seed":
-                out[x] = str(y.data)
-                break
-            if y not in seen:
-                seen.add(y)
-                more = (y.equation,) if y.equation is not None else y.args
-                stack.extend(a for a in more if a.type.cols == "p")
-        else:
-            out[x] = "bodies"
-    return out
-
-
-def _nothing(block: Array) -> bool:
-    """True for the 1 × 1 zero that stands for a block of zeros on a path."""
-    return block.shape == (1, 1) and not block.any()
-
-
-def _rigid(turn: Array, arm: Array) -> Array:
-    """[[R, l~ R], [0, R]]."""
-    out = _twice(turn, shape=np.broadcast_shapes(turn.shape[:-2], arm.shape[:-1]))
-    out[..., :3, 3:] = spatial.skew(arm) @ turn
-    return out
-
-
-def _twice(turn: Array, shape: tuple[int, ...] | None = None) -> Array:
-    """diag(R, R)."""
-    out = np.zeros((*(turn.shape[:-2] if shape is None else shape), 6, 6), dtype=turn.dtype)
-    out[..., :3, :3] = turn
-    out[..., 3:, 3:] = turn
-    return out
-
-
-def _pivots(a: Array) -> Array:
-    """Squared diagonal of the Cholesky factor; NaN or ≤ 0 from the first one that fails."""
-    n = a.shape[-1]
-    if n == 1:
-        return a[..., 0]
-    work = a.copy()
-    out = np.empty(a.shape[:-1])
-    with np.errstate(all="ignore"):
-        for i in range(n):
-            out[..., i] = work[..., i, i]
-            column = work[..., i:, i] / work[..., i, i][..., None]
-            work[..., i:, i:] = (
-                work[..., i:, i:] - column[..., :, None] * work[..., i, i:][..., None, :]
-            )
-    return out
-
-
-def _like(inputs: Mapping[str, Array], number: int) -> Any:
-    """An exact 1-like divisor in the scalar type of the inputs."""
-    for a in inputs.values():
-        if a.dtype == object and a.size:
-            return number + 0 * a.flat[0]
-    return number
+_STORED = ("total", "scatter", "small_solve", "row_solve", "to_point", "to_row")
+"""Operations that store their own result."""

@@ -109,6 +109,11 @@ def no_motion(function: str, x: Expr) -> str:
     return f"{function}({x}) needs a vector of body motions, but {x} is: {signature(x)}"
 
 
+def no_cross_force(x: Expr) -> str:
+    """Text for the force cross-product operator of something that is no body force."""
+    return f"cross_force({x}) needs a vector of body forces, but {x} is: {signature(x)}"
+
+
 def no_numbers(x: Expr, numbers: object) -> str:
     """Text for ``x @ array``: an expression has no robot in it yet."""
     return (

@@ -29,6 +29,8 @@ from phipsi.expressions.structure import (
 )
 
 Number = int | float | Fraction
+SELECTABLE = ("A", "B", "J", "Lambda")
+"""Leaves that can be restricted to the points of a selection of bodies."""
 
 
 class Expr:
@@ -142,6 +144,19 @@ class Expr:
         if self.takes is not self.gives:
             raise SpaceError(check.no_power(self, power))
         return identity(self.takes) if power == 0 else product((self,) * power)
+
+    def __getitem__(self, selection: str) -> Expr:
+        """A, B, J or Λ on the points of a selection of bodies: ``Lambda["P"]``."""
+        if self.name not in SELECTABLE or self.params:
+            raise SpaceError(
+                f"{self}[{selection!r}]: only {', '.join(SELECTABLE)} can be restricted to the "
+                "points of a selection of bodies"
+            )
+        if not isinstance(cast(object, selection), str) or not selection.isidentifier():
+            raise SpaceError(f"{self}[{selection!r}]: a selection has a name, such as {self}['P']")
+        return leaf(self.row, params=(selection,))
+
+    __iter__ = None  # an operator is no sequence
 
     @property
     def T(self) -> Expr:
@@ -314,6 +329,8 @@ def adjoint(x: Expr) -> Expr:
         return inverse(adjoint(x.args[0]))
     if x.op is Op.BD:
         return block_diagonal(adjoint(x.args[0]))
+    if x.op is Op.CROSS_FORCE:
+        return total_of(((-1, x),))
     if x.op is Op.LOGDET or x.takes is None:
         return x
     assert x.gives is not None
@@ -369,6 +386,17 @@ def cross(x: Expr) -> Expr:
     if x.op is Op.SUM and len(x.args) == 1:
         return total_of(((x.data[0], cross(x.args[0])),))
     return intern(Op.CROSS, (x,), None, MOTIONS, MOTIONS, MEMORYLESS)
+
+
+def cross_force(f: Expr) -> Expr:
+    """The memoryless operator x ↦ cross(x)* f, of a body-force vector f: the papers' Q[f], skew."""
+    if f.takes is not ONE or f.gives is not FORCES:
+        raise SpaceError(check.no_cross_force(f))
+    if f.op is Op.ZERO:
+        return zero(MOTIONS, FORCES)
+    if f.op is Op.SUM and len(f.args) == 1:
+        return total_of(((f.data[0], cross_force(f.args[0])),))
+    return intern(Op.CROSS_FORCE, (f,), None, MOTIONS, FORCES, MEMORYLESS)
 
 
 def regress(x: Expr) -> Expr:

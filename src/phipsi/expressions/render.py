@@ -17,6 +17,11 @@ _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
 _CALLS = {
     Op.BD: {"greek": "bd", "ascii": "bd", "latex": r"\operatorname{bd}"},
     Op.CROSS: {"greek": "cross", "ascii": "cross", "latex": r"\operatorname{cross}"},
+    Op.CROSS_FORCE: {
+        "greek": "cross_force",
+        "ascii": "cross_force",
+        "latex": r"\operatorname{cross_{f}}",
+    },
     Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
     Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
 }

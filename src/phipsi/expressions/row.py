@@ -19,6 +19,7 @@ class Op(Enum):
     INVERSE = "inverse"
     BD = "bd"  # the block-diagonal part
     CROSS = "cross"  # the operator x ↦ V × x of a body-motion vector V
+    CROSS_FORCE = "cross_force"  # the operator x ↦ cross(x)* f of a body-force vector f; skew
     REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
     LOGDET = "logdet"
     IDENTITY = "identity"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, ModelError
 from phipsi.model.body import (
@@ -26,6 +26,7 @@ from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
 
 Keep = Literal["keep"]
+FloatArray = NDArray[np.float64]
 
 
 def replaced_body(
@@ -91,6 +92,68 @@ def with_body(description: Description, changed: Body) -> Description:
                 extras = extras.without_findings(body.name)
             body = changed
         bodies.append(body)
+    return replace(description, bodies=tuple(bodies), extras=extras)
+
+
+def checked_parameters(parameters: ArrayLike, names: Sequence[str]) -> FloatArray:
+    """Return the inertial parameters as (n, 10)."""
+    values = np.asarray(parameters, dtype=np.float64)
+    n = len(names)
+    if values.shape not in ((10 * n,), (n, 10)):
+        raise InputError(
+            f"inertial parameters of {n} bodies are {10 * n} numbers, ({10 * n},) or ({n}, 10): "
+            f"[m, mcx, mcy, mcz, Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of each; the shape is "
+            f"{values.shape}. Columns of friction come behind them: leave these out."
+        )
+    return values.reshape(n, 10)
+
+
+def checked_rates(what: str, given: ArrayLike | None, old: FloatArray) -> FloatArray:
+    """Return one number per degree of freedom, the old ones if none are given."""
+    values = old if given is None else np.asarray(given, dtype=np.float64)
+    if values.shape != old.shape:
+        raise InputError(
+            f"{what} has one number per degree of freedom, {old.shape}, not {values.shape}"
+        )
+    return values
+
+
+def reparametrised(
+    body: Body, parameters: FloatArray, armature: FloatArray, damping: FloatArray
+) -> Body:
+    """Return the body with other inertial parameters, armature and damping."""
+    mass, first = parameters[0], parameters[1:4]
+    if mass == 0 and first.any():
+        raise ModelError(
+            f"body {body.name!r}: the mass is 0 kg but the first moment m c is {first.tolist()} "
+            f"kg·m, so there is no mass centre. Identification found only a combination with "
+            f"other bodies? Then take  found.model(guess)  of the Identification."
+        )
+    if mass < 0:
+        raise ModelError(
+            f"body {body.name!r}: mass {mass:g} kg is negative, so it would accelerate against the "
+            f"force on it. Data that say little about a body can give this: take  "
+            f"found.model(guess)  of the Identification, whose bodies can exist."
+        )
+    changed = replace(
+        body,
+        inertia=SpatialInertia.from_parameters(parameters),
+        armature=tuple(armature.tolist()),
+        damping=tuple(damping.tolist()),
+    )
+    check_body(changed)
+    return changed
+
+
+def with_bodies(
+    description: Description, bodies: Sequence[Body], moments: InertiaPolicy
+) -> Description:
+    """Return the description with other bodies of the same names, their moments checked."""
+    check_moments(bodies, moments, accept='model.with_inertial_parameters(..., moments="warn")')
+    extras = description.extras
+    for old, new in zip(description.bodies, bodies, strict=True):
+        if old.inertia != new.inertia:
+            extras = extras.without_findings(old.name)
     return replace(description, bodies=tuple(bodies), extras=extras)
 
 

@@ -316,6 +316,30 @@ class Model(Value):
         )
         return Model(assemble(edit.with_body(self.description, changed)))
 
+    def with_inertial_parameters(
+        self,
+        parameters: ArrayLike,
+        *,
+        armature: ArrayLike | None = None,
+        damping: ArrayLike | None = None,
+        moments: InertiaPolicy = "error",
+    ) -> Model:
+        """Return the model whose bodies have other inertial parameters.
+
+        **Arguments:** `parameters` (10 n,) or (n, 10): [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz]
+        of every body about its origin in body axes, as `inertial_parameters` gives them and
+        identification finds them; `armature` and `damping` (nv,), kept if None; `moments`, "error"
+        or "warn" if a body gets moments no rigid body has. A negative mass is always an error.
+        """
+        values = edit.checked_parameters(parameters, self.body_names)
+        rotors = edit.checked_rates("armature", armature, self.armature)
+        dampers = edit.checked_rates("damping", damping, self.damping)
+        bodies = [
+            edit.reparametrised(body, values[i], rotors[s], dampers[s])
+            for i, (body, s) in enumerate(zip(self.description.bodies, self.v_slices, strict=True))
+        ]
+        return Model(assemble(edit.with_bodies(self.description, bodies, moments)))
+
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
     ) -> Model:

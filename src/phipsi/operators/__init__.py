@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
+    SELECTABLE,
     Expr,
     block_diagonal,
     cross,
+    cross_force,
     identity,
     leaf,
     logdet,
@@ -23,6 +25,15 @@ from phipsi.expressions.node import (
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 from phipsi.operators.definitions import Riccati
+from phipsi.operators.variations import (
+    WITH_ARGUMENTS,
+    bend,
+    bend_force,
+    pick,
+    swing,
+    swing_force,
+    with_arguments,
+)
 
 I = identity()  # noqa: E741  (the papers' name)
 H = catalogue_leaf("H")
@@ -32,6 +43,8 @@ phi_tilde = catalogue_leaf("phi_tilde")
 M = catalogue_leaf("M")
 Jr = catalogue_leaf("Jr")
 shift = catalogue_leaf("shift")
+A = catalogue_leaf("A")
+Adot = catalogue_leaf("Adot")
 B = catalogue_leaf("B")
 free = catalogue_leaf("free")
 held = catalogue_leaf("held")
@@ -53,9 +66,15 @@ R = catalogue_leaf("R")
 J = catalogue_leaf("J")
 mass_matrix = catalogue_leaf("mass_matrix")
 Lambda = catalogue_leaf("Lambda")
+U = catalogue_leaf("U")
+Udot = catalogue_leaf("Udot")
 v = catalogue_leaf("v")
 vdot = catalogue_leaf("vdot")
 tau = catalogue_leaf("tau")
+dq = catalogue_leaf("dq")
+dv = catalogue_leaf("dv")
+dvdot = catalogue_leaf("dvdot")
+dtau = catalogue_leaf("dtau")
 f_ext = catalogue_leaf("f_ext")
 f0 = catalogue_leaf("f0")
 gravity = catalogue_leaf("gravity")
@@ -94,12 +113,28 @@ def _total_leaf(at: Sequence[float]) -> Expr:
 
 
 def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
+    if name in WITH_ARGUMENTS:
+        return with_arguments(name, *args)
     if not CATALOGUE[name].riccati or len(args) != 4:
         raise SpaceError(
             f"{name}{{…}} must be one of the Riccati family with four operators {{H; E; M; Jr}}"
         )
     armature = 0 if args[3].takes is None else args[3]
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
+
+
+def _with_params(name: str, inside: str) -> Expr:
+    """Λ[P] and the like, pick[joint, i] or total[x, y, z]."""
+    parts = [part.strip() for part in inside.split(",")]
+    if name in SELECTABLE:
+        return catalogue_leaf(name)[inside.strip()]
+    if name == "pick":
+        return pick(parts[0], int(parts[1]) if len(parts) > 1 else 0)
+    try:
+        at = tuple(float(part) for part in parts)
+    except ValueError:
+        raise ValueError(f"'{inside}' are no coordinates of a point") from None
+    return _total_leaf(at)
 
 
 _ALIASES = {
@@ -118,9 +153,15 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={"bd": block_diagonal, "cross": cross, "logdet": logdet, "regress": regress},
+    functions={
+        "bd": block_diagonal,
+        "cross": cross,
+        "cross_force": cross_force,
+        "logdet": logdet,
+        "regress": regress,
+    },
     instance=_instance,
-    with_params=lambda name, at: _total_leaf(at),
+    with_params=_with_params,
 )
 
 
@@ -138,6 +179,8 @@ def parse(text: str) -> Expr:
 
 
 __all__ = [
+    "A",
+    "Adot",
     "B",
     "Bdot",
     "D",
@@ -157,6 +200,8 @@ __all__ = [
     "P",
     "R",
     "Riccati",
+    "U",
+    "Udot",
     "Upsilon",
     "V",
     "a",
@@ -164,8 +209,15 @@ __all__ = [
     "b",
     "b_paper",
     "bd",
+    "bend",
+    "bend_force",
     "c_J",
     "cross",
+    "cross_force",
+    "dq",
+    "dtau",
+    "dv",
+    "dvdot",
     "f0",
     "f_ext",
     "free",
@@ -176,6 +228,7 @@ __all__ = [
     "parse",
     "phi",
     "phi_tilde",
+    "pick",
     "pose",
     "proj",
     "proj_bar",
@@ -184,6 +237,8 @@ __all__ = [
     "regress",
     "s_gauge",
     "shift",
+    "swing",
+    "swing_force",
     "tau",
     "total",
     "v",

@@ -18,6 +18,7 @@ from phipsi.expressions.spaces import (
     POINT_MOTIONS,
     POSES,
     RATES,
+    ROW_RATES,
     WORLD_FORCE,
     Space,
 )
@@ -87,6 +88,20 @@ row("Hdot", "Ḣ", r"\dot{H}", _FE, MEMORYLESS, "q v", "time derivative of H in 
     "open_chain 4.4")
 row("Bdot", "Ḃ", r"\dot{B}", (POINT_FORCES, FORCES), MEMORYLESS, "q v", "time derivative of B",
     "open_chain 6")
+row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on point motions",
+    "SOA eq. 0.19")
+row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time derivative of A",
+    "closed_chain 2")
+row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
+    "keeps the points on the bodies of a selection", "SOA eq. 0.20")
+row("bend", "bend", r"\operatorname{bend}", (RATES, MOTIONS), MEMORYLESS, "q",
+    "how H* x changes with q: u ↦ Ḣ{u}* x", "sensitivity 3")
+row("bend_force", "bend_force", r"\operatorname{bend_{f}}", (RATES, EFFORTS), MEMORYLESS, "q",
+    "how H f changes with q: u ↦ Ḣ{u} f", "sensitivity 3")
+row("swing", "swing", r"\operatorname{swing}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
+    "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "open_chain 6")
+row("swing_force", "swing_force", r"\operatorname{swing_{f}}", (MOTIONS, FORCES), MEMORYLESS, "q",
+    "how B f changes when its body moves: V ↦ Ḃ{V} f", "open_chain 6")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "open_chain 2")
 
@@ -122,10 +137,20 @@ row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
 row("vdot", "v̇", r"\dot{v}", (ONE, RATES), GENERAL, "vdot", "joint accelerations", "")
 row("tau", "τ", r"\tau", (ONE, EFFORTS), GENERAL, "tau", "joint efforts", "")
+row("dq", "dq", r"\delta q", (ONE, RATES), GENERAL, "dq", "a direction in which q changes, as rates", "")
+row("dv", "dv", r"\delta v", (ONE, RATES), GENERAL, "dv", "a direction in which v changes", "")
+row("dvdot", "dv̇", r"\delta\dot{v}", (ONE, RATES), GENERAL, "dvdot", "a direction in which v̇ changes", "")
+row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction in which τ changes", "")
+row("pick", "pick", r"\operatorname{pick}", (ONE, RATES), GENERAL, "", "unit rate of one dof, pick[joint]",
+    "seed 4 eq. 2.11")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
     "force by the mechanism on its surroundings at the points", "MM sec. III")
+row("Udot", "U̇", r"\dot{U}", (ONE, ROW_RATES), GENERAL, "Udot",
+    "rate of the prescribed constraint rates", "SOA eq. 0.22")
+row("U", "U", "U", (ONE, ROW_RATES), GENERAL, "q v Udot",
+    "what constraint accelerations must be: A J v̇ = U", "SOA eq. 0.22 corrected")
 row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21")
 row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1")
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",

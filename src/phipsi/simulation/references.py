@@ -20,7 +20,15 @@ from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
 Array = NDArray[Any]
 
-__all__ = ["CartesianPath", "Constant", "ConstantPose", "JointPath", "JointState", "PoseState"]
+__all__ = [
+    "CartesianPath",
+    "Constant",
+    "ConstantPose",
+    "FourierPath",
+    "JointPath",
+    "JointState",
+    "PoseState",
+]
 
 
 class JointState(NamedTuple):
@@ -98,6 +106,77 @@ class JointPath:
 
 
 @final
+class FourierPath:
+    """Periodic motion, a Fourier series for every joint: what parameters are identified with.
+
+    q = center + Σ_k (a_k sin k ω t − b_k cos k ω t) / (k ω), so v = Σ_k (a_k cos k ω t + b_k sin
+    k ω t) and vdot follow exactly, and the motion repeats after `period`.
+
+    **Arguments:** `center` (nq,) in rad or m; `cosines` and `sines` (nq, K) of the rates, rad/s or
+    m/s; `period` in s. For joints with q̇ = v only. **Returns** `JointState`; for times (...,) each
+    with these axes in front. **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
+
+    >>> import phipsi as pp
+    >>> path = pp.references.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
+    >>> path(0.0)
+    JointState(q=array([0.5]), v=array([1.]), vdot=array([0.]))
+    """
+
+    def __init__(
+        self, model: Model, center: ArrayLike, cosines: ArrayLike, sines: ArrayLike, period: float
+    ) -> None:
+        _check_coordinates(model)
+        self.center = _checked_q(model, center, "center")
+        self.cosines = np.asarray(cosines, dtype=np.float64)
+        self.sines = np.asarray(sines, dtype=np.float64)
+        shapes = self.cosines.shape, self.sines.shape
+        if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != model.nq:
+            raise InputError(
+                f"cosines and sines have the shapes {shapes[0]} and {shapes[1]}, but must both "
+                f"have (nq = {model.nq}, K), K frequencies"
+            )
+        if not (np.isfinite(period) and period > 0):
+            raise InputError(f"period={period!r} must be a positive number of seconds")
+        self.period = float(period)
+        self._omega = 2 * np.pi / self.period * np.arange(1, shapes[0][1] + 1)
+
+    @classmethod
+    def fit(
+        cls, model: Model, t: ArrayLike, q: ArrayLike, period: float, harmonics: int
+    ) -> FourierPath:
+        """The series closest to measured coordinates, which filters them for rates.
+
+        **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies. **Returns:** a
+        path whose v and vdot are the exact derivatives of the fitted coordinates.
+        """
+        times, values = np.asarray(t, dtype=np.float64), np.asarray(q, dtype=np.float64)
+        if times.ndim != 1 or values.shape != (len(times), model.nq):
+            raise InputError(
+                f"t {times.shape} and q {values.shape} must have the shapes (k,) and (k, nq = "
+                f"{model.nq})"
+            )
+        if len(times) <= 2 * harmonics + 1:
+            raise InputError(
+                f"{len(times)} samples cannot determine {2 * harmonics + 1} coefficients"
+            )
+        omega = 2 * np.pi / period * np.arange(1, harmonics + 1)
+        angle = times[:, None] * omega
+        basis = np.hstack([np.ones((len(times), 1)), np.sin(angle), -np.cos(angle)])
+        found = np.linalg.lstsq(basis, values, rcond=None)[0]
+        cosines, sines = (omega[:, None] * part for part in np.split(found[1:], 2))
+        return cls(model, found[0], cosines.T, sines.T, period)
+
+    def __call__(self, t: ArrayLike) -> JointState:
+        """Return (q, v, vdot) at the times t."""
+        w = self._omega
+        angle = np.asarray(t, dtype=np.float64)[..., None] * w
+        c, s = np.cos(angle), np.sin(angle)
+        A, B = self.cosines.T, self.sines.T
+        q = self.center + (s / w) @ A - (c / w) @ B
+        return JointState(q, c @ A + s @ B, (c * w) @ B - (s * w) @ A)
+
+
+@final
 class ConstantPose:
     """Keep a frame at one pose, or at one position (3,) if the task is a position only.
 
@@ -147,6 +226,16 @@ class CartesianPath:
         R = start[:3, :3] @ so3_exp(s * self._turns[i])
         pose = pose_matrix(R, start[:3, 3] + s * leg[3:])
         return PoseState(pose, rate * leg, acceleration * leg)
+
+
+def _check_coordinates(model: Model) -> None:
+    """Refuse joints whose rates are not the derivatives of their coordinates."""
+    for name, joint in zip(model.joint_names, model.joints, strict=True):
+        if joint.nq != joint.nv or joint.kind in ("planar", "composite"):
+            raise InputError(
+                f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is no motion "
+                f"with q̇ = v. Use a JointPath."
+            )
 
 
 def _minimum_jerk(t: float, times: Array) -> tuple[int, float, float, float]:

@@ -19,6 +19,12 @@ from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
 
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
+# how H changes: operation, rows and columns of its block
+VARIATIONS = {
+    "Hdot": ("hinge_axes_along", "6", "r"),
+    "bend": ("hinge_bend", "6", "r"),
+    "bend_force": ("hinge_bend_force", "r", "r"),
+}
 
 
 class Blocks:
@@ -69,12 +75,21 @@ class Blocks:
                 return self._riccati(family_of(inner))["D^-1"]
             return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
         if x.op is Op.CROSS:
-            return b.unary("crm", self.vector(x.args[0]), "6", "6")
+            return self._of_vector("crm", x.args[0])
+        if x.op is Op.CROSS_FORCE:
+            return self._of_vector("crq", x.args[0])
         if x.op is Op.REGRESS:
             return b.unary("regress", self.vector(x.args[0]), "6", "10")
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
         raise LoweringError(f"{x} has no blocks")
+
+    def _of_vector(self, op: str, x: Expr) -> Field:
+        """A 6 × 6 block that is linear in a vector."""
+        u = self.vector(x)
+        if u.op == "zero":
+            return self.builder.zero(Type(Domain.BODY, "6", "6"))
+        return self.builder.unary(op, u, "6", "6")
 
     def _block_product(self, x: Expr) -> Field:
         b = self.builder
@@ -99,8 +114,18 @@ class Blocks:
             return self.given_field(x)
         if x.name == "H":
             return b.transpose(self.hinge_axes())
-        if x.name == "Hdot":
+        if x.name == "Hdot" and not x.args:
             return b.transpose(b.leaf("hinge_axes_rate", Type(Domain.BODY, "6", "r")))
+        if x.name in VARIATIONS:
+            op, rows, cols = VARIATIONS[x.name]
+            args = tuple(self.vector(y) for y in x.args)
+            if any(y.op == "zero" for y in args):
+                out = b.zero(Type(Domain.BODY, rows, cols))
+            else:
+                out = b.make(op, args, None, Type(Domain.BODY, rows, cols))
+            return b.transpose(out) if x.name == "Hdot" else out
+        if x.name == "swing_force":
+            return b.scatter(self.swing_block(x))
         if x.name == "M":
             return b.leaf("M", Type(Domain.BODY, "6", "6", Kind.INERTIA))
         if x.name == "Jr":
@@ -166,15 +191,42 @@ class Blocks:
         """V = φ* H* v."""
         return self.vector(V)
 
-    def point_block(self, name: str) -> Field:
-        """B or its time derivative, one rigid transformation per point."""
-        out = self._point_block(name)
+    def point_block(self, name: str, motion: Expr | None = None) -> Field:
+        """B or its change along a motion of the bodies, one transformation per point."""
+        out = self._point_block(name, motion)
         if out.op != "zero":
             out.label = name
         return out
 
-    def _point_block(self, name: str) -> Field:
+    def _moving(self, motion: Expr | None) -> Field:
+        return self.velocity() if motion is None else self.vector(motion)
+
+    def swing_block(self, x: Expr) -> Field:
+        """V ↦ Ḃ{V}* y (swing) or Ḃ{V} f (swing_force), 6 × 6 per point."""
         b = self.builder
+        force = x.name == "swing_force"
+        u = self.vector(x.args[0])
+        point6 = Type(Domain.POINT, "6", "6")
+        if self.axes == "body" or u.op == "zero":
+            return b.zero(point6)
+        u = u if force else b.gather(u)
+        pose = b.gather(self.pose())
+        if self.axes == "spatial":
+            inverse = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
+            if force:
+                return b.unary("crq", b.mul(inverse, u), "6", "6")
+            return b.scale(-1, b.mul(b.transpose(inverse), b.unary("crm", u, "6", "6")))
+        arm = b.leaf("point_arm", Type(Domain.POINT, "6", "6", Kind.RIGID))
+        turn = b.transpose(b.unary("rotation", pose, "6", "6", Kind.RIGID))
+        if force:
+            return b.mul(arm, b.unary("swing", b.mul(turn, u), "6", "6"))
+        seen = b.unary("swing", b.mul(b.transpose(arm), u), "6", "6")
+        return b.scale(-1, b.mul(b.transpose(turn), seen))
+
+    def _point_block(self, name: str, motion: Expr | None = None) -> Field:
+        b = self.builder
+        if motion is not None and self.vector(motion).op == "zero":
+            return b.zero(Type(Domain.POINT, "6", "6"))
         point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
         if self.axes == "body":
             frame = b.leaf("point_frame", point6)
@@ -184,14 +236,40 @@ class Blocks:
             inverse = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
             if name == "B":
                 return inverse
-            crm = b.unary("crm", b.gather(self.velocity()), "6", "6")
+            crm = b.unary("crm", b.gather(self._moving(motion)), "6", "6")
             return b.mul(b.transpose(crm), inverse)
         arm = b.leaf("point_arm", point6)
         turn = b.transpose(b.unary("rotation", pose, "6", "6", Kind.RIGID))
         if name == "B":
             return b.make("mul", (arm, turn), None, point6)
-        spin = b.unary("spin", b.gather(self.velocity()), "6", "6")
+        spin = b.unary("spin", b.gather(self._moving(motion)), "6", "6")
         return b.scale(-1, b.mul(arm, b.mul(spin, turn)))
+
+    def relative(self) -> Field:
+        """φ(p, mate of p) for every frame p of a closure, in the axes of p."""
+        type_ = Type(Domain.POINT, "6", "6", Kind.RIGID)
+        return self.builder.make("relative", (self.pose(),), None, type_)
+
+    def link_block(self, name: str) -> Field:
+        """A* or its time derivative: what one row has at one point, in the axes of the point."""
+        b = self.builder
+        row = Type(Domain.LINK, "6", "1")
+        relative = self.relative()
+        if name == "A":
+            out = b.make("closure_row", (b.along("of_point", relative),), None, row)
+        else:
+            motion = b.mul(b.transpose(self.point_block("B")), b.gather(self.velocity()))
+            args = (relative, motion, b.along("of_mate", motion))
+            twist = b.make("relative_twist", args, None, Type(Domain.POINT, "6", "1"))
+            args = (b.along("of_point", relative), b.along("of_point", twist))
+            out = b.make("closure_row_rate", args, None, row)
+        out.label = name
+        return out
+
+    def selection(self, x: Expr) -> Field:
+        """The identity at the points of a selection, zero elsewhere."""
+        type_ = Type(Domain.POINT, "6", "6", Kind.SYMMETRIC)
+        return self.builder.leaf("selected", type_, x.params[0])
 
     def world_block(self, x: Expr) -> Field:
         """φ(point, k) in world axes, for `total` about a point."""

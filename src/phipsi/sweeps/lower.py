@@ -6,15 +6,17 @@ open_chain section 14.2. There is one rule per kind of factor and none for whole
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
-from phipsi.errors import LoweringError
+from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, adjoint
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.model.model import Model
 from phipsi.operators.definitions import definition, transition_step
+from phipsi.operators.inputs import DIRECTIONS
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
 from phipsi.rewrite.steps import is_block_operator
 from phipsi.sweeps.blocks import block_size
@@ -26,6 +28,7 @@ DOMAINS = {
     "body": Domain.BODY,
     "parameter": Domain.BODY,
     "point": Domain.POINT,
+    "row": Domain.ROW,
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
@@ -45,8 +48,10 @@ class Lowering(Diagonals):
         axes: str = "world",
         armature: bool = True,
         pairs: str = "all",
+        model: Model | None = None,
     ) -> None:
         super().__init__(given or {}, axes, armature)
+        self.model = model
         self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
@@ -112,11 +117,23 @@ class Lowering(Diagonals):
             if flipped:
                 return b.mul(b.transpose(transform), b.down(u))
             return b.up(b.mul(transform, u))
-        if name in ("B", "Bdot"):
-            blocks = self.point_block(name)
+        if name in ("B", "Bdot") and not core.params:
+            blocks = self.point_block(name, core.args[0] if core.args else None)
             if flipped:
                 return b.mul(b.transpose(blocks), b.gather(u))
             return b.scatter(b.mul(blocks, u))
+        if name == "swing":
+            blocks = self.swing_block(core)
+            if flipped:
+                return b.scatter(b.mul(b.transpose(blocks), u))
+            return b.mul(blocks, b.gather(u))
+        if name in ("A", "Adot") and not core.params:
+            rows = self.link_block(name)
+            if flipped:
+                return b.along("to_point", b.mul(rows, b.along("of_row", u)))
+            return b.along("to_row", b.mul(b.transpose(rows), b.along("of_point", u)))
+        if name == "select":
+            return b.mul(self.selection(core), u)
         if name == "total":
             blocks = self.world_block(core)
             return b.mul(b.transpose(blocks), u) if flipped else b.total(b.mul(blocks, u))
@@ -137,9 +154,11 @@ class Lowering(Diagonals):
         name = x.name
         if name in self.given and name != "gravity":
             return self.given_field(x)
-        if name in ("v", "vdot", "tau", "f_ext", "f0"):
+        if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
+        if name == "pick":
+            return b.leaf("pick", Type(Domain.BODY, "r", "1"), self.picked(x))
         if name == "gravity":
             zero = b.zero(Type(Domain.BODY, "6", "1"))
             world = b.leaf("gravity", Type(Domain.WORLD, "6", "1"))
@@ -155,6 +174,20 @@ class Lowering(Diagonals):
         if meaning is None:
             raise LoweringError(f"{x} has no formula")  # a catalogue row without one: our bug
         return self.vector(meaning)
+
+    def picked(self, x: Expr) -> Hashable:
+        """The number of the dof that a pick-off names, or its name if there is no model."""
+        joint, i = (*x.params, 0)[:2]
+        if self.model is None:
+            return x.params
+        k = self.model.joint_index(str(joint))
+        hinge = self.model.v_slices[k]
+        if not isinstance(i, int) or not 0 <= i < hinge.stop - hinge.start:
+            raise InputError(
+                f"q[{joint}, {i}]: joint {joint!r} ({self.model.joints[k].kind}) has "
+                f"{hinge.stop - hinge.start} degrees of freedom, numbered from 0"
+            )
+        return hinge.start + i
 
     def _functional(self, x: Expr, u: Field) -> Field:
         """x* u for a vector x: a sum over the bodies."""
@@ -205,10 +238,11 @@ class Lowering(Diagonals):
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
         matrix = self.small_matrix(x)
-        return b.make("small_solve", (matrix, u), str(x), u.type)
+        rows = x.takes is not None and x.takes.index == "row" and x.T is x
+        return b.make("row_solve" if rows else "small_solve", (matrix, u), str(x), u.type)
 
     def small_matrix(self, x: Expr) -> Field:
-        """The whole matrix of an operator on points; defined by the class that makes matrices."""
+        """The whole matrix of an operator on points or rows; the class of matrices defines it."""
         raise AssertionError(f"{x} needs the lowering of matrices")
 
     def assembled(self, columns: Field) -> Field:

@@ -11,7 +11,7 @@ from phipsi.expressions import check
 from phipsi.expressions.node import Expr, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
-from phipsi.model.points import PointSet
+from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
 from phipsi.sweeps.blocks import block_size
@@ -23,6 +23,7 @@ MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 BACKENDS = ("native", "reference")
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
+NEEDS_ROWS = {"A", "Adot", "U", "Udot"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Request:
     given: tuple[str, ...]
     rewrite: str
     points: PointSet
+    same_operand: bool = False
 
     @staticmethod
     def make(
@@ -47,6 +49,7 @@ class Request:
         given: Sequence[str],
         rewrite: str,
         points: PointSet,
+        same_operand: bool = False,
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples."""
         single = isinstance(expr, Expr)
@@ -61,7 +64,9 @@ class Request:
             raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
         names = _strings("given", given)
-        return Request(expressions, single, modes, pairs, columns, names, rewrite, points)
+        return Request(
+            expressions, single, modes, pairs, columns, names, rewrite, points, same_operand
+        )
 
 
 def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
@@ -134,6 +139,7 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
     for name in request.given:
         _check_given(name)
+    _check_operands(request)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is no operator expression")
@@ -142,11 +148,47 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         check_pairs(x)
         _check_poses(x)
         names = {leaf.name for leaf in leaves_of(x)}
+        if names & NEEDS_ROWS and request.points is not ANY_POINTS and not _has_rows(request):
+            raise InputError(
+                f"{x} needs constraint rows (A and U live on them). Compile it for a system:\n"
+                "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
+                "    pp.compile(expr, system)"
+            )
+        _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
                 f"{x} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
+
+
+def _check_selections(x: Expr, request: Request) -> None:
+    closures = request.points.closures
+    if closures is None:
+        return
+    for leaf in leaves_of(x):
+        for name in leaf.params if leaf.name in ("A", "B", "J", "Lambda", "select") else ():
+            if name not in closures.selections:
+                known = ", ".join(sorted(closures.selections)) or "none"
+                raise InputError(
+                    f"{leaf}: the system has no selection {name!r} of bodies (there are: {known}). "
+                    "Name primary or secondary bodies:\n"
+                    "    pp.System(model, constraints, secondary=['object'])"
+                )
+
+
+def _has_rows(request: Request) -> bool:
+    return request.points.closures is not None
+
+
+def _check_operands(request: Request) -> None:
+    pairs = zip(request.expressions, request.modes, strict=True)
+    taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
+    if request.same_operand and len(taken) > 1:
+        raise InputError(
+            "same_operand=True needs operators that take the same, but these take "
+            + " and ".join(sorted(s.phrase for s in taken if s is not None))
+        )
 
 
 def _check_given(name: str) -> None:
@@ -159,7 +201,7 @@ def _check_given(name: str) -> None:
             f"given={name!r}: only memoryless operators and body quantities can be given, such as "
             "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
         )
-    if name in ("v", "vdot", "tau", "f_ext", "f0"):
+    if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot"):
         raise InputError(f"given={name!r}: {name} is an input already")
 
 
@@ -173,10 +215,10 @@ def lower_request(
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs)
+    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs, model)
     results: list[Result] = []
     operands: list[Space] = []
-    several = _operator_count(request) > 1
+    several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
         assert x.takes is not None and x.gives is not None
         if x.is_vector:
@@ -187,7 +229,8 @@ def lower_request(
             cols = "c" if request.columns else "1"
             type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), cols)
             operand = low.builder.leaf("input", type_, name)
-            operands.append(x.takes)
+            if not (request.same_operand and operands):
+                operands.append(x.takes)
             layout = "columns" if request.columns else "vector"
             results.append(Result(low.apply(x, operand), layout, x.takes, x.gives))
         elif mode == "blocks" and request.blocks is None:
@@ -225,6 +268,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         "body": 6 * model.n_bodies,
         "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
+        "row": 0 if points.closures is None else points.closures.n_rows,
         "world": 6,
         "one": 1,
     }

@@ -11,6 +11,8 @@ from phipsi.backends.native import solve, tables
 from phipsi.backends.native.lanes import Emitter, Lane, known
 from phipsi.backends.native.plan import REMADE, root
 from phipsi.backends.native.tables import JointCode
+from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
+from phipsi.model.dual import hinge_axes_along
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind
 
@@ -30,6 +32,24 @@ class Memory(Protocol):
 
     def gravity(self, i: int) -> Lane:
         """A component of [0; −g]."""
+        ...
+
+    link_code: tuple[str, int]  # form and side of the current link
+
+    def link_constant(self, i: int) -> Lane:
+        """A number of the link's table."""
+        ...
+
+    def selected(self, name: str) -> Lane:
+        """1 if the body of the current point is in a selection, 0 if not."""
+        ...
+
+    def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
+        """The stored pose of the current point's body."""
+        ...
+
+    def at_mate(self, make: Callable[[], Any]) -> Any:
+        """What `make` makes at the mate of the current point."""
         ...
 
     def coordinate(self, name: str, i: int) -> Lane:
@@ -58,6 +78,10 @@ class Memory(Protocol):
 
     def path_seed(self, x: Field, rows: int) -> bl.Block:
         """The seed of a path."""
+        ...
+
+    def unit(self, x: Field, rows: int) -> bl.Block:
+        """The body's part of one unit vector of joint rates."""
         ...
 
     def fail(self, mask: Any, code: int) -> None:
@@ -180,6 +204,9 @@ class BodyCode:
     def _seed(self, x: Field) -> bl.Block:
         return self.memory.seed(x, self.size(x.type.rows))
 
+    def _pick(self, x: Field) -> bl.Block:
+        return self.memory.unit(x, self.size("r"))
+
     def _path_seed(self, x: Field) -> bl.Block:
         return self.memory.path_seed(x, self.size(x.type.rows))
 
@@ -243,6 +270,30 @@ class BodyCode:
         assert self.code is not None
         q, v = self._coordinates("q"), self._coordinates("v")
         return bl.Dense(self.code.joint.hinge_axes_rate(self._params(), q, v, self))
+
+    def _along(self, directions: list[list[Any]]) -> bl.Rows:
+        assert self.code is not None
+        q = self._coordinates("q")
+        return hinge_axes_along(self.code.joint, self._params(), q, directions, self)
+
+    def _hinge_axes_along(self, x: Field) -> bl.Block:
+        return bl.Dense(self._along([self._column(y) for y in x.args]))
+
+    def _bent(self, x: Field) -> list[bl.Rows]:
+        """H* differentiated along the given directions, then along each of the joint's rates."""
+        n = self.size("r")
+        given = [self._column(y) for y in x.args[1:]]
+        return [self._along([*given, [int(i == a) for i in range(n)]]) for a in range(n)]
+
+    def _hinge_bend(self, x: Field) -> bl.Block:
+        w = self._column(x.args[0])
+        columns = [bl.matvec(rows, w) for rows in self._bent(x)]
+        return bl.Dense(bl.transpose_rows(columns) if columns else [[] for _ in range(6)])
+
+    def _hinge_bend_force(self, x: Field) -> bl.Block:
+        f = self._column(x.args[0])
+        columns = [bl.matvec(bl.transpose_rows(rows), f) for rows in self._bent(x)]
+        return bl.Dense(bl.transpose_rows(columns) if columns else [])
 
     def _M(self, x: Field) -> bl.Block:
         return bl.Inertia([self.memory.constant(tables.INERTIA + i) for i in range(10)])
@@ -313,6 +364,26 @@ class BodyCode:
         spin, slide = bl.cross_matrix(v[:3]), bl.cross_matrix(v[3:])
         top = [spin[i] + [0, 0, 0] for i in range(3)]
         return bl.Dense(top + [slide[i] + spin[i] for i in range(3)])
+
+    def _crq(self, x: Field) -> bl.Block:
+        f = self._column(x.args[0])
+        moment, force = bl.cross_matrix(f[:3]), bl.cross_matrix(f[3:])
+        top = [moment[i] + force[i] for i in range(3)]
+        return bl.Dense(top + [[*force[i], 0, 0, 0] for i in range(3)])
+
+    def _lever(self, x: Field) -> bl.Block:
+        f = self._column(x.args[0])
+        out = []
+        for m in bl.transpose_rows(self.value(x.args[1]).dense()):
+            out.append(
+                bl.plus(bl.cross(f[:3], m[:3]), bl.cross(f[3:], m[3:])) + bl.cross(f[3:], m[:3])
+            )
+        return bl.Dense(bl.transpose_rows(out))
+
+    def _swing(self, x: Field) -> bl.Block:
+        y = self._column(x.args[0])
+        both = (*bl.cross_matrix(y[:3]), *bl.cross_matrix(y[3:]))
+        return bl.Dense([[*row, 0, 0, 0] for row in both])
 
     def _regress(self, x: Field) -> bl.Block:
         """M(π) z by its columns: made in the body's own axes, in which π is, then turned back."""
@@ -424,6 +495,57 @@ class BodyCode:
 
     def _gather(self, x: Field) -> bl.Block:
         return self._view(x.args[0], lambda r: self.memory.load(r, "body of point", self.blank(r)))
+
+    def _of_mate(self, x: Field) -> bl.Block:
+        return self._view(x.args[0], lambda r: self.memory.load(r, "of_mate", self.blank(r)))
+
+    def _of_point(self, x: Field) -> bl.Block:
+        return self._view(x.args[0], lambda r: self.memory.load(r, "of_point", self.blank(r)))
+
+    def _of_row(self, x: Field) -> bl.Block:
+        return self._view(x.args[0], lambda r: self.memory.load(r, "of_row", self.blank(r)))
+
+    # -- loop closures -----------------------------------------------------------------------------
+
+    def _selected(self, x: Field) -> bl.Block:
+        inside = self.memory.selected(str(x.data))
+        return bl.Symmetric([inside if i == j else 0 for i in range(6) for j in range(i + 1)], 6)
+
+    def _frame_in_world(self, x: Field) -> bl.Rigid:
+        m = self.memory
+        pose = self._view(x, lambda r: m.pose_of_body(r, self.blank(r)))
+        out = bl.times(pose, self._point_frame(x))
+        assert isinstance(out, bl.Rigid)
+        return out
+
+    def _relative(self, x: Field) -> bl.Block:
+        here = self._frame_in_world(x.args[0])
+        there: bl.Rigid = self.memory.at_mate(lambda: self._frame_in_world(x.args[0]))
+        back = bl.transpose_rows(here.turn)
+        gap = bl.plus(there.arm, [bl.neg(c) for c in here.arm])
+        return bl.Rigid(bl.matmul(back, there.turn), bl.matvec(back, gap))
+
+    def _relative_twist(self, x: Field) -> bl.Block:
+        seen = self._rigid(x.args[0])
+        own, other = self._column(x.args[1]), self._column(x.args[2])
+        return bl.Dense([[c] for c in relative_twist(seen.turn, seen.arm, own, other)])
+
+    def _closure_row(self, x: Field) -> bl.Block:
+        form, side = self.memory.link_code
+        seen = self._rigid(x.args[0])
+        row = closure_row(form, side, seen.turn, seen.arm, self._numbers(), self.sqrt)
+        return bl.Dense([[c] for c in row])
+
+    def _closure_row_rate(self, x: Field) -> bl.Block:
+        form, side = self.memory.link_code
+        seen, twist = self._rigid(x.args[0]), self._column(x.args[1])
+        row = closure_row_rate(form, side, seen.turn, seen.arm, twist, self._numbers(), self.sqrt)
+        return bl.Dense([[c] for c in row])
+
+    def _numbers(self) -> list[Any]:
+        if self.memory.link_code[0] not in ("body", "world"):
+            return []  # of the others, the residual has a constant, but not its derivative
+        return [self.memory.link_constant(i) for i in range(6)]
 
     def _view(self, y: Field, load: Callable[[Field], bl.Block]) -> bl.Block:
         """y read elsewhere: through equations, transposes and negatives to what is stored."""

@@ -126,8 +126,10 @@ class Lane:
     def __init__(self, emitter: Emitter, value: Any) -> None:
         self.emitter, self.value = emitter, value
 
-    def _binary(self, name: str, x: Any, y: Any) -> Lane:
+    def _binary(self, name: str, x: Any, y: Any) -> Any:
         e = self.emitter
+        if not isinstance(x, (Lane, int, float)) or not isinstance(y, (Lane, int, float)):
+            return NotImplemented  # numbers made of lanes know what to do
         operation = getattr(e.builder, name)
         return Lane(e, operation(e.lift(x).value, e.lift(y).value))
 

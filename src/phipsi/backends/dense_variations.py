@@ -1,0 +1,67 @@
+"""How H and B change along directions, as full matrices.
+
+Every leaf here is linear in its directions, so an operator of a direction is made column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.dense_leaves import Configuration, picks_rate
+from phipsi.model.dual import hinge_axes_along
+from phipsi.model.scalars import NUMPY_OPS
+
+Array = NDArray[Any]
+
+
+def hinge_variation(c: Configuration, *directions: Array) -> Array:
+    """Ḣ{u; …}."""
+    joints, slices = c.model.joints, c.model.v_slices
+
+    def columns(k: int) -> Any:
+        rates = [list(u[slices[k], 0]) for u in directions]
+        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, NUMPY_OPS)
+
+    return c.hinges(columns)
+
+
+def _units(size: int) -> list[Array]:
+    return [column[:, None] for column in np.eye(size)]
+
+
+def bend(c: Configuration, x: Array, *directions: Array) -> Array:
+    """u ↦ Ḣ{directions; u}* x, column by column."""
+    out = [hinge_variation(c, *directions, u).T @ x for u in _units(c.model.nv)]
+    return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
+
+
+def bend_force(c: Configuration, f: Array, *directions: Array) -> Array:
+    """u ↦ Ḣ{directions; u} f, column by column."""
+    out = [hinge_variation(c, *directions, u) @ f for u in _units(c.model.nv)]
+    return np.hstack([c.zeros(c.model.nv, 0), *out])
+
+
+def swing(c: Configuration, x: Array) -> Array:
+    """V ↦ Ḃ{V}* x, column by column."""
+    out = [picks_rate(c, V).T @ x for V in _units(6 * c.model.n_bodies)]
+    return np.hstack([c.zeros(6 * len(c.points), 0), *out])
+
+
+def swing_force(c: Configuration, f: Array) -> Array:
+    """V ↦ Ḃ{V} f, column by column."""
+    out = [picks_rate(c, V) @ f for V in _units(6 * c.model.n_bodies)]
+    return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
+
+
+VARIATIONS: dict[str, Callable[..., Array]] = {
+    "Hdot": hinge_variation,
+    "Bdot": picks_rate,
+    "bend": bend,
+    "bend_force": bend_force,
+    "swing": swing,
+    "swing_force": swing_force,
+}

@@ -1,0 +1,1 @@
+"""Derivatives of operator expressions, as expressions of the same algebra."""

@@ -1,0 +1,240 @@
+"""δX: the change of an expression along one direction of q, v, … — again an expression.
+
+Everything is in body axes, where M is constant and E_φ(p, k), H(k) depend on the joint k alone.
+When the joints move with the rates u, body k moves by s = H* u relative to its parent, and
+
+    δE_φ = −E_φ cross(s)*      δφ = φ δE_φ φ        δH = Ḣ{u}        δgravity = −cross(s) gravity
+    δB = Ḃ{φ* s}               δtotal = −total cross(φ* s)*          δM = δJr = 0
+
+Products, sums and inverses follow. The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P,
+which is stationary in the gain, so that
+
+    δP = bd(ψ Q ψ*),   Q = δM + bd(δE P⁺ E* + E P⁺ δE* + E (G δJr G* − π̄ P δH* G* − G δH P π̄*) E*)
+    δD = H δP H* + δH P H* + H P δH* + δJr,     δG = (δP H* + P δH* − G δD) D⁻¹
+
+[sensitivity.md 3, 6: seed 4 lemmas 3.1–4.2, own extension to trees and all joints].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phipsi.errors import SpaceError
+from phipsi.expressions.node import (
+    Expr,
+    adjoint,
+    block_diagonal,
+    cross,
+    cross_force,
+    leaf,
+    product,
+    total_of,
+    zero,
+)
+from phipsi.expressions.row import Op
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.definitions import E_phi, H, Riccati, definition, family_of, phi, v
+from phipsi.operators.variations import (
+    WITH_ARGUMENTS,
+    hinge_variation,
+    point_variation,
+    with_arguments,
+)
+
+CONSTANT = ("M", "Jr", "free", "held")
+
+
+class Directional:
+    """Changes of expressions along one direction, each derived once.
+
+    `along` maps what changes to its change: "q" to a vector of joint rates, and names of inputs
+    ("v", "tau", …) to vectors of their own space. What is not named does not change.
+    """
+
+    def __init__(self, along: Mapping[str, Expr]) -> None:
+        self.along = dict(along)
+        self.u = self.along.get("q")
+        self._done: dict[Expr, Expr] = {}
+
+    def __call__(self, x: Expr) -> Expr:
+        """δx, in the spaces of x."""
+        if x not in self._done:
+            self._done[x] = self._change(x)
+        return self._done[x]
+
+    @property
+    def relative(self) -> Expr:
+        """s = H* u: how every body moves relative to its parent."""
+        assert self.u is not None
+        return H.T @ self.u
+
+    @property
+    def motion(self) -> Expr:
+        """φ* H* u: how every body moves."""
+        return phi.T @ self.relative
+
+    def _change(self, x: Expr) -> Expr:
+        if x.op is Op.LEAF:
+            return self._leaf(x)
+        if x.op is Op.ADJOINT:
+            return adjoint(self(x.args[0]))
+        if x.op is Op.SUM:
+            return total_of([(0, x), *((c, self(y)) for c, y in x.terms)])
+        if x.op is Op.PRODUCT:
+            return self._product(x.args)
+        if x.op is Op.INVERSE:
+            return -(x @ self(x.args[0]) @ x)
+        if x.op is Op.BD:
+            return block_diagonal(self(x.args[0]))
+        if x.op is Op.CROSS:
+            return cross(self(x.args[0]))
+        if x.op is Op.CROSS_FORCE:
+            return cross_force(self(x.args[0]))
+        if x.op is Op.LOGDET:
+            raise SpaceError(no_trace(x))
+        return zero(x.takes, x.gives)
+
+    def _product(self, factors: tuple[Expr, ...]) -> Expr:
+        terms: list[tuple[int, Expr]] = [(0, product(factors))]
+        for i, y in enumerate(factors):
+            change = self(y)
+            if change.op is not Op.ZERO:
+                terms.append((1, product((*factors[:i], change, *factors[i + 1 :]))))
+        return total_of(terms)
+
+    # -- leaves ------------------------------------------------------------------------------------
+
+    def _leaf(self, x: Expr) -> Expr:
+        if x.name in self.along and x.name != "q":
+            return self.along[x.name]
+        if x.name in WITH_ARGUMENTS:
+            return self._variation(x)
+        if x.row.riccati and x.name in ("P", "D", "G", "psi", "D_half"):
+            return self._riccati(x)
+        meaning = definition(x)
+        if meaning is not None:
+            return self(meaning)
+        nothing = zero(x.takes, x.gives)
+        if x.name == "s_gauge":
+            raise SpaceError(no_rule(x))
+        if self.u is None or x.name in CONSTANT or "q" not in x.row.needs:
+            return nothing
+        if x.name == "H":
+            return hinge_variation(self.u)
+        if x.name == "E_phi":
+            return -(E_phi @ cross(self.relative).T)
+        if x.name == "phi":
+            return phi @ self(E_phi) @ phi
+        if x.name == "B":
+            return point_variation(self.motion)
+        if x.name == "total":
+            return -(x @ cross(self.motion).T)
+        if x.name == "gravity":
+            return -(cross(self.relative) @ x)
+        raise SpaceError(no_rule(x))
+
+    def _variation(self, x: Expr) -> Expr:
+        """The product rule for a leaf that is linear in its arguments; then its own q."""
+        nothing = zero(x.takes, x.gives)
+        args = x.args
+        if x.name == "Hdot" and not args:
+            args = (v,)
+        if x.name == "Bdot" and not args:
+            args = (catalogue_leaf("V"),)
+        terms: list[tuple[int, Expr]] = [(0, x)]
+        for i, y in enumerate(args):
+            change = self(y)
+            if change.op is not Op.ZERO:
+                changed = with_arguments(x.name, *args[:i], change, *args[i + 1 :])
+                terms.append((1, changed))
+        if self.u is not None:
+            if x.name == "Hdot":
+                terms.append((1, hinge_variation(*args, self.u)))
+            elif x.name in ("bend", "bend_force"):
+                raise SpaceError(no_rule(x))
+            else:
+                raise SpaceError(no_rule(x))
+        return total_of(terms) if len(terms) > 1 else nothing
+
+    def _riccati(self, x: Expr) -> Expr:
+        f = family_of(x)
+        assert isinstance(f.Jr, Expr)
+        dH, dE, dM, dJr = (self(y) for y in (f.H, f.E, f.M, f.Jr))
+        if all(y.op is Op.ZERO for y in (dH, dE, dM, dJr)):
+            return zero(x.takes, x.gives)
+        if x.name == "psi":
+            return x @ self(f.E_psi) @ x
+        if x.name == "P":
+            return articulated_change(f, dH, dE, dM, dJr)
+        if x.name == "D":
+            mixed = dH @ f.P @ f.H.T
+            return f.H @ self(f.P) @ f.H.T + mixed + mixed.T + dJr
+        if x.name == "G":
+            return (self(f.P) @ f.H.T + f.P @ dH.T - f.G @ self(f.D)) @ f.D.inv
+        raise SpaceError(no_rule(x))
+
+
+def articulated_change(f: Riccati, dH: Expr, dE: Expr, dM: Expr, dJr: Expr) -> Expr:
+    """δP = bd(ψ Q ψ*)."""
+    rest = f.proj_bar @ f.P  # P⁺
+    mixed = f.G @ dH @ f.P @ f.proj_bar.T
+    inner = f.G @ dJr @ f.G.T - mixed - mixed.T
+    step = dE @ rest @ f.E.T
+    source = dM + block_diagonal(step + step.T + f.E @ inner @ f.E.T)
+    return block_diagonal(f.psi @ source @ f.psi.T)
+
+
+def substitute(x: Expr, values: Mapping[Expr, Expr]) -> Expr:
+    """x with leaves replaced by expressions of the same spaces, also inside other leaves."""
+    done: dict[Expr, Expr] = dict(values)
+
+    def change(y: Expr) -> Expr:
+        if y in done:
+            return done[y]
+        out = y
+        if y.args:
+            args = tuple(change(z) for z in y.args)
+            if args != y.args:
+                out = _with_args(y, args)
+        done[y] = out
+        return out
+
+    return change(x)
+
+
+def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
+    makers = {
+        Op.ADJOINT: adjoint,
+        Op.BD: block_diagonal,
+        Op.CROSS: cross,
+        Op.CROSS_FORCE: cross_force,
+    }
+    if y.op is Op.SUM:
+        return total_of([(0, y), *zip(y.data, args, strict=True)])
+    if y.op is Op.PRODUCT:
+        return product(args)
+    if y.op is Op.INVERSE:
+        return args[0].inv
+    if y.op in makers:
+        return makers[y.op](args[0])
+    if y.op is Op.LEAF and y.name in WITH_ARGUMENTS:
+        return with_arguments(y.name, *args)
+    if y.op is Op.LEAF and y.row.riccati:
+        return leaf(y.row, args)
+    raise SpaceError(f"{y} cannot be given other arguments")
+
+
+def no_rule(x: Expr) -> str:
+    """Text for a leaf without a derivative."""
+    hint = {
+        "s_gauge": "\nWrite a and b (the body-frame pair) instead of a_paper and b_paper.",
+        "shift": "\nWrite E_φ, which carries the same information, instead of the shift.",
+        "D_half": "\nWrite D instead of its Cholesky factor.",
+        "pose": "\nThe motion of the bodies is its derivative: φ* H* in body axes.",
+    }.get(x.name, "")
+    return f"no derivative is known for  {x}  ({x.row.meaning}).{hint}"
+
+
+def no_trace(x: Expr) -> str:
+    """Text for the derivative of a log det of something that is no mass matrix."""
+    return f"no derivative is known for  {x}"

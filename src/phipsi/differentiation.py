@@ -1,0 +1,181 @@
+"""diff: the derivative of an expression as an expression, and vector–Jacobian products on top."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.program import Program
+from phipsi.calculus.directional import Directional, substitute
+from phipsi.calculus.tangent import VARIABLES, Tangent
+from phipsi.compiler import compile
+from phipsi.errors import InputError, SpaceError
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import RATES
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators import parse
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.variations import pick
+
+Array = NDArray[Any]
+_ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
+
+
+class Family:
+    """The derivative of an operator by all of q: one operator for every degree of freedom.
+
+    `expr` is the derivative along the direction `dq`, linear in it. Nothing is computed until it is
+    contracted with a direction, or compiled.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import mass_matrix, v
+    >>> rates = pp.diff(mass_matrix, "q").contract(v)      # d/dt of the mass matrix
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.compile(rates, arm, mode="dense")([0.0, 0.5], [0.0, 1.0]).round(6).tolist()
+    [[-0.479426, -0.239713], [-0.239713, 0.0]]
+    >>> pp.diff(mass_matrix, "q").compile(arm)([0.0, 0.5]).shape
+    (2, 2, 2)
+    """
+
+    def __init__(self, expr: Expr, direction: Expr) -> None:
+        self.expr, self.direction = expr, direction
+
+    def contract(self, vector: Expr | str) -> Expr:
+        """Σ over dofs of vector × derivative: the derivative along a vector of joint rates."""
+        w = parse(vector) if isinstance(vector, str) else vector
+        if w.gives is not self.direction.gives or not w.is_vector:
+            raise SpaceError(
+                f"the direction must be a vector of {RATES.phrase}, but {w} is: "
+                f"{check.signature(w)}"
+            )
+        return substitute(self.expr, {self.direction: w})
+
+    def along(self, joint: str, i: int = 0) -> Expr:
+        """The derivative by one degree of freedom: number i of a joint."""
+        return self.contract(pick(joint, i))
+
+    def compile(self, model: Model, **options: Any) -> FamilyProgram:
+        """A function of the inputs that returns all derivatives, (..., out, in, nv)."""
+        program = compile(self.expr, model, mode="dense", **options)
+        return FamilyProgram(program, self.direction.name)
+
+    def __repr__(self) -> str:
+        return f"<family over {self.direction}: {self.expr}>"
+
+
+class FamilyProgram:
+    """A compiled family; call it with the inputs in the order of `inputs`, batched as programs."""
+
+    def __init__(self, program: Program, direction: str) -> None:
+        self.program, self.direction = program, direction
+        self.inputs = tuple(n for n in program.inputs if n != direction)
+
+    def __call__(self, *args: Any, **named: Any) -> Array:
+        """All derivatives, (..., out, in, nv): a batch over the unit directions."""
+        model = self.program.model
+        values = dict(zip(self.inputs, args, strict=False)) | named
+        core = {"f_ext": 2, "f0": 2}
+        spread: dict[str, Any] = {
+            name: np.expand_dims(np.asarray(x), np.ndim(x) - core.get(name, 1))
+            for name, x in values.items()
+        }
+        if self.direction in self.program.inputs:
+            spread[self.direction] = np.eye(model.nv)
+        out = np.asarray(self.program(**spread))
+        return np.ascontiguousarray(np.moveaxis(out, -3, -1))
+
+
+def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
+    """Differentiate an expression; the result is an expression of the same algebra.
+
+    `wrt` is "q", "v", "vdot", "tau", "f_ext" or "f0". Derivatives by q are along the joint rates,
+    nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
+
+    - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
+      of y. Its adjoint gives gradients: ``diff(y, "q").T @ c`` is the gradient of c* y.
+    - With `along` ("dq", or any vector of joint rates) anything gives its change along it.
+    - ``wrt="q[shoulder]"`` (or ``"q[shoulder, 1]"`` for joints with several dofs) is the derivative
+      by one degree of freedom.
+    - An operator without `along` gives a `Family` over the degrees of freedom.
+
+    **Source:** sensitivity.md 1–6; seed 4 lemmas 3.1–4.3.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import H, M, phi, gravity
+    >>> stiffness = pp.diff(H @ phi @ M @ phi.T @ gravity, "q")
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.compile(stiffness, arm, mode="dense")([0.0]).round(9).tolist()
+    [[0.0]]
+    >>> print(pp.diff(phi, "q", along="dq"))
+    −φ E_φ cross(H* dq)* φ
+    """
+    found = _ONE_DOF.match(wrt.strip()) if isinstance(wrt, str) else None
+    if found:
+        if along is not None:
+            raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
+        wrt, along = found.group(1), pick(found.group(2).strip(), int(found.group(3) or 0))
+    if not isinstance(wrt, str) or wrt not in VARIABLES:
+        known = ", ".join(map(repr, VARIABLES))
+        raise InputError(
+            f"wrt={wrt!r} is nothing to differentiate by. Known are {known}, and one degree of "
+            "freedom by the name of its joint: 'q[shoulder]'"
+        )
+    if expr.takes is None:
+        raise SpaceError(check.undetermined(expr))
+    if along is None and expr.is_vector:
+        return Tangent(wrt)(expr)
+    direction = parse(along) if isinstance(along, str) else along
+    family = direction is None
+    if direction is None:
+        if wrt not in _DIRECTIONS:
+            raise InputError(f"say along what {wrt} changes: pp.diff(expr, {wrt!r}, along=…)")
+        direction = catalogue_leaf(_DIRECTIONS[wrt])
+    if not direction.is_vector or direction.gives is not VARIABLES[wrt]:
+        raise SpaceError(
+            f"along={direction} must be a vector of {VARIABLES[wrt].phrase}, because it is a "
+            f"change of {wrt}, but it is: {check.signature(direction)}"
+        )
+    change = Directional({wrt: direction})(expr)
+    return Family(change, direction) if family else change
+
+
+_DIRECTIONS = {"q": "dq", "v": "dv", "vdot": "dvdot", "tau": "dtau"}
+
+
+def vjp(
+    expr: Expr,
+    model: Model,
+    wrt: str | Sequence[str] = "q",
+    *,
+    points: Sequence[Any] | PointSet | None = None,
+    backend: str | None = None,
+) -> Program:
+    """A program for gradients: from c to the gradients of c* y by the variables in `wrt`.
+
+    The sweeps of the derivative run the other way, so all gradients together cost a small multiple
+    of one evaluation of y. The program takes the inputs of the derivatives in their usual order and
+    c last, called x; it returns one gradient, or a tuple of them. Gradients by q are in the
+    directions of v, (..., nv).
+
+    >>> import phipsi as pp
+    >>> from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+    >>> arm = pp.examples.planar_arm(2)
+    >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
+    >>> gradient.inputs
+    ('q', 'v', 'tau', 'x')
+    >>> by_q, by_v, by_tau = gradient([0.1, 0.2], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0])
+    >>> by_tau.shape
+    (2,)
+    """
+    if not expr.is_vector:
+        raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
+    names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    adjoints = tuple(diff(expr, name).T for name in names)
+    target = adjoints[0] if isinstance(wrt, str) else adjoints
+    return compile(target, model, points=points, backend=backend, same_operand=True)

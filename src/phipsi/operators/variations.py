@@ -1,0 +1,88 @@
+"""Leaves that say how H and B change, along given directions or as operators of the direction.
+
+    Ḣ{u}            H when the joints move with the rates u: δH;  Ḣ without braces is Ḣ{v}
+    Ḣ{u; w}         its change along w, u held: second derivatives
+    bend{x}         u ↦ Ḣ{u}* x,    bend{x; u}  is  w ↦ Ḣ{u; w}* x
+    bend_force{f}   u ↦ Ḣ{u} f
+    Ḃ{V}            B when the bodies move with V;  Ḃ without braces is Ḃ of the velocities
+    swing{x}        V ↦ Ḃ{V}* x
+    swing_force{f}  V ↦ Ḃ{V} f
+
+All are linear in every direction. They vanish for joints whose axes are fixed in the body.
+"""
+
+from __future__ import annotations
+
+from phipsi.errors import SpaceError
+from phipsi.expressions.check import signature
+from phipsi.expressions.node import Expr, Number, leaf, zero
+from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import FORCES, MOTIONS, ONE, POINT_FORCES, RATES, Space
+from phipsi.operators.catalogue import CATALOGUE
+
+# the space of the first argument, and that of the others
+WITH_ARGUMENTS: dict[str, tuple[Space, Space | None]] = {
+    "Hdot": (RATES, RATES),
+    "Bdot": (MOTIONS, None),
+    "bend": (RATES, RATES),
+    "bend_force": (FORCES, RATES),
+    "swing": (MOTIONS, None),
+    "swing_force": (POINT_FORCES, None),
+}
+
+
+def with_arguments(name: str, *args: Expr) -> Expr:
+    """The leaf with these vectors in its braces; it is linear in each of them."""
+    first, others = WITH_ARGUMENTS[name]
+    row = CATALOGUE[name]
+    if not args or (len(args) > 1 and others is None):
+        raise SpaceError(f"{name}{{…}} takes {'one vector' if others is None else 'vectors'}")
+    coefficient: Number = 1
+    plain: list[Expr] = []
+    for i, x in enumerate(args):
+        space = first if i == 0 else others
+        if x.takes is not ONE or x.gives is not space:
+            assert space is not None
+            raise SpaceError(f"{name}{{…}} takes {space.phrase}, but {x} is: {signature(x)}")
+        if x.op is Op.ZERO:
+            return zero(row.takes, row.gives)
+        if x.op is Op.SUM and len(x.args) == 1:
+            coefficient *= x.data[0]
+            x = x.args[0]
+        plain.append(x)
+    return coefficient * leaf(row, tuple(plain))
+
+
+def pick(joint: str, i: int = 0) -> Expr:
+    """The unit vector of joint rates with 1 for dof i of the joint: the papers' pick-off."""
+    return leaf(CATALOGUE["pick"], params=(joint, i) if i else (joint,))
+
+
+def hinge_variation(*directions: Expr) -> Expr:
+    """Ḣ{u; …}: how H changes along the directions."""
+    return with_arguments("Hdot", *directions)
+
+
+def point_variation(motion: Expr) -> Expr:
+    """Ḃ{V}: how B changes when the bodies move with V."""
+    return with_arguments("Bdot", motion)
+
+
+def bend(x: Expr, *directions: Expr) -> Expr:
+    """u ↦ Ḣ{directions; u}* x."""
+    return with_arguments("bend", x, *directions)
+
+
+def bend_force(f: Expr, *directions: Expr) -> Expr:
+    """u ↦ Ḣ{directions; u} f."""
+    return with_arguments("bend_force", f, *directions)
+
+
+def swing(x: Expr) -> Expr:
+    """V ↦ Ḃ{V}* x."""
+    return with_arguments("swing", x)
+
+
+def swing_force(f: Expr) -> Expr:
+    """V ↦ Ḃ{V} f."""
+    return with_arguments("swing_force", f)

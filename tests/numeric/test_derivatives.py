@@ -1,0 +1,232 @@
+"""Derivatives of expressions against complex steps, on random trees of all joint types."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import models, random_tree
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms import dynamics
+from phipsi.errors import InputError, SpaceError
+
+STEP = 1e-30
+trees = models(max_bodies=5, frames=True)
+seeds = st.integers(0, 2**32 - 1)
+DIRECTION = {"q": "dq", "v": "dv", "vdot": "dvdot", "tau": "dtau"}
+KINETIC = 0.5 * (ops.V.T @ ops.M @ ops.V)
+POINT_VELOCITY = ops.J @ ops.v
+POINT_BIAS = ops.B.T @ ops.phi.T @ ops.a + ops.Bdot.T @ ops.V
+
+VECTORS = {
+    "inverse dynamics": dynamics.INVERSE_DYNAMICS,
+    "forward dynamics": dynamics.FORWARD_DYNAMICS,
+    "forward dynamics with loads": dynamics._forward(ops.b - ops.f_ext + ops.B @ ops.f0),
+    "gravity forces": dynamics.GRAVITY_FORCES,
+    "body accelerations": ops.phi.T @ (ops.H.T @ ops.vdot + ops.a),
+    "point velocities": POINT_VELOCITY,
+    "point forces": ops.J.T @ ops.f0,
+    "momentum": ops.total(ops.M @ ops.V, (0.1, 0.2, 0.3)),
+    "kinetic energy": KINETIC,
+    "force through a step": ops.E_phi @ ops.M @ ops.E_phi.T @ ops.V + ops.phi_tilde @ ops.b,
+}
+
+
+def close(x, y, tolerance=1e-10, scale=1.0):
+    size = max(1.0, scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
+    assert np.shape(x) == np.shape(y)
+    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
+
+
+def state(model, seed):
+    rng = np.random.default_rng(seed)
+    v, vdot, tau = rng.standard_normal((3, model.nv))
+    return {
+        "q": model.random_configuration(rng),
+        "v": v,
+        "vdot": vdot,
+        "tau": tau,
+        "f_ext": rng.standard_normal((model.n_bodies, 6)),
+        "f0": rng.standard_normal((2, 6)),
+    }
+
+
+def points_of(model):
+    return ["f0", (model.body_names[-1], (0.1, -0.2, 0.3))]
+
+
+def run(expr, model, values, axes="world", **options):
+    where = pp.model.points.point_set(model, points_of(model), axes)
+    program = pp.compile(expr, model, points=where, backend="reference", **options)
+    return program(**{name: values[name] for name in program.inputs})
+
+
+def moved(model, values, wrt, u):
+    """The state after a complex step in a direction; q moves along the rates."""
+    change = model.qdot(values["q"], u) if wrt == "q" else u
+    return {**values, wrt: values[wrt] + 1j * STEP * change}
+
+
+def complex_step(expr, model, values, wrt, u, **options):
+    return run(expr, model, moved(model, values, wrt, u), **options).imag / STEP
+
+
+def direction(model, seed, wrt, values):
+    return np.random.default_rng(seed + 7).standard_normal(
+        model.nv if wrt == "q" else values[wrt].shape
+    )
+
+
+@pytest.mark.parametrize("name", VECTORS)
+@given(trees, seeds, st.sampled_from(["q", "v", "vdot", "tau"]))
+@settings(max_examples=6)
+def test_vectors(name, model, seed, wrt):
+    """By all of a variable, along a direction, and the adjoint: all are the complex step."""
+    expr, values = VECTORS[name], state(model, seed)
+    u = direction(model, seed, wrt, values)
+    expected = complex_step(expr, model, values, wrt, u)
+    L = pp.diff(expr, wrt)
+    got = run(L, model, {**values, "x": u})
+    close(got, expected)
+    c = np.random.default_rng(seed).standard_normal(expected.shape)
+    back = run(L.T, model, {**values, "x": c})
+    back = c * back if expr.is_scalar else back  # the gradient of a scalar is a vector
+    close(np.sum(back * u), np.sum(c * expected), scale=np.abs(c * expected).sum())
+    along = pp.diff(expr, wrt, along=DIRECTION[wrt])
+    close(run(along, model, {**values, DIRECTION[wrt]: u}), expected)
+    where = points_of(model)
+    oracle = pp.dense(L, model, points=where, **values) @ u
+    close(oracle, expected.reshape(oracle.shape))
+
+
+@pytest.mark.parametrize("axes", ["world", "body", "spatial"])
+@pytest.mark.parametrize("expr", [POINT_VELOCITY, ops.J.T @ ops.f0, POINT_BIAS])
+@given(trees, seeds, st.sampled_from(["q", "v"]))
+@settings(max_examples=4)
+def test_points_in_all_axes(axes, expr, model, seed, wrt):
+    if expr is POINT_BIAS and wrt == "q":
+        with pytest.raises(SpaceError, match="Ḃ"):
+            pp.diff(expr, "q")
+        return
+    values = state(model, seed)
+    u = direction(model, seed, wrt, values)
+    expected = complex_step(expr, model, values, wrt, u, axes=axes)
+    close(run(pp.diff(expr, wrt), model, {**values, "x": u}, axes=axes), expected)
+
+
+OPERATORS = {
+    "mass matrix": ops.mass_matrix,
+    "its inverse": ops.mass_matrix.inv,
+    "P": ops.P,
+    "D": ops.D,
+    "G": ops.G,
+    "K": ops.K,
+    "psi": ops.psi,
+    "Omega": ops.Omega,
+    "Upsilon": ops.Upsilon,
+    "R": ops.R,
+    "Jacobian": ops.J,
+    "admittance": ops.Lambda,
+    "Hdot": ops.Hdot,
+    "hinge map": ops.H,
+    "a family without armature": pp.operators.Riccati(Jr=0).psi,
+    "a family on psi": pp.operators.Riccati(E=ops.E_psi).P,
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(models(max_bodies=5, min_bodies=2, frames=True, armature=True), seeds)
+@settings(max_examples=4)
+def test_operators(name, model, seed):
+    """Along a direction, for every leaf of the Riccati family and what is built on them."""
+    expr, values = OPERATORS[name], state(model, seed)
+    points = [(model.body_names[-1], (0.1, -0.2, 0.3))]
+    u = direction(model, seed, "q", values)
+
+    def value(expr, **values):
+        return pp.dense(expr, model, values["q"], values["v"], points=points, **directions)
+
+    directions = {}
+    expected = value(expr, **moved(model, values, "q", u)).imag / STEP
+    change = pp.diff(expr, "q", along="dq")
+    directions = {"dq": u}
+    close(value(change, **values), expected)
+    program = pp.compile(change, model, mode="dense", points=points, backend="reference")
+    inputs = {**values, "dq": u}
+    close(program(**{n: inputs[n] for n in program.inputs}), expected)
+
+
+def test_operational_space_inertia_along_a_direction():
+    model = random_tree(2, 6, armature=True)
+    values = state(model, 0)
+    u, points = direction(model, 0, "q", values), [("b5", (0.1, -0.2, 0.3))]
+    program = pp.compile(ops.Lambda.inv, model, mode="dense", points=points, backend="reference")
+    expected = program(moved(model, values, "q", u)["q"]).imag / STEP
+    change = pp.diff(ops.Lambda.inv, "q", along="dq")
+    got = pp.compile(change, model, mode="dense", points=points, backend="reference")
+    close(got(values["q"], u), expected)
+
+
+@given(models(max_bodies=4, frames=True), seeds)
+@settings(max_examples=6)
+def test_derivatives_of_the_dynamics(model, seed):
+    values = state(model, seed)
+    q, v, vdot, tau = (values[n] for n in ("q", "v", "vdot", "tau"))
+    by = pp.inverse_dynamics_derivatives(model, q, v, vdot)
+    for matrix, wrt in zip(by, ("q", "v", "vdot"), strict=True):
+        for k, u in enumerate(np.eye(model.nv)):
+            close(
+                matrix[:, k], complex_step(dynamics.INVERSE_DYNAMICS, model, values, wrt, u),
+                scale=np.abs(matrix).max(),
+            )  # fmt: skip
+    by = pp.forward_dynamics_derivatives(model, q, v, tau)
+    for matrix, wrt in zip(by, ("q", "v", "tau"), strict=True):
+        for k, u in enumerate(np.eye(model.nv)):
+            close(
+                matrix[:, k], complex_step(dynamics.FORWARD_DYNAMICS, model, values, wrt, u),
+                scale=np.abs(matrix).max(),
+            )  # fmt: skip
+
+
+def test_vector_jacobian_products_are_the_adjoint_matrices():
+    model = random_tree(3, 7, armature=True)
+    rng = np.random.default_rng(0)
+    q = model.random_configuration(rng, (4,))
+    v, tau, c = rng.standard_normal((3, 4, model.nv))
+    gradient = pp.vjp(dynamics.FORWARD_DYNAMICS, model, ("q", "v", "tau"))
+    matrices = pp.forward_dynamics_derivatives(model, q, v, tau)
+    for g, A in zip(gradient(q, v, tau, c), matrices, strict=True):
+        close(g, np.einsum("bij,bi->bj", A, c))
+
+
+def test_one_degree_of_freedom_and_families():
+    model = random_tree(5, 6)
+    rng = np.random.default_rng(1)
+    q = model.random_configuration(rng)
+    family = pp.diff(ops.mass_matrix, "q")
+    tensor = family.compile(model)(q)
+    assert tensor.shape == (model.nv,) * 3
+    for joint, hinge in zip(model.joint_names, model.v_slices, strict=True):
+        for i in range(hinge.stop - hinge.start):
+            one = pp.diff(ops.mass_matrix, f"q[{joint}, {i}]")
+            expected = tensor[:, :, hinge.start + i]
+            close(pp.compile(one, model, mode="dense")(q), expected)
+            close(pp.dense(family.along(joint, i), model, q), expected)
+    w = rng.standard_normal(model.nv)
+    close(pp.compile(family.contract(ops.v), model, mode="dense")(q, w), tensor @ w)
+    batch = family.compile(model)(np.stack([q, model.neutral()]))
+    close(batch[0], tensor)
+    assert pp.parse(str(pp.diff(ops.mass_matrix, "q[j1]"))) is pp.diff(ops.mass_matrix, "q[j1]")
+
+
+def test_errors_say_what_to_write():
+    with pytest.raises(InputError, match=r"q\[shoulder\]"):
+        pp.diff(ops.mass_matrix, "theta")
+    with pytest.raises(SpaceError, match="joint rates"):
+        pp.diff(ops.mass_matrix, "q", along="tau")
+    with pytest.raises(SpaceError, match="along='dq'"):
+        pp.diff(ops.P @ ops.V, "q")
+    with pytest.raises(InputError, match="numbered from 0"):
+        arm = pp.examples.planar_arm(2)
+        pp.compile(pp.diff(ops.mass_matrix, f"q[{arm.joint_names[0]}, 3]"), arm, mode="dense")
