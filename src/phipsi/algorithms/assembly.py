@@ -91,7 +91,11 @@ def _state(
 
 
 def project_position(
-    rows: ClosureRows, q: Array, tolerance: float, rank_tolerance: float = RANK_TOLERANCE
+    rows: ClosureRows,
+    q: Array,
+    tolerance: float,
+    rank_tolerance: float = RANK_TOLERANCE,
+    rank: int | None = None,
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
@@ -99,7 +103,7 @@ def project_position(
     keeps directions out that only the drift makes look independent (closed_chain 6).
     """
     q = np.array(q, dtype=np.float64)
-    at = ConstraintMetric(rows, q, rank_tolerance)
+    at = ConstraintMetric(rows, q, rank_tolerance, rank)
     last = np.zeros(len(q), dtype=bool)
     for _ in range(_NEWTON):
         error = np.abs(at.residual).max(axis=-1, initial=0.0)
@@ -110,7 +114,7 @@ def project_position(
         damping = np.square(at.residual).sum(axis=-1)
         step = at.solve(-at.residual, damping)
         q = np.where(done[:, None], q, rows.model.integrate(q, step))
-        at = ConstraintMetric(rows, q, rank_tolerance)
+        at = ConstraintMetric(rows, q, rank_tolerance, rank)
     return q, np.abs(at.residual).max(axis=-1, initial=0.0) <= tolerance, at
 
 

@@ -7,6 +7,7 @@ if nothing in it cancelled, so that rad and m, light and heavy bodies compare.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -27,15 +28,21 @@ rows as large as the drift, and below the smallest true one (closed_chain 6).
 """
 
 _ZERO = 1e-14
+_DEPENDENT = 1e-6  # rows this close to dependent are left to the singular values
 
 
 @final
 class ConstraintMetric:
     """G = A J at n configurations, and its pseudo-inverse in the mass metric.
 
+    With `rank` the rank is known, for example from the last configuration, where drift did not blur
+    it. If that is all rows that are not zero, their QR factors do, and singular values are computed
+    only if they are asked for.
+
     **Attributes:** `residual`, g (n, rows); `relative`, the closures' frames; `jacobian`, G
     (n, rows, nv); `size` (n, rows), what a row is divided by; `singular` (n, k), descending,
-    relative to the largest; `rank` (n,).
+    relative to the largest; `rank` (n,); `smallest` (n,), a lower bound of the singular values that
+    count, relative to the largest.
     """
 
     def __init__(
@@ -46,7 +53,7 @@ class ConstraintMetric:
         rank: int | None = None,
     ) -> None:
         poses, motion, M = rows.with_mass_matrix(q)
-        self.rows, self.q = rows, q
+        self.rows, self.q, self._tolerance, self._given = rows, q, tolerance, rank
         self.at = rows.evaluate(q, poses)
         self.residual, self.relative = self.at.residual, self.at.relative
         self.jacobian = rows.jacobian(self.at, motion)
@@ -55,39 +62,85 @@ class ConstraintMetric:
         carried = self.jacobian @ self._back
         size = rows.sizes(self.at, motion @ self._back, carried)
         self.size = np.where(size > 0, size, 1.0)
-        scaled = carried / self.size[..., None]
-        self._scaled = scaled
-        self.left, s, self.right = _decomposed(scaled)
-        largest = s[:, :1] if s.shape[1] else np.ones((len(q), 1))
-        self.singular = s / np.where(largest > 0, largest, 1.0)
-        self._s, self._kept = s, (self.singular > tolerance) & (s > 1e-12)
-        if rank is not None:  # decided elsewhere: where drift does not blur it
-            self._kept = (np.arange(s.shape[1]) < rank) & (s > 1e-14)
-        self.rank: Array = self._kept.sum(axis=-1)
+        self._scaled = carried / self.size[..., None]
+        # a planar loop closed in space has three rows out of five that nothing in it can move
+        self._alive = (np.abs(self._scaled) > _ZERO).any(axis=(0, 2))
+
+    @cached_property
+    def _singular_values(self) -> tuple[Array, Array, Array]:
+        some, s, right = np.linalg.svd(self._scaled[:, self._alive], full_matrices=False)
+        left = np.zeros((*self._scaled.shape[:2], some.shape[2]))
+        left[:, self._alive] = some
+        return left, s, right
+
+    @cached_property
+    def singular(self) -> Array:
+        """Singular values (n, k) of the scaled rows, descending, relative to the largest."""
+        s = self._singular_values[1]
+        largest = s[:, :1] if s.shape[1] else np.ones((len(s), 1))
+        return s / np.where(largest > 0, largest, 1.0)
+
+    @cached_property
+    def _kept(self) -> Array:
+        s = self._singular_values[1]
+        if self._given is not None:
+            return (np.arange(s.shape[1]) < self._given) & (s > _ZERO)
+        return (self.singular > self._tolerance) & (s > 1e-12)
+
+    @cached_property
+    def _triangular(self) -> tuple[Array, Array] | None:
+        """Q and R⁻¹ of the rows that are not zero, if they are known to be independent."""
+        m = int(self._alive.sum())
+        if self._given != m or m > self._scaled.shape[2]:
+            return None
+        Q, R = np.linalg.qr(np.swapaxes(self._scaled[:, self._alive], -1, -2))
+        if (np.abs(np.einsum("nii->ni", R)) < _DEPENDENT).any():
+            return None
+        inverse = np.linalg.inv(R)
+        size = np.sqrt(np.square(inverse).sum(axis=(1, 2)))
+        return None if (size > 1 / _DEPENDENT).any() else (Q, inverse)
+
+    @property
+    def rank(self) -> Array:
+        """How many rows are independent (n,)."""
+        if self._triangular is not None:
+            return np.full(len(self.q), self._given)
+        return self._kept.sum(axis=-1)
+
+    @property
+    def smallest(self) -> Array:
+        """A lower bound (n,) of the singular values that count, relative to the largest."""
+        if self._triangular is not None:
+            bound = np.sqrt(np.square(self._triangular[1]).sum(axis=(1, 2)))
+            return 1 / np.maximum(bound, 1.0)
+        last = np.maximum(self.rank - 1, 0)
+        if not self.singular.shape[1]:
+            return np.ones(len(self.q))
+        return np.take_along_axis(self.singular, last[:, None], axis=1)[:, 0]
 
     def solve(self, wanted: Array, damping: Array | None = None) -> Array:
         """The x (n, nv) of least kinetic energy with G x = wanted (n, rows), in least squares.
 
-        `damping` (n,) is added to the squares of the singular values.
+        `damping` (n,) is added to the squares of the singular values; where the rows are
+        independent beyond doubt, it is left out.
         """
-        along = np.einsum("nrk,nr->nk", self.left, wanted / self.size)
-        squares = self._s**2 if damping is None else self._s**2 + damping[:, None]
-        gain = np.where(self._kept, self._s / np.where(squares > 0, squares, 1.0), 0.0)
-        x = np.swapaxes(self.right, -1, -2) @ (gain * along)[..., None]
+        scaled = wanted / self.size
+        if self._triangular is not None:
+            Q, inverse = self._triangular
+            along = np.swapaxes(inverse, -1, -2) @ scaled[:, self._alive, None]
+            return (self._back @ (Q @ along))[..., 0]
+        left, s, right = self._singular_values
+        along = np.einsum("nrk,nr->nk", left, scaled)
+        squares = s**2 if damping is None else s**2 + damping[:, None]
+        gain = np.where(self._kept, s / np.where(squares > 0, squares, 1.0), 0.0)
+        x = np.swapaxes(right, -1, -2) @ (gain * along)[..., None]
         return (self._back @ x)[..., 0]
-
-    def multipliers(self, wanted: Array) -> Array:
-        """The y (n, rows) with ℳ⁻¹ G* y = solve(wanted)."""
-        along = np.einsum("nrk,nr->nk", self.left, wanted / self.size)
-        gain = np.where(self._kept, 1.0 / np.where(self._kept, self._s, 1.0) ** 2, 0.0)
-        return np.einsum("nrk,nk->nr", self.left, gain * along) / self.size
 
     def contradiction(self, wanted: Array) -> Array:
         """Part of `wanted` (n, rows) that no motion gives, in the units of the rows."""
-        scaled = wanted / self.size
-        along = np.einsum("nrk,nr->nk", self.left, scaled)
-        along = np.where(self._kept, along, 0.0)
-        return (scaled - np.einsum("nrk,nk->nr", self.left, along)) * self.size
+        scaled, left = wanted / self.size, self._singular_values[0]
+        along = np.where(self._kept, np.einsum("nrk,nr->nk", left, scaled), 0.0)
+        return (scaled - np.einsum("nrk,nk->nr", left, along)) * self.size
 
     def independent_rows(self, element: int = 0) -> list[int]:
         """As many rows as the rank that determine the others: QR with the largest row first."""
@@ -102,20 +155,6 @@ class ConstraintMetric:
             for _twice in range(2):  # once leaves rounding errors
                 left = left - np.outer(left @ direction, direction)
         return sorted(chosen)
-
-
-def _decomposed(rows: Array) -> tuple[Array, Array, Array]:
-    """Singular value decomposition of rows (n, m, nv), many of which may be zero.
-
-    A planar loop closed in space has three rows out of five that nothing in it can move.
-    """
-    alive = (np.abs(rows) > _ZERO).any(axis=(0, 2))
-    if alive.all():
-        return np.linalg.svd(rows, full_matrices=False)
-    some, s, right = np.linalg.svd(rows[:, alive], full_matrices=False)
-    left = np.zeros((*rows.shape[:2], some.shape[2]))
-    left[:, alive] = some
-    return left, s, right
 
 
 def turned_over(relative: Relative, rows: ClosureRows) -> Array:

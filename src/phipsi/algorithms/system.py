@@ -295,7 +295,7 @@ class System(ConstrainedModel):
         rank, nv = int(at.rank[0]), self.model.nv
         chosen = set(at.independent_rows())
         spare = tuple(name for i, name in enumerate(self.row_names) if i not in chosen)
-        smallest = float(at.singular[0, rank - 1]) if rank else 0.0
+        smallest = float(at.smallest[0]) if rank else 0.0
         return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
 
     def summary(self, q: ArrayLike | None = None) -> str:

@@ -27,6 +27,7 @@ from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method
 
 _LARGE_TURN = 1.0  # rad
+_FAR_OFF = 1e-4  # rad or m, from the constraints
 # A run whose steps are this much shorter than its longest one, for so many steps, stands still:
 # rates grow without bound, as when the coordinates of a joint become singular.
 _STALLED, _FOR_STEPS = 1e-6, 1000
@@ -87,6 +88,8 @@ class Adaptive(Stepper):
         self._inside = look_inside
         self._nv = equations.model.nv
         self._longest, self._short = 0.0, 0
+        if equations.loops is not None:
+            equations.loops.project_stages = method.recentre == "turn"
         self.restart(*start)
 
     def restart(self, t: float, q: Array, v: Array) -> None:
@@ -149,8 +152,9 @@ class Adaptive(Stepper):
         away = float(np.abs(moved).max(initial=0.0))
         step.q1, step.v1 = q, v
         if self.method.recentre == "turn":
-            # LSODA's history cannot be changed: it goes on beside the constraints for a while
-            if away > 0.1 * loops.tolerance and solver.status == "running":
+            # LSODA's history cannot be changed: it goes on beside the constraints, and
+            # accelerations are those of the projected states
+            if away > _FAR_OFF and solver.status == "running":
                 self.restart(step.t1, q, v)
             return
         y = solver.y.copy()

@@ -32,7 +32,7 @@ _START = 1e-6
 # the largest, a singular value is zero.
 _RANK = 1e-9
 # Nearer to a singular configuration than this, states inside a step are projected too, to _STAGE.
-_NEAR, _STAGE = 0.1, 1e-9
+_NEAR, _STAGE, _STEADY = 0.1, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
 # first of them this far away (rad or m, along the fastest rate).
 _CLOSE, _REACH = 0.02, 0.05
@@ -59,7 +59,8 @@ class Loops:
         self.system, self.method, self.tolerance, self.rate = system, method, tolerance, rate
         self._rows = system.rows
         self._rank: int | None = None
-        self._careful = False
+        self._careful = self._steady = False
+        self.project_stages = False  # for a solver whose state cannot be projected
 
     # ---- accelerations ------------------------------------------------------------------------
 
@@ -71,7 +72,7 @@ class Loops:
             at = ConstraintMetric(self._rows, q[None], _RANK, self._rank)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
-        if self._careful and at.singular[0, int(at.rank[0]) - 1] < _CLOSE:
+        if self._careful and at.smallest[0] < _CLOSE:
             curve = self._across(q, v)
             if curve is not None:
                 G = at.jacobian[0]
@@ -91,10 +92,10 @@ class Loops:
         reach = _REACH / speed
         for _ in range(3):
             aside = self.system.model.integrate(q, np.outer(reach * _NODES, v))
-            points, closed, at = project_position(self._rows, aside, _STAGE, _RANK)
-            if not closed.all() or (at.rank != self._rank).any():
+            points, closed, at = project_position(self._rows, aside, _STAGE, _RANK, self._rank)
+            if not closed.all():
                 return None
-            nearest = float(at.singular[_NEAREST, int(at.rank[0]) - 1].min())
+            nearest = float(at.smallest[_NEAREST].min())
             if nearest > _CLOSE:
                 break
             reach *= min(4.0, 2 * _CLOSE / max(nearest, 1e-3))
@@ -110,9 +111,9 @@ class Loops:
         Near a singular configuration accelerations are the ratio of two small numbers, which only
         agree on the constraints: what a stage is off them by is divided by the singular value.
         """
-        if not self._careful:
+        if not (self._careful or (self.project_stages and self.projects)):
             return q, v
-        found, closed, at = project_position(self._rows, q[None], _STAGE, _RANK)
+        found, closed, at = project_position(self._rows, q[None], _STAGE, _RANK, self._rank)
         if not closed[0]:
             return q, v
         return found[0], project_velocity(at, v[None])[0]
@@ -138,7 +139,8 @@ class Loops:
         """The nearest state on the constraints; raises `Diverged` if there is none."""
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
-        found, closed, at = project_position(self._rows, q[None], self.tolerance, _RANK)
+        rank = self._rank if self._steady else None
+        found, closed, at = project_position(self._rows, q[None], self.tolerance, _RANK, rank)
         if not closed[0]:
             gaps = "\n".join(open_loops_at(self.system, found[0], self.tolerance))
             raise Diverged(
@@ -183,9 +185,9 @@ class Loops:
 
     def _decide(self, at: ConstraintMetric) -> None:
         """Rank, and whether a singular configuration is near, for the steps from here on."""
-        rank = int(at.rank[0])
-        self._rank = rank
-        self._careful = self.projects and 0 < rank and at.singular[0, rank - 1] < _NEAR
+        self._rank, smallest = int(at.rank[0]), float(at.smallest[0])
+        self._steady = smallest > _STEADY  # the next step can hardly change the rank
+        self._careful = self.projects and 0 < self._rank and smallest < _NEAR
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
