@@ -92,10 +92,12 @@ from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
 from phipsi.simulation import (
     Event,
+    LinearSystem,
     RolloutGradient,
     Trajectory,
     controllers,
     forces,
+    linearize,
     references,
     rollout,
     rollout_gradient,
@@ -119,6 +121,7 @@ __all__ = [
     "Identification",
     "Innovations",
     "InputError",
+    "LinearSystem",
     "LoweringError",
     "Mobility",
     "Model",
@@ -178,6 +181,7 @@ __all__ = [
     "joints",
     "kinetic_energy",
     "kinetic_energy_regressor",
+    "linearize",
     "load",
     "load_scenario",
     "log_det_mass_matrix",
