@@ -22,6 +22,7 @@ from phipsi.sweeps.lower import DOMAINS, Lowering
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 BACKENDS = ("native", "reference")
+FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 
 
@@ -188,7 +189,9 @@ def lower_request(
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs, model)
+    flat = _flat(request, model)
+    given = dict.fromkeys(request.given, "")
+    low = Matrices(given, request.points.axes, armature, pairs, model, flat)
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
@@ -214,6 +217,16 @@ def lower_request(
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
+
+
+def _flat(request: Request, model: Model | None) -> bool:
+    """Whether several matrices are made in the frames of the root bodies.
+
+    There nothing has to be moved along the paths, which the walks of several matrices repay; on
+    long chains the distances from the root would cost digits.
+    """
+    several = sum(m == "dense" for m in request.modes) > 1
+    return several and model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
 
 
 def _operator_count(request: Request) -> int:

@@ -24,7 +24,7 @@ SUPPORTED = {
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
     "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
     "pair", "assemble", "small_solve", "crq", "lever", "swing", "hinge_axes_along", "hinge_bend",
-    "hinge_bend_force", "pick",
+    "hinge_bend_force", "pick", "below_root",
 }  # fmt: skip
 
 
