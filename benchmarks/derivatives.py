@@ -1,8 +1,10 @@
-"""Derivatives of inverse and forward dynamics against Pinocchio, one core: python -m derivatives.
+"""Derivatives of inverse and forward dynamics against Pinocchio, on one core.
 
-Pinocchio has no batch call for derivatives; its batch is a Python loop over single calls, so the
-ratio "per evaluation" compares our batch with its single call without Python's share: the time of
-a call minus that of a call that does nothing.
+    python derivatives.py [robots …]
+
+Pinocchio has no batch call for derivatives, so both our single call and our batch are compared with
+its single call from Python, which writes into preallocated matrices. Our batch writes into given
+arrays too; our single call allocates its results.
 """
 
 from __future__ import annotations
@@ -16,8 +18,14 @@ from robots import ROBOTS, Pinocchio, States, load_robot
 from timing import race
 
 import phipsi as pp
+from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
+from phipsi.compiler import program_of
 
 WHAT = ("inverse dynamics", "forward dynamics")
+PROGRAMS = {
+    "inverse dynamics": lambda m: program_of(inverse_dynamics_operators(), m, "dense"),
+    "forward dynamics": lambda m: program_of(forward_dynamics_operators(), m, "dense"),
+}
 
 
 def theirs(peer: Pinocchio, what: str) -> Callable[[], Any]:
@@ -48,15 +56,17 @@ def functions(model: pp.Model, s: States, what: str, size: int | None) -> Callab
     function, third = named[what]
     if size is None:
         args = [a[0].copy() for a in (s.q, s.v, third)]
-    else:
-        args = [np.ascontiguousarray(a[:size]) for a in (s.q, s.v, third)]
-    return lambda: function(model, *args)
+        return lambda: function(model, *args)
+    args = [np.ascontiguousarray(a[:size]) for a in (s.q, s.v, third)]
+    program, out = PROGRAMS[what](model), function(model, *args)
+    status = np.empty(size, dtype=np.int64)
+    return lambda: program.ufunc(*args, out=(*out, status))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("robots", nargs="*", default=list(ROBOTS))
-    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     print("| derivatives of | model | dof | phipsi, one call | Pinocchio, one call | ratio |"

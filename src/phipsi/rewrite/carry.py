@@ -2,12 +2,12 @@
 
 A motion x of the bodies relative to their parents adds up to X = φ* x, and
 
-    E_φ* cross(X) = cross(E_φ* X) E_φ*                     (a cross product, seen from the next body)
+    E_φ* cross(X) = cross(E_φ* X) E_φ*              (a cross product, seen from the next body)
 
 Hence, for every vector of body motions x,
 
-    φ* cross(x) φ*  =  cross(X) φ* − φ* cross(E_φ* X)      φ cross(x)* φ  =  φ cross(X)* − cross(E_φ* X)* φ
-    φ* cross(x) φ̃* =  cross(X) φ* − φ* cross(X)           φ̃ cross(x)* φ  =  φ cross(X)* − cross(X)* φ
+    φ* cross(x) φ* = cross(X) φ* − φ* cross(E_φ* X),  φ cross(x)* φ = φ cross(X)* − cross(E_φ* X)* φ
+    φ* cross(x) φ̃* = cross(X) φ* − φ* cross(X),      φ̃ cross(x)* φ = φ cross(X)* − cross(X)* φ
 
 The last two are what δφ along x = H* u is, in terms of the motions of the bodies. Three operators
 that move along the tree become two, so that every block of a derivative lies on one path.

@@ -6,8 +6,8 @@ A.1, composite bodies):
 
     T₁ X T₂* = r + T̃₁ r + r T̃₂*,    r = bd(T₁ X T₂*)
 
-Before that, cross products between two transition operators are carried out of the way (`carry.py`),
-and products with the same ends are added up, so that every pair of ends is split once.
+Before that, cross products between two transition operators are carried away (`carry.py`), and
+products with the same ends are added up, so that every pair of ends is split once.
 Products anticausal · memoryless · causal are left: their blocks go through the nearest common
 ancestor.
 """
@@ -25,6 +25,7 @@ from phipsi.operators.definitions import definition, family_of, phi
 from phipsi.rewrite.carry import carry_all
 from phipsi.rewrite.collect import positive
 from phipsi.rewrite.inverses import innovations_form
+from phipsi.rewrite.patterns import rebuild
 
 Factors = tuple[Expr, ...]
 _MOST_TERMS = 64
@@ -59,6 +60,29 @@ def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
         for d, y in split.after.terms:
             out.append((c * d, product((*factors[:i], y, *factors[j + 1 :]))))
     return total_of(out), splits
+
+
+def written_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
+    """(c, X, Y) of c written(X) written(Y) between joints."""
+    terms = x.terms
+    if len(terms) != 1 or len(terms[0][1].factors) != 2:
+        return None
+    left, right = terms[0][1].factors
+    marked = left.op is right.op is Op.WRITTEN
+    joints = x.takes is not None and x.gives is not None and between_seeds(x)
+    if not marked or not joints or left.takes is None or left.takes.index != "joint":
+        return None
+    return terms[0][0], left.args[0], right.args[0]
+
+
+@lru_cache(maxsize=2**12)
+def without_marks(x: Expr) -> Expr:
+    """x without the marks that operators are to be written out."""
+    if x.op is Op.WRITTEN:
+        return without_marks(x.args[0])
+    if x.op in (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.BD, Op.LOGDET):
+        return rebuild(x, [without_marks(y) for y in x.args])
+    return x
 
 
 def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:

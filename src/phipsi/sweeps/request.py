@@ -8,12 +8,13 @@ from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
-from phipsi.expressions.node import Expr, block_diagonal
+from phipsi.expressions.node import Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
+from phipsi.rewrite.matrices import without_marks, written_product
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
 from phipsi.sweeps.ir import Field, Type
@@ -95,7 +96,8 @@ class Result:
     """One result of a program: its field, its spaces, and how it is laid out.
 
     `layout` is "vector", "columns", "matrix", "matrix of adjoint", "diagonal", "blocks" or "poses".
-    `picked` says that the blocks asked for are picked from the matrix.
+    `picked` says that the blocks asked for are picked from the matrix. With a matrix in `left` the
+    result is factor · left · field, a product of matrices.
     """
 
     field: Field
@@ -103,6 +105,8 @@ class Result:
     takes: Space
     gives: Space
     picked: bool = False
+    left: Field | None = None
+    factor: Number = 1
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class Lowered:
     @property
     def fields(self) -> list[Field]:
         """The fields to compute."""
-        return [r.field for r in self.results]
+        return [x for r in self.results for x in (r.field, r.left) if x is not None]
 
 
 def check_request(request: Request, backend: str, *, has_points: bool) -> None:
@@ -139,7 +143,6 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
     for name in request.given:
         _check_given(name)
-    _check_operands(request)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is no operator expression")
@@ -153,6 +156,7 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
                 f"{x} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
+    _check_operands(request)
 
 
 def _check_operands(request: Request) -> None:
@@ -197,6 +201,7 @@ def lower_request(
     several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
         assert x.takes is not None and x.gives is not None
+        x = x if mode == "dense" else without_marks(x)
         if x.is_vector:
             layout = "poses" if x.gives is POSES else "vector"
             results.append(Result(low.vector(x), layout, x.takes, x.gives))
@@ -246,6 +251,13 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
 def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:
     """The whole matrix: from its blocks, or else column by column from the smaller side."""
     assert x.takes is not None and x.gives is not None
+    parts = written_product(x)
+    if parts is not None:
+        factor, left, right = parts
+        one, other = lower_matrix(low, left), lower_matrix(low, right)
+        if one is not None and other is not None and "zero" not in (one.op, other.op):
+            return Result(other, "blocks", x.takes, x.gives, picked, one, factor)
+        x = without_marks(x)
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)

@@ -191,6 +191,12 @@ class Kernel:
         count = self.word(N_POINTS if space.index == "point" else N_BODIES)
         return b.mul(count, i64(space.width or 6))
 
+    def count_of_points(self) -> Any:
+        """Side of the matrices of points, as room is reserved for them."""
+        b = self.b
+        n = b.mul(self.word(N_POINTS), i64(6))
+        return b.select(b.icmp_signed("<", n, i64(6)), i64(6), n)
+
     def _step(self, step: Step) -> None:
         if step.domain is Domain.WORLD:
             self._visit(step, None)

@@ -205,7 +205,7 @@ class _Writer:
 
 
 def turned(b: Any, rows: list[Any]) -> list[Any]:
-    """The transpose of a square of vectors, by exchanging halves, quarters, …"""
+    """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
     n = len(rows)
     width = n // 2
     while width:

@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from phipsi.backends import layout
-from phipsi.backends.native import direct
+from phipsi.backends.native import direct, products
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
     Machine,
@@ -195,6 +195,7 @@ class NativeCode:
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         n_pairs = sum(len(p.pairs) for p in self.phases)
         small = 3 * len(plan.small) * max(6, 6 * len(points)) ** 2
+        small += products.workspace(self.results, model.nv, self.machine.lanes)
         sizes = [*once, n_pairs * int(data[PATH_STRIDE]), small, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         areas = [*starts[:5], *starts[5 + len(counts) : -1]]
@@ -251,6 +252,8 @@ def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
     layouts = all(r.layout != "columns" for r in lowered.results)
     if not layouts or model.nv == 0 or not planning.supported(steps):
         return False
+    if not products.can_run(lowered.results):
+        return False
     seeds = [p.seed for p in phases_of(steps, lowered.fields) if p.seed is not None]
     return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
 
@@ -294,5 +297,6 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
     for r in results:
         args = [numbers.get(y, -1) for y in r.field.args]
         what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
-        lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives}")
+        left = "" if r.left is None else f"{r.factor} · {numbers.get(r.left, -1)}"
+        lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives} {left}")
     return "\n".join(lines)
