@@ -90,7 +90,18 @@ from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
-from phipsi.simulation import Event, Trajectory, controllers, forces, references, rollout, simulate
+from phipsi.simulation import (
+    Event,
+    RolloutGradient,
+    Trajectory,
+    controllers,
+    forces,
+    references,
+    rollout,
+    rollout_gradient,
+    simulate,
+    step_derivatives,
+)
 from phipsi.sweeps.explanation import Explanation
 
 __version__ = "0.1.0.dev0"
@@ -119,6 +130,7 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "RolloutGradient",
     "Scenario",
     "SimulationError",
     "SingularHingeError",
@@ -183,8 +195,10 @@ __all__ = [
     "report",
     "robots",
     "rollout",
+    "rollout_gradient",
     "save_urdf",
     "simulate",
+    "step_derivatives",
     "tip_force_correction",
     "to_drake",
     "to_mujoco",

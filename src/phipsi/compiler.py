@@ -10,6 +10,7 @@ from typing import Any, cast
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, LoweringError
 from phipsi.expressions.node import Expr
+from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, point_set
 from phipsi.operators.inputs import leaves_of
@@ -22,7 +23,7 @@ from phipsi.sweeps.schedule import schedule
 
 def compile(
     expr: Expr | Sequence[Expr],
-    model: Model,
+    model: Model | ConstrainedModel,
     *,
     mode: str | Sequence[str] = "apply",
     blocks: Sequence[tuple[Any, Any]] | None = None,
@@ -41,7 +42,8 @@ def compile(
     ("dense"), or picked block by block ("blocks": the pairs in `blocks`, or all diagonal blocks in
     storage layout). `columns` lets operands have several columns, on the last axis. `points` are
     ``[(body_or_frame, offset), …]`` for B and J. Quantities named in `given` become inputs instead
-    of being computed. ``rewrite="as_written"`` keeps the form and only shares and fuses.
+    of being computed. For a `System` the points are the frames of its closures, with the constraint
+    rows A on them. ``rewrite="as_written"`` keeps the form and only shares and fuses.
     `same_operand` applies all operators of a tuple to one and the same operand.
 
     >>> import phipsi as pp
@@ -53,6 +55,7 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
+    model, points = _unpacked(model, points)
     if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
         raise InputError(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
@@ -97,6 +100,20 @@ def program_at(
         return program
 
 
+def _unpacked(
+    model: Model | ConstrainedModel, points: Sequence[Any] | PointSet | None
+) -> tuple[Model, Sequence[Any] | PointSet | None]:
+    """The forest of a system, with the frames of its closures as points."""
+    if not isinstance(model, ConstrainedModel):
+        return model, points
+    if points is not None:
+        raise InputError(
+            "the points of a system are the frames of its closures; for other points compile for "
+            "system.model"
+        )
+    return model.model, model.closures.points
+
+
 def default_backend() -> str:
     """The backend used where none is named: "native", or what PHIPSI_BACKEND says."""
     return os.environ.get("PHIPSI_BACKEND", "native")
@@ -127,7 +144,7 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
 
 def explain(
     expr: Expr | Sequence[Expr],
-    model: Model | None = None,
+    model: Model | ConstrainedModel | None = None,
     *,
     latex: bool = False,
     rewrite: str = "full",
@@ -152,6 +169,7 @@ def explain(
     cost  O(N), about 115 flops per body with one-dof hinges
     """
     if model is not None:
+        model, points = _unpacked(model, points)
         names = {leaf.name for x in _tuple(expr) for leaf in leaves_of(x)}
         if points is None and names & NEEDS_POINTS and model.n_bodies:
             points = [model.body_names[-1]]

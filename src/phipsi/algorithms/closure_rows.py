@@ -141,10 +141,7 @@ class ClosureRows:
         where = closures.points
         self._where = PointSet(where.names, where.body, where.rotation, where.offset, "world")
         self._host = np.array(where.body, dtype=int)
-        first_point, points = [], 0
-        for closure in closures.closures:
-            first_point.append(points)
-            points += len(closure.points)
+        first_point = closures.first_point
         pair = [i for i, c in enumerate(closures.closures) if c.matrix is None]
         self.pairs = np.array(pair, dtype=int)
         self._a = np.array([first_point[i] for i in pair], dtype=int)

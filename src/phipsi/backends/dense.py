@@ -24,6 +24,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
+from phipsi.model.closures import ConstrainedModel
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators.inputs import INPUT_ORDER
 
@@ -32,7 +33,7 @@ Array = NDArray[Any]
 
 def dense(
     expr: Expr,
-    model: Model,
+    model: Model | ConstrainedModel,
     q: ArrayLike,
     v: ArrayLike | None = None,
     *,
@@ -50,19 +51,19 @@ def dense(
     """Evaluate an expression as a dense matrix, vector or number.
 
     **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
-    6), `free` (..., nv), and the directions `dq`, `dv`, `dvdot`, `dtau` (..., nv), real or complex,
-    batched on leading axes; `given` maps names of leaves to values in storage layout that are used
-    instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or a `PointSet`, which
-    also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the papers'); `axes` of body
-    quantities: "body" or "inertial" (world axes, about the same points).
+    6), `free` (..., nv), `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot`, `dtau` (...,
+    nv), real or complex, batched on leading axes; `given` maps names of leaves to values in storage
+    layout that are used instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or
+    a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the
+    papers'); `axes` of body quantities: "body" or "inertial" (world axes, about the same points).
     **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
     options = _Options(order, axes)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
-    inputs, where = _inputs(expr, model, points, {**named, **directions}, given)
-    shape = _shape(expr, model, len(where))
+    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
+    shape = _shape(expr, model, where)
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     for index in np.ndindex(inputs.batch):
         one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
@@ -72,7 +73,7 @@ def dense(
 
 def dense_with_scale(
     expr: Expr,
-    model: Model,
+    model: Model | ConstrainedModel,
     q: ArrayLike,
     v: ArrayLike | None = None,
     *,
@@ -94,8 +95,8 @@ def dense_with_scale(
     cancel exactly.
     """
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
-    inputs, where = _inputs(expr, model, points, {**named, **directions}, given)
-    shape = _shape(expr, model, len(where))
+    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
+    shape = _shape(expr, model, where)
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
     scale = np.empty(inputs.batch)
     for index in np.ndindex(inputs.batch):
@@ -107,12 +108,14 @@ def dense_with_scale(
 
 def _inputs(
     expr: Expr,
-    model: Model,
+    model: Model | ConstrainedModel,
     points: Sequence[Any] | PointSet | None,
     named: Mapping[str, ArrayLike | None],
     given: Mapping[str | Expr, ArrayLike] | None,
-) -> tuple[Inputs, PointSet]:
+) -> tuple[Inputs, Model, PointSet]:
     check_expression(expr)
+    if isinstance(model, ConstrainedModel):
+        model, points = model.model, model.closures.points
     if not isinstance(cast(object, model), Model):
         raise InputError(f"dense needs a model, not {type(model).__name__}; see pp.ModelBuilder")
     if points is None:
@@ -124,17 +127,17 @@ def _inputs(
             raise InputError(
                 f"dense has no argument {name!r}; arguments of expressions are {known}"
             )
-    return collect(model, where, named, given), where
+    return collect(model, where, named, given), model, where
 
 
-def _shape(expr: Expr, model: Model, n_points: int) -> tuple[int, ...]:
+def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
     assert expr.takes is not None and expr.gives is not None
     if expr.is_scalar:
         return ()
     if expr.is_vector and expr.gives.name == "poses":
         return (model.n_bodies, 4, 4)
-    rows = dimension(expr.gives, model, n_points)
-    return (rows,) if expr.is_vector else (rows, dimension(expr.takes, model, n_points))
+    rows = dimension(expr.gives, model, points)
+    return (rows,) if expr.is_vector else (rows, dimension(expr.takes, model, points))
 
 
 # ---- order and axes ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends import dense_closures as closures
 from phipsi.backends import dense_leaves as leaves
 from phipsi.backends import dense_riccati as riccati
 from phipsi.backends import dense_variations as variations
@@ -58,7 +59,7 @@ class Evaluation:
     def size(self, space: Space | None) -> int:
         """Number of components of a space."""
         assert space is not None
-        return dimension(space, self.model, len(self.points))
+        return dimension(space, self.model, self.points)
 
     def value(self, x: Expr) -> Array:
         """The matrix of x."""
@@ -154,11 +155,27 @@ class Evaluation:
             return leaves.total(self.at, x.params)
         if x.name == "Bdot":
             return leaves.picks_rate(self.at, self.value(_V))
+        if x.name in ("A", "Adot", "select"):
+            return self._rows(x)
         if x.name == "s_gauge":
             return leaves.gauge(self.value(_V))
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
         raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
+
+    def _rows(self, x: Expr) -> Array:
+        """A, Ȧ and selections of points."""
+        c = self.points.closures
+        if c is None:
+            raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
+        if x.name == "A":
+            return closures.rows(c, closures.frames_of(self.at), self.dtype)
+        if x.name == "Adot":
+            return closures.rows_rate(self.at, self.value(_B).T @ self.value(_V))
+        chosen = c.selections.get(str(x.params[0]))
+        if chosen is None:
+            raise InputError(f"the system has no selection {x.params[0]!r}")
+        return np.diag(np.repeat([float(k in chosen) for k in self.points.body], 6))
 
     def _pick(self, x: Expr) -> Array:
         joint, i = (*x.params, 0)[:2]

@@ -68,7 +68,7 @@ def check_points(expr: Expr) -> None:
 # ---- shapes ------------------------------------------------------------------------------------
 
 
-def dimension(space: Space, model: Model, n_points: int) -> int:
+def dimension(space: Space, model: Model, points: PointSet) -> int:
     """Number of components of the vectors of a space."""
     if space.index == "joint":
         return model.nv
@@ -77,12 +77,10 @@ def dimension(space: Space, model: Model, n_points: int) -> int:
     if space.index == "parameter":
         return 10 * model.n_bodies
     if space.index == "point":
-        return 6 * n_points
-    if space.index == "world":
-        return 6
-    if space.index == "one":
-        return 1
-    raise SpaceError(f"{space.phrase} have no size: no operator with constraint rows is known here")
+        return 6 * len(points)
+    if space.index == "row":
+        return 0 if points.closures is None else points.closures.n_rows
+    return 6 if space.index == "world" else 1
 
 
 def block_of(space: Space, model: Model, k: int) -> slice:
@@ -93,7 +91,7 @@ def block_of(space: Space, model: Model, k: int) -> slice:
     return slice(width * k, width * (k + 1))
 
 
-def storage_shape(leaf: Expr, model: Model, n_points: int) -> tuple[int, ...]:
+def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
     """Shape in which a leaf's value is given and returned, without the batch.
 
     Vectors: (nv,), (n, 6), (nC, 6), poses (n, 4, 4). Memoryless operators: between body spaces
@@ -107,7 +105,8 @@ def storage_shape(leaf: Expr, model: Model, n_points: int) -> tuple[int, ...]:
     if leaf.is_vector:
         if gives.name == "poses":
             return (n, 4, 4)
-        by_index = {"joint": (model.nv,), "body": (n, 6), "point": (n_points, 6), "one": ()}
+        by_index = {"joint": (model.nv,), "body": (n, 6), "point": (len(points), 6), "one": ()}
+        by_index["row"] = (dimension(gives, model, points),)
         return by_index[gives.index]
     if is_memoryless(leaf.structure):
         kinds = {takes.index, gives.index}
@@ -119,7 +118,7 @@ def storage_shape(leaf: Expr, model: Model, n_points: int) -> tuple[int, ...]:
             r = widest_hinge(model)
             return (n, r, r)
         if "point" in kinds:
-            return (n_points, 6, 6)
+            return (len(points), 6, 6)
     raise InputError(
         f"{leaf} cannot be given: only vectors and memoryless operators have a storage layout, "
         f"and {leaf} is an operator {check.signature(leaf)} that reaches from body to body."
@@ -136,8 +135,8 @@ def from_storage(leaf: Expr, value: Array, model: Model, points: PointSet) -> Ar
     if leaf.is_vector:
         return value.reshape(-1, 1)
     assert leaf.takes is not None and leaf.gives is not None
-    rows = dimension(leaf.gives, model, len(points))
-    cols = dimension(leaf.takes, model, len(points))
+    rows = dimension(leaf.gives, model, points)
+    cols = dimension(leaf.takes, model, points)
     out = np.zeros((rows, cols), value.dtype)
     if "point" in (leaf.takes.index, leaf.gives.index):
         for i, k in enumerate(points.body):
@@ -177,6 +176,7 @@ def collect(
         "f_ext": (n, 6),
         "f0": (len(points), 6),
         "free": (nv,),
+        "Udot": (0 if points.closures is None else points.closures.n_rows,),
         **{name: (nv,) for name in DIRECTIONS},
     }
     named = {
@@ -187,7 +187,7 @@ def collect(
     values: dict[Expr, tuple[Array, int]] = {}
     for key, value in (given or {}).items():
         leaf = _leaf_named(key)
-        shape = storage_shape(leaf, model, len(points))
+        shape = storage_shape(leaf, model, points)
         array = _checked(f"given[{leaf.text('ascii')!r}]", value, shape, model, points)
         values[leaf] = array, len(shape)
     leading = [a.shape[: a.ndim - len(shapes[name])] for name, a in named.items()]

@@ -284,5 +284,5 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
 }
 """Leaves that depend on the configuration alone; the others are in `dense.py`."""
 
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", *DIRECTIONS)
+ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS)
 """Leaves that are arguments."""

@@ -12,6 +12,8 @@ from phipsi.model.model import Model
 HINGE, BLOCK, SMALL, NOT_FINITE = 1, 2, 3, 4
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error
 HINGE_TOLERANCE = 1e-14
+# a constraint row whose pivot is below this fraction of its own entry depends on those before it
+ROW_TOLERANCE = 1e-10
 STATUS_WORDS = {
     0: "fine",
     HINGE: "hinge without inertia",

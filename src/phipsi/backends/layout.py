@@ -27,20 +27,26 @@ def space_size(space: Space, model: Model, points: PointSet) -> int:
         "body": 6 * model.n_bodies,
         "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
+        "row": row_count(points),
         "world": 6,
         "one": 1,
     }
     return counts[space.index]
 
 
+def row_count(points: PointSet) -> int:
+    """Number of constraint rows on the points."""
+    return 0 if points.closures is None else points.closures.n_rows
+
+
 def space_blocks(space: Space, model: Model, points: PointSet) -> list[slice]:
     """Rows of every block of a space in a dense matrix."""
     if space.index == "joint":
         return list(model.v_slices)
-    bodies = model.n_bodies
-    count = {"body": bodies, "parameter": bodies, "point": len(points), "world": 1}[space.index]
+    bodies, rows = model.n_bodies, row_count(points)
+    counts = {"body": bodies, "parameter": bodies, "point": len(points), "row": rows, "world": 1}
     width = space.width or 6
-    return [slice(width * i, width * (i + 1)) for i in range(count)]
+    return [slice(width * i, width * (i + 1)) for i in range(counts[space.index])]
 
 
 def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...]:
@@ -50,6 +56,7 @@ def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...
         "body": (model.n_bodies, 6),
         "parameter": (model.n_bodies, 10),
         "point": (len(points), 6),
+        "row": (row_count(points),),
         "world": (6,),
         "one": (),
     }
@@ -80,6 +87,7 @@ def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
         "f_ext": (m.n_bodies, 6),
         "f0": (len(points), 6),
         "free": (m.nv,),
+        "Udot": (row_count(points),),
         **{name: (m.nv,) for name in DIRECTIONS},
     }
     for name in program.request.given:
@@ -108,6 +116,11 @@ def block_rows(space: Space, which: Any, model: Model, points: PointSet) -> slic
         if not isinstance(which, int) or not 0 <= which < len(points):
             raise InputError(f"block {which!r}: points are numbered 0 … {len(points) - 1}")
         return slice(6 * which, 6 * which + 6)
+    if space.index == "row":
+        names = () if points.closures is None else points.closures.row_names
+        if which not in names:
+            raise InputError(f"block {which!r}: the constraint rows are {', '.join(names)}")
+        return slice(names.index(which), names.index(which) + 1)
     if space.index == "world":
         return slice(0, 6)
     if space.index == "joint":
@@ -125,6 +138,8 @@ def read_input(a: Array, x: Field, k: int, model: Model) -> Array:
     width = hinge.stop - hinge.start if "r" in (rows, cols) else 0
     if x.type.domain is Domain.WORLD:
         return a[..., None] if cols == "1" else a
+    if x.type.domain is Domain.ROW:
+        return a[..., k : k + 1, None] if cols == "1" else a[..., k : k + 1, :]
     if cols == "1":
         return a[..., hinge, None] if rows == "r" else a[..., k, :, None]
     if cols == "c":
@@ -156,7 +171,8 @@ def write_vector(
         shape = vector_shape(space, model, points)
         return np.zeros((*batch, *shape, *((0,) if columns else ())), dtype=dtype)
     blocks = [np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
-    joined = np.concatenate(blocks, -2) if space.index == "joint" else np.stack(blocks, -3)
+    flat = space.index in ("joint", "row")
+    joined = np.concatenate(blocks, -2) if flat else np.stack(blocks, -3)
     return np.ascontiguousarray(joined if columns else joined[..., 0])
 
 

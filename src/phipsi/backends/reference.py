@@ -24,8 +24,10 @@ from phipsi.backends.reference_blocks import (
     seed_kinds,
     twice,
 )
+from phipsi.backends.reference_closures import ClosureOperations
 from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
 from phipsi.expressions.spaces import space_named
+from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -34,7 +36,7 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
 Array = np.ndarray
 
 
-class Run:
+class Run(ClosureOperations):
     """One evaluation; `values[field]` is one array per body or per point, or one in all."""
 
     def __init__(
@@ -48,6 +50,7 @@ class Run:
     ) -> None:
         self.program, self.model, self.points = program, model, points
         self.inputs, self.batch, self.dtype = inputs, batch, dtype
+        self.closures = points.closures or NO_CLOSURES
         self.scalars = Scalars(dtype)
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
@@ -71,7 +74,13 @@ class Run:
         if step.kind is StepKind.PAIRS:
             return self._run_pairs(step)
         n = self.model.n_bodies
-        sizes = {Domain.BODY: n, Domain.POINT: len(self.points), Domain.WORLD: 1}
+        sizes = {
+            Domain.BODY: n,
+            Domain.POINT: len(self.points),
+            Domain.ROW: self.closures.n_rows,
+            Domain.LINK: len(self.closures.link_row),
+            Domain.WORLD: 1,
+        }
         for x in step.fields:
             if x.op == "total":
                 self.values[x] = self._zeros(x, -1)
@@ -81,8 +90,8 @@ class Run:
                 self.values[x] = Local()
             else:
                 self.values[x] = [None] * sizes[x.type.domain]
-            if x.op == "scatter":
-                self.values[x] = [self._zeros(x, k) for k in range(n)]
+            if x.op in ("scatter", "to_point", "to_row"):
+                self.values[x] = [self._zeros(x, k) for k in range(sizes[x.type.domain])]
         order: Any = range(sizes[step.domain])
         if step.kind is StepKind.TIP_TO_BASE:
             order = reversed(order)
@@ -90,7 +99,7 @@ class Run:
         for k in order:
             for x, operation in plan:
                 out = operation(x, k)
-                if x.op in ("total", "scatter", "small_solve"):
+                if x.op in _STORED:
                     continue  # these store their own result
                 if x.type.domain is Domain.WORLD:
                     self.values[x] = out
@@ -104,7 +113,11 @@ class Run:
 
         `values[field][seed]` maps the bodies on the path to blocks.
         """
-        by_seed = {"points": list(self.points.body), "bodies": list(range(self.model.n_bodies))}
+        by_seed = {
+            "points": list(self.points.body),
+            "links": [self.points.body[p] for p in self.closures.link_point],
+            "bodies": list(range(self.model.n_bodies)),
+        }
         kinds = seed_kinds(step.fields)
         for x in step.fields:
             self.values[x] = [{} for _ in by_seed[kinds[x]]]
@@ -155,11 +168,10 @@ class Run:
 
     def _starts(self, x: Field, strict: bool) -> list[int]:
         """Where the path of each seed can first meet another: its body, or the parent of it."""
-        bodies = (
-            list(self.points.body)
-            if seed_kinds([x])[x] == "points"
-            else list(range(self.model.n_bodies))
-        )
+        kind = seed_kinds([x])[x]
+        bodies = list(self.points.body) if kind == "points" else list(range(self.model.n_bodies))
+        if kind == "links":
+            bodies = [self.points.body[p] for p in self.closures.link_point]
         return [self.model.parent[k] if strict and k >= 0 else k for k in bodies]
 
     def _matrix(self, x: Field, k: int) -> Array:
@@ -173,6 +185,10 @@ class Run:
         for part, y in zip(data, x.args, strict=True):
             c = self._number(part.coefficient)
             for i, j, block in self._blocks_of(part.how, y):
+                if gives.index == "row":
+                    i = int(self.closures.link_row[i])
+                if takes.index == "row":
+                    j = int(self.closures.link_row[j])
                 out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + c * block
         return out
 
@@ -536,6 +552,7 @@ class Run:
     def _small_solve(self, x: Field, k: int) -> None:
         a, u = self.values[x.args[0]], self.values[x.args[1]]
         world = x.type.domain is Domain.WORLD
+        width = 1 if x.type.domain is Domain.ROW else 6
         if not world:
             u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in u], -2)
         if self.dtype == np.float64:
@@ -550,5 +567,9 @@ class Run:
         else:
             y = generic_inverse(a) @ u
         self.values[x] = (
-            y if world else [y[..., 6 * i : 6 * i + 6, :] for i in range(len(self.points))]
+            y if world else [y[..., i : i + width, :] for i in range(0, y.shape[-2], width)]
         )
+
+
+_STORED = ("total", "scatter", "small_solve", "row_solve", "to_point", "to_row")
+"""Operations that store their own result."""

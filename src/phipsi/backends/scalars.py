@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.backends.failures import ROW_TOLERANCE
+
 
 class Scalars:
     """Elementary functions for one array type; passed to the joint formulas as `ops`."""
@@ -106,3 +108,37 @@ def generic_cholesky(a: np.ndarray, scalars: Scalars) -> np.ndarray:
             t = a[..., i, j] - (out[..., i, :j] * out[..., j, :j]).sum(axis=-1)
             out[..., i, j] = t / out[..., j, j]
     return out
+
+
+def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """y with A y = u for a symmetric A ≥ 0, by elimination in the given order.
+
+    A pivot that is rounding error of the row's own diagonal entry marks a row that depends on those
+    before it: its unknown is set to zero, and the others solve the equations.
+    """
+    n = a.shape[-1]
+    work, y = a.copy(), u.copy()
+    recips: list[np.ndarray] = []
+    for i in range(n):
+        pivot, size = np.asarray(work[..., i, i]), np.asarray(a[..., i, i])
+        recip = _reciprocal_pivot(pivot, size)
+        recips.append(recip)
+        for j in range(i + 1, n):
+            factor = np.asarray(work[..., j, i] * recip)[..., None]
+            work[..., j, i + 1 :] = work[..., j, i + 1 :] - factor * work[..., i, i + 1 :]
+            y[..., j, :] = y[..., j, :] - factor * y[..., i, :]
+    for i in reversed(range(n)):
+        above = np.matmul(work[..., i : i + 1, i + 1 :], y[..., i + 1 :, :])[..., 0, :]
+        y[..., i, :] = (y[..., i, :] - above) * np.asarray(recips[i])[..., None]
+    return y
+
+
+def _reciprocal_pivot(pivot: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """1 / pivot, or 0 for a dependent row."""
+    if pivot.dtype == object:
+        invert = np.vectorize(
+            lambda p, s: 1 / p if abs(p) > ROW_TOLERANCE * abs(s) else 0 * p, otypes=[object]
+        )
+        return invert(pivot, size)
+    good = np.abs(pivot) > ROW_TOLERANCE * np.abs(size)
+    return np.where(good, 1 / np.where(good, pivot, 1), 0)

@@ -29,6 +29,8 @@ from phipsi.expressions.structure import (
 )
 
 Number = int | float | Fraction
+SELECTABLE = ("A", "B", "J", "Lambda")
+"""Leaves that can be restricted to the points of a selection of bodies."""
 
 
 class Expr:
@@ -142,6 +144,19 @@ class Expr:
         if self.takes is not self.gives:
             raise SpaceError(check.no_power(self, power))
         return identity(self.takes) if power == 0 else product((self,) * power)
+
+    def __getitem__(self, selection: str) -> Expr:
+        """A, B, J or Λ on the points of a selection of bodies: ``Lambda["P"]``."""
+        if self.name not in SELECTABLE or self.params:
+            raise SpaceError(
+                f"{self}[{selection!r}]: only {', '.join(SELECTABLE)} can be restricted to the "
+                "points of a selection of bodies"
+            )
+        if not isinstance(cast(object, selection), str) or not selection.isidentifier():
+            raise SpaceError(f"{self}[{selection!r}]: a selection has a name, such as {self}['P']")
+        return leaf(self.row, params=(selection,))
+
+    __iter__ = None  # an operator is no sequence
 
     @property
     def T(self) -> Expr:

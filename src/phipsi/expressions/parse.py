@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Any
 
 from phipsi.errors import ParseError, SpaceError
-from phipsi.expressions.node import Expr, identity, product, total_of, zero
+from phipsi.expressions.node import SELECTABLE, Expr, identity, product, total_of, zero
 from phipsi.expressions.spaces import SPACES, Space
 
 
@@ -21,13 +20,13 @@ class Vocabulary:
 
     `leaves` maps names and symbols to expressions, `functions` names such as bd to functions of one
     expression, `instance` builds a Riccati leaf from its name and the four operators in braces,
-    `with_params` a leaf with numbers in brackets such as ``total[0, 0, 1]``.
+    `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
     """
 
     leaves: Mapping[str, Expr]
     functions: Mapping[str, Callable[[Expr], Expr]]
     instance: Callable[[str, tuple[Expr, ...]], Expr]
-    with_params: Callable[[str, tuple[Any, ...]], Expr]
+    with_params: Callable[[str, str], Expr]
 
 
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?(?:/\d+)?|\.\d+(?:[eE][+-]?\d+)?")
@@ -180,15 +179,11 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name, tuple(args))
-        if nxt == "[" and self.leaves[name].name == "pick":
-            return self.words.with_params("pick", tuple(self.brackets().split(",")))
-        if nxt == "[" and self.leaves[name].name == "total":
-            inside = self.brackets()
+        if nxt == "[" and self.leaves[name].name in ("total", "pick", *SELECTABLE):
             try:
-                numbers = tuple(float(part) for part in inside.split(","))
-            except ValueError:
-                raise self.error(f"'{inside}' are no coordinates of a point") from None
-            return self.words.with_params(self.leaves[name].name, numbers)
+                return self.words.with_params(self.leaves[name].name, self.brackets())
+            except ValueError as wrong:
+                raise self.error(str(wrong)) from None
         return self.leaves[name]
 
     def _prefix(self, word: str) -> str | None:

@@ -88,9 +88,11 @@ class ClosureSet:
 
     A link is one row at one point: row `link_row[l]` acts on the motion of point `link_point[l]`,
     as `link_form[l]` says. `points` are the closure frames in their own axes; `mate[p]` is the
-    other frame of the same closure (p itself for constant rows), `side[p]` 0 for a and 1 for b.
+    other frame of the same closure (for constant rows p itself, or the world's frame if they are in
+    world axes), `side[p]` 0 for a and 1 for b.
     `link_constant` (6 per link) are the constants of a link: six numbers of a constant row, or
-    the closure's constant first. `selections` name sets of bodies ("P", "S").
+    the closure's constant first. `first_point` (closures) is where the points of a closure begin.
+    `selections` name sets of bodies ("P", "S").
     """
 
     closures: tuple[Closure, ...]
@@ -103,6 +105,7 @@ class ClosureSet:
     link_constant: np.ndarray
     row_names: tuple[str, ...]
     row_closure: np.ndarray
+    first_point: np.ndarray
     selections: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
 
     @property
@@ -138,8 +141,10 @@ def closure_set(
     links: list[tuple[int, int, str, np.ndarray]] = []
     row_names: list[str] = []
     row_closure: list[int] = []
+    first_points: list[int] = []
     for c, closure in enumerate(closures):
         first_point, first_row = len(bodies), len(row_names)
+        first_points.append(first_point)
         for p, (body, frame) in enumerate(closure.points):
             bodies.append(body)
             frames.append(frame)
@@ -155,6 +160,12 @@ def closure_set(
                 else:
                     numbers[:] = closure.matrix[i, 6 * p : 6 * p + 6]
                 links.append((first_point + p, first_row + i, form, numbers))
+        if closure.matrix is not None and closure.axes == "world":  # seen from the world's axes
+            mate[first_point:] = [len(bodies)] * (len(closure.points) + 1)
+            bodies.append(-1)
+            frames.append(Pose())
+            names.append(f"{closure.name}.world")
+            side.append(1)
         row_names.extend(f"{closure.name}.{row}" for row in closure.rows)
         row_closure.extend([c] * len(closure.rows))
     points = PointSet(
@@ -164,7 +175,7 @@ def closure_set(
         offset=np.array([f.translation for f in frames]).reshape(-1, 3),
         axes="body",
     )
-    return ClosureSet(
+    out = ClosureSet(
         closures=tuple(closures),
         points=points,
         mate=np.array(mate, dtype=np.int64),
@@ -175,8 +186,11 @@ def closure_set(
         link_constant=np.array([x[3] for x in links]).reshape(-1, 6),
         row_names=tuple(row_names),
         row_closure=np.array(row_closure, dtype=np.int64),
+        first_point=np.array(first_points, dtype=np.int64),
         selections=dict(selections or {}),
     )
+    object.__setattr__(points, "closures", out)  # the points know the rows on them
+    return out
 
 
 NO_CLOSURES = closure_set(())

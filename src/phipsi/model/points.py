@@ -11,6 +11,7 @@ import numpy as np
 from phipsi.errors import InputError, ModelError
 
 if TYPE_CHECKING:
+    from phipsi.model.closures import ClosureSet
     from phipsi.model.model import Model
 
 AXES = ("world", "body", "spatial")
@@ -24,7 +25,8 @@ class PointSet:
     from the body's origin in body axes (m), `rotation[i]` the axes of the frame it was named by, in
     body axes. `axes` says in which axes and about which point motions and forces are given: "world"
     (at the point, world axes), "body" (at the point, axes of the named body or frame), "spatial"
-    (at the world origin, world axes).
+    (at the world origin, world axes). `closures` are the constraint rows on them, if the points are
+    the frames of loop closures.
     """
 
     names: tuple[str, ...]
@@ -32,6 +34,7 @@ class PointSet:
     rotation: np.ndarray
     offset: np.ndarray
     axes: str = "world"
+    closures: ClosureSet | None = None
 
     def __len__(self) -> int:
         return len(self.body)
@@ -40,7 +43,8 @@ class PointSet:
     def key(self) -> tuple[object, ...]:
         """The contents as one hashable value."""
         numbers = (self.rotation.tobytes(), self.offset.tobytes())
-        return (self.names, self.body, self.axes, *numbers)
+        rows = None if self.closures is None else self.closures.key
+        return (self.names, self.body, self.axes, rows, *numbers)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PointSet) and self.key == other.key

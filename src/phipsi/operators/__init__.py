@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
+    SELECTABLE,
     Expr,
     block_diagonal,
     cross,
@@ -44,6 +44,8 @@ phi_tilde = catalogue_leaf("phi_tilde")
 M = catalogue_leaf("M")
 Jr = catalogue_leaf("Jr")
 shift = catalogue_leaf("shift")
+A = catalogue_leaf("A")
+Adot = catalogue_leaf("Adot")
 B = catalogue_leaf("B")
 free = catalogue_leaf("free")
 held = catalogue_leaf("held")
@@ -65,6 +67,8 @@ R = catalogue_leaf("R")
 J = catalogue_leaf("J")
 mass_matrix = catalogue_leaf("mass_matrix")
 Lambda = catalogue_leaf("Lambda")
+U = catalogue_leaf("U")
+Udot = catalogue_leaf("Udot")
 v = catalogue_leaf("v")
 vdot = catalogue_leaf("vdot")
 tau = catalogue_leaf("tau")
@@ -120,11 +124,18 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
 
 
-def _with_params(name: str, params: tuple[Any, ...]) -> Expr:
-    if name == "total":
-        return _total_leaf(params)
-    joint, *number = (str(p).strip() for p in params)
-    return pick(joint, int(number[0]) if number else 0)
+def _with_params(name: str, inside: str) -> Expr:
+    """Λ[P] and the like, pick[joint, i] or total[x, y, z]."""
+    parts = [part.strip() for part in inside.split(",")]
+    if name in SELECTABLE:
+        return catalogue_leaf(name)[inside.strip()]
+    if name == "pick":
+        return pick(parts[0], int(parts[1]) if len(parts) > 1 else 0)
+    try:
+        at = tuple(float(part) for part in parts)
+    except ValueError:
+        raise ValueError(f"'{inside}' are no coordinates of a point") from None
+    return _total_leaf(at)
 
 
 _ALIASES = {
@@ -170,6 +181,8 @@ def parse(text: str) -> Expr:
 
 
 __all__ = [
+    "A",
+    "Adot",
     "B",
     "Bdot",
     "D",
@@ -189,6 +202,8 @@ __all__ = [
     "P",
     "R",
     "Riccati",
+    "U",
+    "Udot",
     "Upsilon",
     "V",
     "a",

@@ -18,6 +18,7 @@ from phipsi.expressions.spaces import (
     POINT_MOTIONS,
     POSES,
     RATES,
+    ROW_RATES,
     WORLD_FORCE,
     Space,
 )
@@ -87,6 +88,12 @@ row("Hdot", "Ḣ", r"\dot{H}", _FE, MEMORYLESS, "q v", "time derivative of H in 
     "open_chain 4.4")
 row("Bdot", "Ḃ", r"\dot{B}", (POINT_FORCES, FORCES), MEMORYLESS, "q v", "time derivative of B",
     "open_chain 6")
+row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on point motions",
+    "SOA eq. 0.19")
+row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time derivative of A",
+    "closed_chain 2")
+row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
+    "keeps the points on the bodies of a selection", "SOA eq. 0.20")
 row("bend", "bend", r"\operatorname{bend}", (RATES, MOTIONS), MEMORYLESS, "q",
     "how H* x changes with q: u ↦ Ḣ{u}* x", "sensitivity 3")
 row("bend_force", "bend_force", r"\operatorname{bend_{f}}", (RATES, EFFORTS), MEMORYLESS, "q",
@@ -140,6 +147,10 @@ row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
     "force by the mechanism on its surroundings at the points", "MM sec. III")
+row("Udot", "U̇", r"\dot{U}", (ONE, ROW_RATES), GENERAL, "Udot",
+    "rate of the prescribed constraint rates", "SOA eq. 0.22")
+row("U", "U", "U", (ONE, ROW_RATES), GENERAL, "q v Udot",
+    "what constraint accelerations must be: A J v̇ = U", "SOA eq. 0.22 corrected")
 row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21")
 row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1")
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",

@@ -14,7 +14,7 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.check import signature
 from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, zero
 from phipsi.expressions.row import Op
-from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, RATES
+from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, POINT_MOTIONS, RATES
 from phipsi.expressions.structure import STRICTLY_CAUSAL, is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 
@@ -154,11 +154,22 @@ def transition_step(x: Expr) -> Expr:
     return family_of(x).E_psi
 
 
-DEFINITIONS: dict[str, Callable[[Expr], Expr]] = {
+DEFINITIONS: dict[str, Callable[[Expr], Expr | None]] = {
     "mass_matrix": lambda x: H @ phi @ M @ phi.T @ H.T + Jr,
-    "J": lambda x: B.T @ phi.T @ H.T,
+    "J": lambda x: _chosen(x) @ B.T @ phi.T @ H.T,
     "Lambda": lambda x: (
-        catalogue_leaf("J") @ catalogue_leaf("mass_matrix").inv @ catalogue_leaf("J").T
+        _chosen(x)
+        @ catalogue_leaf("J")
+        @ catalogue_leaf("mass_matrix").inv
+        @ catalogue_leaf("J").T
+        @ _chosen(x).T
+    ),
+    "A": lambda x: catalogue_leaf("A") @ _chosen(x) if x.params else None,
+    "B": lambda x: B @ _chosen(x).T if x.params else None,
+    "U": lambda x: (
+        catalogue_leaf("Udot")
+        - catalogue_leaf("Adot") @ B.T @ V
+        - catalogue_leaf("A") @ (B.T @ phi.T @ a + catalogue_leaf("Bdot").T @ V)
     ),
     "R": lambda x: block_diagonal(phi @ M @ phi.T),
     "phi_tilde": lambda x: phi @ E_phi,
@@ -176,6 +187,13 @@ DEFINITIONS: dict[str, Callable[[Expr], Expr]] = {
     "a_paper": lambda x: a + (identity(MOTIONS) - E_phi.T) @ catalogue_leaf("s_gauge"),
     "b_paper": lambda x: b - M @ catalogue_leaf("s_gauge"),
 }
+
+
+def _chosen(x: Expr) -> Expr:
+    """The points of the selection that a leaf such as Λ[P] names; all if it names none."""
+    if not x.params:
+        return identity(POINT_MOTIONS)
+    return leaf(CATALOGUE["select"], params=x.params)
 
 
 def _omega(f: Riccati) -> Expr:

@@ -10,7 +10,7 @@ from phipsi.expressions.row import Op
 from phipsi.operators.definitions import H, M, V, definition, phi
 
 INPUT_ORDER = (
-    "q", "v", "vdot", "tau", "f_ext", "f0", "free", "dq", "dv", "dvdot", "dtau",
+    "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau",
 )  # fmt: skip
 DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
 """Inputs that say in which direction something is differentiated."""
@@ -52,7 +52,7 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
             stack.extend(leaves_of(meaning))
             continue
         needed.update(("q",) if x.args and not x.row.riccati else x.row.needs)
-        if (x.name == "s_gauge" or x.name == "Bdot") and not x.args:
+        if x.name in ("s_gauge", "Bdot", "Adot") and not x.args:
             stack.extend(leaves_of(V))
         if x.row.riccati and not x.args:
             stack.extend(leaves_of(H @ phi @ M))

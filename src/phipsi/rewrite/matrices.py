@@ -106,9 +106,8 @@ def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:
     if is_memoryless(x.structure):
         return [(1, (x,))]
     core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
-    if core.op is Op.LEAF and core.name in ("Omega", "mass_matrix", "Lambda", "J"):
-        meaning = definition(core)
-        assert meaning is not None
+    meaning = definition(core)
+    if meaning is not None and core.name in ("Omega", "mass_matrix", "Lambda", "J", "A", "B"):
         return multiplied_out(adjoint(meaning) if flipped else meaning)
     if x.op is Op.INVERSE:
         factored = innovations_form(x.args[0])
@@ -158,13 +157,13 @@ def on_paths(x: Expr) -> bool:
 
 
 def between_seeds(x: Expr) -> bool:
-    """True for an operator from points to points or joints to joints.
+    """True for an operator from points to points, joints to joints or rows to rows.
 
     Their blocks are small, so products that go through common ancestors are made pair by pair.
     """
     if x.takes is None or x.gives is None:
         return False
-    return x.takes.index == x.gives.index and x.takes.index in ("point", "joint")
+    return x.takes.index == x.gives.index and x.takes.index in ("point", "joint", "row")
 
 
 def _composite(factors: Factors) -> tuple[int, int, Split] | None:

@@ -258,6 +258,32 @@ class Blocks:
         spin = b.unary("spin", b.gather(self._moving(motion)), "6", "6")
         return b.scale(-1, b.mul(arm, b.mul(spin, turn)))
 
+    def relative(self) -> Field:
+        """φ(p, mate of p) for every frame p of a closure, in the axes of p."""
+        type_ = Type(Domain.POINT, "6", "6", Kind.RIGID)
+        return self.builder.make("relative", (self.pose(),), None, type_)
+
+    def link_block(self, name: str) -> Field:
+        """A* or its time derivative: what one row has at one point, in the axes of the point."""
+        b = self.builder
+        row = Type(Domain.LINK, "6", "1")
+        relative = self.relative()
+        if name == "A":
+            out = b.make("closure_row", (b.along("of_point", relative),), None, row)
+        else:
+            motion = b.mul(b.transpose(self.point_block("B")), b.gather(self.velocity()))
+            args = (relative, motion, b.along("of_mate", motion))
+            twist = b.make("relative_twist", args, None, Type(Domain.POINT, "6", "1"))
+            args = (b.along("of_point", relative), b.along("of_point", twist))
+            out = b.make("closure_row_rate", args, None, row)
+        out.label = name
+        return out
+
+    def selection(self, x: Expr) -> Field:
+        """The identity at the points of a selection, zero elsewhere."""
+        type_ = Type(Domain.POINT, "6", "6", Kind.SYMMETRIC)
+        return self.builder.leaf("selected", type_, x.params[0])
+
     def world_block(self, x: Expr) -> Field:
         """φ(point, k) in world axes, for `total` about a point."""
         b = self.builder

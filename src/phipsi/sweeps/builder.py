@@ -17,7 +17,15 @@ from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type, i
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
 _ALWAYS_SYMMETRIC = {"eye"}
-_LINEAR_SHIFTS = ("up", "down", "gather", "scatter", "total", "spread")
+# between index sets: closures' frames and their mates, links and what they join
+_MAPS = {
+    "of_mate": Domain.POINT,
+    "of_point": Domain.LINK,
+    "of_row": Domain.LINK,
+    "to_point": Domain.POINT,
+    "to_row": Domain.ROW,
+}
+_LINEAR_SHIFTS = ("up", "down", "gather", "scatter", "total", "spread", *_MAPS)
 
 
 class Builder:
@@ -249,6 +257,14 @@ class Builder:
     def total(self, x: Field) -> Field:
         """Sum over all bodies (or points)."""
         return self._shift("total", x, Domain.WORLD, None)
+
+    def along(self, op: str, x: Field) -> Field:
+        """Values elsewhere, or sums over links.
+
+        "of_mate": of the mate of a point; "of_point", "of_row": of what a link joins; "to_point",
+        "to_row": sums over the links of a point or row.
+        """
+        return self._shift(op, x, _MAPS[op], None)
 
     def spread(self, x: Field) -> Field:
         """The same block at every body."""

@@ -68,14 +68,14 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
     causal: list[tuple[Number, Expr]] = []
     anticausal: list[tuple[Number, Expr]] = []
     for c, factors in terms:
-        y = product(factors)
-        if is_memoryless(y.structure):
+        y, structure = product(factors), product(_on_bodies(factors)).structure
+        if is_memoryless(structure):
             if not (x.takes.per_body and x.gives.per_body):
                 return None
             parts.append((Part("diagonal", c), low.block(y)))
-        elif is_causal(y.structure) and x.gives.per_body:
+        elif is_causal(structure) and x.gives.per_body:
             causal.append((c, y))
-        elif is_anticausal(y.structure) and x.takes.per_body:
+        elif is_anticausal(structure) and x.takes.per_body:
             anticausal.append((c, y.T))
         else:
             pair = _pair(low, factors) if between_seeds(x) else None
@@ -93,13 +93,41 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
 
 
 def _between_bodies(factors: tuple[Expr, ...]) -> bool:
-    """True if the product stays on the bodies, but for a final B and a leading B*."""
-    first, last = factors[0], factors[-1]
+    """True if the product stays on the bodies, but for a final B … A* and a leading A … B*."""
+    inside, adjoints = _on_bodies(factors), _adjoints(factors)
     return (
-        all(_per_body(y.takes) for y in factors[:-1])
-        and (_per_body(first.gives) or first.T.name == "B")
-        and (_per_body(last.takes) or last.name == "B")
+        bool(inside)
+        and all(_per_body(y.takes) and _per_body(y.gives) for y in inside)
+        and _is_seed(_at_points(factors))
+        and _is_seed(_at_points(adjoints))
     )
+
+
+def _adjoints(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple(y.T for y in reversed(factors))
+
+
+def _on_bodies(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The product without a final B … A* and a leading A … B*."""
+    tail, head = _at_points(factors), _at_points(_adjoints(factors))
+    return factors[len(head) : len(factors) - len(tail)]
+
+
+def _at_points(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The last factors, which take their operands at points or rows."""
+    start = len(factors)
+    while start and not _per_body(factors[start - 1].takes):
+        start -= 1
+    return factors[start:]
+
+
+def _is_seed(tail: tuple[Expr, ...]) -> bool:
+    """True for nothing, B, B select, B A* and the like: where columns of points or rows start."""
+    names = [_core(y).name for y in tail]
+    if tail and tail[-1].op is Op.ADJOINT and names[-1] == "A":
+        names.pop()
+    middle = all(name == "select" for name in names[1:])
+    return not tail or (names[:1] == ["B"] and tail[0].op is Op.LEAF and middle)
 
 
 def _per_body(space: Space | None) -> bool:
@@ -198,22 +226,34 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
 
 
 def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
-    """(operator, seed): a final B becomes part of the seed, which starts at the point's body."""
+    """(operator, seed): a final B … A* is part of the seed, which starts at the point's body."""
     b = low.builder
     last = factors[-1]
     assert last.takes is not None
-    if last.name in ("B", "Bdot"):
-        block = low.point_block(last.name, last.args[0] if last.args else None)
-        start = b.make("path_seed", (block,), "points", Type(Domain.BODY, "6", SEED))
-        rest = factors[:-1]
-        return product(rest), start
+    tail = _at_points(factors)
+    if tail:
+        block: Field | None = low.link_block("A") if last.takes.index == "row" else None
+        kind = "points" if block is None else "links"
+        for y in reversed(tail[: len(tail) - (block is not None)]):
+            mine = low.point_block("B") if y.name == "B" else low.selection(_core(y))
+            if kind == "links":
+                mine = b.along("of_point", mine)
+            block = mine if block is None else b.mul(mine, block)
+        assert block is not None
+        start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))
+        return product(factors[: len(factors) - len(tail)]), start
     size = block_size(last.takes)
     return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")
 
 
+def _core(x: Expr) -> Expr:
+    return x.args[0] if x.op is Op.ADJOINT else x
+
+
 def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
     """anticausal · X · causal with one transition operator on each side."""
-    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
+    inside = _on_bodies(factors)
+    moving = [i for i, y in enumerate(factors) if y in inside and not is_memoryless(y.structure)]
     outward = [i for i in moving if is_anticausal(factors[i].structure)]
     inward = [i for i in moving if is_causal(factors[i].structure)]
     if not outward or not inward or len(outward) + len(inward) != len(moving):
@@ -222,7 +262,7 @@ def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
     left, right = factors[i].T, factors[j]
     if max(outward) > min(inward) or left.name not in TRANSITIONS or right.name not in TRANSITIONS:
         return None
-    left_tail = tuple(y.T for y in reversed(factors[:i]))
+    left_tail = _adjoints(factors[:i])
     right_tail = factors[j + 1 :]
     a, strict_a = _walk(low, left, left_tail)
     c, strict_c = _walk(low, right, right_tail)
@@ -247,7 +287,8 @@ def symmetric_pair(pair: Field) -> bool:
 
 def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Field | None, bool]:
     """T · tail along the path; the tail is memoryless, or one step followed by memoryless."""
-    moving = [y for y in tail if not is_memoryless(y.structure)]
+    bodies = tail[: len(tail) - len(_at_points(tail))]
+    moving = [y for y in bodies if not is_memoryless(y.structure)]
     if len(moving) > 1 or any(not _one_step(y) for y in moving):
         return None, False
     x = (transition, *tail)

@@ -6,7 +6,7 @@ from phipsi.sweeps.ir import Field, Kind
 
 _RIGID = (Kind.RIGID, Kind.RIGID_T)
 _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "Jr", "gravity",
-         "diag", "against", "seed",
+         "diag", "against", "seed", "of_mate", "of_point", "of_row", "selected",
          "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
          "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
          "regress", "crq", "swing", "spin",
@@ -44,7 +44,13 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
             entries = 10
         data: tuple[float, ...] = x.data  # type: ignore[assignment]
         return entries * (len(x.args) - 1 + sum(abs(c) != 1 for c in data))
-    if x.op in ("up", "scatter", "total"):
+    if x.op in ("closure_row", "closure_row_rate"):
+        return 6
+    if x.op == "relative":
+        return 105
+    if x.op == "relative_twist":
+        return 45
+    if x.op in ("up", "scatter", "total", "to_point", "to_row"):
         return rows * (rows + 1) // 2 if x.type.kind is Kind.SYMMETRIC else rows * cols
     if x.op == "inv":
         return rows**3

@@ -1,7 +1,8 @@
 """The intermediate form: equations between block fields, and the steps they are scheduled into.
 
-A `Field` has one block per body (or per point, or one in all). Most operations work on the blocks
-of one body. Two look at neighbours, and they are all that propagates along the tree:
+A `Field` has one block per body (or per point, constraint row, link, or one in all). Most
+operations work on the blocks of one body. Two look at neighbours, and they are all that propagates
+along the tree:
 
     up(u)(k)   = Σ over children c of u(c)          (a shift tip to base)
     down(u)(k) = u(parent(k)), a constant at roots   (a shift base to tip)
@@ -42,6 +43,8 @@ class Domain(Enum):
 
     BODY = "body"
     POINT = "point"
+    ROW = "row"  # one number per constraint row
+    LINK = "link"  # one row of A at one point
     WORLD = "world"
     PATH = "path"  # loops over the bodies on the path from a seed to the root; no field has it
     PAIR = "pair"  # loops over pairs of seeds; no field has it

@@ -28,6 +28,7 @@ DOMAINS = {
     "body": Domain.BODY,
     "parameter": Domain.BODY,
     "point": Domain.POINT,
+    "row": Domain.ROW,
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
@@ -118,7 +119,7 @@ class Lowering(Diagonals):
             if flipped:
                 return b.mul(b.transpose(transform), b.down(u))
             return b.up(b.mul(transform, u))
-        if name in ("B", "Bdot"):
+        if name in ("B", "Bdot") and not core.params:
             blocks = self.point_block(name, core.args[0] if core.args else None)
             if flipped:
                 return b.mul(b.transpose(blocks), b.gather(u))
@@ -128,6 +129,13 @@ class Lowering(Diagonals):
             if flipped:
                 return b.scatter(b.mul(b.transpose(blocks), u))
             return b.mul(blocks, b.gather(u))
+        if name in ("A", "Adot") and not core.params:
+            rows = self.link_block(name)
+            if flipped:
+                return b.along("to_point", b.mul(rows, b.along("of_row", u)))
+            return b.along("to_row", b.mul(b.transpose(rows), b.along("of_point", u)))
+        if name == "select":
+            return b.mul(self.selection(core), u)
         if name == "total":
             blocks = self.world_block(core)
             return b.mul(b.transpose(blocks), u) if flipped else b.total(b.mul(blocks, u))
@@ -148,7 +156,7 @@ class Lowering(Diagonals):
         name = x.name
         if name in self.given and name != "gravity":
             return self.given_field(x)
-        if name in ("v", "vdot", "tau", "f_ext", "f0", *DIRECTIONS):
+        if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
         if name == "pick":
@@ -232,10 +240,11 @@ class Lowering(Diagonals):
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
         matrix = self.small_matrix(x)
-        return b.make("small_solve", (matrix, u), str(x), u.type)
+        rows = x.takes is not None and x.takes.index == "row" and x.T is x
+        return b.make("row_solve" if rows else "small_solve", (matrix, u), str(x), u.type)
 
     def small_matrix(self, x: Expr) -> Field:
-        """The whole matrix of an operator on points; defined by the class that makes matrices."""
+        """The whole matrix of an operator on points or rows; the class of matrices defines it."""
         raise AssertionError(f"{x} needs the lowering of matrices")
 
     def assembled(self, columns: Field) -> Field:

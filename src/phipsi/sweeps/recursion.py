@@ -15,7 +15,8 @@ _INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "diag", "against",
            "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
            "world_arm", "rotation", "inv")  # fmt: skip
 _HIDDEN = ("hinge_scale",)
-_NAMED = ("rec", "pair", "matrix", "small_solve")
+_NAMED = ("rec", "pair", "matrix", "small_solve", "row_solve", "relative")
+_PLACES = {Domain.POINT: "C", Domain.LINK: "l", Domain.ROW: "i"}
 _CALLS = {
     "chol": ("chol", r"\operatorname{chol}"),
     "logdet": ("logdet", r"\log\det"),
@@ -28,6 +29,11 @@ _CALLS = {
     "rotation": ("turn", r"\operatorname{turn}"),
     "assemble": ("matrix", r"\operatorname{matrix}"),
     "rigid_of_pose": ("", ""),
+}
+_LOOPS = {
+    Domain.POINT: "each point C on its own, k the body it is on:",
+    Domain.LINK: "each link l of a constraint row i with a point C:",
+    Domain.ROW: "each constraint row i on its own:",
 }
 _HEADINGS = {
     StepKind.TIP_TO_BASE: "tip to base, k after all its children c:",
@@ -51,15 +57,15 @@ class Recursion:
 
     def heading(self, step: Step) -> str:
         """What the loop of a step runs over."""
-        if step.kind is StepKind.MEMORYLESS and step.domain.value == "point":
-            return "each point C on its own, k the body it is on:"
+        if step.kind is StepKind.MEMORYLESS and step.domain in _LOOPS:
+            return _LOOPS[step.domain]
         return _HEADINGS[step.kind]
 
     def equations(self, step: Step) -> list[str]:
         """The named equations of one step."""
         out: list[str] = []
         for x in step.fields:
-            at = "C" if x.type.domain is Domain.POINT else "k"
+            at = _PLACES.get(x.type.domain, "k")
             if x not in self.names or (x.op == "rec" and x.equation in self.names):
                 continue
             self._at_roots = {}
@@ -166,13 +172,17 @@ class Recursion:
             if x.op == "total":
                 return ("\\sum_{k} " if self.latex else "Σ_k ") + self._tight(x.args[0], "k")
             return self._tight(x.args[0], "k" if x.op == "gather" else at)
+        if x.op in ("of_point", "of_row", "of_mate"):
+            return self._tight(x.args[0], {"of_point": "C", "of_row": "i"}.get(x.op, "C'"))
+        if x.op in ("to_point", "to_row"):
+            return (r"\sum_{l} " if self.latex else "Σ_l ") + self._tight(x.args[0], "l")
         if x.op == "matrix":
             return self._matrix(x)
         if x.op == "pair":
             left, middle, right = x.args
             ends = f"{self._star(left, 'c')} {self._tight(middle, 'c')}".replace("c,j", "c,i")
             return f"{ends} {self._tight(right, 'c')}"
-        if x.op == "small_solve":
+        if x.op in ("small_solve", "row_solve"):
             return (
                 f"{self._powered(x.args[0], at, _power(self.latex))} {self._tight(x.args[1], at)}"
             )
@@ -212,6 +222,7 @@ class Recursion:
             "gravity": r"\bar{g}" if self.latex else "[0; −g]",
             "point_frame": f"B({at})",
             "point_arm": f"{phi}(k,{at})",
+            "selected": f"select_{x.data}({at})",
             "path_seed": self._seed(x, at),
             "seed": f"I({at})",
             "rec": "z",

@@ -11,7 +11,7 @@ from phipsi.expressions import check
 from phipsi.expressions.node import Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
-from phipsi.model.points import PointSet
+from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
 from phipsi.rewrite.matrices import without_marks, written_product
@@ -25,6 +25,7 @@ REWRITES = ("full", "as_written")
 BACKENDS = ("native", "reference")
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
+NEEDS_ROWS = {"A", "Adot", "U", "Udot"}
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,38 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         check_pairs(x)
         _check_poses(x)
         names = {leaf.name for leaf in leaves_of(x)}
+        if names & NEEDS_ROWS and request.points is not ANY_POINTS and not _has_rows(request):
+            raise InputError(
+                f"{x} needs constraint rows (A and U live on them). Compile it for a system:\n"
+                "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
+                "    pp.compile(expr, system)"
+            )
+        _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
                 f"{x} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
     _check_operands(request)
+
+
+def _check_selections(x: Expr, request: Request) -> None:
+    closures = request.points.closures
+    if closures is None:
+        return
+    for leaf in leaves_of(x):
+        for name in leaf.params if leaf.name in ("A", "B", "J", "Lambda", "select") else ():
+            if name not in closures.selections:
+                known = ", ".join(sorted(closures.selections)) or "none"
+                raise InputError(
+                    f"{leaf}: the system has no selection {name!r} of bodies (there are: {known}). "
+                    "Name primary or secondary bodies:\n"
+                    "    pp.System(model, constraints, secondary=['object'])"
+                )
+
+
+def _has_rows(request: Request) -> bool:
+    return request.points.closures is not None
 
 
 def _check_operands(request: Request) -> None:
@@ -179,7 +206,7 @@ def _check_given(name: str) -> None:
             f"given={name!r}: only memoryless operators and body quantities can be given, such as "
             "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
         )
-    if name in ("v", "vdot", "tau", "f_ext", "f0"):
+    if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot"):
         raise InputError(f"given={name!r}: {name} is an input already")
 
 
@@ -266,6 +293,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         "body": 6 * model.n_bodies,
         "parameter": 10 * model.n_bodies,
         "point": 6 * len(points),
+        "row": 0 if points.closures is None else points.closures.n_rows,
         "world": 6,
         "one": 1,
     }

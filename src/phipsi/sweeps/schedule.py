@@ -19,13 +19,16 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 _AT_ONCE = (
     (Domain.WORLD, StepKind.SMALL),
     (Domain.POINT, StepKind.MEMORYLESS),
+    (Domain.LINK, StepKind.MEMORYLESS),
+    (Domain.ROW, StepKind.MEMORYLESS),
     (Domain.PATH, StepKind.PATH),
     (Domain.PAIR, StepKind.PAIRS),
 )
 _DIRECTED = {"up": StepKind.TIP_TO_BASE, "down": StepKind.BASE_TO_TIP}
-_WHOLE = ("small_solve", "assemble", "matrix")
+_WHOLE = ("small_solve", "row_solve", "assemble", "matrix")
+_SUMS = ("total", "scatter", "to_point", "to_row")
 # fields that are complete only when the step that computes them has ended
-_AFTER = ("total", "scatter", "pair", *_WHOLE)
+_AFTER = (*_SUMS, "pair", *_WHOLE)
 
 
 def schedule(outputs: Iterable[Field]) -> list[Step]:
@@ -66,7 +69,7 @@ def runs_in(x: Field) -> Domain:
         return Domain.PAIR
     if x.type.cols == "p":
         return Domain.PATH
-    if x.op in ("total", "scatter"):
+    if x.op in _SUMS:
         return x.args[0].type.domain
     return x.type.domain
 
@@ -131,7 +134,8 @@ def _closure(
             x
             for x in candidates
             if any(
-                y not in done and (y not in candidates or y.op in _AFTER) for y in dependencies(x)
+                y not in done and (y not in candidates or y.op in _AFTER or x.op == "of_mate")
+                for y in dependencies(x)
             )
         ]
         if not bad:

@@ -29,6 +29,7 @@ from phipsi.backends.native.plan import REMADE, is_column, root
 from phipsi.backends.native.record import (
     COLUMN,
     COUNT,
+    ELEMENT,
     GROUP_SIZE,
     RANK,
     SEEDS,
@@ -123,11 +124,37 @@ class Columns:
             return bl.Dense([[hit] for hit in self._one_hot(numbers, self._current())])
         if not self.at_start:
             return bl.zeros(rows, 1)
+        if self.kind == "link":
+            return self._link_seed(x.args[0])
         if x.args:  # one column of a point's block
             return self._point_seed(x.args[0])
         hits = self._one_hot([i64(i) for i in range(rows)], self._component)
         out = bl.Dense([[hit] for hit in hits])
         return k.io.into_simple_frame(out) if self.kind == "body" else out
+
+    def _link_seed(self, y: Field) -> bl.Block:
+        """The column of a link, or of as many as there are lanes."""
+        k, b = self.k, self.k.b
+        r = root(y)
+        start, out = k.plan.others[Domain.LINK][r], []
+        sign = -1 if _flipped(y) else 1
+        if not self.several:
+            base = k.record(Domain.LINK, False, self._seed_index)
+            found = [k.entry_load(r, base, start, i) for i in range(6)]
+            return bl.Dense([[sign * x] for x in found])
+        e = k.group
+        bases = []
+        for lane in range(e.lanes):  # lanes without a column read the first one's
+            valid = b.extract_element(self.valid, ir.Constant(I32, lane))
+            link = b.add(self._seed_index, b.select(valid, i64(lane), i64(0)))
+            bases.append(k.record(Domain.LINK, False, link))
+        for i in range(6):
+            entry: Any = ir.Constant(e.vector, ir.Undefined)
+            for lane, base in enumerate(bases):
+                read = b.load(k.at(base, i64(8 * (start + i))), align=8, typ=DOUBLE)
+                entry = b.insert_element(entry, read, ir.Constant(I32, lane))
+            out.append([sign * Lane(e, entry)])
+        return bl.Dense(out)
 
     def _point_seed(self, y: Field) -> bl.Block:
         """Column `component` of the point's block."""
@@ -136,7 +163,7 @@ class Columns:
         blank = bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3)
         base = k.record(Domain.POINT, False, self._seed_index)
         like: bl.Block = blank if r.type.kind.value == "rigid" else bl.zeros(6, 6)
-        start = k.plan.point[r]
+        start = k.plan.others[Domain.POINT][r]
         block = like.like([k.entry_load(r, base, start, i) for i in range(len(like.entries))])
         view: Field = y
         sign = 1
@@ -172,17 +199,19 @@ class Columns:
 
         def group(g: Any) -> None:
             row = k.at(groups, b.mul(g, i64(8 * GROUP_SIZE)))
-            start, column, size, rank = (
-                b.load(k.at(row, i64(8 * i)), typ=I64) for i in (START, COLUMN, COUNT, RANK)
+            start, column, size, rank, element = (
+                b.load(k.at(row, i64(8 * i)), typ=I64)
+                for i in (START, COLUMN, COUNT, RANK, ELEMENT)
             )
             self._begin(column, size, rank)
             if self.kind == "joint":
                 if not self.several:
                     self._component = b.sub(column, k.v_offset_of(start))
+            elif self.kind == "link":
+                self._seed_index = element
             else:
-                width = i64(10 if self.kind == "parameter" else 6)
-                self._seed_index = b.sdiv(column, width)
-                first = b.srem(column, width)
+                self._seed_index = element
+                first = b.srem(column, i64(10 if self.kind == "parameter" else 6))
                 self._component = first
                 if self.several:
                     lanes = ir.Constant(k.group.integers, list(range(k.group.lanes)))
@@ -313,6 +342,19 @@ class Columns:
         number = ir.Constant(I32, lane)
         step = b.select(b.extract_element(self.valid, number), stride, i64(0))
         return b.gep(where, [b.mul(step, i64(8 * lane))], source_etype=I8)
+
+
+def _flipped(x: Field) -> bool:
+    """True if x shows the negative of what is stored."""
+    flipped = False
+    while x.equation is not None or (x.op == "add" and len(x.args) == 1):
+        if x.equation is not None:
+            x = x.equation
+        else:
+            data: Any = x.data
+            flipped ^= data[0] < 0
+            x = x.args[0]
+    return flipped
 
 
 def needs_joint(x: Field) -> bool:

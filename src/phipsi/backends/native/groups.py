@@ -18,17 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from phipsi.backends.native.record import GROUP_SIZE
+from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """The columns of one kind of seed ("joint", "body", "parameter" or "point").
+    """The columns of one kind of seed ("joint", "body", "parameter", "point" or "link").
 
-    `single` and `together` hold groups (rows of start, column, count, rank) of one column and of up
-    to as many as there are lanes; `first` (n + 1) the number of seeds before each body in the order
-    of the paths; `column` the column of each seed in that order.
+    `single` and `together` hold groups (rows of start, column, count, rank, element) of one column
+    and of up to as many as there are lanes; `first` (n + 1) the number of seeds before each body in
+    the order of the paths; `column` the column of each seed in that order.
     """
 
     single: np.ndarray
@@ -43,29 +44,41 @@ def seeds_of(kind: str, model: Model, points: PointSet, lanes: int) -> Seeds:
     if kind == "joint":
         body = np.repeat(np.arange(n), [j.nv for j in model.joints])
         column = np.arange(model.nv)
-        wholes = body  # seeds on one path may go together
+        wholes = element = body  # seeds on one path may go together
     elif kind in ("body", "parameter"):
         width = 6 if kind == "body" else 10
         body = np.repeat(np.arange(n), width)
         column = np.arange(width * n)
-        wholes = column // width
+        wholes = element = column // width
+    elif kind == "link":
+        closures = points.closures or NO_CLOSURES
+        where = np.array(points.body, dtype=np.int64)[closures.link_point]
+        element = np.argsort(where, kind="stable")
+        body, column = where[element], closures.link_row[element]
+        wholes = closures.link_point[element]
     else:
         where = np.array(points.body, dtype=np.int64)
         order = np.argsort(where, kind="stable")
         body = np.repeat(where[order], 6)
         column = (6 * order[:, None] + np.arange(6)).reshape(-1)
-        wholes = column // 6
-    single = np.column_stack([body, column, np.ones_like(column), np.arange(len(column))])
+        wholes = element = column // 6
+    single = np.column_stack([body, column, np.ones_like(column), np.arange(len(column)), element])
     first = np.searchsorted(body, np.arange(n + 1))
-    together = _together(kind, model, body, column, wholes, lanes)
+    together = _together(kind, model, body, column, wholes, element, lanes)
     return Seeds(*(np.ascontiguousarray(a, dtype=np.int64)
                    for a in (single, together, first, column)))  # fmt: skip
 
 
 def _together(
-    kind: str, model: Model, body: np.ndarray, column: np.ndarray, wholes: np.ndarray, lanes: int
+    kind: str,
+    model: Model,
+    body: np.ndarray,
+    column: np.ndarray,
+    wholes: np.ndarray,
+    element: np.ndarray,
+    lanes: int,
 ) -> np.ndarray:
-    rows: list[tuple[int, int, int, int]] = []
+    rows: list[tuple[int, int, int, int, int]] = []
     count = 0
     for s in range(len(column)):
         fits = 0 < count < lanes
@@ -77,7 +90,7 @@ def _together(
         if fits:
             rows.pop()
         start = s - count + 1
-        rows.append((int(body[s]), int(column[start]), count, start))
+        rows.append((int(body[s]), int(column[start]), count, start, int(element[start])))
     return np.array(rows, dtype=np.int64).reshape(-1, GROUP_SIZE)
 
 

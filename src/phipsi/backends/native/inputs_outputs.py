@@ -98,6 +98,8 @@ class InputsOutputs:
         rows, cols = x.type.rows, x.type.cols
         if x.type.domain is Domain.WORLD:
             return i64(i)
+        if x.type.domain is Domain.ROW:
+            return k.index
         if cols == "1":
             if rows == "r":
                 return b.add(k.v_offset, i64(i))
@@ -145,7 +147,7 @@ class InputsOutputs:
     def matrices(self) -> list[Result]:
         """The matrices that are made from blocks: results, and those that are inverted."""
         out = [r for r in self.k.results if r.layout == "blocks" and r.field.op == "matrix"]
-        for x in self.k.plan.small:
+        for x in (*self.k.plan.small, *self.k.plan.row_matrices):
             if x.op == "matrix":
                 takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
                 out.append(Result(x, "small", takes, gives))
@@ -153,7 +155,19 @@ class InputsOutputs:
 
     def matrix_base(self, r: Result) -> Any:
         """The address of a matrix."""
-        return self.k.small[r.field].matrix if r.layout == "small" else self.result_base(r)
+        if r.layout != "small":
+            return self.result_base(r)
+        inside = self.k.row_matrices.get(r.field) or self.k.small[r.field]
+        return inside.matrix
+
+    def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
+        """Where an entry of a matrix stands, and how far the same column of the next row is."""
+        k, b = self.k, self.k.b
+        if r.layout == "small" and r.field in k.row_matrices:
+            inside = k.row_matrices[r.field]
+            return inside.index(row, column), inside.stride(row)
+        width = k.count_of(r.takes)
+        return b.add(b.mul(row, width), column), width
 
     def _entries(self, r: Result) -> Any:
         """How many numbers a result has, from the data record."""
@@ -177,6 +191,8 @@ class InputsOutputs:
                 clear(self.result_base(r), self._entries(r))
         for small in k.small.values():
             clear(small.matrix, b.mul(small.size, small.size))
+        for rows in k.row_matrices.values():
+            clear(rows.matrix, rows.entries)
 
     def mirrored(self, r: Result) -> bool:
         """True for a symmetric matrix between joints, of which the upper half is computed.
@@ -213,6 +229,8 @@ class InputsOutputs:
         k, b = self.k, self.k.b
         if space.index == "joint":
             return b.add(k.v_offset, i64(i))
+        if space.index == "row":
+            return k.index
         return b.add(b.mul(k.index, i64(space.width or 6)), i64(i))
 
     def _add(self, entry: Any, coefficient: Any, base: Any, index: Any) -> None:

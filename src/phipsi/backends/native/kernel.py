@@ -28,19 +28,29 @@ from phipsi.backends.native.record import (
     BODIES,
     BUFFERS,
     COLUMN_BODIES,
+    COLUMN_LINKS,
     COLUMN_POINTS,
+    COLUMN_ROWS,
     COLUMN_WORLD,
     DOUBLES,
     GRAVITY,
     INTEGERS,
+    LINK_DOUBLES,
+    LINK_INTEGERS,
+    LINKS,
     N_BODIES,
+    N_LINKS,
     N_POINTS,
     N_RATES,
-    POINT_BODY,
+    N_ROWS,
     POINT_DOUBLES,
+    POINT_INTEGERS,
     POINTS,
+    ROW_INTEGERS,
+    ROWS,
     WORLD,
 )
+from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
@@ -67,6 +77,8 @@ class Kernel:
         results: tuple[Result, ...],
         inputs: dict[str, Slot],
         codes: tuple[JointCode, ...],
+        link_codes: tuple[tuple[str, int], ...],
+        selections: tuple[str, ...],
         constants: int,
         lanes: int,
         together: int,
@@ -76,7 +88,8 @@ class Kernel:
         self.phases, self.plan = phases, plan
         steps = [s for p in phases for s in p.steps]
         self.numbers = {id(s): i for i, s in enumerate(steps)}
-        self.module, self.codes = module, codes
+        self.module, self.codes, self.link_codes = module, codes, link_codes
+        self.selections = selections
         self.results, self.constants = results, constants
         self.widest = max((c.nv for c in codes), default=0)
         self.config = Emitter(lanes, fused=fused)
@@ -144,21 +157,26 @@ class Kernel:
             self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.io.buffers)
         ]
         self._words = words
-        for i in (INTEGERS, DOUBLES, POINT_BODY, POINT_DOUBLES, GRAVITY):
+        for i in range(INTEGERS, ROW_INTEGERS + 1):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
         once, each = self.bytes, 8 * self.group.lanes
         self.records = {
             (Domain.BODY, False): self.area(BODIES, once),
             (Domain.POINT, False): self.area(POINTS, once),
+            (Domain.LINK, False): self.area(LINKS, once),
+            (Domain.ROW, False): self.area(ROWS, once),
             (Domain.WORLD, False): self.area(WORLD, once),
             (Domain.BODY, True): self.area(COLUMN_BODIES, each),
             (Domain.POINT, True): self.area(COLUMN_POINTS, each),
+            (Domain.LINK, True): self.area(COLUMN_LINKS, each),
+            (Domain.ROW, True): self.area(COLUMN_ROWS, each),
             (Domain.WORLD, True): self.area(COLUMN_WORLD, each),
         }
         self.status = self.b.alloca(self.config.integers)
         self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
         self._clear_world_record()
         self.small = {x: Small(self, x) for x in self.plan.small}
+        self.row_matrices = {x: RowMatrix(self, x) for x in self.plan.row_matrices}
         self.io.clear_matrices()
         for phase in self.phases:
             if phase.columns not in ("", "small"):
@@ -184,25 +202,19 @@ class Kernel:
     def count_of(self, space: Space) -> Any:
         """Number of scalars in a vector of the space."""
         b = self.b
-        if space.index == "joint":
-            return self.word(N_RATES)
+        if space.index in ("joint", "row"):
+            return self.word(N_RATES if space.index == "joint" else N_ROWS)
         if space.index in ("world", "one"):
             return i64(6 if space.index == "world" else 1)
         count = self.word(N_POINTS if space.index == "point" else N_BODIES)
         return b.mul(count, i64(space.width or 6))
-
-    def count_of_points(self) -> Any:
-        """Side of the matrices of points, as room is reserved for them."""
-        b = self.b
-        n = b.mul(self.word(N_POINTS), i64(6))
-        return b.select(b.icmp_signed("<", n, i64(6)), i64(6), n)
 
     def _step(self, step: Step) -> None:
         if step.domain is Domain.WORLD:
             self._visit(step, None)
             return
         self._clear(step)
-        count = self.word(N_BODIES if step.domain is Domain.BODY else N_POINTS)
+        count = self.word(_COUNTS[step.domain])
         self.loop(count, step.kind is StepKind.TIP_TO_BASE, lambda k: self.body(step, k))
 
     def loop(self, count: Any, reverse: bool, body: Callable[[Any], None]) -> None:
@@ -225,6 +237,8 @@ class Kernel:
                 self._clear_bodies(x, self.plan.sums[x])
             elif x.op == "scatter":
                 self._clear_bodies(x, self.plan.body[x])
+            elif x.op in ("to_point", "to_row"):
+                self._clear_records(x, x.type.domain, self.plan.others[x.type.domain][x])
             elif x.op == "total":
                 for i in range(self.entries(x)):
                     record = self.records[Domain.WORLD, is_column(x)]
@@ -235,15 +249,20 @@ class Kernel:
         return entry_count(x, self.widest)
 
     def _clear_bodies(self, x: Field, start: int) -> None:
+        self._clear_records(x, Domain.BODY, start)
+
+    def _clear_records(self, x: Field, domain: Domain, start: int) -> None:
+        before = i64(int(domain is Domain.BODY))  # the first body record is the world's
+
         def body(k: Any) -> None:
-            record = self.record(Domain.BODY, is_column(x), self.b.add(k, i64(1)))
+            record = self.record(domain, is_column(x), self.b.add(k, before))
             for i in range(self.entries(x)):
                 self.entry_store(x, 0.0, record, start, i)
 
-        self.loop(self.word(N_BODIES), False, body)
+        self.loop(self.word(_COUNTS[domain]), False, body)
 
     def record(self, domain: Domain, columns: bool, k: Any) -> Any:
-        """The record of body or point k; the world's is that of body 0."""
+        """The record of body, point, link or row k; the world's is that of body 0."""
         lanes = self.group.lanes if columns else self.config.lanes
         size = 8 * lanes * self.plan.size(domain, columns)
         return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
@@ -261,12 +280,8 @@ class Kernel:
         """Emit a step at body (or point) k."""
         b = self.b
         self.index = k
-        if step.domain is Domain.POINT:
-            self.body_of_point = b.load(self.at(self.word(POINT_BODY), b.mul(k, i64(8))), typ=I64)
-            self.point_table = self.at(self.word(POINT_DOUBLES), b.mul(k, i64(96)))
-            self.here = self._both(Domain.POINT, k)
-            self.host = self._both(Domain.BODY, b.add(self.body_of_point, i64(1)))
-            self._visit(step, None)
+        if step.domain is not Domain.BODY:
+            self._elsewhere(step, k)
             return
         row = self.at(self.word(INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
         numbers = [b.load(self.at(row, i64(8 * i)), typ=I64) for i in range(tables.N_INTEGERS)]
@@ -282,13 +297,82 @@ class Kernel:
             return
         write_cases(b, kind, len(self.codes), lambda i: self._visit(step, self.codes[i]))
 
+    def _elsewhere(self, step: Step, k: Any) -> None:
+        """A step at point, link or row k."""
+        self.here = self._both(step.domain, k)
+        if step.domain is Domain.POINT:
+            self.at_point(k)
+        elif step.domain is Domain.LINK:
+            point, row, kind = (
+                self._integer(LINK_INTEGERS, tables.N_LINK_INTEGERS, k, i)
+                for i in (tables.LINK_POINT, tables.LINK_ROW, tables.LINK_KIND)
+            )
+            self.at_point(point)
+            self.host_point = self._both(Domain.POINT, point)
+            self.host_row = self._both(Domain.ROW, row)
+            self.link_table = self.at(self.word(LINK_DOUBLES), self.b.mul(k, i64(48)))
+            if any(x.op in ("closure_row", "closure_row_rate") for x in step.fields):
+                write_cases(self.b, kind, len(self.link_codes), lambda i: self._link(step, i))
+                return
+        self._visit(step, None)
+
+    def _link(self, step: Step, i: int) -> None:
+        self.link_code = self.link_codes[i]
+        self._visit(step, None)
+
+    def at_point(self, k: Any) -> None:
+        """Read constants of point k, and what its body and its mate have."""
+        self.point_table = self.at(self.word(POINT_DOUBLES), self.b.mul(k, i64(96)))
+        body, self._mate, self._chosen = (
+            self._integer(POINT_INTEGERS, tables.N_POINT_INTEGERS, k, i)
+            for i in (tables.POINT_BODY, tables.POINT_MATE, tables.POINT_CHOSEN)
+        )
+        self.body_of_point = body
+        self.host = self._both(Domain.BODY, self.b.add(body, i64(1)))
+        self.mate = self._both(Domain.POINT, self._mate)
+
+    def at_mate(self, make: Callable[[], Any]) -> Any:
+        """What `make` makes at the mate of the current point."""
+        names = ("point_table", "body_of_point", "host", "mate", "_mate", "_chosen")
+        saved = {name: getattr(self, name) for name in names}
+        self.at_point(self._mate)
+        out = make()
+        for name, value in saved.items():
+            setattr(self, name, value)
+        return out
+
+    def selected(self, name: str) -> Lane:
+        """1 if the body of the current point is in a selection, 0 if not."""
+        b = self.b
+        bit = b.and_(b.lshr(self._chosen, i64(self.selections.index(name))), i64(1))
+        return self.emitter.splat(b.uitofp(bit, DOUBLE))
+
+    def _integer(self, word: int, width: int, k: Any, i: int) -> Any:
+        index = self.b.add(self.b.mul(k, i64(width)), i64(i))
+        return self.b.load(self.at(self.word(word), self.b.mul(index, i64(8))), typ=I64)
+
+    def link_constant(self, i: int) -> Lane:
+        """A number of the link's table."""
+        return self.emitter.splat(self.b.load(self.at(self.link_table, i64(8 * i)), typ=DOUBLE))
+
+    def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
+        """The pose of the current point's body in the world, which is its own pose."""
+        e, b = self.emitter, self.b
+        found = self.load(x, "body of point", like)
+        is_world = b.icmp_signed("<", self.body_of_point, i64(0))
+        still = [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
+        pairs = zip(still, found.entries, strict=True)
+        return found.like(
+            [Lane(e, b.select(is_world, e.lift(x).value, e.lift(y).value)) for x, y in pairs]
+        )
+
     def _visit(self, step: Step, code: JointCode | None) -> None:
         """All effects of a step at one body: what is stored, pushed, summed or given out."""
         self.code, self.domain = code, step.domain
         self.number = self.numbers[id(step)]
         inside = set(step.fields)
         values = BodyCode(self, code, step.domain, inside.__contains__, self.templates)
-        slots = {Domain.BODY: self.plan.body, Domain.POINT: self.plan.point}
+        slots = {Domain.BODY: self.plan.body, **self.plan.others}
         if step.kind is StepKind.PATH:
             self.columns.visit(step, values)
             return
@@ -296,13 +380,20 @@ class Kernel:
             columns = is_column(x)
             if x.op == "small_solve":
                 self.small[x.args[0]].solve(x)
+            elif x.op == "row_solve":
+                self.row_matrices[x.args[0]].solve(x)
             elif x.op in ("matrix", "assemble"):
                 if x in self.small:
                     self.small[x].invert()
+                if x in self.row_matrices:
+                    self.row_matrices[x].factor()
             elif x.op == "up":  # the world's record takes what roots push
                 self._add_to(self.above[columns], self.plan.sums[x], x, values)
             elif x.op == "scatter":
                 self._add_to(self.host[columns], self.plan.body[x], x, values)
+            elif x.op in ("to_point", "to_row"):
+                record = self.host_point if x.op == "to_point" else self.host_row
+                self._add_to(record[columns], self.plan.others[x.type.domain][x], x, values)
             elif x.op == "total":
                 record = self.records[Domain.WORLD, columns]
                 self._add_to(record, self.plan.world[x], x, values)
@@ -310,28 +401,31 @@ class Kernel:
                 self._store(x, values)
         self.io.write_results(step, values)
 
-    def load_entry(self, x: Field, i: Any, *, world: bool) -> Lane:
-        """Number i of a vector of points or of the world, wherever its point is."""
+    def load_entry(self, x: Field, i: Any) -> Lane:
+        """Number i of a vector of points, rows or of the world, wherever its point is."""
         r, e = root(x), self.emitter
-        where = self._entry_of(r, i, world=world)
+        where = self._entry_of(r, i)
         if is_column(r) or e is self.config:
             found = Lane(e, self.b.load(where, align=8, typ=e.vector))
         else:
             found = e.splat(self.b.load(where, align=8, typ=DOUBLE))
         return -found if _sign(x) < 0 else found
 
-    def store_entry(self, x: Field, i: Any, value: Lane, *, world: bool) -> None:
-        """Write number i of a vector of points or of the world."""
-        self.b.store(value.value, self._entry_of(x, i, world=world), align=8)
+    def store_entry(self, x: Field, i: Any, value: Lane) -> None:
+        """Write number i of a vector of points, rows or of the world."""
+        self.b.store(value.value, self._entry_of(x, i), align=8)
 
-    def _entry_of(self, r: Field, i: Any, *, world: bool) -> Any:
-        columns, b = is_column(r), self.b
+    def _entry_of(self, r: Field, i: Any) -> Any:
+        columns, b, domain = is_column(r), self.b, r.type.domain
         unit = i64(8 * (self.group.lanes if columns else self.config.lanes))
-        if world:
-            record, start = self.records[Domain.WORLD, columns], self.plan.world[r]
+        if domain is Domain.WORLD:
+            record, start = self.records[domain, columns], self.plan.world[r]
+        elif domain is Domain.ROW:
+            record, start = self.record(domain, columns, i), self.plan.others[domain][r]
+            i = i64(0)
         else:
-            record = self.record(Domain.POINT, columns, b.sdiv(i, i64(6)))
-            start, i = self.plan.point[r], b.srem(i, i64(6))
+            record = self.record(domain, columns, b.sdiv(i, i64(6)))
+            start, i = self.plan.others[domain][r], b.srem(i, i64(6))
         return self.at(record, b.mul(b.add(i64(start), i), unit))
 
     def _store(self, x: Field, values: BodyCode) -> None:
@@ -343,7 +437,8 @@ class Kernel:
         for i, entry in enumerate(block.entries):
             if everything or isinstance(entry, Lane):
                 self.entry_store(x, entry, base, start, i)
-        values.remember(x, block)
+        if x.type.domain is not Domain.LINK:  # links of different kinds share a step
+            values.remember(x, block)
 
     def _place(self, x: Field) -> tuple[Any, int]:
         """Where the value of a field at this body, at this point or of the whole is kept."""
@@ -352,9 +447,8 @@ class Kernel:
             return self.records[Domain.WORLD, columns], self.plan.world[x]
         if x.op == "up":
             return self.here[columns], self.plan.sums[x]
-        if x.type.domain is Domain.POINT:
-            return self.here[columns], self.plan.point[x]
-        return self.here[columns], self.plan.body[x]
+        slots = self.plan.others.get(x.type.domain, self.plan.body)
+        return self.here[columns], slots[x]
 
     def _add_to(self, base: Any, start: int, x: Field, values: BodyCode) -> None:
         block = values.stored_form(x, values.value(x.args[0]))
@@ -420,6 +514,9 @@ class Kernel:
             base, start = self.above[columns], self.plan.body[x]
         elif where == "body of point":
             base, start = self.host[columns], self.plan.body[x]
+        elif where in ("of_mate", "of_point", "of_row"):
+            record = {"of_mate": "mate", "of_point": "host_point", "of_row": "host_row"}[where]
+            base, start = getattr(self, record)[columns], self.plan.others[x.type.domain][x]
         else:
             base, start = self._place(x)
         return like.like([self.entry_load(x, base, start, i) for i in range(len(like.entries))])
@@ -484,3 +581,11 @@ def _sign(x: Field) -> int:
 def step_is_world(x: Field) -> bool:
     """True for a field with one block in all."""
     return x.type.domain is Domain.WORLD
+
+
+_COUNTS = {
+    Domain.BODY: N_BODIES,
+    Domain.POINT: N_POINTS,
+    Domain.LINK: N_LINKS,
+    Domain.ROW: N_ROWS,
+}

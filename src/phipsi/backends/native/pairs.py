@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import I64, POINTER, Lane
-from phipsi.backends.native.record import BRANCH, FIRST, PATH_STRIDE, PATHS, SEED_COLUMN, SEEDS
+from phipsi.backends.native.record import (
+    BRANCH,
+    FIRST,
+    PATH_STRIDE,
+    PATHS,
+    SEED_COLUMN,
+    SEEDS,
+    SINGLE,
+)
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.ir import Field
 
@@ -67,23 +75,20 @@ class Pairs:
     def _column(self, rank: Any) -> Any:
         if self.columns.kind == "joint":
             return rank
-        return self.k.b.load(self._entry(SEED_COLUMN, rank), typ=I64)
+        word = SEEDS[self.columns.kind] + SEED_COLUMN
+        return self.k.b.load(self._entry(word, rank), typ=I64)
 
     def _place(self, slot: Any) -> tuple[Any, list[Any]]:
         """Where what columns leave in a slot is kept: the start, and the offset per component."""
         k, b = self.k, self.k.b
-        pitch = b.mul(k.count_of(self._space()), i64(k.bytes))
+        seeds = k.word(SEEDS[self.columns.kind] + SINGLE + 1)
+        pitch = b.mul(seeds, i64(k.bytes))
         offsets: list[Any] = [i64(0), pitch]
         while len(offsets) < 6:
             offsets.append(b.add(offsets[-1], pitch))
         before = b.mul(k.word(PATH_STRIDE), i64(k.bytes * self.number))
         start = b.add(before, b.mul(slot, b.mul(pitch, i64(6))))
         return k.at(k.area(PATHS, k.bytes), start), offsets
-
-    def _space(self) -> Any:
-        for r, _ in self._matrices():
-            return r.takes
-        raise AssertionError("a pair that enters no matrix")
 
     def _matrices(self) -> list[tuple[Any, Any]]:
         """The results this pair enters, with its part."""
@@ -117,32 +122,31 @@ class Pairs:
         k, cs = self.k, self.columns
         start, offsets = self._place(slot)
         for (entry,), offset in zip(z.rows, offsets, strict=True):
-            cs.put(entry, k.at(start, offset), cs.column, None, mask)
+            cs.put(entry, k.at(start, offset), cs.rank, None, mask)
 
     def _meet(self, rank: Any, kept: tuple[Any, list[Any]], w: list[Any]) -> None:
         """The entries of the current columns and the column with this rank."""
         k, b, cs = self.k, self.k.b, self.columns
         column = self._column(rank)
-        start = k.at(kept[0], b.mul(column, i64(k.bytes)))
+        start = k.at(kept[0], b.mul(rank, i64(k.bytes)))
         other = [k.lane_load(start, offset) for offset in kept[1]]
         entry = bl.dot(other, w)
         if not isinstance(entry, Lane):
             return
         for r, part in self._matrices():
             base = k.io.matrix_base(r)
-            width = k.count_of(r.takes)
-            row = b.add(b.mul(column, width), cs.column)
+            row, _ = k.io.entry_index(r, column, cs.column)
             if cs.several:
                 e = k.group
                 later = b.icmp_signed(">=", cs.ranks, e.splat_integer(rank))
                 cs.add(entry, part.coefficient, base, row, None, later)
                 if not k.io.mirrored(r):
                     after = b.icmp_signed(">", cs.ranks, e.splat_integer(rank))
-                    mirror = b.add(b.mul(cs.column, width), column)
+                    mirror, width = k.io.entry_index(r, cs.column, column)
                     cs.add(entry, part.coefficient, base, mirror, width, after)
                 continue
             cs.add(entry, part.coefficient, base, row, None)
             if not k.io.mirrored(r):
                 with b.if_then(b.icmp_signed("!=", rank, cs.rank)):
-                    mirror = b.add(b.mul(cs.column, width), column)
+                    mirror, _ = k.io.entry_index(r, cs.column, column)
                     cs.add(entry, part.coefficient, base, mirror, None)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from phipsi.backends.native.plan import is_column
+from phipsi.backends.native.plan import SOLVES, is_column
 from phipsi.sweeps.ir import Field, Step, StepKind
 from phipsi.sweeps.schedule import dependencies
 
@@ -27,10 +27,10 @@ class Phase:
 
     @property
     def seed_kind(self) -> str:
-        """What the seeds are at: "joint", "body", "parameter" or "point"."""
+        """What the seeds are at: "joint", "body", "parameter", "point" or "link"."""
         assert self.seed is not None
-        if self.seed.data == "points":
-            return "point"
+        if self.seed.data in ("points", "links"):
+            return str(self.seed.data)[:-1]
         return {"r": "joint", "10": "parameter"}.get(self.seed.type.rows, "body")
 
 
@@ -38,11 +38,11 @@ def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]
     """Split the steps of a program into phases, each after those it needs values from."""
     everything = [x for s in steps for x in s.fields]
     whole = [x for x in everything if x.op == "matrix" and x in set(results)]
-    used = {y for x in everything if x.op == "small_solve" for y in x.args[:1]}
+    used = {y for x in everything if x.op in SOLVES for y in x.args[:1]}
     left = [x for x in everything if x.op != "pair" and (x not in whole or x in used)]
     kinds = {x: (x.type.cols,) if is_column(x) else ("",) for x in left}
     for x in left:
-        if x.op in ("matrix", "assemble") or (x.op == "small_solve" and not is_column(x)):
+        if x.op in ("matrix", "assemble") or (x.op in SOLVES and not is_column(x)):
             kinds[x] = ("small",)
     behind = {seed: _behind(steps, seed) for seed in _path_seeds(steps)}
     for seed, fields in behind.items():

@@ -7,24 +7,31 @@ in the body records if another step or another body reads it; everything else st
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Kind, Step
 from phipsi.sweeps.schedule import dependencies
 
 # made anew where they are needed instead of being kept
 REMADE = (
     "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm", "seed",
-    "path_seed", "pick",
+    "path_seed", "pick", "selected",
 )  # fmt: skip
-_CROSS_BODY = ("down", "gather")
+_CROSS_BODY = ("down", "gather", "relative")
+_ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
+SOLVES = ("small_solve", "row_solve")
+SUMS = ("total", "scatter", "to_point", "to_row")
 SUPPORTED = {
     "input", "zero", "eye", "transform", "hinge_axes", "hinge_axes_rate", "M", "Jr", "gravity",
     "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
     "cross_force", "crm", "regress", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
     "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
-    "pair", "assemble", "small_solve", "crq", "lever", "swing", "hinge_axes_along", "hinge_bend",
-    "hinge_bend_force", "pick", "below_root",
+    "pair", "assemble", "small_solve", "row_solve", "relative", "relative_twist", "closure_row",
+    "closure_row_rate", "of_mate", "of_point", "of_row", "to_point", "to_row", "selected",
+    "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
+    "below_root",
 }  # fmt: skip
 
 
@@ -73,12 +80,15 @@ class Plan:
     made: dict[Field, int]
     body: dict[Field, int] = field(default_factory=dict[Field, int])
     sums: dict[Field, int] = field(default_factory=dict[Field, int])
-    point: dict[Field, int] = field(default_factory=dict[Field, int])
+    others: dict[Domain, dict[Field, int]] = field(
+        default_factory=lambda: {Domain.POINT: {}, Domain.LINK: {}, Domain.ROW: {}}
+    )
     world: dict[Field, int] = field(default_factory=dict[Field, int])
     carried: dict[Field, int] = field(default_factory=dict[Field, int])
     cross: set[Field] = field(default_factory=set[Field])
     whole: set[Field] = field(default_factory=set[Field])  # read without knowing the joint type
     small: dict[Field, int] = field(default_factory=dict[Field, int])  # matrices to be inverted
+    row_matrices: dict[Field, int] = field(default_factory=dict[Field, int])  # between rows
     sizes: dict[tuple[Domain, bool], int] = field(default_factory=dict[tuple[Domain, bool], int])
 
     def size(self, domain: Domain, columns: bool) -> int:
@@ -97,11 +107,24 @@ def supported(steps: list[Step]) -> bool:
     """True if every operation of the program can be emitted."""
     fields = [x for s in steps for x in s.fields]
     of_matrices = any(
-        x.op not in ("small_solve", "assemble", "matrix")
+        x.op not in (*SOLVES, "assemble", "matrix")
         and any(y.op in ("matrix", "assemble") for y in x.args)
         for x in fields
     )
+    of_matrices |= any(x.op == "row_solve" and not _of_pairs(x.args[0]) for x in fields)
     return not of_matrices and all(x.op in SUPPORTED and x.type.cols != "c" for x in fields)
+
+
+def small_size(x: Field, n_points: int, n_rows: int) -> int:
+    """Rows of a small matrix."""
+    index = space_named(x.type.rows[4:]).index
+    return {"point": 6 * n_points, "row": n_rows}.get(index, 6)
+
+
+def _of_pairs(x: Field) -> bool:
+    """True for a matrix between rows that is made pair by pair, within its envelope."""
+    data: Any = x.data
+    return x.op == "matrix" and all(part.how == "pairs" for part in data)
 
 
 def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
@@ -121,31 +144,31 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                     continue
                 if x.op == "matrix" or r.op in ("matrix", "assemble"):
                     continue  # written and read in memory of their own
-                if x.op == "small_solve":
+                if x.op in SOLVES:
                     wanted[r] = wanted[x] = None
                     continue
                 if x.op == "path_seed":  # paths read the blocks of their points from memory
                     wanted[r] = None
                     continue
-                elsewhere = x.op in _CROSS_BODY and y is dependencies(x)[0] and r.op != "zero"
+                elsewhere = x.op in _ELSEWHERE and y is dependencies(x)[0] and r.op != "zero"
                 if r.op in REMADE and not elsewhere:
                     continue
                 if x.type.cols == "p" and x.op == "up":
                     continue  # carried from body to body along the path
                 if elsewhere:
-                    plan.cross.add(r)
                     wanted[r] = None
-                elif made[r] != i or r.op in ("total", "scatter"):
+                    if x.op in _CROSS_BODY:
+                        plan.cross.add(r)
+                elif made[r] != i or r.op in SUMS:
                     wanted[r] = None
-            if x.op == "small_solve":
-                plan.small.setdefault(x.args[0], len(plan.small))
+            if x.op in SOLVES:
+                mine = plan.row_matrices if x.op == "row_solve" else plan.small
+                mine.setdefault(x.args[0], len(mine))
             if x.op == "up" and x.type.cols == "p":
                 plan.carried[x] = plan.new(x, Domain.WORLD, widest)
             elif x.op == "up":
                 plan.sums[x] = plan.new(x, Domain.BODY, widest)
-            if x.op == "scatter":
-                wanted[x] = None
-            if x.op == "total":
+            if x.op in SUMS:
                 wanted[x] = None
     for x in pairs:
         if root(x.args[1]).op not in REMADE:
@@ -157,8 +180,8 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
     for r in wanted:
         if r.type.domain is Domain.WORLD:
             plan.world[r] = plan.new(r, Domain.WORLD, widest)
-        elif r.type.domain is Domain.POINT:
-            plan.point[r] = plan.new(r, Domain.POINT, widest)
+        elif r.type.domain in plan.others:
+            plan.others[r.type.domain][r] = plan.new(r, r.type.domain, widest)
         elif r.op != "up" and r.type.cols != "p":
             plan.body[r] = plan.new(r, Domain.BODY, widest)
     return plan

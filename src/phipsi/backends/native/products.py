@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from phipsi.backends.native.columns import masked_load, masked_store
 from phipsi.backends.native.lanes import DOUBLE, Lane, fold_loop, write_loop
-from phipsi.backends.native.record import SMALLS
+from phipsi.backends.native.record import ASIDE
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.request import Result
 
@@ -53,19 +53,11 @@ class Products:
             (left,) = (s for s in k.results if s.field is r.left and s.left is None)
             self.size = k.count_of(r.takes)
             a, b = k.io.result_base(left), k.io.result_base(r)
-            start = k.b.mul(k.word(SMALLS), i64(k.bytes))
-            smalls = k.b.mul(i64(3 * len(k.plan.small)), self._squares())
-            self.aside = k.at(k.at(k.scratch, start), smalls)
+            self.aside = k.area(ASIDE, k.bytes)
             if k.group is k.config:
                 self._across(a, b, r.factor)
             else:
                 self._along(a, b, r.factor)
-
-    def _squares(self) -> Any:
-        """Bytes of a small matrix, as reserved for matrices of points."""
-        b = self.k.b
-        n = self.k.count_of_points()
-        return b.mul(b.mul(n, n), i64(self.k.bytes))
 
     # -- lanes are configurations ------------------------------------------------------------------
 

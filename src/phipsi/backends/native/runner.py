@@ -136,6 +136,8 @@ class NativeCode:
             self.results,
             self.slots,
             self.tables.codes,
+            self.tables.link_codes,
+            self.tables.selections,
             self.tables.doubles.shape[1],
             lanes,
             self.machine.lanes,
@@ -151,6 +153,7 @@ class NativeCode:
             _program_text(self.phases, self.results),
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
             repr([(c.kind, c.params) for c in self.tables.codes]),
+            repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
             repr((self.pattern, self.has_direct)),
         ]
@@ -162,9 +165,7 @@ class NativeCode:
         for kind, seeds in self.seeds.items():
             start = SEEDS[kind]
             out |= {start + SINGLE: seeds.single, start + TOGETHER: seeds.together}
-            out[start + FIRST] = seeds.first
-            if kind == "point":
-                out[SEED_COLUMN] = seeds.column
+            out |= {start + FIRST: seeds.first, start + SEED_COLUMN: seeds.column}
         if self.branches is not None:
             out[BRANCH] = self.branches
         return out
@@ -177,7 +178,8 @@ class NativeCode:
         data = np.zeros(sizes_at + len(core), dtype=np.int64)
         data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:] = core
-        data[:3] = model.n_bodies, len(points), model.nv
+        n_rows, n_links = len(self.tables.row_integers), len(self.tables.link_integers)
+        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, self.tables.envelope
         for word, table in self.pointers().items():
             data[word] = table.ctypes.data
         for kind, seeds in self.seeds.items():
@@ -186,21 +188,24 @@ class NativeCode:
         widest = max((len(s.column) for s in self.seeds.values()), default=0)
         data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
-        domains = (Domain.BODY, Domain.POINT, Domain.WORLD)
-        records = (model.n_bodies + 1, len(points), 1)
+        domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
+        records = (model.n_bodies + 1, len(points), n_links, n_rows, 1)
         once, each = (
             [c * plan.size(d, columns) for c, d in zip(records, domains, strict=True)]
             for columns in (False, True)
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         n_pairs = sum(len(p.pairs) for p in self.phases)
-        small = 3 * len(plan.small) * max(6, 6 * len(points)) ** 2
-        small += products.workspace(self.results, model.nv, self.machine.lanes)
-        sizes = [*once, n_pairs * int(data[PATH_STRIDE]), small, *counts, *each]
+        widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
+        small = 3 * sum(w * w for w in widths)
+        matrices = len(plan.row_matrices) * (self.tables.envelope + n_rows)
+        aside = products.workspace(self.results, model.nv, self.machine.lanes)
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside]
+        first = len(once) + len(between)
+        sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        areas = [*starts[:5], *starts[5 + len(counts) : -1]]
-        data[OFFSETS:PATH_STRIDE] = areas
-        data[BUFFERS : self.words] = [*starts[5 : 5 + len(counts)], *counts]
+        data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
+        data[BUFFERS : self.words] = [*starts[first : first + len(counts)], *counts]
         data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
 
@@ -210,13 +215,14 @@ def _own_steps(
 ) -> tuple[list[Step], tuple[Result, ...]]:
     """Results that are complete only after their step are written by a step of their own.
 
-    These are sums over points at bodies, and solutions of small systems at points.
+    These are sums over points and links, and solutions of small systems at points and rows.
     """
     out: list[Result] = []
     extra: dict[Domain, list[Field]] = {}
     for i, r in enumerate(results):
         x, domain = planning.root(r.field), r.field.type.domain
-        if x.op == "scatter" or (x.op == "small_solve" and domain is Domain.POINT):
+        late = domain is not Domain.WORLD and x.op in (*planning.SUMS, *planning.SOLVES)
+        if late:
             alias = Field("rec", (), None, r.field.type, -1 - i)
             alias.equation = r.field
             extra.setdefault(domain, []).append(alias)

@@ -14,7 +14,7 @@ from phipsi.backends.native.lanes import Lane, write_loop
 from phipsi.backends.native.record import SMALLS
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
-from phipsi.sweeps.ir import Domain, Field
+from phipsi.sweeps.ir import Field
 
 if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
@@ -29,9 +29,11 @@ class Small:
         self.k, self.field = kernel, field
         self.size = kernel.count_of(space_named(field.type.rows[4:]))
         b = kernel.b
-        entries = b.mul(self.size, self.size)
-        stride = b.mul(entries, i64(kernel.bytes))
-        start = b.mul(stride, i64(3 * kernel.plan.small[field]))
+        stride = b.mul(b.mul(self.size, self.size), i64(kernel.bytes))
+        start: Any = i64(0)
+        for other in list(kernel.plan.small)[: kernel.plan.small[field]]:
+            width = kernel.count_of(space_named(other.type.rows[4:]))
+            start = b.add(start, b.mul(b.mul(width, width), i64(3 * kernel.bytes)))
         first = kernel.at(kernel.area(SMALLS, kernel.bytes), start)
         self.matrix = first
         self.work, self.inverse = kernel.at(first, stride), kernel.at(first, b.mul(stride, i64(2)))
@@ -58,11 +60,10 @@ class Small:
         """Write the current columns of the matrix, when all of them have been computed."""
         k, b, cs = self.k, self.k.b, self.k.columns
         source = self.field.args[0]
-        world = source.type.domain is Domain.WORLD
 
         def row(i: Any) -> None:
             index = b.add(b.mul(i, self.size), cs.column)
-            cs.put(k.load_entry(source, i, world=world), self.matrix, index, None)
+            cs.put(k.load_entry(source, i), self.matrix, index, None)
 
         self._each(row)
 
@@ -126,16 +127,15 @@ class Small:
         """A⁻¹ u of a vector, or of the current columns."""
         k, e = self.k, self.k.emitter
         u = x.args[1]
-        world = x.type.domain is Domain.WORLD
 
         def row(i: Any) -> None:
-            k.store_entry(x, i, e.constant(0.0), world=world)
+            k.store_entry(x, i, e.constant(0.0))
 
             def term(j: Any) -> None:
-                old = k.load_entry(x, i, world=world)
+                old = k.load_entry(x, i)
                 factor = self._load(self.inverse, i, j)
-                new = factor.times_plus(k.load_entry(u, j, world=world), old)
-                k.store_entry(x, i, new, world=world)
+                new = factor.times_plus(k.load_entry(u, j), old)
+                k.store_entry(x, i, new)
 
             self._each(term)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phipsi.backends.native.row_order import row_table
+from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -19,6 +21,9 @@ from phipsi.model.points import PointSet
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
 # layout of a body's integers
 PARENT, KIND, Q_OFFSET, V_OFFSET, N_INTEGERS = 0, 1, 2, 3, 4
+# integers of a point, of a link and of a constraint row
+POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
+LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
 
 
 @dataclass(frozen=True)
@@ -38,19 +43,32 @@ class JointCode:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The constants of one model: integers (n, 4), doubles (n, width), points and gravity."""
+    """The constants of one model: of bodies, points, gravity, links and constraint rows.
+
+    `link_codes` are the pieces of code that links need: (form, side). `selections` are the names of
+    the sets of bodies that points are marked with, bit by bit.
+    """
 
     codes: tuple[JointCode, ...]
+    link_codes: tuple[tuple[str, int], ...]
+    selections: tuple[str, ...]
     integers: np.ndarray
     doubles: np.ndarray
-    point_body: np.ndarray
+    point_integers: np.ndarray
     point_doubles: np.ndarray
     gravity: np.ndarray
+    link_integers: np.ndarray
+    link_doubles: np.ndarray
+    row_integers: np.ndarray
+    envelope: int
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The tables in the order of the data record."""
-        return self.integers, self.doubles, self.point_body, self.point_doubles, self.gravity
+        return (
+            self.integers, self.doubles, self.point_integers, self.point_doubles, self.gravity,
+            self.link_integers, self.link_doubles, self.row_integers,
+        )  # fmt: skip
 
 
 def joint_codes(model: Model) -> tuple[JointCode, ...]:
@@ -131,14 +149,41 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         if joint.kind == "universal":
             params[:3] = c.T @ params[:3]
         doubles[k, PARAMS : PARAMS + len(params)] = params
+    closures = points.closures or NO_CLOSURES
+    where = np.array(points.body, dtype=np.int64).reshape(-1)
+    mate = closures.mate if len(closures) else np.arange(len(points))
+    names = tuple(sorted(closures.selections))
+    chosen = np.zeros(len(points), dtype=np.int64)
+    for bit, name in enumerate(names):
+        inside = [k in closures.selections[name] for k in points.body]
+        chosen |= np.array(inside, dtype=np.int64).reshape(-1) << bit
+    links, link_codes = _links(closures)
+    rows, envelope = row_table(model, closures)
     return Tables(
         codes,
+        link_codes,
+        names,
         integers,
         doubles,
-        np.array(points.body, dtype=np.int64).reshape(-1),
+        np.column_stack([where, mate, chosen]),
         _point_doubles(points, turns),
         np.concatenate([np.zeros(3), -model.gravity]),
+        links,
+        np.ascontiguousarray(closures.link_constant),
+        rows,
+        envelope,
     )
+
+
+def _links(closures: ClosureSet) -> tuple[np.ndarray, tuple[tuple[str, int], ...]]:
+    """Point, row and kind of every link; the kinds."""
+    side = closures.side[closures.link_point] if len(closures) else []
+    kinds = [(form, int(s)) for form, s in zip(closures.link_form, side, strict=True)]
+    codes = tuple(sorted(set(kinds)))
+    out = np.zeros((len(kinds), N_LINK_INTEGERS), dtype=np.int64)
+    out[:, LINK_POINT], out[:, LINK_ROW] = closures.link_point, closures.link_row
+    out[:, LINK_KIND] = [codes.index(kind) for kind in kinds]
+    return out, codes
 
 
 def _point_doubles(points: PointSet, turns: list[np.ndarray]) -> np.ndarray:

@@ -1,0 +1,108 @@
+"""A and its rate for the dense oracle: the rows differentiated by the product rule in world axes.
+
+Every row is a product of unit vectors and positions of the two frames in the world, for example
+R₀₂ = x_a · z_b. This shares nothing with the formulas in `model/closure_rows.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.dense_leaves import Configuration
+from phipsi.errors import InputError
+from phipsi.model.closures import Closure, ClosureSet
+
+Array = NDArray[Any]
+_STEP = 1e-30  # of complex-step derivatives, which have no cancellation
+
+
+class Frames:
+    """Rotation (p, 3, 3) and position (p, 3) in the world of every closure frame."""
+
+    def __init__(self, turn: Array, at: Array) -> None:
+        self.turn, self.at = turn, at
+
+
+def frames_of(c: Configuration) -> Frames:
+    """The closure frames of a configuration."""
+    turn = np.zeros((len(c.points), 3, 3), c.dtype)
+    at = np.zeros((len(c.points), 3), c.dtype)
+    for p, body in enumerate(c.points.body):
+        R = np.eye(3) if body < 0 else c.world_rotation[body]
+        origin = np.zeros(3) if body < 0 else c.position[body]
+        turn[p] = R @ c.points.rotation[p]
+        at[p] = origin + R @ c.points.offset[p]
+    return Frames(turn, at)
+
+
+def rows(closures: ClosureSet, frames: Frames, dtype: Any) -> Array:
+    """A, rows × 6 points, on motions in the frames' own axes."""
+    out = np.zeros((closures.n_rows, 6 * len(frames.at)), dtype)
+    row, point = 0, 0
+    for closure in closures.closures:
+        count = len(closure.points)
+        for side in range(count):
+            p = point + side
+            if closure.points[side][0] < 0:
+                continue
+            for axis in range(6):
+                motion = np.zeros(6)
+                motion[axis] = 1
+                spin, slide = (frames.turn[p] @ half for half in (motion[:3], motion[3:]))
+                change = _change(closure, frames, point, side, spin, slide)
+                out[row : row + len(closure.rows), 6 * p + axis] = change
+        row += len(closure.rows)
+        world = closure.matrix is not None and closure.axes == "world"
+        point += count + int(world)
+    return out
+
+
+def rows_rate(c: Configuration, motions: Array) -> Array:
+    """Ȧ along the motions (6 points) of the frames in their own axes."""
+    closures = c.points.closures
+    assert closures is not None
+    if c.dtype != np.float64:
+        raise InputError("the dense value of Ȧ is a complex-step derivative: q, v must be real")
+    frames = frames_of(c)
+    turn, at = frames.turn.astype(complex), frames.at.astype(complex)
+    for p in range(len(at)):
+        spin, slide = (
+            frames.turn[p] @ motions[6 * p + i : 6 * p + i + 3].reshape(3) for i in (0, 3)
+        )
+        if c.points.body[p] < 0:
+            continue
+        turn[p] += 1j * _STEP * np.cross(spin, frames.turn[p], axisb=0, axisc=0)
+        at[p] += 1j * _STEP * slide
+    return np.imag(rows(closures, Frames(turn, at), complex)) / _STEP
+
+
+def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Array) -> list[Any]:
+    """Rates of all rows of a closure when one of its frames moves, in world axes."""
+    if c.matrix is not None:
+        axes = f.turn[first + side].T if c.axes == "body" else np.eye(3)
+        motion = np.concatenate([axes @ spin, axes @ slide])
+        return list(c.matrix[:, 6 * side : 6 * side + 6] @ motion)
+    a, b = f.turn[first], f.turn[first + 1]
+    gap = f.at[first + 1] - f.at[first]
+    turning = np.cross(spin, f.turn[first + side], axisb=0, axisc=0)
+    da, db = (turning, 0 * b) if side == 0 else (0 * a, turning)
+    dgap = -slide if side == 0 else slide
+    dR = da.T @ b + a.T @ db
+    dr = da.T @ gap + a.T @ dgap
+    length = np.sqrt(gap @ gap)
+    values: dict[str, Any] = {
+        "R02": dR[0, 2],
+        "R12": dR[1, 2],
+        "R22": dR[2, 2],
+        "sx": (dR[2, 1] - dR[1, 2]) / 2,
+        "sy": (dR[0, 2] - dR[2, 0]) / 2,
+        "sz": (dR[1, 0] - dR[0, 1]) / 2,
+        "rx": dr[0],
+        "ry": dr[1],
+        "rz": dr[2],
+        "distance": (gap @ dgap) / length if length != 0 else np.nan,
+    }
+    return [values[form] for form in c.forms]
