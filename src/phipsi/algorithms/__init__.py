@@ -4,6 +4,7 @@ from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
+from phipsi.algorithms.diagonal import diagonal_coriolis, innovations_rates
 from phipsi.algorithms.dynamics import (
     bias_forces,
     forward_dynamics,
@@ -51,9 +52,25 @@ from phipsi.algorithms.regressors import (
     potential_energy_regressor,
     regressor,
 )
+from phipsi.algorithms.sensitivities import (
+    christoffel_symbols,
+    coriolis_matrix,
+    log_det_mass_matrix_gradient,
+    mass_matrix_inverse_sensitivity,
+    mass_matrix_sensitivity,
+    operational_space_inertia_sensitivity,
+)
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
+    "christoffel_symbols",
+    "coriolis_matrix",
+    "diagonal_coriolis",
+    "innovations_rates",
+    "log_det_mass_matrix_gradient",
+    "mass_matrix_inverse_sensitivity",
+    "mass_matrix_sensitivity",
+    "operational_space_inertia_sensitivity",
     "BaseParameters",
     "GraphJoint",
     "HybridDynamics",
