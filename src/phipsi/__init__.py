@@ -12,6 +12,7 @@
 from phipsi import constraints, examples, robots
 from phipsi.algorithms import (
     BaseParameters,
+    ConstrainedMotion,
     GraphJoint,
     HybridDynamics,
     Identification,
@@ -27,6 +28,10 @@ from phipsi.algorithms import (
     center_of_mass,
     centroidal_momentum_matrix,
     centroidal_momentum_matrix_dot,
+    constrained_dynamics,
+    constraint_forces,
+    constraint_impulse,
+    delassus_matrix,
     forward_dynamics,
     forward_dynamics_derivatives,
     frame_poses,
@@ -97,6 +102,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "BaseParameters",
+    "ConstrainedMotion",
     "ConvergenceError",
     "Event",
     "Explanation",
@@ -135,6 +141,10 @@ __all__ = [
     "center_of_mass",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
+    "constrained_dynamics",
+    "constraint_forces",
+    "constraint_impulse",
+    "delassus_matrix",
     "compile",
     "constraints",
     "controllers",

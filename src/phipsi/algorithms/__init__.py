@@ -1,5 +1,12 @@
 """Named algorithms: each is an operator expression, compiled for the model it is called with."""
 
+from phipsi.algorithms.closed_chain import (
+    ConstrainedMotion,
+    constrained_dynamics,
+    constraint_forces,
+    constraint_impulse,
+    delassus_matrix,
+)
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
@@ -55,6 +62,7 @@ from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
     "BaseParameters",
+    "ConstrainedMotion",
     "GraphJoint",
     "HybridDynamics",
     "IKResult",
@@ -70,6 +78,10 @@ __all__ = [
     "center_of_mass",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
+    "constrained_dynamics",
+    "constraint_forces",
+    "constraint_impulse",
+    "delassus_matrix",
     "forward_dynamics",
     "forward_dynamics_derivatives",
     "frame_poses",
