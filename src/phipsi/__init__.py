@@ -95,7 +95,20 @@ from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.operators import parse
 from phipsi.proofs import Proof, identities, prove
-from phipsi.simulation import Event, Trajectory, controllers, forces, references, rollout, simulate
+from phipsi.simulation import (
+    Event,
+    LinearSystem,
+    RolloutGradient,
+    Trajectory,
+    controllers,
+    forces,
+    linearize,
+    references,
+    rollout,
+    rollout_gradient,
+    simulate,
+    step_derivatives,
+)
 from phipsi.sweeps.explanation import Explanation
 
 __version__ = "0.1.0.dev0"
@@ -114,6 +127,7 @@ __all__ = [
     "Identification",
     "Innovations",
     "InputError",
+    "LinearSystem",
     "LoweringError",
     "Mobility",
     "Model",
@@ -125,6 +139,7 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "RolloutGradient",
     "Scenario",
     "SimulationError",
     "SingularHingeError",
@@ -176,6 +191,7 @@ __all__ = [
     "joints",
     "kinetic_energy",
     "kinetic_energy_regressor",
+    "linearize",
     "load",
     "load_scenario",
     "log_det_mass_matrix",
@@ -193,8 +209,10 @@ __all__ = [
     "report",
     "robots",
     "rollout",
+    "rollout_gradient",
     "save_urdf",
     "simulate",
+    "step_derivatives",
     "tip_force_correction",
     "to_drake",
     "to_mujoco",

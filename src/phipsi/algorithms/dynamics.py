@@ -87,6 +87,7 @@ def _reactions(w: Expr) -> Expr:
 
 INVERSE_DYNAMICS = _inverse(b)
 FORWARD_DYNAMICS = _forward(b)
+FORWARD_DYNAMICS_FD3 = _fd3(b)
 
 ALGORITHMS: dict[str, Callable[[Expr], Expr | tuple[Expr, Expr]]] = {
     "FD1": _fd1,

@@ -428,6 +428,11 @@ class Run(ClosureOperations):
         out[..., :3, 3:] = np.swapaxes(w[..., :3, 3:], -1, -2)  # (l~ R)* = −R* l~
         return out
 
+    def _below_root(self, x: Field, k: int) -> Array:
+        if self.model.parent[k] < 0:
+            return self._const(np.eye(6))
+        return self._mul(x, k)
+
     def _pose_matrix(self, x: Field, k: int) -> Array:
         w = self._at(x.args[0], k)
         turn = w[..., :3, :3]

@@ -29,6 +29,7 @@ from phipsi.expressions.node import (
     leaf,
     product,
     total_of,
+    written,
     zero,
 )
 from phipsi.expressions.row import Op
@@ -88,6 +89,8 @@ class Directional:
             return block_diagonal(self(x.args[0]))
         if x.op is Op.CROSS:
             return cross(self(x.args[0]))
+        if x.op is Op.WRITTEN:
+            return self(x.args[0])
         if x.op is Op.CROSS_FORCE:
             return cross_force(self(x.args[0]))
         if x.op is Op.LOGDET:
@@ -208,6 +211,7 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
         Op.BD: block_diagonal,
         Op.CROSS: cross,
         Op.CROSS_FORCE: cross_force,
+        Op.WRITTEN: written,
     }
     if y.op is Op.SUM:
         return total_of([(0, y), *zip(y.data, args, strict=True)])

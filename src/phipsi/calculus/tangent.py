@@ -117,6 +117,8 @@ class Tangent:
             return -(cross(x) @ self(A.args[0]))
         if A.op is Op.CROSS_FORCE:
             return cross(x).T @ self(A.args[0])
+        if A.op is Op.WRITTEN:
+            return self.push(A.args[0], x)
         if A.op is Op.ADJOINT:
             return self._push_adjoint(A.args[0], A, x)
         if A.op is Op.LEAF:

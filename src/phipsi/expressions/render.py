@@ -23,6 +23,7 @@ _CALLS = {
         "latex": r"\operatorname{cross_{f}}",
     },
     Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
+    Op.WRITTEN: {"greek": "written", "ascii": "written", "latex": r"\operatorname{written}"},
     Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
 }
 

@@ -22,6 +22,7 @@ class Op(Enum):
     CROSS_FORCE = "cross_force"  # the operator x ↦ cross(x)* f of a body-force vector f; skew
     REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
     LOGDET = "logdet"
+    WRITTEN = "written"  # an operator that is to be written out as a matrix before it is multiplied
     IDENTITY = "identity"
     ZERO = "zero"
 

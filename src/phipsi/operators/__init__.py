@@ -21,6 +21,7 @@ from phipsi.expressions.node import (
     leaf,
     logdet,
     regress,
+    written,
 )
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
@@ -158,6 +159,7 @@ VOCABULARY = Vocabulary(
         "cross": cross,
         "cross_force": cross_force,
         "logdet": logdet,
+        "written": written,
         "regress": regress,
     },
     instance=_instance,
@@ -243,4 +245,5 @@ __all__ = [
     "total",
     "v",
     "vdot",
+    "written",
 ]

@@ -73,6 +73,12 @@ class Chart:
         count = len(self._spherical) + len(self._free) + len(self._planar)
         self._by_joint = count <= _FEW
 
+    @property
+    def curved_parts(self) -> list[tuple[str, int]]:
+        """Kind ("spherical", "free", "planar") of every part with q̇ ≠ v, and its place in v."""
+        kinds = {"spherical": self._spherical, "free": self._free, "planar": self._planar}
+        return [(kind, j) for kind, places in kinds.items() for _, j in places]
+
     def start(self, q: Array) -> Array:
         """z (nv,) of q about q itself: the coordinates q̇ = v, and zero for the others."""
         z = np.zeros(self.nv)

@@ -82,7 +82,20 @@ class _Arrays:
         return np.where(small, polynomial(series, near), closed(far, ARRAYS))
 
 
-FLOATS, ARRAYS = _Floats(), _Arrays()
+@final
+class _Steps:
+    """Arrays of complex numbers with a tiny imaginary part: derivatives by complex steps."""
+
+    sqrt, sin, cos = np.sqrt, np.sin, np.cos
+
+    @staticmethod
+    def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
+        small = np.real(s) < SERIES_BELOW
+        near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
+        return np.where(small, polynomial(series, near), closed(far, STEPS))
+
+
+FLOATS, ARRAYS, STEPS = _Floats(), _Arrays(), _Steps()
 
 
 # ---- coefficients as functions of s -------------------------------------------------------------

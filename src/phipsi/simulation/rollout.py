@@ -68,7 +68,7 @@ def rollout(
     dt = _positive(dt)
     steps, every = _whole("steps", steps, 0), _whole("every", every)
     threads = _whole("threads", threads)
-    start_q, start_v, effort, batch = _arrays(model, q0, v0, tau, steps)
+    start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
@@ -168,7 +168,7 @@ def _whole(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def _arrays(
+def rollout_arrays(
     model: Model, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike, steps: int
 ) -> tuple[Array, Array, Array, tuple[int, ...]]:
     """The initial states and efforts with their whole batch."""

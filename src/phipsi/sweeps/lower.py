@@ -49,9 +49,11 @@ class Lowering(Diagonals):
         armature: bool = True,
         pairs: str = "all",
         model: Model | None = None,
+        flat: bool = False,
     ) -> None:
         super().__init__(given or {}, axes, armature)
         self.model = model
+        self.flat = flat  # whether paths of φ are walked in the frame of their root body
         self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}
 

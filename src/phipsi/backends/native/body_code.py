@@ -424,6 +424,11 @@ class BodyCode:
         back = bl.transpose_rows(w.turn)
         return bl.Rigid(back, [bl.neg(c) for c in bl.matvec(back, w.arm)])
 
+    def _below_root(self, x: Field) -> bl.Block:
+        turn = [[int(i == j) for j in range(3)] for i in range(3)]
+        inside = bl.times(self.value(x.args[0]), self.value(x.args[1]))
+        return self.memory.at_root(bl.Rigid(turn, [0, 0, 0]), inside)
+
     def _pose_matrix(self, x: Field) -> bl.Block:
         w = self._rigid(x.args[0])
         return bl.Dense([[*w.turn[i], w.arm[i]] for i in range(3)] + [[0, 0, 0, 1]])

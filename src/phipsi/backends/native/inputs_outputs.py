@@ -12,6 +12,7 @@ from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop, plus_scaled
+from phipsi.backends.native.products import Products
 from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
@@ -375,6 +376,7 @@ class InputsOutputs:
         for r in k.results:
             if self.mirrored(r) or self._of_rows(r):
                 self._mirror(r)
+        Products(k).emit()
         nothing: Any = ir.Constant(e.vector, [0.0] * e.lanes)
         for r in k.results:
             nothing = b.fadd(nothing, self._nothing(r))

@@ -1,0 +1,224 @@
+"""Gradients of a cost over a whole motion, by the adjoint of the integrator with checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.regressors import REGRESSOR
+from phipsi.backends.program import Program
+from phipsi.compiler import compile
+from phipsi.errors import InputError
+from phipsi.model.model import Model
+from phipsi.simulation.linear_steps import LinearStep, linear_step
+from phipsi.simulation.rollout import rollout, rollout_arrays
+from phipsi.simulation.tableaux import METHODS
+
+Array = NDArray[Any]
+Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
+Final = Callable[[Array, Array], tuple[Any, Any, Any]]
+
+# Numbers kept for the steps between two checkpoints, unless `segment` says otherwise: 400 MB.
+_MOST_NUMBERS = 5e7
+
+
+class RolloutGradient(NamedTuple):
+    """Cost of a motion and its gradients.
+
+    `cost` (...); by the initial configuration `q0` (..., nv), in the directions of v; by the
+    initial rates `v0` (..., nv); by the efforts `tau`, of the shape (..., steps, nv), or (..., nv)
+    if they were constant; by the `parameters` (..., 10 n + nv) in the order of
+    ``inertial_parameters(model, armature=True)``, or None if not asked for.
+    """
+
+    cost: Array
+    q0: Array
+    v0: Array
+    tau: Array
+    parameters: Array | None
+
+
+def rollout_gradient(
+    model: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    steps: int,
+    *,
+    running: Running | None = None,
+    final: Final | None = None,
+    integrator: str = "semi_implicit",
+    parameters: bool = False,
+    segment: int | None = None,
+    threads: int = 1,
+) -> RolloutGradient:
+    """Cost of the motion of `rollout`, and its gradient by everything the motion depends on.
+
+    The adjoint of the integrator: λ_k = A_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of
+    the computed steps (`step_derivatives`), and the gradient by tau_k is B_k* λ_{k+1} + ∂l_k. The
+    gradient by the inertial parameters is −Σ Y* B* λ, Y the regressor, because ∂v̇/∂π = −ℳ⁻¹ Y. Only
+    every so many states are kept; those between are computed again, so memory grows with √steps.
+
+    **Arguments:** `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`, `threads` as for `rollout`.
+    ``final(q, v)`` returns the cost (...) of the last state and its derivatives (..., nv) by q, in
+    the directions of v, and by v. ``running(k, q, v, tau)`` is called with several steps at once: k
+    (m,) their numbers, q (..., m, nq), v and tau (..., m, nv) at their beginnings; it returns costs
+    (..., m), which are added up, and derivatives by q, v and tau, (..., m, nv) each. None stands
+    for a derivative that is zero. `parameters` asks for the gradient by the inertial parameters
+    and rotor inertias; `segment`, the number of steps between two kept states.
+    **Returns:** `RolloutGradient`.
+    **Cost:** two rollouts and `step_derivatives` at every step. **Source:** sensitivity 5 and 8;
+    Griewank and Walther 2008, ch. 12 (checkpointing).
+
+    >>> import numpy as np
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> def swing(q, v):                            # how far the last state is from upright
+    ...     error = q - np.array([np.pi / 2, 0.0])
+    ...     return 0.5 * (error**2).sum(-1), error, None
+    >>> found = pp.rollout_gradient(arm, [0, 0.1], [0, 0], np.zeros((50, 2)), 0.01, 50, final=swing)
+    >>> found.tau.shape
+    (50, 2)
+    >>> bool(found.tau[0, 0] < 0)                   # pushing up brings it closer
+    True
+    """
+    if running is None and final is None:
+        raise InputError("give a cost: final=… for the last state, running=… for every step")
+    start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
+    varying = effort.ndim == len(batch) + 2
+    length = _segment(segment, steps, batch, model, integrator)
+    options: dict[str, Any] = {"integrator": integrator, "threads": threads}
+
+    def efforts(first: int, last: int) -> Array:
+        if varying:
+            return effort[..., first:last, :]
+        return np.broadcast_to(effort[..., None, :], (*batch, last - first, model.nv))
+
+    def advance(q: Array, v: Array, first: int, last: int, every: int) -> tuple[Array, Array]:
+        here = efforts(first, last)
+        return rollout(model, q, v, here, dt, last - first, every=every, **options)
+
+    segments = [(k, min(k + length, steps)) for k in range(0, steps, length)]
+    kept = [(start_q, start_v)]
+    for first, last in segments:
+        q, v = advance(*kept[-1], first, last, last - first)
+        kept.append((q[..., -1, :], v[..., -1, :]))
+    cost, adjoint = _ended(final, *kept.pop())
+    by_tau = np.zeros((*batch, steps if varying else 1, model.nv))
+    by_parameters = np.zeros((*batch, 10 * model.n_bodies + model.nv)) if parameters else None
+    transposed = compile(REGRESSOR.T, model) if parameters else None
+    for first, last in reversed(segments):
+        q, v = (x[..., :-1, :] for x in advance(*kept.pop(), first, last, 1))
+        here = efforts(first, last)
+        more, sources = _charged(running, np.arange(first, last), q, v, here)
+        step = linear_step(model, q, v, here, dt, integrator)
+        adjoint, gradient, pulls = _backward(step, adjoint, sources, parameters)
+        cost = cost + more
+        if varying:
+            by_tau[..., first:last, :] = gradient
+        else:
+            by_tau[..., 0, :] += gradient.sum(-2)
+        if by_parameters is not None and transposed is not None:
+            by_parameters -= _pulled(transposed, step, pulls)
+    by_tau = by_tau if varying else by_tau[..., 0, :]
+    nv = model.nv
+    return RolloutGradient(cost, adjoint[..., :nv], adjoint[..., nv:], by_tau, by_parameters)
+
+
+def _segment(
+    segment: int | None, steps: int, batch: tuple[int, ...], model: Model, integrator: str
+) -> int:
+    if segment is not None:
+        if isinstance(segment, bool) or not isinstance(segment, (int, np.integer)) or segment < 1:
+            raise InputError(f"segment={segment!r} must be a whole number of at least 1")
+        return int(segment)
+    tableau = METHODS[integrator].tableau if integrator in METHODS else None
+    stages = 1 if tableau is None else len(tableau.b)
+    one = max(1, math.prod(batch)) * (stages + 2) ** 2 * max(1, model.nv) ** 2
+    return max(1, min(math.isqrt(max(0, steps - 1)) + 1, int(_MOST_NUMBERS / one)))
+
+
+def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
+    """Cost of the last state and the adjoint there."""
+    batch, nv = v.shape[:-1], v.shape[-1]
+    cost, adjoint = np.zeros(batch), np.zeros((*batch, 2 * nv))
+    if final is None:
+        return cost, adjoint
+    value, by_q, by_v = final(q, v)
+    for at, name, given in ((0, "derivative by q", by_q), (nv, "derivative by v", by_v)):
+        if given is not None:
+            adjoint[..., at : at + nv] = _shaped("final", name, given, v.shape)
+    return cost + _shaped("final", "cost", value, batch), adjoint
+
+
+def _charged(
+    running: Running | None, numbers: Array, q: Array, v: Array, tau: Array
+) -> tuple[Any, list[Array | None]]:
+    """Cost of some steps, and its derivatives."""
+    if running is None:
+        return 0.0, [None, None, None]
+    value, *sources = running(numbers, q, v, tau)
+    names = ("derivative by q", "derivative by v", "derivative by tau")
+    if len(sources) != len(names):
+        raise InputError("running(k, q, v, tau) must return a cost and three derivatives")
+    shaped = [
+        None if x is None else _shaped("running", name, x, v.shape)
+        for name, x in zip(names, sources, strict=True)
+    ]
+    return _shaped("running", "cost", value, v.shape[:-1]).sum(-1), shaped
+
+
+def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        hint = ""
+        if what == "derivative by q" and array.shape[:-1] == shape[:-1]:
+            hint = (
+                ". Derivatives by q are in the directions of v (nv of them), not by the components "
+                "of quaternions"
+            )
+        raise InputError(
+            f"the {what} that {function}(…) returns has shape {array.shape}, but must have {shape}"
+            f"{hint}"
+        ) from None
+
+
+def _backward(
+    step: LinearStep, adjoint: Array, sources: list[Array | None], stagewise: bool
+) -> tuple[Array, Array, list[Array]]:
+    """Through some steps from their end: the adjoint before them, and the gradients by tau."""
+    by_q, by_v, by_tau = sources
+    count, nv = step.A.shape[-3], step.A.shape[-1] // 2
+    after = np.empty((*step.A.shape[:-2], 2 * nv))
+    for k in reversed(range(count)):
+        after[..., k, :] = adjoint
+        adjoint = _times(step.A[..., k, :, :], adjoint)
+        if by_q is not None:
+            adjoint[..., :nv] += by_q[..., k, :]
+        if by_v is not None:
+            adjoint[..., nv:] += by_v[..., k, :]
+    pulls = [_times(stage[3], after) for stage in step.stages] if stagewise else []
+    gradient = _times(step.B, after)
+    return adjoint, gradient if by_tau is None else gradient + by_tau, pulls
+
+
+def _times(matrix: Array, vector: Array) -> Array:
+    """matrix* vector."""
+    return (vector[..., None, :] @ matrix)[..., 0, :]
+
+
+def _pulled(transposed: Program, step: LinearStep, pulls: list[Array]) -> Array:
+    """Y* w and vdot w, summed over stages and steps."""
+    out: Any = 0.0
+    for (q, v, vdot, _), w in zip(step.stages, pulls, strict=True):
+        inertial = transposed(q, v, vdot, w)
+        inertial = inertial.reshape(*inertial.shape[:-2], -1)
+        out = out + np.concatenate([inertial, vdot * w], axis=-1).sum(-2)
+    return out

@@ -1,0 +1,167 @@
+"""Derivatives of one fixed step: the discrete linearisation that optimal control works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.derivatives import forward_dynamics_derivatives
+from phipsi.algorithms.dynamics import forward_dynamics
+from phipsi.errors import InputError
+from phipsi.model.model import Model
+from phipsi.simulation.chart_derivatives import ChartDerivatives
+from phipsi.simulation.rollout import COMPILED
+from phipsi.simulation.tableaux import METHODS, Tableau
+
+Array = NDArray[Any]
+
+
+def step_derivatives(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    *,
+    integrator: str = "semi_implicit",
+) -> tuple[Array, Array]:
+    """Derivatives of the state after one step by the state before it and by the efforts.
+
+    [δq⁺; δv⁺] = A [δq; δv] + B δtau for a step of `rollout` or `simulate`, with δq and δq⁺ in the
+    directions of v at the two configurations (q ∘ exp(δq)), also for quaternion joints. They are
+    the exact derivatives of the computed step, not a discretised linearisation.
+
+    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv), `dt` in s, `integrator`, "semi_implicit" or
+    "rk4". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
+    matrices. **Source:** sensitivity 5; tableaux.py.
+
+    >>> import numpy as np
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> A, B = pp.step_derivatives(arm, [0.0], [0.0], [0.0], 0.1)
+    >>> A.round(3), B.round(3)
+    (array([[1. , 0.1],
+           [0. , 1. ]]), array([[0.03],
+           [0.3 ]]))
+    """
+    step = linear_step(model, _numbers(q), _numbers(v), _numbers(tau), dt, integrator)
+    return step.A, step.B
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStep:
+    """A step, linearised.
+
+    `A` (..., 2 nv, 2 nv); `stages`, for every stage of the method its (q, v, vdot) and the
+    derivative (..., 2 nv, nv) of the end by an effort that acts in this stage only.
+    """
+
+    A: Array
+    stages: tuple[tuple[Array, Array, Array, Array], ...]
+
+    @property
+    def B(self) -> Array:
+        """Derivative (..., 2 nv, nv) by an effort that acts during the whole step."""
+        return sum(stage[3] for stage in self.stages)  # type: ignore[return-value]
+
+
+def linear_step(
+    model: Model, q: Array, v: Array, tau: Array, dt: float, integrator: str
+) -> LinearStep:
+    """The linearised step of an integrator."""
+    if integrator not in COMPILED:
+        known = ", ".join(map(repr, COMPILED))
+        raise InputError(f"integrator={integrator!r}: steps of {known} can be differentiated")
+    tableau = METHODS[integrator].tableau
+    batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
+    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
+    geometry = ChartDerivatives(model)
+    if tableau is None:
+        return _semi_implicit(model, geometry, q, v, tau, dt)
+    return _explicit(model, geometry, tableau, q, v, tau, dt)
+
+
+def _semi_implicit(
+    model: Model, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
+) -> LinearStep:
+    """v⁺ = v + h vdot, q⁺ = q ∘ exp(h v⁺)."""
+    nv = model.nv
+    vdot = forward_dynamics(model, q, v, tau)
+    by_q, by_v, by_tau = forward_dynamics_derivatives(model, q, v, tau)
+    z = h * (v + h * vdot)
+    right, transport = geometry.right(z), geometry.transport(z)
+    A, B = _blocks(q.shape[:-1], nv, 2 * nv), _blocks(q.shape[:-1], nv, nv)
+    A[..., nv:, :nv], A[..., nv:, nv:] = h * by_q, np.eye(nv) + h * by_v
+    B[..., nv:, :] = h * by_tau
+    A[..., :nv, :] = h * (right @ A[..., nv:, :])
+    A[..., :nv, :nv] += transport
+    B[..., :nv, :] = h * (right @ B[..., nv:, :])
+    return LinearStep(A, ((q, v, vdot, B),))
+
+
+def _explicit(
+    model: Model,
+    geometry: ChartDerivatives,
+    tableau: Tableau,
+    q: Array,
+    v: Array,
+    tau: Array,
+    h: float,
+) -> LinearStep:
+    """Runge–Kutta in exponential coordinates z about q.
+
+    Columns of all matrices: δq, δv, then δtau of the first stage, of the second, …. With
+    k_i = (dexp⁻¹(z_i) v_i, vdot(q ∘ exp(z_i), v_i)):
+
+        δq_i = T_i δq + Jr_i δz_i,   δk_i = (R_i δv_i + ∂(R v_i)/∂z δz_i, by_q δq_i + by_v δv_i + …)
+    """
+    nv, stages, chart = model.nv, len(tableau.b), geometry.chart
+    batch = q.shape[:-1]
+    zero = np.zeros((*batch, nv))
+    start = chart.flat_difference(np.zeros(model.nq), q)  # z = q of joints with q̇ = v
+    wide = (2 + stages) * nv
+    dq, dv = (np.zeros((*batch, nv, wide)) for _ in range(2))
+    dq[..., :nv], dv[..., nv : 2 * nv] = np.eye(nv), np.eye(nv)
+    slopes: list[tuple[Array, Array, Array, Array]] = []  # ż, v̇ and their derivatives
+    found: list[tuple[Array, Array, Array]] = []
+    for i in range(stages):
+        z, vi = zero, v
+        dz, dvi = np.zeros_like(dq), dv
+        for a, (rate, vdot, drate, dvdot) in zip(tableau.a[i][:i], slopes, strict=True):
+            if a:
+                z, vi = z + h * a * rate, vi + h * a * vdot
+                dz, dvi = dz + h * a * drate, dvi + h * a * dvdot
+        qi = chart.point(q, start + z)
+        vdot = forward_dynamics(model, qi, vi, tau)
+        by_q, by_v, by_tau = forward_dynamics_derivatives(model, qi, vi, tau)
+        if geometry.is_flat:
+            rate, drate, dqi = vi, dvi, dq + dz
+        else:
+            R = geometry.rate(z)
+            rate = (R @ vi[..., None])[..., 0]
+            drate = R @ dvi + geometry.rate_change(z, vi) @ dz
+            dqi = geometry.transport(z) @ dq + geometry.right(z) @ dz
+        dvdot = by_q @ dqi + by_v @ dvi
+        dvdot[..., (2 + i) * nv : (3 + i) * nv] += by_tau
+        slopes.append((rate, vdot, drate, dvdot))
+        found.append((qi, vi, vdot))
+    z, dz, dv1 = zero, np.zeros_like(dq), dv
+    for b, (rate, _, drate, dvdot) in zip(tableau.b, slopes, strict=True):
+        z, dz, dv1 = z + h * b * rate, dz + h * b * drate, dv1 + h * b * dvdot
+    dq1 = dq + dz if geometry.is_flat else geometry.transport(z) @ dq + geometry.right(z) @ dz
+    whole = np.concatenate([dq1, dv1], axis=-2)
+    parts = [whole[..., (2 + i) * nv : (3 + i) * nv] for i in range(stages)]
+    stages_found = tuple((*state, part) for state, part in zip(found, parts, strict=True))
+    return LinearStep(whole[..., : 2 * nv], stages_found)
+
+
+def _blocks(batch: tuple[int, ...], nv: int, columns: int) -> Array:
+    return np.zeros((*batch, 2 * nv, columns))
+
+
+def _numbers(values: ArrayLike) -> Array:
+    return np.asarray(values, dtype=np.float64)
