@@ -33,6 +33,8 @@ LAYERS = [
     "demo",
     "simulation",
     "interfaces",
+    "torch",
+    "jax",
 ]
 
 # `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are
