@@ -194,6 +194,21 @@ class InPinocchio:
         mine = [0, 1, 2, 3, 4, 6, 9, 5, 7, 8]  # theirs: xx, xy, yy, xz, yz, zz
         return Y.reshape(len(Y), -1, 10)[:, :, mine].reshape(len(Y), -1)
 
+    def _both_ways(self, matrix):
+        return np.array(matrix)[np.ix_(self.back, self.back)]
+
+    def inverse_dynamics_derivatives(self, q, v, vdot):
+        args = self.q(q), self.v(v), self.v(vdot)
+        by_q, by_v, mass = pin.computeRNEADerivatives(self.theirs, self.data, *args)
+        mass = np.triu(mass) + np.triu(mass, 1).T
+        return [self._both_ways(x) for x in (by_q, by_v, mass)]
+
+    def forward_dynamics_derivatives(self, q, v, tau):
+        args = self.q(q), self.v(v), self.v(tau)
+        by_q, by_v, inverse = pin.computeABADerivatives(self.theirs, self.data, *args)
+        inverse = np.triu(inverse) + np.triu(inverse, 1).T
+        return [self._both_ways(x) for x in (by_q, by_v, inverse)]
+
     def bias_forces(self, q, v):
         return pin.nonLinearEffects(self.theirs, self.data, self.q(q), self.v(v))[self.back]
 

@@ -74,7 +74,9 @@ def compile(
     return model.programs[key]
 
 
-def program_of(expr: Expr | tuple[Expr, ...], model: Model, mode: str = "apply") -> Program:
+def program_of(
+    expr: Expr | tuple[Expr, ...], model: Model | ConstrainedModel, mode: str = "apply"
+) -> Program:
     """The program of a named algorithm, which asks for the same one in every call."""
     try:
         return model.programs[expr, mode]

@@ -162,3 +162,19 @@ def test_forces_at_points(case):
         close(mine, vdot)
     free = case.peer.forward_dynamics(case.q, case.v, case.tau, none)
     close(pp.tip_force_correction(case.model, case.q, frames, f0), vdot - free)
+
+
+@pytest.mark.parametrize("rotors", [False, True])
+@pytest.mark.parametrize(("seed", "n", "roots"), [(7, 9, 2), (8, 6, 1), (20, 12, 1), (21, 8, 3)])
+def test_derivatives_of_the_dynamics(seed, n, roots, rotors):
+    """Pinocchio's derivatives take the axes of joints for constant in the body."""
+    model = pinocchio_tree(seed, n, n_roots=roots, armature=rotors, constant_axes=True)
+    peer, rng = InPinocchio(model), np.random.default_rng(seed)
+    q = model.random_configuration(rng)
+    v, vdot, tau = rng.standard_normal((3, model.nv))
+    mine = pp.inverse_dynamics_derivatives(model, q, v, vdot)
+    for x, y in zip(mine, peer.inverse_dynamics_derivatives(q, v, vdot), strict=True):
+        close(x, y, 1e-8)
+    mine = pp.forward_dynamics_derivatives(model, q, v, tau)
+    for x, y in zip(mine, peer.forward_dynamics_derivatives(q, v, tau), strict=True):
+        close(x, y, 1e-8)

@@ -7,11 +7,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS, MASS_MATRIX_INVERSE
+from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
+from phipsi.operators import vdot as vdot_leaf
+from phipsi.operators import written
 
 Array = NDArray[Any]
 
@@ -24,8 +27,11 @@ def inverse_dynamics_operators() -> tuple[Expr, Expr, Expr]:
 
 @cache
 def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
-    """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ as operators that give joint rates."""
-    return tuple(diff(FORWARD_DYNAMICS, name) for name in ("q", "v", "tau"))  # type: ignore
+    """∂v̇/∂q, ∂v̇/∂v and ∂v̇/∂τ, the first two as products of two matrices."""
+    inverse = MASS_MATRIX_INVERSE
+    accelerations = {vdot_leaf: FORWARD_DYNAMICS_FD3}
+    by_q, by_v, _ = (substitute(x, accelerations) for x in inverse_dynamics_operators())
+    return -(written(inverse) @ written(by_q)), -(written(inverse) @ written(by_v)), inverse
 
 
 def inverse_dynamics_derivatives(

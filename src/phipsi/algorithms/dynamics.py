@@ -8,10 +8,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.closed_chain import constrained_dynamics
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
+from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import (
@@ -85,6 +87,7 @@ def _reactions(w: Expr) -> Expr:
 
 INVERSE_DYNAMICS = _inverse(b)
 FORWARD_DYNAMICS = _forward(b)
+FORWARD_DYNAMICS_FD3 = _fd3(b)
 
 ALGORITHMS: dict[str, Callable[[Expr], Expr | tuple[Expr, Expr]]] = {
     "FD1": _fd1,
@@ -156,7 +159,7 @@ def inverse_dynamics(
 
 
 def forward_dynamics(
-    model: Model,
+    model: Model | ConstrainedModel,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -165,6 +168,7 @@ def forward_dynamics(
     points: Points | None = None,
     f0: ArrayLike | None = None,
     algorithm: str | None = None,
+    Udot: ArrayLike | None = None,
 ) -> Array:
     """Joint accelerations that efforts cause.
 
@@ -177,19 +181,31 @@ def forward_dynamics(
         FD3  vdot = W* D⁻¹ (tau − H ψ [K tau + M φ* a' + w])
         FD4  vdot = W* D⁻¹ (W tau − H ψ̃ P a' − H ψ w) − K* ψ* π̄* a' − G* a'
 
-    FD4 in body axes is the articulated-body algorithm. Units rad/s² and m/s², in the directions
-    of v.
+    FD4 in body axes is the articulated-body algorithm. For a `System` the accelerations also obey
+    its constraints, ℳ vdot = tau − bias − (A J)* f with A J vdot = U (see `constrained_dynamics`),
+    and the papers' forms are "A-F", "0.37", "RCCFD1" … "RCCFD3". Units rad/s² and m/s², in the
+    directions of v.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
-    `inverse_dynamics`; `algorithm`, None or "FD1" … "FD4". **Returns:** vdot (..., nv). A joint
-    with nothing to move raises `SingularHingeError`.
-    **Cost:** three sweeps, O(N). **Source:** MM sec. VII; 88-11 sec. 4–5.
+    `inverse_dynamics`; `algorithm`, None or "FD1" … "FD4"; `Udot` (..., rows), for a system the
+    rate of its prescribed rates. **Returns:** vdot (..., nv). A joint with nothing to move raises
+    `SingularHingeError`.
+    **Cost:** three sweeps, O(N); of a system five, and the elimination of its rows.
+    **Source:** MM sec. VII; 88-11 sec. 4–5.
 
     >>> from phipsi.algorithms import forward_dynamics
     >>> from phipsi.examples import planar_arm
     >>> forward_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # a rod let go: 3 g / 2 l
     array([-14.715])
     """
+    if isinstance(model, ConstrainedModel):
+        if points is not None or f0 is not None:
+            raise InputError(
+                "a system has no forces at points, because its points are its closure frames: give "
+                "them as forces on bodies, f_ext="
+            )
+        motion = constrained_dynamics(model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm)
+        return motion.vdot
     if f_ext is points is f0 is algorithm is None:
         return program_of(FORWARD_DYNAMICS, model)(q, v, tau)
     if algorithm is None:

@@ -340,6 +340,8 @@ class Program:
             columns = r.layout == "columns"
             return layout.write_vector(value, r.gives, model, points, batch, dtype, columns)
         if r.layout == "blocks":
+            if r.left is not None:
+                value = r.factor * (values[r.left] @ value)
             matrix = np.array(np.broadcast_to(value, (*batch, *value.shape[-2:])))
             return self._picked(matrix, r)
         flip = r.layout == "matrix of adjoint"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -204,3 +205,4 @@ class ConstrainedModel:
 
     def __init__(self, model: Model, closures: ClosureSet) -> None:
         self.model, self.closures = model, closures
+        self.programs: dict[Any, Any] = {}  # of named algorithms, by expression

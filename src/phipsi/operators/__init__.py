@@ -14,13 +14,17 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
     SELECTABLE,
     Expr,
+    bend_trace,
     block_diagonal,
     cross,
     cross_force,
+    half,
     identity,
     leaf,
     logdet,
     regress,
+    vee,
+    written,
 )
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
@@ -158,6 +162,10 @@ VOCABULARY = Vocabulary(
         "cross": cross,
         "cross_force": cross_force,
         "logdet": logdet,
+        "vee": vee,
+        "bend_trace": bend_trace,
+        "half": half,
+        "written": written,
         "regress": regress,
     },
     instance=_instance,
@@ -211,6 +219,7 @@ __all__ = [
     "bd",
     "bend",
     "bend_force",
+    "bend_trace",
     "c_J",
     "cross",
     "cross_force",
@@ -222,6 +231,7 @@ __all__ = [
     "f_ext",
     "free",
     "gravity",
+    "half",
     "held",
     "logdet",
     "mass_matrix",
@@ -243,4 +253,6 @@ __all__ = [
     "total",
     "v",
     "vdot",
+    "vee",
+    "written",
 ]

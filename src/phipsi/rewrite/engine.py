@@ -12,7 +12,16 @@ from functools import lru_cache
 from typing import Protocol
 
 from phipsi.errors import PhipsiError
-from phipsi.expressions.node import Expr, Number, identity, logdet, product, total_of, zero
+from phipsi.expressions.node import (
+    Expr,
+    Number,
+    identity,
+    logdet,
+    product,
+    total_of,
+    written,
+    zero,
+)
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
@@ -30,7 +39,13 @@ from phipsi.rewrite.identities import (
 )
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
-from phipsi.rewrite.matrices import between_seeds, matrix_form, on_paths
+from phipsi.rewrite.matrices import (
+    between_seeds,
+    matrix_form,
+    on_paths,
+    without_marks,
+    written_product,
+)
 from phipsi.rewrite.patterns import (
     distribute,
     families_of,
@@ -102,7 +117,10 @@ class Engine:
 
     def run(self, x: Expr) -> Expr:
         """The cheapest form the rules reach."""
-        x = self._expanded(x)
+        if not self.apply and (parts := written_product(x)) is not None:
+            c, left, right = parts
+            return c * product(written(self.run(y)) for y in (left, right))
+        x = self._expanded(without_marks(x))
         if not self.armature:
             x = _without_armature(x)
         x = self._settled(x)

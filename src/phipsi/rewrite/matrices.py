@@ -6,6 +6,8 @@ A.1, composite bodies):
 
     T₁ X T₂* = r + T̃₁ r + r T̃₂*,    r = bd(T₁ X T₂*)
 
+Before that, cross products between two transition operators are carried away (`carry.py`), and
+products with the same ends are added up, so that every pair of ends is split once.
 Products anticausal · memoryless · causal are left: their blocks go through the nearest common
 ancestor.
 """
@@ -20,7 +22,10 @@ from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import definition, family_of, phi
+from phipsi.rewrite.carry import carry_all
+from phipsi.rewrite.collect import positive
 from phipsi.rewrite.inverses import innovations_form
+from phipsi.rewrite.patterns import rebuild
 
 Factors = tuple[Expr, ...]
 _MOST_TERMS = 64
@@ -40,6 +45,10 @@ def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
     if terms is None:
         return None
     splits: list[Split] = []
+    carried = carry_all(terms)
+    if carried is not None:
+        terms = grouped(carried)
+        splits.append(Split(x, total_of((c, product(fs)) for c, fs in terms)))
     out: list[tuple[Number, Expr]] = []
     for c, factors in terms:
         found = _composite(factors)
@@ -51,6 +60,29 @@ def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
         for d, y in split.after.terms:
             out.append((c * d, product((*factors[:i], y, *factors[j + 1 :]))))
     return total_of(out), splits
+
+
+def written_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
+    """(c, X, Y) of c written(X) written(Y) between joints."""
+    terms = x.terms
+    if len(terms) != 1 or len(terms[0][1].factors) != 2:
+        return None
+    left, right = terms[0][1].factors
+    marked = left.op is right.op is Op.WRITTEN
+    joints = x.takes is not None and x.gives is not None and between_seeds(x)
+    if not marked or not joints or left.takes is None or left.takes.index != "joint":
+        return None
+    return terms[0][0], left.args[0], right.args[0]
+
+
+@lru_cache(maxsize=2**12)
+def without_marks(x: Expr) -> Expr:
+    """x without the marks that operators are to be written out."""
+    if x.op is Op.WRITTEN:
+        return without_marks(x.args[0])
+    if x.op in (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.BD, Op.LOGDET):
+        return rebuild(x, [without_marks(y) for y in x.args])
+    return x
 
 
 def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:
@@ -82,6 +114,41 @@ def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:
         if factored is not None:
             return multiplied_out(factored)
     return [(1, (x,))]
+
+
+def grouped(terms: list[tuple[Number, Factors]]) -> list[tuple[Number, Factors]]:
+    """Terms A T₁ X T₂* B added up where all but B agree, then where all but X agree."""
+    out: list[tuple[Number, Factors]] = []
+    by_tail: dict[tuple[Factors, Factors], list[tuple[Number, Expr]]] = {}
+    for c, factors in terms:
+        ends = _ends(factors)
+        if ends is None:
+            out.append((c, factors))
+            continue
+        i, j = ends
+        key = (factors[: i + 1], factors[i + 1 : j + 1])
+        by_tail.setdefault(key, []).append((c, product(factors[j + 1 :])))
+    by_core: dict[tuple[Factors, Expr, Expr], list[tuple[Number, Expr]]] = {}
+    for (left, inner), tails in by_tail.items():
+        tail = total_of(tails)
+        sign, tail = positive(tail)
+        key = (left, inner[-1], tail)
+        by_core.setdefault(key, []).append((sign, product(inner[:-1])))
+    for (left, right, tail), cores in by_core.items():
+        core = total_of(cores)
+        for c, whole in ((1, core),) if core.op is Op.SUM and len(core.args) > 1 else core.terms:
+            out.append((c, (*left, *whole.factors, right, *tail.factors)))
+    return out
+
+
+def _ends(factors: Factors) -> tuple[int, int] | None:
+    """Where T₁ and T₂* stand in A T₁ X T₂* B, if nothing else moves and B is there."""
+    moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
+    if len(moving) != 2 or moving[1] in (moving[0] + 1, len(factors) - 1):
+        return None
+    i, j = moving
+    one_way = is_causal(factors[i].structure) and is_anticausal(factors[j].structure)
+    return (i, j) if one_way and _plain(factors[i]) and _plain(factors[j].T) else None
 
 
 def on_paths(x: Expr) -> bool:

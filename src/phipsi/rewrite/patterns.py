@@ -20,6 +20,7 @@ from phipsi.expressions.node import (
     logdet,
     product,
     total_of,
+    written,
 )
 from phipsi.expressions.row import Op
 from phipsi.operators.definitions import E_phi, H, Jr, M, Riccati, family_of, phi
@@ -98,6 +99,8 @@ def rebuild(x: Expr, args: list[Expr]) -> Expr:
         return block_diagonal(args[0])
     if x.op is Op.LOGDET:
         return logdet(args[0])
+    if x.op is Op.WRITTEN:
+        return written(args[0])
     return x
 
 

@@ -4,6 +4,8 @@ from phipsi.simulation import forces
 from phipsi.simulation.events import Event, EventRecord
 from phipsi.simulation.gradients import RolloutGradient, rollout_gradient
 from phipsi.simulation.linear_steps import step_derivatives
+from phipsi.simulation.linear_system import LinearSystem
+from phipsi.simulation.linearization import linearize
 from phipsi.simulation.rollout import rollout
 from phipsi.simulation.run import simulate
 from phipsi.simulation.trajectory import Trajectory
@@ -11,9 +13,11 @@ from phipsi.simulation.trajectory import Trajectory
 __all__ = [
     "Event",
     "EventRecord",
+    "LinearSystem",
     "RolloutGradient",
     "Trajectory",
     "forces",
+    "linearize",
     "rollout",
     "rollout_gradient",
     "simulate",

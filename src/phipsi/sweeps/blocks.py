@@ -39,6 +39,7 @@ class Blocks:
         self._families: dict[Riccati, dict[str, Field]] = {}
         self._diagonals: dict[Expr, Field] = {}
         self._pose: Field | None = None
+        self._root_pose: Field | None = None
 
     def vector(self, x: Expr) -> Field:
         """The field of a vector expression; defined by the class that lowers products."""
@@ -47,7 +48,8 @@ class Blocks:
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
-            out = self._block(x)
+            mirrored = self._blocks.get(x.T) if x.op is Op.BD else None
+            out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if not out.label and x.op is Op.LEAF:
                 out.label = x.text("ascii")
             self._blocks[x] = out
@@ -82,6 +84,8 @@ class Blocks:
             return b.unary("regress", self.vector(x.args[0]), "6", "10")
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
+        if x.op is Op.HALF:
+            return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
         raise LoweringError(f"{x} has no blocks")
 
     def _of_vector(self, op: str, x: Expr) -> Field:
@@ -186,6 +190,17 @@ class Blocks:
             )
             self._pose.label = "W"
         return self._pose
+
+    def root_pose(self) -> Field:
+        """φ(root, k): the pose of body k in the frame of the root body of its tree."""
+        b = self.builder
+        if self._root_pose is None:
+            step = self.hinge_transform()
+            self._root_pose = b.fixpoint(
+                _RIGID, lambda w: b.make("below_root", (b.down(w), step), None, _RIGID)
+            )
+            self._root_pose.label = "X_root"
+        return self._root_pose
 
     def velocity(self) -> Field:
         """V = φ* H* v."""

@@ -15,16 +15,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from phipsi.expressions.node import Expr, Number, block_diagonal, product
+from phipsi.expressions.node import (
+    Expr,
+    Number,
+    block_diagonal,
+    identity,
+    product,
+    total_of,
+)
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.definitions import E_phi, phi
 from phipsi.rewrite.matrices import between_seeds, multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 
+_PHI_TILDE = catalogue_leaf("phi_tilde")
 SEED = "p"  # the column size of fields that run along a path: the width of the seed's block
 
 
@@ -129,15 +139,93 @@ def _paths(
 ) -> list[tuple[Part, Field]]:
     """One path field per direction; an operator and its adjoint share one."""
     out: list[tuple[Part, Field]] = []
-    fields = {y: _path(low, y) for _, y in (*causal, *anticausal)}
-    out += [(Part("path", c), fields[y]) for c, y in causal]
-    out += [(Part("path of adjoint", c), fields[y]) for c, y in anticausal]
+    causal, anticausal = _common_heads(causal), _common_heads(anticausal)
+    walks = {y for _, y in (*causal, *anticausal)}
+    flat = low.flat and (low.several or len(walks) > 1)
+    fields = {y: _path(low, y, flat=flat) for _, y in (*causal, *anticausal)}
+    for how, terms in (("path", causal), ("path of adjoint", anticausal)):
+        if len(terms) > 1 and _from_bodies(terms):
+            out.append((Part(how, 1), low.builder.add([(c, fields[y]) for c, y in terms])))
+        else:
+            out += [(Part(how, c), fields[y]) for c, y in terms]
     return out
 
 
-def _path(low: Lowering, x: Expr) -> Field:
+def _from_bodies(terms: list[tuple[Number, Expr]]) -> bool:
+    """True if all paths start at bodies, so that they are walked together."""
+    return all(_per_body(y.takes) for _, y in terms)
+
+
+def _common_heads(terms: list[tuple[Number, Expr]]) -> list[tuple[Number, Expr]]:
+    """A T X + A T Y as A T (X + Y): one path instead of two."""
+    if len(terms) < 2:
+        return terms
+    heads: dict[tuple[Expr, ...], list[tuple[Number, Expr]]] = {}
+    out: list[tuple[Number, Expr]] = []
+    for c, y in terms:
+        at = _transition(y)
+        if at is None or not _per_body(y.takes):
+            out.append((c, y))
+        else:
+            rest = y.factors[at + 1 :]
+            tail = product(rest) if rest else identity(y.factors[at].takes)
+            heads.setdefault(_plain_head(y.factors[: at + 1]), []).append((c, tail))
+    for head, tails in heads.items():
+        inner = total_of(tails)
+        if inner.op is not Op.ZERO:
+            out += [(c, product((*head, t))) for c, t in _signed(inner)]
+    return out
+
+
+def _signed(x: Expr) -> list[tuple[Number, Expr]]:
+    return list(x.terms) if x.op is Op.SUM and len(x.args) == 1 else [(1, x)]
+
+
+def _plain_head(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """A head with φ E_φ written as φ̃."""
+    if len(factors) > 1 and factors[-1] is E_phi and factors[-2] is phi:
+        return (*factors[:-2], _PHI_TILDE)
+    return factors
+
+
+def _transition(x: Expr) -> int | None:
+    """Where the last moving factor stands, if there is one only (φ E_φ counts as φ̃)."""
+    moving = [i for i, y in enumerate(x.factors) if not is_memoryless(y.structure)]
+    if len(moving) == 2 and moving[1] == moving[0] + 1:
+        pair = x.factors[moving[0] : moving[1] + 1]
+        return moving[1] if pair == (phi, E_phi) else None
+    return moving[0] if len(moving) == 1 else None
+
+
+def _path(low: Lowering, x: Expr, *, flat: bool = False) -> Field:
     """x applied to the identity of one column block, along the path from there."""
-    return low.apply(*_seeded(low, x.factors))
+    found = _flat_path(low, x) if flat else None
+    return found or low.apply(*_seeded(low, x.factors))
+
+
+def _flat_path(low: Lowering, x: Expr) -> Field | None:
+    """The same in the axes and about the origin of the path's root body, where φ is all ones.
+
+    φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: what is carried along
+    the path stays the same, and a block is a product of what the two bodies have.
+    """
+    at = _transition(x) if _per_body(x.takes) else None
+    if at is None or x.factors[at].name not in ("phi", "phi_tilde"):
+        return None
+    b = low.builder
+    head, tail = x.factors[:at], x.factors[at + 1 :]
+    if not head or not tail:
+        return None
+    last = tail[-1].takes
+    assert last is not None
+    seed = b.leaf("path_seed", Type(Domain.BODY, block_size(last), SEED), "bodies")
+    pose = low.root_pose()
+    start = b.mul(b.mul(pose, low.block(product(tail))), seed)
+    z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
+    if x.factors[at].name == "phi_tilde":
+        z = b.up(z)
+    back = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
+    return b.mul(b.mul(low.block(product(head)), back), z)
 
 
 def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:

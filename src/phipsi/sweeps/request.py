@@ -8,12 +8,13 @@ from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
-from phipsi.expressions.node import Expr, block_diagonal
+from phipsi.expressions.node import Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
+from phipsi.rewrite.matrices import without_marks, written_product
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
 from phipsi.sweeps.ir import Field, Type
@@ -22,6 +23,7 @@ from phipsi.sweeps.lower import DOMAINS, Lowering
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 BACKENDS = ("native", "reference")
+FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 NEEDS_ROWS = {"A", "Adot", "U", "Udot"}
 
@@ -95,7 +97,8 @@ class Result:
     """One result of a program: its field, its spaces, and how it is laid out.
 
     `layout` is "vector", "columns", "matrix", "matrix of adjoint", "diagonal", "blocks" or "poses".
-    `picked` says that the blocks asked for are picked from the matrix.
+    `picked` says that the blocks asked for are picked from the matrix. With a matrix in `left` the
+    result is factor · left · field, a product of matrices.
     """
 
     field: Field
@@ -103,6 +106,8 @@ class Result:
     takes: Space
     gives: Space
     picked: bool = False
+    left: Field | None = None
+    factor: Number = 1
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Lowered:
     @property
     def fields(self) -> list[Field]:
         """The fields to compute."""
-        return [r.field for r in self.results]
+        return [x for r in self.results for x in (r.field, r.left) if x is not None]
 
 
 def check_request(request: Request, backend: str, *, has_points: bool) -> None:
@@ -139,7 +144,6 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
     for name in request.given:
         _check_given(name)
-    _check_operands(request)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is no operator expression")
@@ -160,6 +164,7 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
                 f"{x} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
+    _check_operands(request)
 
 
 def _check_selections(x: Expr, request: Request) -> None:
@@ -215,12 +220,16 @@ def lower_request(
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    low = Matrices(dict.fromkeys(request.given, ""), request.points.axes, armature, pairs, model)
+    flat = _flat(model)
+    given = dict.fromkeys(request.given, "")
+    low = Matrices(given, request.points.axes, armature, pairs, model, flat)
+    low.several = sum(mode == "dense" for mode in request.modes) > 1
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
         assert x.takes is not None and x.gives is not None
+        x = x if mode == "dense" else without_marks(x)
         if x.is_vector:
             layout = "poses" if x.gives is POSES else "vector"
             results.append(Result(low.vector(x), layout, x.takes, x.gives))
@@ -243,6 +252,15 @@ def lower_request(
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
 
 
+def _flat(model: Model | None) -> bool:
+    """Whether paths may be walked in the frames of the root bodies.
+
+    There nothing has to be moved along the paths; on long chains the distances from the root would
+    cost digits.
+    """
+    return model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
+
+
 def _operator_count(request: Request) -> int:
     pairs = zip(request.expressions, request.modes, strict=True)
     return sum(not x.is_vector and mode == "apply" for x, mode in pairs)
@@ -260,6 +278,13 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
 def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:
     """The whole matrix: from its blocks, or else column by column from the smaller side."""
     assert x.takes is not None and x.gives is not None
+    parts = written_product(x)
+    if parts is not None:
+        factor, left, right = parts
+        one, other = lower_matrix(low, left), lower_matrix(low, right)
+        if one is not None and other is not None and "zero" not in (one.op, other.op):
+            return Result(other, "blocks", x.takes, x.gives, picked, one, factor)
+        x = without_marks(x)
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)

@@ -87,7 +87,7 @@ class Columns:
             e, b = self.k.group, self.k.b
             lanes = ir.Constant(e.integers, list(range(e.lanes)))
             self.valid = b.icmp_signed("<", lanes, e.splat_integer(count))
-            self._columns = b.add(e.splat_integer(column), lanes)
+            self.columns = b.add(e.splat_integer(column), lanes)
             self.ranks = b.add(e.splat_integer(rank), lanes)
 
     # -- seeds -------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Columns:
         return [Lane(e, b.uitofp(mask, e.vector)) for mask in masks]
 
     def _current(self) -> Any:
-        return self._columns if self.several else self.column
+        return self.columns if self.several else self.column
 
     def seed(self, x: Field, rows: int) -> bl.Block:
         """This body's part of the current column of the identity."""

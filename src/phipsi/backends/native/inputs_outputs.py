@@ -12,6 +12,7 @@ from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop, plus_scaled
+from phipsi.backends.native.products import Products
 from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
@@ -163,8 +164,7 @@ class InputsOutputs:
         """Where an entry of a matrix stands, and how far the same column of the next row is."""
         k, b = self.k, self.k.b
         if r.layout == "small" and r.field in k.row_matrices:
-            inside = k.row_matrices[r.field]
-            return inside.index(row, column), inside.stride(row)
+            return k.row_matrices[r.field].index(row, column), None
         width = k.count_of(r.takes)
         return b.add(b.mul(row, width), column), width
 
@@ -209,15 +209,25 @@ class InputsOutputs:
         once = len(paths) + len(back) == sum(p.how.startswith("path") for p, _ in parts)
         return once and paths == back and diagonal
 
+    def _of_rows(self, r: Result) -> bool:
+        """True for a matrix between constraint rows that pairs of paths made in two halves."""
+        data: Any = r.field.data
+        pairs = r.layout == "blocks" and any(part.how == "pairs" for part in data)
+        return pairs and r.takes.index == "row"
+
     def _mirror(self, r: Result) -> None:
-        """Fill the lower half of a symmetric matrix."""
+        """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
         k, b = self.k, self.k.b
-        n, base = k.count_of(r.takes), self.result_base(r)
+        n, base, halves = k.count_of(r.takes), self.result_base(r), self._of_rows(r)
 
         def row(i: Any) -> None:
             def entry(j: Any) -> None:
-                above = k.lane_load(base, b.mul(b.add(b.mul(j, n), i), i64(k.bytes)))
-                k.lane_store(above, base, b.mul(b.add(b.mul(i, n), j), i64(k.bytes)))
+                up, low = (b.mul(b.add(b.mul(x, n), y), i64(k.bytes)) for x, y in ((j, i), (i, j)))
+                value = k.lane_load(base, up)
+                if halves:
+                    value = value + k.lane_load(base, low)
+                    k.lane_store(value, base, up)
+                k.lane_store(value, base, low)
 
             k.loop(i, False, entry)
 
@@ -364,8 +374,9 @@ class InputsOutputs:
         """Mirror what is symmetric, look for what is not finite, and write the status."""
         k, b, e = self.k, self.k.b, self.k.config
         for r in k.results:
-            if self.mirrored(r):
+            if self.mirrored(r) or self._of_rows(r):
                 self._mirror(r)
+        Products(k).emit()
         nothing: Any = ir.Constant(e.vector, [0.0] * e.lanes)
         for r in k.results:
             nothing = b.fadd(nothing, self._nothing(r))

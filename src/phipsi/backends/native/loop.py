@@ -88,7 +88,16 @@ def define_loop(
                     entry = b.extract_element(x, ir.Constant(I32, lane))
                     b.store(entry, b.gep(one, [offset], source_etype=I8), align=8)
 
-            w.over(sizes[i], steps, places[i], move)
+            if i < n_inputs or lanes == 1 or len(sizes[i]) < 2:
+                w.over(sizes[i], steps, places[i], move)
+            else:  # matrices: many numbers, mostly one after the other
+                w.if_contiguous(
+                    sizes[i],
+                    steps,
+                    places[i],
+                    lambda total, bases=bases, at=base: w.write_turned(total, bases, at, lanes),
+                    lambda i=i, move=move: w.over(sizes[i], steps, places[i], move),
+                )
 
     done: Any = i64(0)
     for lanes in sorted(kernels, reverse=True):
@@ -144,8 +153,71 @@ class _Writer:
 
         nest(0, i64(0), i64(0))
 
+    def if_contiguous(
+        self, sizes: list[Any], steps: Any, place: int, packed: Any, otherwise: Any
+    ) -> None:
+        """packed(count) if the core array has no gaps, else otherwise()."""
+        b = self.b
+        total: Any = i64(1)
+        fits: Any = None
+        for d in reversed(range(len(sizes))):
+            dense = b.icmp_signed("==", self.word(steps, place + d), b.mul(total, i64(8)))
+            fits = dense if fits is None else b.and_(fits, dense)
+            total = b.mul(total, sizes[d])
+        with b.if_else(fits) as (then, other):
+            with then:
+                packed(total)
+            with other:
+                otherwise()
+
+    def write_turned(self, count: Any, bases: list[Any], source: Any, lanes: int) -> None:
+        """Numbers of all lanes to arrays of their own, a square block at a time."""
+        b = self.b
+        vector = ir.VectorType(DOUBLE, lanes)
+        unit = 8 * lanes
+        whole = b.mul(b.sdiv(count, i64(lanes)), i64(lanes))
+
+        def block(i: Any) -> None:
+            start = b.gep(source, [b.mul(i, i64(unit))], source_etype=I8)
+            rows = [
+                b.load(b.gep(start, [i64(unit * j)], source_etype=I8), align=8, typ=vector)
+                for j in range(lanes)
+            ]
+            for row, base in zip(turned(b, rows), bases, strict=True):
+                b.store(row, b.gep(base, [b.mul(i, i64(8))], source_etype=I8), align=8)
+
+        write_loop(b, whole, block, lanes)
+
+        def rest(i: Any) -> None:
+            at = b.add(whole, i)
+            x = b.load(b.gep(source, [b.mul(at, i64(unit))], source_etype=I8), align=8, typ=vector)
+            for lane, base in enumerate(bases):
+                entry = b.extract_element(x, ir.Constant(I32, lane))
+                b.store(entry, b.gep(base, [b.mul(at, i64(8))], source_etype=I8), align=8)
+
+        write_loop(b, b.sub(count, whole), rest)
+
     def clear_flags(self) -> None:
         """Forget floating-point exceptions: failures are in the status, not in warnings."""
         kind = ir.FunctionType(I32, [I32])
         clear = ir.Function(self.module, kind, "feclearexcept")
         self.b.call(clear, [ir.Constant(I32, ALL_EXCEPTIONS)])
+
+
+def turned(b: Any, rows: list[Any]) -> list[Any]:
+    """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
+    n = len(rows)
+    width = n // 2
+    while width:
+        out = list(rows)
+        for i in range(n):
+            if i & width:
+                continue
+            upper = [j if not j & width else n + (j ^ width) for j in range(n)]
+            lower = [j | width if not j & width else n + j for j in range(n)]
+            for target, indices in ((i, upper), (i | width, lower)):
+                mask = ir.Constant(ir.VectorType(I32, n), indices)
+                out[target] = b.shuffle_vector(rows[i], rows[i | width], mask)
+        rows = out
+        width //= 2
+    return rows

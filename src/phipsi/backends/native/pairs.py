@@ -136,6 +136,9 @@ class Pairs:
         for r, part in self._matrices():
             base = k.io.matrix_base(r)
             row, _ = k.io.entry_index(r, column, cs.column)
+            if cs.kind == "link":
+                self._meet_rows(entry, part.coefficient, base, row, column, rank)
+                continue
             if cs.several:
                 e = k.group
                 later = b.icmp_signed(">=", cs.ranks, e.splat_integer(rank))
@@ -150,3 +153,26 @@ class Pairs:
                 with b.if_then(b.icmp_signed("!=", rank, cs.rank)):
                     mirror, _ = k.io.entry_index(r, cs.column, column)
                     cs.add(entry, part.coefficient, base, mirror, None)
+
+    def _meet_rows(
+        self, entry: Any, coefficient: Any, base: Any, row: Any, column: Any, rank: Any
+    ) -> None:
+        """The same between constraint rows, of which each pair may meet up to four times.
+
+        Only (earlier, later) is added to, in an order that does not depend on how many columns go
+        together; the two halves are added when all is there. On the diagonal both are.
+        """
+        k, b, cs = self.k, self.k.b, self.columns
+        if cs.several:
+            e = k.group
+            ranks, columns = e.splat_integer(rank), e.splat_integer(column)
+            cs.add(entry, coefficient, base, row, None, b.icmp_signed(">=", cs.ranks, ranks))
+            again = b.and_(
+                b.icmp_signed(">", cs.ranks, ranks), b.icmp_signed("==", cs.columns, columns)
+            )
+            cs.add(entry, coefficient, base, row, None, again)
+            return
+        cs.add(entry, coefficient, base, row, None)
+        same = b.icmp_signed("==", column, cs.column)
+        with b.if_then(b.and_(same, b.icmp_signed("!=", rank, cs.rank))):
+            cs.add(entry, coefficient, base, row, None)

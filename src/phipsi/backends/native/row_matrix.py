@@ -17,7 +17,6 @@ from phipsi.backends.native.row_order import (
     ROW_AT,
     ROW_BASE,
     ROW_FIRST,
-    ROW_LAST,
     ROW_PLACE,
 )
 from phipsi.backends.native.trigonometry import i64
@@ -49,11 +48,6 @@ class RowMatrix:
         place = self._integer(column, ROW_PLACE)
         return self.k.b.add(self._integer(row, ROW_BASE), place)
 
-    def stride(self, row: Any) -> Any:
-        """How far the next row of the same closure is."""
-        last, first = self._integer(row, ROW_LAST), self._integer(row, ROW_FIRST)
-        return self.k.b.add(self.k.b.sub(last, first), i64(1))
-
     def _load(self, base: Any, index: Any) -> Lane:
         return self.k.lane_load(base, self.k.b.mul(index, i64(self.k.bytes)))
 
@@ -71,9 +65,29 @@ class RowMatrix:
         count = b.sub(last, first)
         return Lane(k.emitter, fold_loop(b, count, 1, [start.value], step)[0])
 
+    def _add_halves(self) -> None:
+        """Below the diagonal, add what pairs of rows left above it."""
+        b = self.k.b
+
+        def row(p: Any) -> None:
+            mine = self._integer(p, ROW_AT)
+            base, first = self._integer(mine, ROW_BASE), self._integer(mine, ROW_FIRST)
+
+            def entry(n: Any) -> None:
+                j = b.add(first, n)
+                above = b.add(self._integer(self._integer(j, ROW_AT), ROW_BASE), p)
+                here = b.add(base, j)
+                total = self._load(self.matrix, here) + self._load(self.matrix, above)
+                self._store(total, self.matrix, here)
+
+            write_loop(b, b.sub(p, first), entry)
+
+        write_loop(b, self.k.word(N_ROWS), row)
+
     def factor(self) -> None:
         """L D L*, row by row: below the diagonal L, and the reciprocal pivots apart."""
         k, b, e = self.k, self.k.b, self.k.emitter
+        self._add_halves()
 
         def eliminate(p: Any) -> None:
             row = self._integer(p, ROW_AT)

@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from phipsi.backends import layout
-from phipsi.backends.native import direct
+from phipsi.backends.native import direct, products
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
     Machine,
@@ -199,7 +199,8 @@ class NativeCode:
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
         matrices = len(plan.row_matrices) * (self.tables.envelope + n_rows)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices]
+        aside = products.workspace(self.results, model.nv, self.machine.lanes)
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside]
         first = len(once) + len(between)
         sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -257,6 +258,8 @@ def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
     layouts = all(r.layout != "columns" for r in lowered.results)
     if not layouts or model.nv == 0 or not planning.supported(steps):
         return False
+    if not products.can_run(lowered.results):
+        return False
     seeds = [p.seed for p in phases_of(steps, lowered.fields) if p.seed is not None]
     return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
 
@@ -300,5 +303,6 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
     for r in results:
         args = [numbers.get(y, -1) for y in r.field.args]
         what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
-        lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives}")
+        left = "" if r.left is None else f"{r.factor} · {numbers.get(r.left, -1)}"
+        lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives} {left}")
     return "\n".join(lines)

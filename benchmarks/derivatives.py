@@ -1,0 +1,104 @@
+"""Derivatives of inverse and forward dynamics against Pinocchio, on one core.
+
+    python derivatives.py [robots …]
+
+Pinocchio has no batch call for derivatives, so both our single call and our batch are compared with
+its single call from Python, which writes into preallocated matrices. Our batch writes into given
+arrays too; our single call allocates its results.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from robots import ROBOTS, Pinocchio, States, load_robot
+from timing import race
+
+import phipsi as pp
+from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
+from phipsi.compiler import program_of
+
+WHAT = ("inverse dynamics", "forward dynamics")
+PROGRAMS = {
+    "inverse dynamics": lambda m: program_of(inverse_dynamics_operators(), m, "dense"),
+    "forward dynamics": lambda m: program_of(forward_dynamics_operators(), m, "dense"),
+}
+
+
+def theirs(peer: Pinocchio, what: str) -> Callable[[], Any]:
+    pin, model, data = peer.pin, peer.theirs, peer.data
+    q, v, vdot, tau = (a[0].copy() for a in (peer.q, peer.v, peer.vdot, peer.tau))
+    if what == "inverse dynamics":
+        return lambda: pin.computeRNEADerivatives(model, data, q, v, vdot)
+    return lambda: pin.computeABADerivatives(model, data, q, v, tau)
+
+
+def answers(peer: Pinocchio, what: str, i: int) -> list[np.ndarray]:
+    pin, model, data, T = peer.pin, peer.theirs, peer.data, peer.rates
+    q, v, vdot, tau = (a[i] for a in (peer.q, peer.v, peer.vdot, peer.tau))
+    if what == "inverse dynamics":
+        pin.computeRNEADerivatives(model, data, q, v, vdot)
+        mass = np.triu(data.M) + np.triu(data.M, 1).T
+        return [T.T @ x @ T for x in (data.dtau_dq.copy(), data.dtau_dv.copy(), mass)]
+    pin.computeABADerivatives(model, data, q, v, tau)
+    inverse = np.triu(data.Minv) + np.triu(data.Minv, 1).T
+    return [T.T @ x @ T for x in (data.ddq_dq.copy(), data.ddq_dv.copy(), inverse)]
+
+
+def functions(model: pp.Model, s: States, what: str, size: int | None) -> Callable[[], Any]:
+    named = {
+        "inverse dynamics": (pp.inverse_dynamics_derivatives, s.vdot),
+        "forward dynamics": (pp.forward_dynamics_derivatives, s.tau),
+    }
+    function, third = named[what]
+    if size is None:
+        args = [a[0].copy() for a in (s.q, s.v, third)]
+        return lambda: function(model, *args)
+    args = [np.ascontiguousarray(a[:size]) for a in (s.q, s.v, third)]
+    program, out = PROGRAMS[what](model), function(model, *args)
+    status = np.empty(size, dtype=np.int64)
+    return lambda: program.ufunc(*args, out=(*out, status))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("robots", nargs="*", default=list(ROBOTS))
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    print("| derivatives of | model | dof | phipsi, one call | Pinocchio, one call | ratio |"
+          " phipsi, batch | ratio |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|")
+    for what in WHAT:
+        for name in options.robots:
+            model = load_robot(name)
+            s = States(model, options.batch)
+            peer = Pinocchio(name, model, s)
+            ours = functions(model, s, what, None)()
+            for x, y in zip(ours, answers(peer, what, 0), strict=True):
+                error = np.abs(x - y).max() / max(1.0, np.abs(y).max())
+                assert error < 1e-8, (what, name, error)
+            found = race(
+                {
+                    "phipsi": functions(model, s, what, None),
+                    "pin": theirs(peer, what),
+                    "batch": functions(model, s, what, options.batch),
+                },
+                rounds=options.rounds,
+            )
+            one, pin, batch = (
+                1e6 * found[n] / (options.batch if n == "batch" else 1)
+                for n in ("phipsi", "pin", "batch")
+            )
+            print(
+                f"| {what} | {name} | {model.nv} | {one:.2f} | {pin:.2f} | {pin / one:.2f}× | "
+                f"{batch:.3f} | {pin / batch:.1f}× |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

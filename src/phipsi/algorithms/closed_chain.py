@@ -1,0 +1,159 @@
+"""Dynamics of systems with constraints: accelerations, constraint forces, impulses."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form
+from phipsi.backends.program import Program
+from phipsi.compiler import compile, program_of
+from phipsi.errors import InputError
+from phipsi.model.closures import ConstrainedModel
+from phipsi.operators import A, J, mass_matrix
+
+Array = NDArray[Any]
+
+_RANK = 1e-8
+"""Singular values of A J below this part of the largest belong to redundant rows."""
+VELOCITY_CHANGE = mass_matrix.inv @ J.T @ A.T @ IMPULSE
+
+
+class ConstrainedMotion(NamedTuple):
+    """`vdot` (..., nv), and the constraint multipliers `f` (..., rows)."""
+
+    vdot: Array
+    f: Array
+
+
+def constrained_dynamics(
+    system: ConstrainedModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+    algorithm: str | None = None,
+) -> ConstrainedMotion:
+    """Accelerations and multipliers together, from one program.
+
+    ℳ vdot = tau − bias − J* A* f with A J vdot = U, U = Udot − d/dt(A J) v. Where rows are
+    redundant vdot is unique, and f is one of the possible ones: zero on rows that follow from
+    others (`constraint_forces` gives the least).
+
+    **Arguments:** as for `forward_dynamics`. **Returns:** (vdot, f).
+    **Cost:** five sweeps, O(N), and the elimination of the rows: O(rows) for loops of separate
+    trees, O(rows³) where all are coupled. **Source:** SOA steps A–F; 88-11 Part II RCCFD2.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(arm, [pin])
+    >>> q = four_bar.assemble([1.0, -1.0, -1.5])
+    >>> motion = pp.constrained_dynamics(four_bar, q, [0, 0, 0], [0, 0, 0])
+    >>> motion.vdot.shape, motion.f.shape
+    ((3,), (3,))
+    """
+    program, extras = _program(system, f_ext, Udot, algorithm)
+    return ConstrainedMotion(*program(q, v, tau, *extras))
+
+
+def constraint_forces(
+    system: ConstrainedModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+) -> Array:
+    """Multipliers f of the constraint rows in forward dynamics.
+
+    ℳ vdot = tau − bias − (A J)* f: the system exerts f on the closure. In N along linear and N·m
+    about angular rows, in the order of `system.row_names`. Redundant rows leave the distribution of
+    f among them undetermined (it would need elastic bodies); the one of least norm is returned.
+
+    **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
+    **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J.
+    **Source:** SOA eq. 0.23; closed_chain 6.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pin = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
+    >>> f = pp.constraint_forces(pp.System(arm, [pin]), [0.0], [0.0], [0.0])
+    >>> f.round(3).tolist()                       # half the weight of the rod hangs on the string
+    [4.905]
+    """
+    f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot).f
+    if not system.closures.n_rows:
+        return f
+    return least_multipliers(program_of(A @ J, system, "dense")(q), f)
+
+
+def least_multipliers(jacobian: Array, f: Array) -> Array:
+    """The f of least norm with the same G* f: without what loads no joint (self-stress)."""
+    left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
+    kept = left * (s > _RANK * s.max(-1, keepdims=True, initial=0.0))[..., None, :]
+    return np.einsum("...rk,...sk,...s->...r", kept, kept, f)
+
+
+def constraint_impulse(
+    system: ConstrainedModel, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
+) -> tuple[Array, Array]:
+    """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
+
+    ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = rates. It is the projection of v on the constraints in the
+    mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A Λ A* p.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), zero by default.
+    **Returns:** v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
+    **Cost:** four sweeps and the elimination of the rows. **Source:** closed_chain 11.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> weld = pp.constraints.Coupling(name="lock", joints=[arm.joint_names[1]], coefficients=[1])
+    >>> after, p = pp.constraint_impulse(pp.System(arm, [weld]), [0.0, 0.0], [1.0, 1.0])
+    >>> after.round(4).tolist()
+    [1.3125, 0.0]
+    """
+    wanted = np.zeros(system.closures.n_rows) if rates is None else rates
+    change, p = program_of((VELOCITY_CHANGE, IMPULSE), system)(q, v, wanted)  # type: ignore[misc]
+    return np.asarray(v, dtype=np.float64) - change, p
+
+
+def delassus_matrix(system: ConstrainedModel, q: ArrayLike) -> Array:
+    """A Λ A*: constraint multipliers → accelerations of the rows.
+
+    By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., rows, rows), symmetric, semidefinite where rows
+    are redundant. **Cost:** O(N + rows · depth + rows²). **Source:** SOA eq. .43, tree form.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (2, 0, 0)))
+    >>> pp.delassus_matrix(pp.System(arm, [pin]), [0.0, 0.0]).round(3)
+    array([[0.   , 0.   , 0.   ],
+           [0.   , 3.429, 0.   ],
+           [0.   , 0.   , 0.   ]])
+    """
+    return program_of(ROW_MATRIX, system, "dense")(q)
+
+
+def _program(
+    system: ConstrainedModel,
+    f_ext: ArrayLike | None,
+    Udot: ArrayLike | None,
+    algorithm: str | None,
+) -> tuple[Program, tuple[ArrayLike, ...]]:
+    if algorithm is not None and algorithm not in FORMS:
+        known = ", ".join(map(repr, FORMS))
+        raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
+    pair = closed_form(algorithm, f_ext is not None, Udot is not None)
+    extras = tuple(x for x in (f_ext, Udot) if x is not None)
+    if algorithm is None:
+        return program_of(pair, system), extras
+    return compile(pair, system, rewrite="as_written"), extras

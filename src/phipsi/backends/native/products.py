@@ -1,0 +1,163 @@
+"""Products of matrices in generated code: a result that is factor · A · B, where A is a result too.
+
+B is written into the buffer of the result like any other matrix; when all is written, blocks of its
+columns are moved aside and multiplied with A. In a kernel for many configurations every entry is a
+vector of lanes and the loops run over squares of entries; in a kernel for one configuration the
+entries of a row lie side by side and lanes are columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from phipsi.backends.native.columns import masked_load, masked_store
+from phipsi.backends.native.lanes import DOUBLE, Lane, fold_loop, write_loop
+from phipsi.backends.native.record import ASIDE
+from phipsi.backends.native.trigonometry import i64
+from phipsi.sweeps.request import Result
+
+if TYPE_CHECKING:
+    from phipsi.backends.native.kernel import Kernel
+
+_ROWS, _COLUMNS = 4, 4  # entries computed together: as many as registers hold
+_AT_ONCE = 4
+
+
+def can_run(results: Sequence[Result]) -> bool:
+    """True if the left factors of all products are results themselves."""
+    plain = {r.field for r in results if r.layout == "blocks" and r.left is None}
+    return all(r.left is None or r.left in plain for r in results)
+
+
+def workspace(results: Sequence[Result], size: int, lanes: int) -> int:
+    """How many numbers are needed to move columns aside."""
+    several = any(r.left is not None for r in results)
+    return size * max(lanes, _COLUMNS) if several else 0
+
+
+class Products:
+    """Emits the products of one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.k = kernel
+
+    def emit(self) -> None:
+        """All products, when the matrices are complete."""
+        k = self.k
+        for r in k.results:
+            if r.left is None:
+                continue
+            (left,) = (s for s in k.results if s.field is r.left and s.left is None)
+            self.size = k.count_of(r.takes)
+            a, b = k.io.result_base(left), k.io.result_base(r)
+            self.aside = k.area(ASIDE, k.bytes)
+            if k.group is k.config:
+                self._across(a, b, r.factor)
+            else:
+                self._along(a, b, r.factor)
+
+    # -- lanes are configurations ------------------------------------------------------------------
+
+    def _across(self, a: Any, b: Any, factor: Any) -> None:
+        m = self.k.b
+        whole = m.mul(m.sdiv(self.size, i64(_COLUMNS)), i64(_COLUMNS))
+        write_loop(m, whole, lambda j: self._columns(a, b, factor, j, _COLUMNS), _COLUMNS)
+        rest = m.sub(self.size, whole)
+        write_loop(m, rest, lambda j: self._columns(a, b, factor, m.add(whole, j), 1))
+
+    def _columns(self, a: Any, b: Any, factor: Any, j: Any, count: int) -> None:
+        """Columns j, j + 1, … of the product, in place of those of B."""
+        k, m, e = self.k, self.k.b, self.k.config
+
+        def move(i: Any) -> None:
+            for c in range(count):
+                at = m.add(m.add(m.mul(i, self.size), j), i64(c))
+                x = k.lane_load(b, m.mul(at, i64(k.bytes)))
+                aside = m.add(m.mul(i, i64(_COLUMNS)), i64(c))
+                k.lane_store(x, self.aside, m.mul(aside, i64(k.bytes)))
+
+        write_loop(m, self.size, move)
+
+        def rows(i: Any, height: int) -> None:
+            zero = ir.Constant(e.vector, [0.0] * e.lanes)
+
+            def term(t: Any, sums: list[Any]) -> list[Any]:
+                right = [
+                    k.lane_load(
+                        self.aside,
+                        m.mul(m.add(m.mul(t, i64(_COLUMNS)), i64(c)), i64(k.bytes)),
+                    )
+                    for c in range(count)
+                ]
+                out: list[Any] = []
+                for r in range(height):
+                    at = m.add(m.mul(m.add(i, i64(r)), self.size), t)
+                    left = k.lane_load(a, m.mul(at, i64(k.bytes)))
+                    for c in range(count):
+                        old = Lane(e, sums[r * count + c])
+                        out.append(left.times_plus(right[c], old).value)
+                return out
+
+            sums = fold_loop(m, self.size, 1, [zero] * (height * count), term)
+            for r in range(height):
+                for c in range(count):
+                    at = m.add(m.add(m.mul(m.add(i, i64(r)), self.size), j), i64(c))
+                    entry = scaled(Lane(e, sums[r * count + c]), factor)
+                    k.lane_store(entry, b, m.mul(at, i64(k.bytes)))
+
+        whole = m.mul(m.sdiv(self.size, i64(_ROWS)), i64(_ROWS))
+        write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
+        write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
+
+    # -- lanes are columns of one configuration ----------------------------------------------------
+
+    def _along(self, a: Any, b: Any, factor: Any) -> None:
+        k, m, g = self.k, self.k.b, self.k.group
+        width = 8 * g.lanes
+
+        def group(j: Any) -> None:
+            lanes = ir.Constant(g.integers, list(range(g.lanes)))
+            left = g.splat_integer(m.sub(self.size, j))
+            mask = m.icmp_signed("<", lanes, left)
+
+            def place(i: Any) -> Any:
+                return k.at(b, m.mul(m.add(m.mul(i, self.size), j), i64(8)))
+
+            def move(i: Any) -> None:
+                x = masked_load(m, g, place(i), mask)
+                m.store(x, k.at(self.aside, m.mul(i, i64(width))), align=8)
+
+            write_loop(m, self.size, move)
+            zero = ir.Constant(g.vector, [0.0] * g.lanes)
+
+            def rows(i: Any, height: int) -> None:
+                def term(t: Any, sums: list[Any]) -> list[Any]:
+                    where = k.at(self.aside, m.mul(t, i64(width)))
+                    right = Lane(g, m.load(where, align=8, typ=g.vector))
+                    out: list[Any] = []
+                    for r in range(height):
+                        at = m.add(m.mul(m.add(i, i64(r)), self.size), t)
+                        one = m.load(k.at(a, m.mul(at, i64(8))), align=8, typ=DOUBLE)
+                        out.append(g.splat(one).times_plus(right, Lane(g, sums[r])).value)
+                    return out
+
+                sums = fold_loop(m, self.size, 1, [zero] * height, term)
+                for r in range(height):
+                    entry = scaled(Lane(g, sums[r]), factor)
+                    masked_store(m, g, entry.value, place(m.add(i, i64(r))), mask)
+
+            whole = m.mul(m.sdiv(self.size, i64(_AT_ONCE)), i64(_AT_ONCE))
+            write_loop(m, whole, lambda i: rows(i, _AT_ONCE), _AT_ONCE)
+            write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
+
+        write_loop(m, self.size, group, g.lanes)
+
+
+def scaled(x: Lane, factor: Any) -> Lane:
+    """factor · x, without a product for ±1."""
+    if factor == 1:
+        return x
+    return -x if factor == -1 else x * float(factor)

@@ -1,0 +1,85 @@
+"""Cross products between two transition operators, carried to one side.
+
+A motion x of the bodies relative to their parents adds up to X = φ* x, and
+
+    E_φ* cross(X) = cross(E_φ* X) E_φ*              (a cross product, seen from the next body)
+
+Hence, for every vector of body motions x,
+
+    φ* cross(x) φ* = cross(X) φ* − φ* cross(E_φ* X),  φ cross(x)* φ = φ cross(X)* − cross(E_φ* X)* φ
+    φ* cross(x) φ̃* = cross(X) φ* − φ* cross(X),      φ̃ cross(x)* φ = φ cross(X)* − cross(X)* φ
+
+The last two are what δφ along x = H* u is, in terms of the motions of the bodies. Three operators
+that move along the tree become two, so that every block of a derivative lies on one path.
+"""
+
+from __future__ import annotations
+
+from phipsi.expressions.node import Expr, Number, cross
+from phipsi.expressions.row import Op
+from phipsi.operators.catalogue import catalogue_leaf
+from phipsi.operators.definitions import E_phi, H, V, phi, v
+
+Factors = tuple[Expr, ...]
+Terms = list[tuple[Number, Factors]]
+phi_tilde = catalogue_leaf("phi_tilde")
+_RELATIVE = H.T @ v
+_MOST = 64
+
+
+def motion_of(x: Expr) -> Expr:
+    """φ* x, by its name V for x = H* v."""
+    if x.op is Op.SUM:
+        return sum((c * motion_of(y) for c, y in x.terms[1:]), x.data[0] * motion_of(x.args[0]))
+    return V if x is _RELATIVE else phi.T @ x
+
+
+def carry_all(terms: Terms) -> Terms | None:
+    """The terms with every such product carried out; None if there is none, or far too many."""
+    todo, done, changed = list(terms), Terms(), False
+    while todo:
+        c, factors = todo.pop()
+        found = carry(factors)
+        if found is None:
+            done.append((c, factors))
+            continue
+        changed = True
+        todo.extend((c * d, fs) for d, fs in found)
+        if len(todo) + len(done) > _MOST:
+            return None
+    return done if changed else None
+
+
+def carry(factors: Factors) -> Terms | None:
+    """One product with one cross product carried out of it, as two terms."""
+    for i in range(1, len(factors) - 1):
+        left, middle, right = factors[i - 1 : i + 2]
+        if middle.op is Op.CROSS and left is phi.T and right in (phi.T, phi_tilde.T):
+            X = motion_of(middle.args[0])
+            inner = E_phi.T @ X if right is phi.T else X
+            pair = ((1, (cross(X), phi.T)), (-1, (phi.T, cross(inner))))
+        elif (
+            middle.op is Op.ADJOINT
+            and middle.args[0].op is Op.CROSS
+            and right is phi
+            and left in (phi, phi_tilde)
+        ):
+            X = motion_of(middle.args[0].args[0])
+            inner = E_phi.T @ X if left is phi else X
+            pair = ((1, (phi, cross(X).T)), (-1, (cross(inner).T, phi)))
+        else:
+            continue
+        return [
+            (d * e, (*factors[: i - 1], *fs, *factors[i + 2 :]))
+            for e, ends in pair
+            for d, fs in _plain(ends)
+        ]
+    return None
+
+
+def _plain(ends: Factors) -> Terms:
+    """A product of two factors, one of which may be a sum or carry a sign."""
+    out: Terms = [(1, ())]
+    for y in ends:
+        out = [(c * d, (*fs, *t.factors)) for c, fs in out for d, t in y.terms]
+    return out

@@ -1,0 +1,90 @@
+"""Derivatives in machine code: the same numbers as the reference backend, in batches and alone."""
+
+import numpy as np
+import pytest
+from random_models import ALL, random_tree
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms import derivatives, dynamics
+
+JOINTS = {
+    "turning": ["revolute", "universal", "spherical"],
+    "sliding": ["prismatic", "helical", "planar", "free"],
+    "all": ALL,
+}
+
+
+def close(x, y, tolerance=1e-11):
+    assert np.shape(x) == np.shape(y)
+    size = max(1.0, np.abs(y).max(initial=0.0))
+    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
+
+
+def state(model, batch):
+    rng = np.random.default_rng(1)
+    return model.random_configuration(rng, batch), *rng.standard_normal((4, *batch, model.nv))
+
+
+def both(expr, model, **options):
+    out = [pp.compile(expr, model, backend=b, **options) for b in ("native", "reference")]
+    assert out[0].backend == "native"
+    return out
+
+
+@pytest.mark.parametrize("kinds", JOINTS)
+@pytest.mark.parametrize("which", ["inverse", "forward"])
+def test_matrices(kinds, which):
+    model = random_tree(4, 4 if kinds == "all" else 7, JOINTS[kinds], n_roots=2, armature=True)
+    make = {
+        "inverse": derivatives.inverse_dynamics_operators,
+        "forward": derivatives.forward_dynamics_operators,
+    }[which]
+    native, reference = both(make(), model, mode="dense")
+    q, v, third, *_ = state(model, (11,))
+    expected = reference(q, v, third)
+    for x, y in zip(native(q, v, third), expected, strict=True):
+        close(x, y)
+    for x, y in zip(native(q[3], v[3], third[3]), expected, strict=True):
+        close(x, y[3])
+
+
+@pytest.mark.parametrize("kinds", ["turning", "sliding"])
+def test_gradients(kinds):
+    model = random_tree(2, 6, JOINTS[kinds], armature=True)
+    q, v, third, c, _ = state(model, (11,))
+    for expr, names in (
+        (dynamics.INVERSE_DYNAMICS, ("q", "v", "vdot")),
+        (dynamics.FORWARD_DYNAMICS, ("q", "v", "tau")),
+    ):
+        native, reference = (pp.vjp(expr, model, names, backend=b) for b in ("native", "reference"))
+        assert native.backend == "native"
+        for x, y in zip(native(q, v, third, c), reference(q, v, third, c), strict=True):
+            close(x, y)
+
+
+def test_products_of_matrices():
+    """written(X) @ written(Y): in place, for sizes that fill no square, with a factor."""
+    for n in (1, 3, 5, 9):
+        model = random_tree(n, n, ["revolute", "prismatic"])
+        inverse = ops.mass_matrix.inv
+        rates = pp.diff(dynamics.INVERSE_DYNAMICS, "v")
+        product = -2 * (ops.written(inverse) @ ops.written(rates))
+        native, reference = both((product, inverse), model, mode="dense")
+        q, v, *_ = state(model, (10,))
+        got, expected = native(q, v), reference(q, v)
+        close(got[0], expected[0])
+        close(native(q[0], v[0])[0], expected[0][0])
+        close(got[0], -2 * got[1] @ pp.compile(rates, model, mode="dense")(q, v))
+        close(pp.dense(product, model, q[0], v[0]), expected[0][0])
+
+
+def test_picks_and_point_derivatives():
+    model = random_tree(6, 5, ["revolute", "free"], frames=True)
+    points = ["f0", ("b4", (0.1, 0.2, -0.3))]
+    q, v, *_ = state(model, (9,))
+    one = pp.diff(ops.mass_matrix, "q[j3]")
+    native, reference = both(one, model, mode="dense")
+    close(native(q), reference(q))
+    native, reference = both(pp.diff(ops.J @ ops.v, "q"), model, mode="dense", points=points)
+    close(native(q, v), reference(q, v))
