@@ -41,8 +41,7 @@ class ConstraintMetric:
 
     **Attributes:** `residual`, g (n, rows); `relative`, the closures' frames; `jacobian`, G
     (n, rows, nv); `size` (n, rows), what a row is divided by; `singular` (n, k), descending,
-    relative to the largest; `rank` (n,); `smallest` (n,), a lower bound of the singular values that
-    count, relative to the largest.
+    relative to the largest; `rank` (n,); `smallest` (n,), the last one that counts.
     """
 
     def __init__(
@@ -101,6 +100,11 @@ class ConstraintMetric:
         return None if (size > 1 / _DEPENDENT).any() else (Q, inverse)
 
     @property
+    def is_full(self) -> bool:
+        """Whether all rows that are not zero are independent, in all elements."""
+        return bool((self.rank == int(self._alive.sum())).all())
+
+    @property
     def rank(self) -> Array:
         """How many rows are independent (n,)."""
         if self._triangular is not None:
@@ -109,10 +113,9 @@ class ConstraintMetric:
 
     @property
     def smallest(self) -> Array:
-        """A lower bound (n,) of the singular values that count, relative to the largest."""
+        """The smallest singular value (n,) that counts, of the largest; an estimate from R⁻¹."""
         if self._triangular is not None:
-            bound = np.sqrt(np.square(self._triangular[1]).sum(axis=(1, 2)))
-            return 1 / np.maximum(bound, 1.0)
+            return 1 / np.maximum(_norms(self._triangular[1]), 1.0)
         last = np.maximum(self.rank - 1, 0)
         if not self.singular.shape[1]:
             return np.ones(len(self.q))
@@ -155,6 +158,17 @@ class ConstraintMetric:
             for _twice in range(2):  # once leaves rounding errors
                 left = left - np.outer(left @ direction, direction)
         return sorted(chosen)
+
+
+def _norms(matrices: Array) -> Array:
+    """Largest singular values (n,) of matrices (n, m, m), by power iteration; a little low."""
+    if not matrices.shape[-1]:
+        return np.ones(len(matrices))
+    x = np.square(matrices).sum(axis=-2)[..., None]
+    for _ in range(4):
+        y = matrices @ (x / np.sqrt(np.square(x).sum(axis=1, keepdims=True)))
+        x = np.swapaxes(matrices, -1, -2) @ y
+    return np.sqrt(np.square(y).sum(axis=(1, 2)))
 
 
 def turned_over(relative: Relative, rows: ClosureRows) -> Array:

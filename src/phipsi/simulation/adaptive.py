@@ -31,6 +31,7 @@ _FAR_OFF = 1e-4  # rad or m, from the constraints
 # A run whose steps are this much shorter than its longest one, for so many steps, stands still:
 # rates grow without bound, as when the coordinates of a joint become singular.
 _STALLED, _FOR_STEPS = 1e-6, 1000
+_STALLED_LOOP, _FOR_STEPS_OF_LOOP = 1e-3, 50  # close to where constraints lose rank
 _UNRELIABLE = (
     "; the solution there is not smooth, or the tolerances ask for more than rounding allows"
 )
@@ -174,11 +175,14 @@ class Adaptive(Stepper):
     def _check_progress(self, h: float) -> None:
         """Refuse to crawl: a method may shorten its steps for very long before it gives up."""
         self._longest = max(self._longest, h)
-        self._short = self._short + 1 if h < _STALLED * self._longest else 0
-        if self._short > _FOR_STEPS:
+        loops = self.equations.loops
+        close = loops is not None and loops.is_close
+        least, most = (_STALLED_LOOP, _FOR_STEPS_OF_LOOP) if close else (_STALLED, _FOR_STEPS)
+        self._short = self._short + 1 if h < least * self._longest else 0
+        if self._short > most:
             raise Diverged(
                 f"at t = {self.t:.9g} s the steps have shrunk to {h:.2g} s, from up to "
-                f"{self._longest:.2g} s, for more than {_FOR_STEPS} steps: the motion becomes "
+                f"{self._longest:.2g} s, for more than {most} steps: the motion becomes "
                 f"singular there, like three hinges in a row when two axes align"
             )
 

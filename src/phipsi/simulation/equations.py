@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import (
     A_G,
     FORWARD_DYNAMICS,
@@ -70,6 +72,17 @@ class Equations:
         self._checked = False
         self.failure: tuple[float, Array, Array] | None = None
 
+    @cached_property
+    def _closed(self) -> Callable[..., tuple[Array, Any]]:
+        """Accelerations with the constraints in one program, where that is as good as it gets."""
+        assert self.loops is not None
+        form = closed_form(None, bool(self._body_elements), False)
+        program = compile(form, self.loops.system)
+        if program.native is None:
+            return lambda *inputs: _first_of(program(*inputs, on_error="mask"))
+        ufunc = program.native.ufunc
+        return lambda *inputs: ufunc(*inputs)[::2]
+
     @property
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
@@ -82,12 +95,18 @@ class Equations:
     def acceleration(self, t: float, q: Array, v: Array) -> Array:
         """Return vdot (nv,), or NaN where it cannot be computed."""
         if self.loops is not None:
+            if not (np.isfinite(q).all() and np.isfinite(v).all()):
+                return np.full(self._nv, np.nan)
             q, v = self.loops.stage(q, v)
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:
             effort, loads = self._with_elements(t, q, v, effort)
         inputs = self._inputs(t, q, v, effort, loads)
+        if self.loops is not None and self.loops.compiles:
+            vdot, status = self._closed(*inputs)
+            if not status:
+                return vdot
         vdot = self._direct(*inputs)
         if vdot is not None:
             return vdot if self.loops is None else self.loops.correct(q, v, vdot)
@@ -242,6 +261,11 @@ class Equations:
                     f"force element {element!r}: {method} is {value[tuple(index)]} at {where}, "
                     f"t = {float(state.t):.6g} s; forces must be finite."
                 )
+
+
+def _first_of(masked: Any) -> tuple[Array, int]:
+    (vdot, _), status = masked
+    return vdot, int(status)
 
 
 def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:

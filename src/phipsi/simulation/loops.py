@@ -32,7 +32,7 @@ _START = 1e-6
 # the largest, a singular value is zero.
 _RANK = 1e-9
 # Nearer to a singular configuration than this, states inside a step are projected too, to _STAGE.
-_NEAR, _STAGE, _STEADY = 0.1, 1e-9, 1e-3
+_NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
 # first of them this far away (rad or m, along the fastest rate).
 _CLOSE, _REACH = 0.02, 0.05
@@ -60,7 +60,14 @@ class Loops:
         self._rows = system.rows
         self._rank: int | None = None
         self._careful = self._steady = False
+        self.is_close = False  # to a singular configuration
+        self.is_regular = False  # whether rows without pivoting are as good as singular values
         self.project_stages = False  # for a solver whose state cannot be projected
+
+    @property
+    def compiles(self) -> bool:
+        """Whether compiled forward dynamics, which does not look for rank, may be used here."""
+        return self.is_regular and self.method != "baumgarte"
 
     # ---- accelerations ------------------------------------------------------------------------
 
@@ -186,8 +193,10 @@ class Loops:
     def _decide(self, at: ConstraintMetric) -> None:
         """Rank, and whether a singular configuration is near, for the steps from here on."""
         self._rank, smallest = int(at.rank[0]), float(at.smallest[0])
-        self._steady = smallest > _STEADY  # the next step can hardly change the rank
+        self.is_close = smallest < _STEADY
+        self._steady = not self.is_close  # the next step can hardly change the rank
         self._careful = self.projects and 0 < self._rank and smallest < _NEAR
+        self.is_regular = at.is_full and smallest > _NEAR
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""

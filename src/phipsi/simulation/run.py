@@ -89,7 +89,7 @@ def simulate(
     system = model if isinstance(model, System) else None
     model = checks.checked_model(model.model if isinstance(model, System) else model)
     loops = None
-    if system is not None:
+    if system is not None and system.n_rows:
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
         loops = Loops(system, *given)
     method = checks.checked_method(integrator)
@@ -114,7 +114,7 @@ def simulate(
         q, v = loops.start(q, v)
     equations.check(0.0, q, v)
     watch = Watch(events, 0.0, q, v, end)
-    run = _Run(equations, method, watch, times, end)
+    run = _Run(equations, method, watch, times, end, system)
     run.start(q, v, step, rtol, atol)
     return run.to_the_end(make_progress(progress, end))
 
@@ -127,8 +127,15 @@ class _Run:
     """The loop: step, events, output; and what has been recorded so far."""
 
     def __init__(
-        self, equations: Equations, method: Method, watch: Watch, times: Array | None, end: float
+        self,
+        equations: Equations,
+        method: Method,
+        watch: Watch,
+        times: Array | None,
+        end: float,
+        system: System | None = None,
     ) -> None:
+        self.system = system
         self.equations, self.method, self.watch = equations, method, watch
         self.end, self.times, self._next = end, times, 0
         self.rows: list[tuple[float, Array, Array, Array]] = []
@@ -267,7 +274,6 @@ class _Run:
     def _trajectory(self, *, complete: bool) -> Trajectory:
         model = self.equations.model
         t, q, v, tau = zip(*self.rows, strict=True) if self.rows else ((), (), (), ())
-        loops = self.equations.loops
         return Trajectory(
             model,
             np.array(t, dtype=np.float64),
@@ -279,7 +285,7 @@ class _Run:
             integrator=self.method.name,
             stored=self.equations.potential_energy,
             dense=self.dense,
-            system=None if loops is None else loops.system,
+            system=self.system,
         )
 
     def _fastest(self) -> str:
