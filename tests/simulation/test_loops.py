@@ -32,9 +32,8 @@ def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
     kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:5]]
     system, q = random_system(seed, 7, kinds, n_roots=2)
     v, tau = admissible(system, q, rng), rng.standard_normal(system.model.nv)
-    equations = Equations(
-        system.model, lambda *_: tau, [], None, Loops(system, "project", 1e-10, 20)
-    )
+    loops = Loops(system, "project", 1e-10, 20)
+    equations = Equations(system.model, lambda *_: tau, [], None, loops)
     exact, _ = kkt(system, q, v, tau)
     for _ in range(2):
         found = equations.acceleration(0.0, q, v)

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 _MU, _MU_RANGE = 1.0, (1e-6, 1e12)
 _FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
 _STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
-_NEWTON, _ROUNDING = 25, 4e-16
+_ROUNDING = 4e-16
 
 
 def search(
@@ -96,6 +96,7 @@ def project_position(
     tolerance: float,
     rank_tolerance: float = RANK_TOLERANCE,
     rank: int | None = None,
+    iterations: int = 25,
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
@@ -105,7 +106,7 @@ def project_position(
     q = np.array(q, dtype=np.float64)
     at = ConstraintMetric(rows, q, rank_tolerance, rank)
     last = np.zeros(len(q), dtype=bool)
-    for _ in range(_NEWTON):
+    for _ in range(iterations):
         error = np.abs(at.residual).max(axis=-1, initial=0.0)
         done = last | (error <= _ROUNDING)
         if done.all():

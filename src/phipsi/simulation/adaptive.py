@@ -26,6 +26,7 @@ from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method
 
+_WIDEST = 1e-2  # difference for a Jacobian, relative to a coordinate
 _LARGE_TURN = 1.0  # rad
 _FAR_OFF = 1e-4  # rad or m, from the constraints
 # A run whose steps are this much shorter than its longest one, for so many steps, stands still:
@@ -124,6 +125,9 @@ class Adaptive(Stepper):
         if solver.status == "finished":  # LSODA was made anew at the very end
             raise Diverged(f"the solver stopped at t = {self.t:.9g} s")
         self.equations.failure = None
+        if getattr(solver, "jac_factor", None) is not None:
+            # SciPy widens the difference of a coordinate that nothing depends on, at last to inf
+            np.minimum(solver.jac_factor, _WIDEST, out=solver.jac_factor)
         with np.errstate(all="ignore"):
             message = solver.step()
         if solver.status == "failed":

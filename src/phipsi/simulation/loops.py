@@ -35,7 +35,7 @@ _RANK = 1e-9
 _NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
 # first of them this far away (rad or m, along the fastest rate).
-_CLOSE, _REACH = 0.02, 0.05
+_CLOSE, _REACH, _NEWTON = 0.02, 0.05, 8
 _NODES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
 _NEAREST = slice(3, 5)
 _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
@@ -60,6 +60,7 @@ class Loops:
         self._rows = system.rows
         self._rank: int | None = None
         self._careful = self._steady = False
+        self._has_other_side = True
         self.is_close = False  # to a singular configuration
         self.is_regular = False  # whether rows without pivoting are as good as singular values
         self.project_stages = False  # for a solver whose state cannot be projected
@@ -79,7 +80,7 @@ class Loops:
             at = ConstraintMetric(self._rows, q[None], _RANK, self._rank)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
-        if self._careful and at.smallest[0] < _CLOSE:
+        if self._careful and self._has_other_side and at.smallest[0] < _CLOSE:
             curve = self._across(q, v)
             if curve is not None:
                 G = at.jacobian[0]
@@ -99,8 +100,11 @@ class Loops:
         reach = _REACH / speed
         for _ in range(3):
             aside = self.system.model.integrate(q, np.outer(reach * _NODES, v))
-            points, closed, at = project_position(self._rows, aside, _STAGE, _RANK, self._rank)
-            if not closed.all():
+            points, closed, at = project_position(
+                self._rows, aside, _STAGE, _RANK, self._rank, _NEWTON
+            )
+            if not closed.all():  # a dead point: there is nothing behind it
+                self._has_other_side = False
                 return None
             nearest = float(at.smallest[_NEAREST].min())
             if nearest > _CLOSE:
@@ -120,7 +124,9 @@ class Loops:
         """
         if not (self._careful or (self.project_stages and self.projects)):
             return q, v
-        found, closed, at = project_position(self._rows, q[None], _STAGE, _RANK, self._rank)
+        found, closed, at = project_position(
+            self._rows, q[None], _STAGE, _RANK, self._rank, _NEWTON
+        )
         if not closed[0]:
             return q, v
         return found[0], project_velocity(at, v[None])[0]
@@ -193,6 +199,7 @@ class Loops:
     def _decide(self, at: ConstraintMetric) -> None:
         """Rank, and whether a singular configuration is near, for the steps from here on."""
         self._rank, smallest = int(at.rank[0]), float(at.smallest[0])
+        self._has_other_side = True
         self.is_close = smallest < _STEADY
         self._steady = not self.is_close  # the next step can hardly change the rank
         self._careful = self.projects and 0 < self._rank and smallest < _NEAR
