@@ -9,11 +9,13 @@
 [1.714286, -4.285714]
 """
 
-from phipsi import constraints, examples, robots
+from phipsi import constraints, contacts, examples, robots
 from phipsi.algorithms import (
     BaseParameters,
     ConstrainedMotion,
     GraphJoint,
+    Grasp,
+    GraspCheck,
     HybridDynamics,
     Identification,
     IKResult,
@@ -122,6 +124,8 @@ __all__ = [
     "Expr",
     "Family",
     "GraphJoint",
+    "Grasp",
+    "GraspCheck",
     "HybridDynamics",
     "IKResult",
     "Identification",
@@ -162,6 +166,7 @@ __all__ = [
     "delassus_matrix",
     "compile",
     "constraints",
+    "contacts",
     "controllers",
     "dense",
     "diff",
