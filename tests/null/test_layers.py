@@ -21,8 +21,8 @@ LAYERS = [
     "contacts",
     "expressions",
     "operators",
-    "calculus",
     "rewrite",
+    "calculus",
     "sweeps",
     "backends",
     "compiler",
@@ -34,6 +34,8 @@ LAYERS = [
     "demo",
     "simulation",
     "interfaces",
+    "torch",
+    "jax",
 ]
 
 # `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are
