@@ -20,8 +20,8 @@ LAYERS = [
     "constraints",
     "expressions",
     "operators",
-    "calculus",
     "rewrite",
+    "calculus",
     "sweeps",
     "backends",
     "compiler",
@@ -33,6 +33,8 @@ LAYERS = [
     "demo",
     "simulation",
     "interfaces",
+    "torch",
+    "jax",
 ]
 
 # `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are

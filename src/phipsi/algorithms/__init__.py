@@ -11,6 +11,7 @@ from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
+from phipsi.algorithms.diagonal import diagonal_coriolis, innovations_rates
 from phipsi.algorithms.dynamics import (
     bias_forces,
     forward_dynamics,
@@ -58,6 +59,14 @@ from phipsi.algorithms.regressors import (
     potential_energy_regressor,
     regressor,
 )
+from phipsi.algorithms.sensitivities import (
+    christoffel_symbols,
+    coriolis_matrix,
+    log_det_mass_matrix_gradient,
+    mass_matrix_inverse_sensitivity,
+    mass_matrix_sensitivity,
+    operational_space_inertia_sensitivity,
+)
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
@@ -78,10 +87,13 @@ __all__ = [
     "center_of_mass",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
+    "christoffel_symbols",
     "constrained_dynamics",
     "constraint_forces",
     "constraint_impulse",
+    "coriolis_matrix",
     "delassus_matrix",
+    "diagonal_coriolis",
     "forward_dynamics",
     "forward_dynamics_derivatives",
     "frame_poses",
@@ -91,6 +103,7 @@ __all__ = [
     "identify",
     "inertial_parameters",
     "innovations",
+    "innovations_rates",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_kinematics",
@@ -101,10 +114,14 @@ __all__ = [
     "kinetic_energy",
     "kinetic_energy_regressor",
     "log_det_mass_matrix",
+    "log_det_mass_matrix_gradient",
     "mass_matrix",
     "mass_matrix_inverse",
+    "mass_matrix_inverse_sensitivity",
+    "mass_matrix_sensitivity",
     "momentum",
     "operational_space_inertia",
+    "operational_space_inertia_sensitivity",
     "parameter_names",
     "potential_energy",
     "potential_energy_regressor",

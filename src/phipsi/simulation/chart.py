@@ -76,8 +76,13 @@ class Chart:
     @property
     def curved_parts(self) -> list[tuple[str, int]]:
         """Kind ("spherical", "free", "planar") of every part with q̇ ≠ v, and its place in v."""
+        return [(kind, j) for kind, _, j in self.curved_places]
+
+    @property
+    def curved_places(self) -> list[tuple[str, int, int]]:
+        """Kind of every part with q̇ ≠ v, and its places in q and v."""
         kinds = {"spherical": self._spherical, "free": self._free, "planar": self._planar}
-        return [(kind, j) for kind, places in kinds.items() for _, j in places]
+        return [(kind, i, j) for kind, places in kinds.items() for i, j in places]
 
     def start(self, q: Array) -> Array:
         """z (nv,) of q about q itself: the coordinates q̇ = v, and zero for the others."""

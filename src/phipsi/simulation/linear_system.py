@@ -134,7 +134,7 @@ class LinearSystem:
 
     def to_control(self) -> Any:
         """As `control.StateSpace` of python-control, with the names of states, inputs, outputs."""
-        control = needed("control", "to_control()", "control")
+        control = needed("control", "to_control()", '"phipsi[control]"')
         return control.ss(
             *(self.A, self.B, self.C, self.D),
             0 if self.dt is None else self.dt,

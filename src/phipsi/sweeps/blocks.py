@@ -84,6 +84,8 @@ class Blocks:
             return b.unary("regress", self.vector(x.args[0]), "6", "10")
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
+        if x.op is Op.HALF:
+            return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
         raise LoweringError(f"{x} has no blocks")
 
     def _of_vector(self, op: str, x: Expr) -> Field:

@@ -144,7 +144,9 @@ def _paths(
     """One path field per direction; an operator and its adjoint share one."""
     out: list[tuple[Part, Field]] = []
     causal, anticausal = _common_heads(causal), _common_heads(anticausal)
-    fields = {y: _path(low, y) for _, y in (*causal, *anticausal)}
+    walks = {y for _, y in (*causal, *anticausal)}
+    flat = low.flat and (low.several or len(walks) > 1)
+    fields = {y: _path(low, y, flat=flat) for _, y in (*causal, *anticausal)}
     for how, terms in (("path", causal), ("path of adjoint", anticausal)):
         if len(terms) > 1 and _from_bodies(terms):
             out.append((Part(how, 1), low.builder.add([(c, fields[y]) for c, y in terms])))
@@ -199,9 +201,10 @@ def _transition(x: Expr) -> int | None:
     return moving[0] if len(moving) == 1 else None
 
 
-def _path(low: Lowering, x: Expr) -> Field:
+def _path(low: Lowering, x: Expr, *, flat: bool = False) -> Field:
     """x applied to the identity of one column block, along the path from there."""
-    return _flat_path(low, x) or low.apply(*_seeded(low, x.factors))
+    found = _flat_path(low, x) if flat else None
+    return found or low.apply(*_seeded(low, x.factors))
 
 
 def _flat_path(low: Lowering, x: Expr) -> Field | None:
@@ -210,7 +213,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: what is carried along
     the path stays the same, and a block is a product of what the two bodies have.
     """
-    at = _transition(x) if low.flat and _per_body(x.takes) else None
+    at = _transition(x) if _per_body(x.takes) else None
     if at is None or x.factors[at].name not in ("phi", "phi_tilde"):
         return None
     b = low.builder

@@ -53,7 +53,8 @@ class Lowering(Diagonals):
     ) -> None:
         super().__init__(given or {}, axes, armature)
         self.model = model
-        self.flat = flat  # whether paths of φ are walked in the frame of their root body
+        self.flat = flat  # whether paths of φ may be walked in the frame of their root body
+        self.several = False  # whether several matrices share these frames
         self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
@@ -154,6 +155,11 @@ class Lowering(Diagonals):
     def _vector_leaf(self, x: Expr) -> Field:
         b = self.builder
         name = x.name
+        if x.op in (Op.VEE, Op.BEND_TRACE):
+            op, rows = ("vee", "6") if x.op is Op.VEE else ("hinge_bend_trace", "r")
+            block = self.block(x.args[0])
+            zero = b.zero(Type(Domain.BODY, rows, "1"))
+            return zero if block.op == "zero" else b.unary(op, block, rows, "1")
         if name in self.given and name != "gravity":
             return self.given_field(x)
         if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS):

@@ -294,6 +294,12 @@ class BodyCode:
         columns = [bl.matvec(rows, w) for rows in self._bent(x)]
         return bl.Dense(bl.transpose_rows(columns) if columns else [[] for _ in range(6)])
 
+    def _hinge_bend_trace(self, x: Field) -> bl.Block:
+        z = [e for row in self.value(x.args[0]).dense() for e in row]
+        n = self.size("r")
+        units = [[int(i == a) for i in range(n)] for a in range(n)]
+        return bl.Dense([[bl.dot([e for row in self._along([u]) for e in row], z)] for u in units])
+
     def _hinge_bend_force(self, x: Field) -> bl.Block:
         f = self._column(x.args[0])
         columns = [bl.matvec(bl.transpose_rows(rows), f) for rows in self._bent(x)]
@@ -383,6 +389,26 @@ class BodyCode:
                 bl.plus(bl.cross(f[:3], m[:3]), bl.cross(f[3:], m[3:])) + bl.cross(f[3:], m[:3])
             )
         return bl.Dense(bl.transpose_rows(out))
+
+    def _vee(self, x: Field) -> bl.Block:
+        m = self.value(x.args[0]).dense()
+
+        def axial(i: int, j: int) -> list[Any]:
+            pairs = ((1, 2), (2, 0), (0, 1))
+            return [bl.sub(m[i + a][j + b], m[i + b][j + a]) for a, b in pairs]
+
+        return bl.Dense([[e] for e in bl.plus(axial(0, 0), axial(3, 3)) + axial(0, 3)])
+
+    def _half(self, x: Field) -> bl.Block:
+        rows = self.value(x.args[0]).dense()
+        n = len(rows)
+        keep = {True: 0.5, False: 1}
+        return bl.Dense(
+            [
+                [bl.mul(keep[i == j], rows[i][j]) if j <= i else 0 for j in range(n)]
+                for i in range(n)
+            ]
+        )
 
     def _swing(self, x: Field) -> bl.Block:
         y = self._column(x.args[0])

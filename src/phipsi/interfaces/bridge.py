@@ -1,0 +1,227 @@
+"""What the bridges to PyTorch and JAX have in common: value, tangent and pullback on NumPy arrays.
+
+A bridge is a function of arrays with a common batch in front. Derivatives are by the components of
+the arrays, so that chain rules of other frameworks fit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.kinematics import frame_poses
+from phipsi.backends.layout import input_shapes, vector_shape
+from phipsi.backends.program import Program
+from phipsi.calculus.tangent import VARIABLES
+from phipsi.compiler import compile
+from phipsi.differentiation import diff, vjp
+from phipsi.errors import InputError, SpaceError
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import POSES
+from phipsi.interfaces.coordinate_maps import CoordinateMaps
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+from phipsi.operators import J
+from phipsi.simulation.gradients import rollout_gradient
+from phipsi.simulation.rollout import rollout
+
+Array = NDArray[Any]
+
+
+class Bridge(ABC):
+    """A differentiable function.
+
+    **Attributes:** `names` of the inputs; `core`, the shape of each without the batch; `results`,
+    the shape of each result without the batch.
+    """
+
+    names: tuple[str, ...]
+    core: tuple[tuple[int, ...], ...]
+    results: tuple[tuple[int, ...], ...]
+
+    @abstractmethod
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Results for inputs with a common batch."""
+
+    @abstractmethod
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Changes of the results for changes of the inputs."""
+
+    @abstractmethod
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """Gradients of Σ weights · results by every input."""
+
+    def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """The common batch of arrays of these shapes, each checked."""
+        if len(shapes) != len(self.core):
+            listed = ", ".join(self.names)
+            raise InputError(f"{len(shapes)} arrays given, but the inputs are ({listed})")
+        batches: list[tuple[int, ...]] = []
+        for name, shape, core in zip(self.names, shapes, self.core, strict=True):
+            if tuple(shape[len(shape) - len(core) :]) != core or len(shape) < len(core):
+                raise InputError(f"{name} has shape {tuple(shape)}, but must end with {core}")
+            batches.append(tuple(shape[: len(shape) - len(core)]))
+        try:
+            return np.broadcast_shapes(*batches)
+        except ValueError:
+            listed = ", ".join(f"{n} {tuple(s)}" for n, s in zip(self.names, shapes, strict=True))
+            raise InputError(f"the leading axes of {listed} do not broadcast") from None
+
+
+@final
+class ExpressionBridge(Bridge):
+    """A vector expression compiled for a model, with derivatives by all its inputs."""
+
+    def __init__(
+        self, expr: Expr, model: Model, points: Sequence[Any] | None, backend: str | None
+    ) -> None:
+        if not isinstance(expr, Expr) or not expr.is_vector or expr.gives is POSES:
+            shown = f"{expr} : {check.signature(expr)}" if isinstance(expr, Expr) else repr(expr)
+            raise SpaceError(
+                f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
+                f"got\n    {shown}"
+            )
+        self.expr, self.model = expr, model
+        self._options: dict[str, Any] = {"points": points, "backend": backend}
+        self.program: Program = compile(expr, model, **self._options)
+        self.names = self.program.inputs
+        unknown = [name for name in self.names if name not in VARIABLES]
+        if unknown:
+            raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
+        shapes = input_shapes(self.program)
+        self.core = tuple(shapes[name] for name in self.names)
+        assert expr.gives is not None
+        self.results = (vector_shape(expr.gives, model, self.program.request.points),)
+        self._maps = CoordinateMaps(model)
+        self._q = self.names.index("q") if "q" in self.names else None
+
+    @cached_property
+    def _derivatives(self) -> Program:
+        operators = tuple(diff(self.expr, name) for name in self.names)
+        return compile(operators, self.model, **self._options)
+
+    @cached_property
+    def _gradients(self) -> Program:
+        return vjp(self.expr, self.model, self.names, **self._options)
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The value of the expression."""
+        return (np.asarray(self.program(*inputs)),)
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Σ over inputs of the derivative times the change."""
+        moved = list(changes)
+        if self._q is not None:
+            moved[self._q] = self._maps.rates(inputs[self._q], changes[self._q])
+        named = dict(zip(self.names, inputs, strict=True))
+        operands = [n for n in self._derivatives.inputs if n not in named]
+        named |= dict(zip(operands, moved, strict=True))
+        parts: Any = self._derivatives(*(named[n] for n in self._derivatives.inputs))
+        return (np.asarray(sum(parts) if isinstance(parts, tuple) else parts),)
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """The sweeps of the derivative, run the other way."""
+        named = dict(zip(self.names, inputs, strict=True)) | {"x": weights[0]}
+        program = self._gradients
+        found: Any = program(*(named[n] for n in program.inputs))
+        out = list(found) if isinstance(found, tuple) else [found]
+        if self.expr.is_scalar:  # its adjoint derivative is a vector, not applied to anything
+            scaled = zip(out, self.core, strict=True)
+            out = [g * weights[0].reshape(*weights[0].shape, *(1 for _ in c)) for g, c in scaled]
+        if self._q is not None:
+            out[self._q] = self._maps.gradient(inputs[self._q], out[self._q])
+        shapes = [np.shape(x) for x in inputs]
+        return tuple(np.broadcast_to(g, s) for g, s in zip(out, shapes, strict=True))
+
+
+@final
+class PosesBridge(Bridge):
+    """Poses of frames in the world, as matrices (4, 4)."""
+
+    def __init__(self, model: Model, frames: Sequence[Any], backend: str | None) -> None:
+        self.model, self.frames = model, list(frames)
+        self.names, self.core = ("q",), ((model.nq,),)
+        self.results = ((len(self.frames), 4, 4),)
+        where = point_set(model, self.frames)
+        self._moves = compile(J, model, points=where, backend=backend)
+        self._pulls = compile(J.T, model, points=where, backend=backend)
+        self._maps = CoordinateMaps(model)
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The poses."""
+        return (frame_poses(self.model, inputs[0], self.frames),)
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """δR = δθ × R and δp, from the Jacobian in world axes."""
+        q = inputs[0]
+        poses = self.value(inputs)[0]
+        motion = self._moves(q, self._maps.rates(q, changes[0]))
+        out = np.zeros_like(poses)
+        turn = np.swapaxes(poses[..., :3, :3], -1, -2)  # columns of R as rows
+        out[..., :3, :3] = np.swapaxes(np.cross(motion[..., None, :3], turn), -1, -2)
+        out[..., :3, 3] = motion[..., 3:]
+        return (out,)
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """Weights of R and p as moments and forces on the frames."""
+        q, w = inputs[0], weights[0]
+        turn = np.swapaxes(self.value(inputs)[0][..., :3, :3], -1, -2)
+        moment = np.cross(turn, np.swapaxes(w[..., :3, :3], -1, -2)).sum(-2)
+        force = np.concatenate([moment, w[..., :3, 3]], axis=-1)
+        return (self._maps.gradient(q, self._pulls(q, force)),)
+
+
+@final
+class RolloutBridge(Bridge):
+    """A motion of given efforts: initial state and efforts → all states."""
+
+    def __init__(self, model: Model, dt: float, steps: int, integrator: str) -> None:
+        self.model, self.dt, self.steps, self.integrator = model, dt, steps, integrator
+        self.names = ("q0", "v0", "tau")
+        nq, nv = model.nq, model.nv
+        self.core = ((nq,), (nv,), (steps, nv))
+        self.results = ((steps + 1, nq), (steps + 1, nv))
+        self._maps = CoordinateMaps(model)
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The states."""
+        q0, v0, tau = inputs
+        return rollout(self.model, q0, v0, tau, self.dt, self.steps, integrator=self.integrator)
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Not offered: gradients of motions go backwards."""
+        raise InputError(
+            "a rollout has reverse-mode derivatives only (grad, vjp, backward); for forward mode "
+            "use step_derivatives"
+        )
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """The adjoint of the integrator, with the weights as its sources."""
+        q0, v0, tau = inputs
+        by_q, by_v = weights
+
+        def running(k: Array, q: Array, v: Array, tau: Array) -> tuple[Any, ...]:
+            along = self._maps.adjoint(q, by_q[..., k, :])
+            return 0.0, along, by_v[..., k, :], None
+
+        def final(q: Array, v: Array) -> tuple[Any, ...]:
+            return 0.0, self._maps.adjoint(q, by_q[..., -1, :]), by_v[..., -1, :]
+
+        found = rollout_gradient(
+            self.model,
+            q0,
+            v0,
+            tau,
+            self.dt,
+            self.steps,
+            running=running,  # type: ignore[arg-type]
+            final=final,  # type: ignore[arg-type]
+            integrator=self.integrator,
+        )
+        return self._maps.gradient(q0, found.q0), found.v0, found.tau
