@@ -295,7 +295,8 @@ def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None
     type_ = Type(Domain.WORLD, SEED, SEED)
     if "zero" in (a.op, middle.op, c.op):
         return low.builder.zero(type_)
-    return low.builder.make("pair", (a, middle, c), (strict_a, strict_c, local), type_)
+    how = ("local",) if local else ()
+    return low.builder.make("pair", (a, middle, c), (strict_a, strict_c, *how), type_)
 
 
 def _local(low: Lowering, transition: Expr, core: Expr) -> Field:

@@ -37,7 +37,7 @@ class Pairs:
         self.k, self.columns, self.field = kernel, columns, field
         data: Any = field.data
         self.strict = bool(data[0])  # the first step goes to the parent
-        self.local = bool(data[2])  # what meets at a hub is kept apart
+        self.local = "local" in data  # what meets at a hub is kept apart
         self.number = number
 
     def visit(self, values: BodyCode) -> None:

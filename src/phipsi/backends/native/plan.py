@@ -123,7 +123,7 @@ def small_size(x: Field, n_points: int, n_rows: int) -> int:
 
 def is_local(x: Field) -> bool:
     """True for a matrix between rows whose pairs leave hubs apart."""
-    return any(bool(y.data[2]) for y in x.args)  # type: ignore[index]
+    return any("local" in y.data for y in x.args)  # type: ignore[operator]
 
 
 def _of_pairs(x: Field) -> bool:
