@@ -14,6 +14,9 @@ HINGE, BLOCK, SMALL, NOT_FINITE = 1, 2, 3, 4
 HINGE_TOLERANCE = 1e-14
 # a constraint row whose pivot is below this fraction of its own entry depends on those before it
 ROW_TOLERANCE = 1e-10
+# a row whose own entry is below this fraction of what it would be if the bodies could move in all
+# directions as in their best one is bound by the joints already
+ROW_FLOOR = 1e-13
 STATUS_WORDS = {
     0: "fine",
     HINGE: "hinge without inertia",

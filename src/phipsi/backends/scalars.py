@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.failures import ROW_TOLERANCE
+from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 
 
 class Scalars:
@@ -119,9 +119,10 @@ def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> np.ndarray:
     n = a.shape[-1]
     work, y = a.copy(), u.copy()
     recips: list[np.ndarray] = []
+    floor = _largest(a) * (ROW_FLOOR / ROW_TOLERANCE)
     for i in range(n):
-        pivot, size = np.asarray(work[..., i, i]), np.asarray(a[..., i, i])
-        recip = _reciprocal_pivot(pivot, size)
+        pivot, own = np.asarray(work[..., i, i]), np.asarray(abs(a[..., i, i]))
+        recip = _reciprocal_pivot(pivot, np.where(own > floor, own, floor))
         recips.append(recip)
         for j in range(i + 1, n):
             factor = np.asarray(work[..., j, i] * recip)[..., None]
@@ -131,6 +132,12 @@ def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> np.ndarray:
         above = np.matmul(work[..., i : i + 1, i + 1 :], y[..., i + 1 :, :])[..., 0, :]
         y[..., i, :] = (y[..., i, :] - above) * np.asarray(recips[i])[..., None]
     return y
+
+
+def _largest(a: np.ndarray) -> np.ndarray:
+    """The largest entry on the diagonal."""
+    sizes = abs(np.diagonal(a, axis1=-2, axis2=-1))
+    return np.asarray(sizes.max(-1) if a.shape[-1] else 0.0)
 
 
 def _reciprocal_pivot(pivot: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -48,6 +48,10 @@ class Memory(Protocol):
         """The stored pose of the current point's body."""
         ...
 
+    def off_hubs(self, x: bl.Block) -> bl.Block:
+        """What comes from the parent, or nothing where the parent is a hub."""
+        ...
+
     def at_mate(self, make: Callable[[], Any]) -> Any:
         """What `make` makes at the mate of the current point."""
         ...
@@ -520,6 +524,8 @@ class BodyCode:
             out = self.blank(x)
         else:
             out = self._view(y, lambda r: self.memory.load(r, "parent", self.blank(r)))
+        if x.data == "local":
+            return self.memory.off_hubs(out)
         if len(x.args) == 1:
             return out
         return self.memory.at_root(self.value(x.args[1]), out)

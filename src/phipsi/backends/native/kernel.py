@@ -34,6 +34,7 @@ from phipsi.backends.native.record import (
     COLUMN_WORLD,
     DOUBLES,
     GRAVITY,
+    HUBS,
     INTEGERS,
     LINK_DOUBLES,
     LINK_INTEGERS,
@@ -46,7 +47,7 @@ from phipsi.backends.native.record import (
     POINT_DOUBLES,
     POINT_INTEGERS,
     POINTS,
-    ROW_INTEGERS,
+    ROW_ORDERS,
     ROWS,
     WORLD,
 )
@@ -157,7 +158,7 @@ class Kernel:
             self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.io.buffers)
         ]
         self._words = words
-        for i in range(INTEGERS, ROW_INTEGERS + 1):
+        for i in (*range(INTEGERS, HUBS + 1), *ROW_ORDERS.values()):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
         once, each = self.bytes, 8 * self.group.lanes
         self.records = {
@@ -286,6 +287,7 @@ class Kernel:
         row = self.at(self.word(INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
         numbers = [b.load(self.at(row, i64(8 * i)), typ=I64) for i in range(tables.N_INTEGERS)]
         self.parent, kind = numbers[tables.PARENT], numbers[tables.KIND]
+        self.hub, self.on_hub = numbers[tables.HUB], numbers[tables.ON_HUB]
         self.q_offset, self.v_offset = numbers[tables.Q_OFFSET], numbers[tables.V_OFFSET]
         self.table = self.at(self.word(DOUBLES), b.mul(k, i64(8 * self.constants)))
         self.here = self._both(Domain.BODY, b.add(k, i64(1)))
@@ -534,6 +536,14 @@ class Kernel:
             for x, y in zip(root.entries, other.entries, strict=True)
         ]
         return other.like(entries)
+
+    def off_hubs(self, x: bl.Block) -> bl.Block:
+        """What comes from the parent, or nothing where the parent is a hub."""
+        e, b = self.emitter, self.b
+        stands = b.icmp_signed("!=", self.on_hub, i64(0))
+        zero = e.constant(0.0).value
+        entries = [Lane(e, b.select(stands, zero, e.lift(y).value)) for y in x.entries]
+        return x.like(entries)
 
     def fail(self, mask: Any, code: int) -> None:
         """Note the first failure of each configuration: code + 8 (body + 1)."""
