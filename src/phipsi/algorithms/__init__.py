@@ -7,6 +7,7 @@ from phipsi.algorithms.closed_chain import (
     constraint_impulse,
     delassus_matrix,
 )
+from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
@@ -92,6 +93,7 @@ __all__ = [
     "centroidal_momentum_matrix_dot",
     "christoffel_symbols",
     "constrained_dynamics",
+    "constrained_dynamics_derivatives",
     "constraint_forces",
     "constraint_impulse",
     "coriolis_matrix",
