@@ -9,11 +9,13 @@
 [1.714286, -4.285714]
 """
 
-from phipsi import constraints, examples, robots
+from phipsi import constraints, contacts, examples, robots
 from phipsi.algorithms import (
     BaseParameters,
     ConstrainedMotion,
     GraphJoint,
+    Grasp,
+    GraspCheck,
     HybridDynamics,
     Identification,
     IKResult,
@@ -131,6 +133,8 @@ __all__ = [
     "Expr",
     "Family",
     "GraphJoint",
+    "Grasp",
+    "GraspCheck",
     "HybridDynamics",
     "IKResult",
     "Identification",
@@ -172,6 +176,7 @@ __all__ = [
     "constraint_forces",
     "constraint_impulse",
     "constraints",
+    "contacts",
     "controllers",
     "coriolis_matrix",
     "delassus_matrix",

@@ -30,6 +30,7 @@ from phipsi.algorithms.energy import (
     momentum,
     potential_energy,
 )
+from phipsi.algorithms.grasp import Grasp, GraspCheck
 from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
 from phipsi.algorithms.identification import Identification, identify
 from phipsi.algorithms.ik_search import IKResult
@@ -74,6 +75,8 @@ __all__ = [
     "BaseParameters",
     "ConstrainedMotion",
     "GraphJoint",
+    "Grasp",
+    "GraspCheck",
     "HybridDynamics",
     "IKResult",
     "Identification",
