@@ -490,14 +490,15 @@ class Kernel(PointMemory):
         ]
         return other.like(entries)
 
-    def fail(self, mask: Any, code: int) -> None:
-        """Note the first failure of each configuration: code + 8 (body + 1)."""
+    def fail(self, mask: Any, code: int, row: Any = None) -> None:
+        """Note the first failure of each configuration: code + 8 (body or row + 1)."""
         e, b = self.emitter, self.b
         status = b.load(self.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
         body = i64(code)
-        if self.domain is Domain.BODY:
-            body = b.add(b.mul(b.add(self.index, i64(1)), i64(8)), body)
+        if self.domain is Domain.BODY or row is not None:
+            where = self.index if row is None else row
+            body = b.add(b.mul(b.add(where, i64(1)), i64(8)), body)
         first = b.and_(mask, b.icmp_signed("==", status, zero))
         b.store(b.select(first, e.splat_integer(body), status), self.status)
 

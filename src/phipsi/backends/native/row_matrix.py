@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
+from phipsi.backends.failures import (
+    CONTRADICTION,
+    ROW_FLOOR,
+    ROW_GAP,
+    ROW_GAP_LEAST,
+    ROW_TOLERANCE,
+)
 from phipsi.backends.native.lanes import I64, Lane, fold_loop, write_loop
 from phipsi.backends.native.plan import entry_count, is_local, root
 from phipsi.backends.native.record import HUBS, N_HUBS, N_ROWS, ROW_MATRICES, ROW_ORDERS
@@ -202,7 +208,7 @@ class RowMatrix:
 
     def solve(self, x: Field) -> None:
         """S⁻¹ u of a vector, or of the current columns: forward and back substitution."""
-        k, b = self.k, self.k.b
+        k, b, e = self.k, self.k.b, self.k.emitter
         u, vector = x.args[1], x.type.cols == "1"
 
         def get(p: Any) -> Lane:
@@ -215,12 +221,16 @@ class RowMatrix:
                 k.store_entry(x, self.integer(p, ROW_AT), value)
 
         if vector:  # rows of hubs have a zero on the right
-            write_loop(b, self.places, lambda p: put(p, k.emitter.constant(0.0)))
+            write_loop(b, self.places, lambda p: put(p, e.constant(0.0)))
 
-        def given(row: Any) -> None:
-            put(self.integer(row, ROW_PLACE), k.load_entry(u, row))
+        def given(row: Any, largest: list[Any]) -> list[Any]:
+            value = k.load_entry(u, row)
+            put(self.integer(row, ROW_PLACE), value)
+            return [e.intrinsic("maxnum", Lane(e, largest[0]), e.intrinsic("fabs", value)).value]
 
-        write_loop(b, k.word(N_ROWS), given)
+        zero = e.constant(0.0).value
+        largest = Lane(e, fold_loop(b, k.word(N_ROWS), 1, [zero], given)[0])
+        limit = largest * ROW_GAP + ROW_GAP_LEAST
 
         def forward(p: Any) -> None:
             row = self.integer(p, ROW_AT)
@@ -229,6 +239,13 @@ class RowMatrix:
                 first, p, get(p), lambda m: (self._load(self.matrix, b.add(base, m)), get(m))
             )
             put(p, value)
+            if not vector:
+                return
+            # a dependent row must ask for what those before it give
+            unused = e.compare("==", self._load(self.recips, p), 0.0)
+            bad = b.and_(unused, e.compare(">", e.intrinsic("fabs", value), limit))
+            ours = b.icmp_signed("<", row, k.word(N_ROWS))
+            k.fail(b.select(ours, bad, b.xor(bad, bad)), CONTRADICTION, row)
 
         write_loop(b, self.places, forward)
         write_loop(b, self.places, lambda p: put(p, get(p) * self._load(self.recips, p)))
