@@ -39,7 +39,9 @@ _ENTRIES: dict[str, tuple[dict[tuple[int, int], float], tuple[int, ...], bool]] 
     "ry": ({}, (1,), False),
     "rz": ({}, (2,), False),
     "distance": ({}, (), True),
+    "wz": ({}, (), False),  # no position: a weight on the relative angular velocity, see _SPIN
 }
+_SPIN = np.array([0.0, 0.0, 1.0])
 
 _LEVI_CIVITA = np.zeros((3, 3, 3))
 _LEVI_CIVITA[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
@@ -66,8 +68,12 @@ class Relative(NamedTuple):
 class Rows:
     """Weights of rows on what a closure measures: a table of m rows over C closures."""
 
-    def __init__(self, entries: list[tuple[int, Array, Array, float, float]]) -> None:
+    def __init__(
+        self, entries: list[tuple[int, Array, Array, float, float]], forms: list[str] | None = None
+    ) -> None:
         m = len(entries)
+        spins = [form == "wz" for form in forms] if forms is not None else [False] * m
+        self.on_spin = np.outer(np.array(spins, dtype=float), _SPIN)
         self.pair = np.array([e[0] for e in entries], dtype=int)
         self.on_R = np.array([e[1] for e in entries]).reshape(m, 3, 3)
         self.on_r = np.array([e[2] for e in entries]).reshape(m, 3)
@@ -88,7 +94,7 @@ class Rows:
         """Rows on the motions [ω; v] of frames a and b in world axes, two (n, m, 6)."""
         k = self.pair
         R, r, R_a = at.R[:, k], at.r[:, k], at.R_a[:, k]
-        on_w = np.einsum("mkc,nmc->nmk", self._turn, R.reshape(*R.shape[:2], 9))
+        on_w = np.einsum("mkc,nmc->nmk", self._turn, R.reshape(*R.shape[:2], 9)) + self.on_spin
         on_r = self.on_r + self._direction(at) if self._has_length else self.on_r
         turn, shift = _turned(R_a, on_w), _turned(R_a, on_r)
         with_a = _turned(R_a, _cross(r, on_r))
@@ -122,6 +128,7 @@ class Rows:
         k = self.pair
         out = np.einsum("nmij,mij->nm", R_ddot[:, k], self.on_R)
         out += np.einsum("nmi,mi->nm", r_ddot[:, k], self.on_r)
+        out += np.einsum("nmi,mi->nm", w_dot[:, k], self.on_spin)
         if not self._has_length:
             return out
         safe = np.where(at.length == 0, 1.0, at.length)
@@ -173,6 +180,7 @@ class ClosureRows:
         self._a = np.array([first_point[i] for i in pair], dtype=int)
         entries: list[tuple[int, Array, Array, float, float]] = []
         strict: list[tuple[int, Array, Array, float, float]] = []
+        forms: list[str] = []
         self._pair_rows: list[int] = []
         self._fixed: list[tuple[int, list[int], Array, str]] = []
         row = 0
@@ -184,9 +192,10 @@ class ClosureRows:
                 continue
             at = int(np.searchsorted(self.pairs, i))
             self._pair_rows.extend(rows)
+            forms.extend(closure.forms)
             entries.extend(_entry(at, form, closure.constant) for form in closure.forms)
             strict.extend(_strict(at, closure.angular, closure.linear, closure.constant))
-        self._rows, self._strict = Rows(entries), Rows(strict)
+        self._rows, self._strict = Rows(entries, forms), Rows(strict)
         self._at = np.array(self._pair_rows, dtype=int)
         self.coupled = np.array(sorted(coordinates), dtype=int)
         self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(-1, model.nq)
@@ -392,7 +401,7 @@ def _strict(
                 weights[i, j] = np.sqrt(0.5)
                 out.append((at, weights, np.zeros(3), 0.0, np.sqrt(0.5) * (i == j)))
         return out
-    out.extend(_entry(at, form, constant) for form in ANGULAR[angular])
+    out.extend(_entry(at, form, constant) for form in ANGULAR[angular] if form != "wz")
     if angular == "axis":
         weights = np.zeros((3, 3))
         weights[2, 2] = 1.0
