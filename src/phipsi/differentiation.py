@@ -94,7 +94,8 @@ class FamilyProgram:
 def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     """Differentiate an expression; the result is an expression of the same algebra.
 
-    `wrt` is "q", "v", "vdot", "tau", "f_ext" or "f0". Derivatives by q are along the joint rates,
+    `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
+    every body (the order of `pp.inertial_parameters`). Derivatives by q are along the joint rates,
     nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
 
     - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change

@@ -104,6 +104,18 @@ def inertia_regressor(motions: ArrayLike) -> Array:
     return out
 
 
+def vee(matrices: ArrayLike) -> Array:
+    """The forces f (..., 6) with f · V = tr(crm(V) X) for all motions V, of X (..., 6, 6)."""
+    X = _numbers(matrices)
+
+    def axial(A: Array) -> Array:
+        parts = [A[..., 1, 2] - A[..., 2, 1], A[..., 2, 0] - A[..., 0, 2]]
+        return np.stack([*parts, A[..., 0, 1] - A[..., 1, 0]], axis=-1)
+
+    angular = axial(X[..., :3, :3]) + axial(X[..., 3:, 3:])
+    return np.concatenate([angular, axial(X[..., :3, 3:])], axis=-1)
+
+
 def phi(rotation: ArrayLike, translation: ArrayLike) -> Array:
     """Rigid force transform [[R, l~ R], [0, R]], from body k to its parent p.
 

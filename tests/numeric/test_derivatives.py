@@ -220,6 +220,25 @@ def test_one_degree_of_freedom_and_families():
     assert pp.parse(str(pp.diff(ops.mass_matrix, "q[j1]"))) is pp.diff(ops.mass_matrix, "q[j1]")
 
 
+@given(trees, seeds)
+@settings(max_examples=6)
+def test_inertial_parameters(model, seed):
+    """Inverse dynamics is linear in them; forward dynamics by a model with other ones."""
+    values = state(model, seed)
+    q, v, vdot, tau = (values[n] for n in ("q", "v", "vdot", "tau"))
+    Y = pp.compile(pp.diff(dynamics.INVERSE_DYNAMICS, "inertia"), model, mode="dense")(q, v, vdot)
+    close(Y, pp.regressor(model, q, v, vdot))
+    L = pp.compile(pp.diff(dynamics.FORWARD_DYNAMICS, "inertia"), model, mode="dense")(q, v, tau)
+    change = np.random.default_rng(seed).standard_normal(Y.shape[-1]) * 1e-3
+    pi, h = pp.inertial_parameters(model), 1e-3
+    ends = [
+        pp.forward_dynamics(model.with_inertial_parameters(pi + s * h * change), q, v, tau)
+        for s in (-2, -1, 1, 2)
+    ]
+    difference = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * h)
+    close(L @ change, difference, 1e-8)
+
+
 def test_errors_say_what_to_write():
     with pytest.raises(InputError, match=r"q\[shoulder\]"):
         pp.diff(ops.mass_matrix, "theta")

@@ -7,10 +7,13 @@ from phipsi.algorithms.closed_chain import (
     constraint_impulse,
     delassus_matrix,
 )
+from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
+from phipsi.algorithms.closed_inverse import DrivenMotion, closed_inverse_dynamics
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
+from phipsi.algorithms.diagonal import diagonal_coriolis, innovations_rates
 from phipsi.algorithms.dynamics import (
     bias_forces,
     forward_dynamics,
@@ -28,6 +31,7 @@ from phipsi.algorithms.energy import (
     momentum,
     potential_energy,
 )
+from phipsi.algorithms.grasp import Grasp, GraspCheck
 from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
 from phipsi.algorithms.identification import Identification, identify
 from phipsi.algorithms.ik_search import IKResult
@@ -58,12 +62,23 @@ from phipsi.algorithms.regressors import (
     potential_energy_regressor,
     regressor,
 )
+from phipsi.algorithms.sensitivities import (
+    christoffel_symbols,
+    coriolis_matrix,
+    log_det_mass_matrix_gradient,
+    mass_matrix_inverse_sensitivity,
+    mass_matrix_sensitivity,
+    operational_space_inertia_sensitivity,
+)
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
     "BaseParameters",
     "ConstrainedMotion",
+    "DrivenMotion",
     "GraphJoint",
+    "Grasp",
+    "GraspCheck",
     "HybridDynamics",
     "IKResult",
     "Identification",
@@ -78,10 +93,15 @@ __all__ = [
     "center_of_mass",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
+    "christoffel_symbols",
+    "closed_inverse_dynamics",
     "constrained_dynamics",
+    "constrained_dynamics_derivatives",
     "constraint_forces",
     "constraint_impulse",
+    "coriolis_matrix",
     "delassus_matrix",
+    "diagonal_coriolis",
     "forward_dynamics",
     "forward_dynamics_derivatives",
     "frame_poses",
@@ -91,6 +111,7 @@ __all__ = [
     "identify",
     "inertial_parameters",
     "innovations",
+    "innovations_rates",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",
     "inverse_kinematics",
@@ -101,10 +122,14 @@ __all__ = [
     "kinetic_energy",
     "kinetic_energy_regressor",
     "log_det_mass_matrix",
+    "log_det_mass_matrix_gradient",
     "mass_matrix",
     "mass_matrix_inverse",
+    "mass_matrix_inverse_sensitivity",
+    "mass_matrix_sensitivity",
     "momentum",
     "operational_space_inertia",
+    "operational_space_inertia_sensitivity",
     "parameter_names",
     "potential_energy",
     "potential_energy_regressor",

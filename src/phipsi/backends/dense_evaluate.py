@@ -88,6 +88,8 @@ class Evaluation:
             return leaves.regress(self.at, self.value(x.args[0]))
         if x.op is Op.WRITTEN:
             return self.value(x.args[0])
+        if x.op in (Op.VEE, Op.BEND_TRACE, Op.HALF):
+            return variations.TRACES[x.op](self.at, self.value(x.args[0]))
         if x.op is Op.LOGDET:
             return self._logdet(x.args[0])
         rows, cols = self.size(x.gives), self.size(x.takes)
@@ -226,7 +228,7 @@ class Evaluation:
             return float(np.prod([self.scale(y) for y in x.args]))
         if x.op in (Op.ADJOINT, Op.BD, Op.WRITTEN):
             return self.scale(x.args[0])
-        if x.op in (Op.CROSS, Op.CROSS_FORCE, Op.REGRESS):
+        if x.op in (Op.CROSS, Op.CROSS_FORCE, Op.REGRESS, Op.VEE, Op.BEND_TRACE, Op.HALF):
             return 2 * self.scale(x.args[0])
         if x.op is Op.INVERSE:
             inverse = _norm(self.value(x))

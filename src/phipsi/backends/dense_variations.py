@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.dense_leaves import Configuration, picks_rate
+from phipsi.backends.dense_leaves import Configuration, cross, picks_rate
+from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.scalars import NUMPY_OPS
 
@@ -56,6 +57,29 @@ def swing_force(c: Configuration, f: Array) -> Array:
     out = [picks_rate(c, V) @ f for V in _units(6 * c.model.n_bodies)]
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
+
+def vee(c: Configuration, x: Array) -> Array:
+    """f with f* s = tr(cross(s) X), by the unit motions s."""
+    units = np.eye(6 * c.model.n_bodies)
+    return np.array([[np.trace(cross(c, s[:, None]) @ x)] for s in units]).reshape(-1, 1)
+
+
+def bend_trace(c: Configuration, x: Array) -> Array:
+    """e with e* u = tr(Ḣ{u} X), by the unit rates u."""
+    out = [[np.trace(hinge_variation(c, u) @ x)] for u in _units(c.model.nv)]
+    return np.array(out, c.dtype).reshape(-1, 1)
+
+
+def half(c: Configuration, x: Array) -> Array:
+    """The lower triangle with half the diagonal; hinge blocks are all there is."""
+    return np.tril(x) - np.diag(np.diag(x)) / 2
+
+
+TRACES: dict[Op, Callable[..., Array]] = {
+    Op.VEE: vee,
+    Op.BEND_TRACE: bend_trace,
+    Op.HALF: half,
+}
 
 VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,

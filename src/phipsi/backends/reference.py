@@ -156,7 +156,7 @@ class Run(ClosureOperations):
             left, middle, right = (self.values[y] for y in x.args)
             strict: Any = x.data
             starts = [
-                self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict, strict=True)
+                self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict[:2], strict=True)
             ]
             blocks: dict[tuple[int, int], Array] = {}
             for i, a in enumerate(starts[0]):
@@ -314,6 +314,16 @@ class Run(ClosureOperations):
         columns = [n @ w for n in self._bent(x, k)]
         return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
 
+    def _hinge_bend_trace(self, x: Field, k: int) -> Array:
+        z, units = self._at(x.args[0], k), self._const(np.eye(self.model.joints[k].nv))
+        rows = [
+            (self._hinge_along(k, [units[:, [a]]]) * z).sum((-2, -1)) for a in range(len(units))
+        ]
+        out = self._zeros(x, k)
+        for a, row in enumerate(rows):
+            out[..., a, 0] = row
+        return out
+
     def _hinge_bend_force(self, x: Field, k: int) -> Array:
         f = self._at(x.args[0], k)
         columns = [np.swapaxes(n, -1, -2) @ f for n in self._bent(x, k)]
@@ -398,6 +408,14 @@ class Run(ClosureOperations):
 
     def _lever(self, x: Field, k: int) -> Array:
         return spatial.crq(self._at(x.args[0], k)[..., 0]) @ self._at(x.args[1], k)
+
+    def _vee(self, x: Field, k: int) -> Array:
+        return spatial.vee(self._at(x.args[0], k))[..., None]
+
+    def _half(self, x: Field, k: int) -> Array:
+        a = self._at(x.args[0], k)
+        rows, cols = np.indices(a.shape[-2:])
+        return np.where(rows > cols, a, np.where(rows == cols, a / 2, 0 * a))
 
     def _swing(self, x: Field, k: int) -> Array:
         y = self._at(x.args[0], k)

@@ -23,16 +23,23 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
     Expr,
     adjoint,
+    bend_trace,
     block_diagonal,
     cross,
     cross_force,
+    half,
+    identity,
     leaf,
+    logdet,
     product,
+    regress,
     total_of,
+    vee,
     written,
     zero,
 )
 from phipsi.expressions.row import Op
+from phipsi.expressions.spaces import FORCES
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, Riccati, definition, family_of, phi, v
 from phipsi.operators.variations import (
@@ -41,6 +48,7 @@ from phipsi.operators.variations import (
     point_variation,
     with_arguments,
 )
+from phipsi.rewrite.inverses import riccati_of
 
 CONSTANT = ("M", "Jr", "free", "held")
 
@@ -93,8 +101,16 @@ class Directional:
             return self(x.args[0])
         if x.op is Op.CROSS_FORCE:
             return cross_force(self(x.args[0]))
+        if x.op is Op.REGRESS:
+            return regress(self(x.args[0]))
+        if x.op is Op.VEE:
+            return vee(self(x.args[0]))
+        if x.op is Op.HALF:
+            return half(self(x.args[0]))
         if x.op is Op.LOGDET:
-            raise SpaceError(no_trace(x))
+            return self._log_det(x)
+        if x.op is Op.BEND_TRACE and self.u is not None:
+            raise SpaceError(f"no derivative is known for  {x}")
         return zero(x.takes, x.gives)
 
     def _product(self, factors: tuple[Expr, ...]) -> Expr:
@@ -104,6 +120,15 @@ class Directional:
             if change.op is not Op.ZERO:
                 terms.append((1, product((*factors[:i], change, *factors[i + 1 :]))))
         return total_of(terms)
+
+    def _log_det(self, x: Expr) -> Expr:
+        family = log_det_family(x)
+        assert isinstance(family.Jr, Expr)
+        changes = [self(y) for y in (family.M, family.Jr)]
+        if any(y.op is not Op.ZERO for y in changes):
+            raise SpaceError(no_trace(x))
+        nothing = zero(x.takes, x.gives)
+        return log_det_gradient(family).T @ self.u if self.u is not None else nothing
 
     # -- leaves ------------------------------------------------------------------------------------
 
@@ -118,10 +143,10 @@ class Directional:
         if meaning is not None:
             return self(meaning)
         nothing = zero(x.takes, x.gives)
-        if x.name == "s_gauge":
-            raise SpaceError(no_rule(x))
-        if self.u is None or x.name in CONSTANT or "q" not in x.row.needs:
+        if x.name in CONSTANT or not set(x.row.needs) & set(self.along):
             return nothing
+        if self.u is None:
+            raise SpaceError(no_rule(x))
         if x.name == "H":
             return hinge_variation(self.u)
         if x.name == "E_phi":
@@ -172,6 +197,8 @@ class Directional:
         if x.name == "D":
             mixed = dH @ f.P @ f.H.T
             return f.H @ self(f.P) @ f.H.T + mixed + mixed.T + dJr
+        if x.name == "D_half":  # D = L L*: L⁻¹ δD L⁻* is δL of its own triangle plus the adjoint
+            return x @ half(x.inv @ self(f.D) @ x.T.inv)
         if x.name == "G":
             return (self(f.P) @ f.H.T + f.P @ dH.T - f.G @ self(f.D)) @ f.D.inv
         raise SpaceError(no_rule(x))
@@ -185,6 +212,26 @@ def articulated_change(f: Riccati, dH: Expr, dE: Expr, dM: Expr, dJr: Expr) -> E
     step = dE @ rest @ f.E.T
     source = dM + block_diagonal(step + step.T + f.E @ inner @ f.E.T)
     return block_diagonal(f.psi @ source @ f.psi.T)
+
+
+def log_det_family(x: Expr) -> Riccati:
+    """The family whose D has the determinant in log det x, for H and E_φ."""
+    inner = x.args[0]
+    f = family_of(inner) if inner.name == "D" else riccati_of(inner)
+    if f is None or f.H is not H or f.E is not E_phi:
+        raise SpaceError(no_trace(x))
+    return f
+
+
+def log_det_gradient(f: Riccati) -> Expr:
+    """The gradient of log det D, a vector of joint efforts, in two sweeps.
+
+    log det ℳ = Σ log det D(k), and Σ tr(D⁻¹ δD) is a trace with Υ instead of one with δP:
+    g = −2 H vee(Y P⁺) + 2 bend_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ.
+    """
+    above = block_diagonal(f.E.T @ f.Upsilon @ f.E)
+    rest = (identity(FORCES) - f.P @ f.proj_bar.T @ above) @ f.G
+    return -2 * (f.H @ vee(above @ f.proj_bar @ f.P)) + 2 * bend_trace(rest)
 
 
 def substitute(x: Expr, values: Mapping[Expr, Expr]) -> Expr:
@@ -212,6 +259,11 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
         Op.CROSS: cross,
         Op.CROSS_FORCE: cross_force,
         Op.WRITTEN: written,
+        Op.VEE: vee,
+        Op.BEND_TRACE: bend_trace,
+        Op.HALF: half,
+        Op.LOGDET: logdet,
+        Op.REGRESS: regress,
     }
     if y.op is Op.SUM:
         return total_of([(0, y), *zip(y.data, args, strict=True)])

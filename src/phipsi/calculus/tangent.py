@@ -16,13 +16,32 @@ too: vector–Jacobian products are the same sweeps run the other way.
 
 from __future__ import annotations
 
-from phipsi.calculus.directional import CONSTANT, no_rule, no_trace
+from phipsi.calculus.directional import CONSTANT, log_det_family, log_det_gradient, no_rule
 from phipsi.errors import SpaceError
-from phipsi.expressions.node import Expr, cross, cross_force, identity, product, total_of, zero
+from phipsi.expressions.node import (
+    Expr,
+    cross,
+    cross_force,
+    identity,
+    product,
+    regress,
+    total_of,
+    zero,
+)
 from phipsi.expressions.row import Op
-from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, ONE, POINT_FORCES, RATES, Space
+from phipsi.expressions.spaces import (
+    EFFORTS,
+    FORCES,
+    MOTIONS,
+    ONE,
+    PARAMETERS,
+    POINT_FORCES,
+    RATES,
+    Space,
+)
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, V, definition, phi, v
+from phipsi.operators.inputs import inputs_of, leaves_of
 from phipsi.operators.variations import bend, bend_force, swing, swing_force
 
 VARIABLES: dict[str, Space] = {
@@ -36,8 +55,11 @@ VARIABLES: dict[str, Space] = {
     "dv": RATES,
     "dvdot": RATES,
     "dtau": EFFORTS,
+    "inertia": PARAMETERS,
 }
-"""What can be differentiated by, and the space its changes live in."""
+"""What can be differentiated by, and the space its changes live in.
+
+"inertia" stands for the ten inertial parameters of every body, in which M is linear."""
 
 
 class Tangent:
@@ -65,10 +87,17 @@ class Tangent:
         if y.op is Op.LEAF:
             return self._leaf(y)
         if y.op is Op.LOGDET:
-            raise SpaceError(no_trace(y))
-        if y.op is Op.INVERSE and y.is_scalar:
-            raise SpaceError(f"no derivative is known for the reciprocal  {y}")
-        return self.nothing(y)
+            f = log_det_family(y)
+            return log_det_gradient(f).T if self.wrt == "q" else self.nothing(y)
+        if y.op in (Op.IDENTITY, Op.ZERO) or not self.depends(y):
+            return self.nothing(y)
+        raise SpaceError(f"no derivative by {self.wrt} is known for  {y}")
+
+    def depends(self, x: Expr) -> bool:
+        """Whether x depends on the variable at all."""
+        if self.wrt == "inertia":
+            return any(y.name == "M" or y.row.riccati for y in all_leaves(x))
+        return self.wrt in inputs_of([x])
 
     def _sum(self, y: Expr, terms: list[tuple[object, Expr]]) -> Expr:
         return total_of([(0, self.nothing(y)), *terms])  # type: ignore[list-item]
@@ -89,12 +118,14 @@ class Tangent:
     def _leaf(self, y: Expr) -> Expr:
         if y.name == self.wrt:
             return identity(self.space)
-        if y.row.riccati or y.name in ("s_gauge", "pose"):
-            raise SpaceError(no_rule(y))
         if y.name == "gravity":
             return cross(y) @ H.T if self.wrt == "q" else self.nothing(y)
         meaning = definition(y)
-        return self(meaning) if meaning is not None else self.nothing(y)
+        if meaning is not None:
+            return self(meaning)
+        if self.depends(y):
+            raise SpaceError(no_rule(y))
+        return self.nothing(y)
 
     # -- (δA) x ------------------------------------------------------------------------------------
 
@@ -123,12 +154,14 @@ class Tangent:
             return self._push_adjoint(A.args[0], A, x)
         if A.op is Op.LEAF:
             return self._push_leaf(A, x)
-        if A.op is Op.BD:
-            raise SpaceError(no_operator(A))
-        return none
+        if A.op in (Op.IDENTITY, Op.ZERO) or not self.depends(A):
+            return none
+        raise SpaceError(no_operator(A))
 
     def _push_leaf(self, A: Expr, x: Expr) -> Expr:
         name, none = A.name, zero(self.space, A.gives)
+        if name == "M" and self.wrt == "inertia":
+            return regress(x)
         if name in CONSTANT:
             return none
         if name == "Hdot":
@@ -195,8 +228,25 @@ class Tangent:
     def _push_compound(self, core: Expr, x: Expr, *, flipped: bool = False) -> Expr:
         meaning = definition(core)
         if meaning is None:
-            raise SpaceError(no_operator(core))
+            if self.depends(core):
+                raise SpaceError(no_operator(core))
+            return zero(self.space, core.takes.dual if flipped and core.takes else core.gives)
         return self.push(meaning.T if flipped else meaning, x)
+
+
+def all_leaves(x: Expr) -> set[Expr]:
+    """The leaves of x, those in definitions included."""
+    out: set[Expr] = set()
+    stack = list(leaves_of(x))
+    while stack:
+        y = stack.pop()
+        if y in out:
+            continue
+        out.add(y)
+        meaning = definition(y)
+        if meaning is not None:
+            stack.extend(leaves_of(meaning))
+    return out
 
 
 def named(x: Expr) -> Expr:

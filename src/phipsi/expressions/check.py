@@ -8,6 +8,7 @@ from phipsi.expressions.row import Op
 
 if TYPE_CHECKING:
     from phipsi.expressions.node import Expr
+    from phipsi.expressions.spaces import Space
 
 
 def signature(x: Expr) -> str:
@@ -112,6 +113,14 @@ def no_motion(function: str, x: Expr) -> str:
 def no_cross_force(x: Expr) -> str:
     """Text for the force cross-product operator of something that is no body force."""
     return f"cross_force({x}) needs a vector of body forces, but {x} is: {signature(x)}"
+
+
+def no_trace(name: str, x: Expr, takes: Space, gives: Space) -> str:
+    """Text for vee, bend_trace or half of something that has not the blocks they are made from."""
+    return (
+        f"{name}({x}) needs a memoryless operator {takes.phrase} → {gives.phrase}, but {x} is: "
+        f"{signature(x)}"
+    )
 
 
 def no_numbers(x: Expr, numbers: object) -> str:

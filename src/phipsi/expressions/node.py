@@ -18,7 +18,15 @@ from weakref import WeakValueDictionary
 from phipsi.errors import SpaceError
 from phipsi.expressions import check, render
 from phipsi.expressions.row import Op, Row
-from phipsi.expressions.spaces import FORCES, MOTIONS, ONE, PARAMETERS, Space
+from phipsi.expressions.spaces import (
+    EFFORTS,
+    FORCES,
+    MOTIONS,
+    NORMALISED,
+    ONE,
+    PARAMETERS,
+    Space,
+)
 from phipsi.expressions.structure import (
     GENERAL,
     MEMORYLESS,
@@ -414,6 +422,37 @@ def regress(x: Expr) -> Expr:
     if x.op is Op.SUM and len(x.args) == 1:
         return total_of(((x.data[0], regress(x.args[0])),))
     return intern(Op.REGRESS, (x,), None, PARAMETERS, FORCES, MEMORYLESS)
+
+
+def vee(x: Expr) -> Expr:
+    """The vector of body forces f with f* s = tr(cross(s) X) for all s, of a memoryless X."""
+    return _traced(Op.VEE, x, MOTIONS, MOTIONS, FORCES)
+
+
+def bend_trace(x: Expr) -> Expr:
+    """The vector of joint efforts e with e* u = tr(Ḣ{u} X) for all u, of a memoryless X."""
+    return _traced(Op.BEND_TRACE, x, EFFORTS, FORCES, EFFORTS)
+
+
+def _traced(op: Op, x: Expr, takes: Space, gives: Space, space: Space) -> Expr:
+    if x.takes is not takes or x.gives is not gives or x.structure | MEMORYLESS != MEMORYLESS:
+        raise SpaceError(check.no_trace(op.value, x, takes, gives))
+    if x.op is Op.ZERO:
+        return zero(ONE, space)
+    if x.op is Op.SUM and len(x.args) == 1:
+        return total_of(((x.data[0], _traced(op, x.args[0], takes, gives, space)),))
+    return intern(op, (x,), None, ONE, space, GENERAL)
+
+
+def half(x: Expr) -> Expr:
+    """Lower triangles of hinge blocks with half their diagonals: with its adjoint it gives X."""
+    if x.takes is not NORMALISED or x.gives is not NORMALISED:
+        raise SpaceError(check.no_trace("half", x, NORMALISED, NORMALISED))
+    if x.op is Op.ZERO:
+        return x
+    if x.op is Op.SUM and len(x.args) == 1:
+        return total_of(((x.data[0], half(x.args[0])),))
+    return intern(Op.HALF, (x,), None, NORMALISED, NORMALISED, MEMORYLESS)
 
 
 def written(x: Expr) -> Expr:

@@ -24,6 +24,13 @@ _CALLS = {
     },
     Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
     Op.WRITTEN: {"greek": "written", "ascii": "written", "latex": r"\operatorname{written}"},
+    Op.VEE: {"greek": "vee", "ascii": "vee", "latex": r"\operatorname{vee}"},
+    Op.BEND_TRACE: {
+        "greek": "bend_trace",
+        "ascii": "bend_trace",
+        "latex": r"\operatorname{bend_{tr}}",
+    },
+    Op.HALF: {"greek": "half", "ascii": "half", "latex": r"\operatorname{half}"},
     Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
 }
 

@@ -21,6 +21,9 @@ class Op(Enum):
     CROSS = "cross"  # the operator x ↦ V × x of a body-motion vector V
     CROSS_FORCE = "cross_force"  # the operator x ↦ cross(x)* f of a body-force vector f; skew
     REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
+    VEE = "vee"  # the vector of body forces f with f* s = tr(cross(s) X), of a memoryless X
+    BEND_TRACE = "bend_trace"  # the vector of joint efforts e with e* u = tr(Ḣ{u} X)
+    HALF = "half"  # the lower triangle of hinge blocks with half the diagonal
     LOGDET = "logdet"
     WRITTEN = "written"  # an operator that is to be written out as a matrix before it is multiplied
     IDENTITY = "identity"

@@ -141,7 +141,7 @@ class Engine:
         y, splits = found
         for s in splits:
             rule = COMPOSITE
-            name = rule.name if s.before is rule.before else "split causal · X · anticausal"
+            name = rule.name if s.before is rule.before else s.name
             self._record(name, s.before, s.after, rule.source)
         return y
 

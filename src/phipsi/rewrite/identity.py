@@ -145,10 +145,27 @@ def _free_root(model: Model) -> str:
     return "no body is attached to the world by a free joint"
 
 
+def _revolute(model: Model) -> str:
+    return _only(model, ("revolute",))
+
+
+def _one_dof(model: Model) -> str:
+    return _only(model, ("revolute", "prismatic", "helical"))
+
+
+def _only(model: Model, kinds: tuple[str, ...]) -> str:
+    for name, joint in zip(model.joint_names, model.joints, strict=True):
+        if joint.kind not in kinds:
+            return f"joint {name!r} is {joint.kind}"
+    return ""
+
+
 CONDITIONS: dict[str, Callable[[Model], str]] = {
     "Jr = 0": _no_armature,
     "serial": _serial,
     "free root": _free_root,
+    "revolute": _revolute,
+    "one dof": _one_dof,
 }
 """Condition → why a model does not meet it ("" if it does)."""
 

@@ -37,6 +37,7 @@ class Split:
 
     before: Expr
     after: Expr
+    name: str = "split causal · X · anticausal"
 
 
 def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
@@ -48,7 +49,8 @@ def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
     carried = carry_all(terms)
     if carried is not None:
         terms = grouped(carried)
-        splits.append(Split(x, total_of((c, product(fs)) for c, fs in terms)))
+        after = total_of((c, product(fs)) for c, fs in terms)
+        splits.append(Split(x, after, "carry cross products out of paths"))
     out: list[tuple[Number, Expr]] = []
     for c, factors in terms:
         found = _composite(factors)

@@ -14,6 +14,7 @@ from phipsi.rewrite.theorems_elements import ELEMENTS
 from phipsi.rewrite.theorems_errata import ERRATA
 from phipsi.rewrite.theorems_physics import PHYSICS
 from phipsi.rewrite.theorems_recursions import RECURSIONS
+from phipsi.rewrite.theorems_sensitivity import SENSITIVITY
 
 THEOREMS: tuple[Identity, ...] = (
     *ELEMENTS,
@@ -23,6 +24,7 @@ THEOREMS: tuple[Identity, ...] = (
     *RECURSIONS,
     *BIAS,
     *PHYSICS,
+    *SENSITIVITY,
 )
 
 SOURCES: dict[str, str] = {
@@ -33,6 +35,8 @@ SOURCES: dict[str, str] = {
     "MC": "G. Rodriguez, A. Jain, K. Kreutz-Delgado: Spatial operator algebra for manipulator "
     "modeling and control.",
     "88-11": "JPL Publication 88-11, Part I.",
+    "MS": "A. Jain, G. Rodriguez: Multibody mass matrix sensitivity analysis using spatial "
+    "operators.",
     "open_chain": "Conventions of this library for open chains and trees, docs/notation.md.",
     "dictionary": "Translation between the papers' conventions for capital phi and psi.",
     "derived": "Follows from the identities before it; derived here.",

@@ -84,6 +84,8 @@ class Blocks:
             return b.unary("regress", self.vector(x.args[0]), "6", "10")
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
+        if x.op is Op.HALF:
+            return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
         raise LoweringError(f"{x} has no blocks")
 
     def _of_vector(self, op: str, x: Expr) -> Field:
@@ -349,7 +351,7 @@ class Blocks:
         out = b.up(inner)
         return self._sandwich(a0, out, b0) if a0 or b0 else out
 
-    def step_out(self, left: Expr, s: Field, right: Expr) -> Field:
+    def step_out(self, left: Expr, s: Field, right: Expr, *, local: bool = False) -> Field:
         """bd(E₁* S E₂): E₁(p,k)* S(p) E₂(p,k)."""
         b = self.builder
         a0, ea, a1 = self._one_step(left)
@@ -358,7 +360,8 @@ class Blocks:
             s = self._sandwich(a0 and b.transpose(a0), s, b0 and b.transpose(b0))
         fa = b.mul(ea, a1) if a1 else ea
         fb = b.mul(eb, b1) if b1 else eb
-        return self._sandwich(b.transpose(fa), b.down(s), b.transpose(fb))
+        above = b.down_local(s) if local else b.down(s)
+        return self._sandwich(b.transpose(fa), above, b.transpose(fb))
 
     def _one_step(self, e: Expr) -> tuple[Field | None, Field, Field | None]:
         before, step, after = one_step_factors(e)

@@ -10,7 +10,8 @@ _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "J
          "path_seed", "assemble", "matrix", "rotation", "point_frame", "point_arm",
          "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
          "regress", "crq", "swing", "spin",
-         "hinge_axes_along", "hinge_bend", "hinge_bend_force")  # fmt: skip
+         "hinge_axes_along", "hinge_bend", "hinge_bend_force", "hinge_bend_trace",
+         "vee", "half", "pick")  # fmt: skip
 
 
 def flops(x: Field, r: int, columns: int = 1) -> int:

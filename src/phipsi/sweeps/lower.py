@@ -53,7 +53,8 @@ class Lowering(Diagonals):
     ) -> None:
         super().__init__(given or {}, axes, armature)
         self.model = model
-        self.flat = flat  # whether paths of φ are walked in the frame of their root body
+        self.flat = flat  # whether paths of φ may be walked in the frame of their root body
+        self.several = False  # whether several matrices share these frames
         self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
@@ -154,6 +155,11 @@ class Lowering(Diagonals):
     def _vector_leaf(self, x: Expr) -> Field:
         b = self.builder
         name = x.name
+        if x.op in (Op.VEE, Op.BEND_TRACE):
+            op, rows = ("vee", "6") if x.op is Op.VEE else ("hinge_bend_trace", "r")
+            block = self.block(x.args[0])
+            zero = b.zero(Type(Domain.BODY, rows, "1"))
+            return zero if block.op == "zero" else b.unary(op, block, rows, "1")
         if name in self.given and name != "gravity":
             return self.given_field(x)
         if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS):
@@ -239,12 +245,17 @@ class Lowering(Diagonals):
 
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
+        if x.takes is not None and x.takes.index == "row" and x.T is x:
+            matrix = self.small_matrix(x, local=u.type.cols == "1")
+            return b.make("row_solve", (matrix, u), str(x), u.type)
         matrix = self.small_matrix(x)
-        rows = x.takes is not None and x.takes.index == "row" and x.T is x
-        return b.make("row_solve" if rows else "small_solve", (matrix, u), str(x), u.type)
+        return b.make("small_solve", (matrix, u), str(x), u.type)
 
-    def small_matrix(self, x: Expr) -> Field:
-        """The whole matrix of an operator on points or rows; the class of matrices defines it."""
+    def small_matrix(self, x: Expr, *, local: bool = False) -> Field:
+        """The whole matrix of an operator on points or rows; the class of matrices defines it.
+
+        `local`: a backend may keep the admittance of hubs apart, see `native/row_order`.
+        """
         raise AssertionError(f"{x} needs the lowering of matrices")
 
     def assembled(self, columns: Field) -> Field:

@@ -220,9 +220,10 @@ def lower_request(
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    flat = _flat(request, model)
+    flat = _flat(model)
     given = dict.fromkeys(request.given, "")
     low = Matrices(given, request.points.axes, armature, pairs, model, flat)
+    low.several = sum(mode == "dense" for mode in request.modes) > 1
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
@@ -251,14 +252,13 @@ def lower_request(
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
 
 
-def _flat(request: Request, model: Model | None) -> bool:
-    """Whether several matrices are made in the frames of the root bodies.
+def _flat(model: Model | None) -> bool:
+    """Whether paths may be walked in the frames of the root bodies.
 
-    There nothing has to be moved along the paths, which the walks of several matrices repay; on
-    long chains the distances from the root would cost digits.
+    There nothing has to be moved along the paths; on long chains the distances from the root would
+    cost digits.
     """
-    several = sum(m == "dense" for m in request.modes) > 1
-    return several and model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
+    return model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
 
 
 def _operator_count(request: Request) -> int:

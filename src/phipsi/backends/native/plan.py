@@ -31,7 +31,7 @@ SUPPORTED = {
     "pair", "assemble", "small_solve", "row_solve", "relative", "relative_twist", "closure_row",
     "closure_row_rate", "of_mate", "of_point", "of_row", "to_point", "to_row", "selected",
     "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
-    "below_root",
+    "below_root", "vee", "half", "hinge_bend_trace",
 }  # fmt: skip
 
 
@@ -119,6 +119,11 @@ def small_size(x: Field, n_points: int, n_rows: int) -> int:
     """Rows of a small matrix."""
     index = space_named(x.type.rows[4:]).index
     return {"point": 6 * n_points, "row": n_rows}.get(index, 6)
+
+
+def is_local(x: Field) -> bool:
+    """True for a matrix between rows whose pairs leave hubs apart."""
+    return any("local" in y.data for y in x.args)  # type: ignore[operator]
 
 
 def _of_pairs(x: Field) -> bool:

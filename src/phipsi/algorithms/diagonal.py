@@ -1,0 +1,66 @@
+"""Equations of motion in the coordinates that make the mass matrix the identity."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.compiler import program_of
+from phipsi.differentiation import diff
+from phipsi.expressions.node import Expr
+from phipsi.model.model import Model
+from phipsi.operators import D_half, H, I, K, phi, psi, v
+
+Array = NDArray[Any]
+
+_COLOUR = I + H @ phi @ K
+_WHITEN = I - H @ psi @ K
+RATES_OF_INNOVATIONS = _WHITEN.T @ D_half.T.inv
+
+
+@cache
+def _coriolis() -> Expr:
+    """μ = ℓ⁻¹ c − (dℓ*/dt) v with ℓ = (I + H φ K) D½."""
+    change = diff(D_half.T @ _COLOUR.T, "q", along=v)
+    return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES) - change @ v
+
+
+def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
+    """Joint rates from normalised innovations.
+
+    v = ℓ⁻* ν = (I − H ψ K)* D½⁻* ν, the inverse of what `innovations` does with v.
+
+    **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** v (..., nv).
+    **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
+
+    >>> from phipsi.algorithms import innovations, innovations_rates
+    >>> from phipsi.examples import planar_arm
+    >>> arm, q = planar_arm(2), [0.0, 0.5]
+    >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
+    array([ 1., -2.])
+    """
+    return program_of(RATES_OF_INNOVATIONS, model)(q, nu)
+
+
+def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
+    """Coriolis term of the diagonalised equations of motion.
+
+    In the coordinates ν = ℓ* v with ℳ = ℓ ℓ*, ℓ = (I + H φ K) D½, the equations of motion are
+    ν̇ + μ(q, ν) = ε, with ε = ℓ⁻¹ (tau − gravity forces): every equation has its own unit mass.
+    μ = ℓ⁻¹ c − (dℓ*/dt) v, where dℓ/dt comes from the derivatives of P, D, G and ψ along v. It is
+    quadratic in ν and does no work: ν* μ = 0.
+
+    **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** μ (..., nv) in W/J^½.
+    **Cost:** O(N). **Source:** MC sec. 6 corrected; sensitivity.md 9 (E21), 6 (E15).
+
+    >>> from phipsi.algorithms import diagonal_coriolis
+    >>> from phipsi.examples import planar_arm
+    >>> nu = [0.3, -0.2]
+    >>> mu = diagonal_coriolis(planar_arm(2), [0.0, 0.5], nu)
+    >>> bool(abs(mu @ nu) < 1e-12)
+    True
+    """
+    return program_of(_coriolis(), model)(q, innovations_rates(model, q, nu))

@@ -1,0 +1,180 @@
+"""Derivatives of the mass matrix, its inverse and its determinant; Christoffel symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
+from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.compiler import program_of
+from phipsi.differentiation import Family, diff
+from phipsi.expressions.node import Expr
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+from phipsi.operators import H, Hdot, M, V, cross, cross_force, mass_matrix, phi
+
+Array = NDArray[Any]
+Points = Sequence[Any]
+
+# how a body's momentum changes with its velocity, B[M, V] of sensitivity.md, less what skews
+_B = Fraction(1, 2) * (-cross(V).T @ M - M @ cross(V) - cross_force(M @ V))
+CORIOLIS_MATRIX = H @ phi @ (M @ phi.T @ (cross(V) @ H.T + Hdot.T) + _B @ phi.T @ H.T)
+
+
+@cache
+def _mass_matrix_family() -> Family:
+    return diff(mass_matrix, "q")
+
+
+@cache
+def _inertia_family() -> Family:
+    return diff(OPERATIONAL_SPACE_INERTIA, "q")
+
+
+@cache
+def _log_det_gradient() -> Expr:
+    return diff(LOG_DET, "q").T
+
+
+@cache
+def _by_rates() -> Expr:
+    return diff(BIAS_FORCES, "v")
+
+
+def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
+    """Derivatives of the mass matrix by all degrees of freedom.
+
+    L_k ℳ = X + X* with X = (Ḣ − H φ E_φ cross(s)*) φ M φ* H*, s = H* of dof k: entry [i, j, k] is
+    the rate of change of ℳ[i, j] when dof k moves with unit rate. Symmetric in i, j.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv), the derivative on the last axis.
+    **Cost:** O(N² · depth) for the N³ entries.
+    **Source:** seed 4 eq. 4.43, lemma 4.2; sensitivity.md 3 (E3).
+
+    >>> from phipsi.algorithms import mass_matrix_sensitivity
+    >>> from phipsi.examples import planar_arm
+    >>> mass_matrix_sensitivity(planar_arm(2), [0.0, 0.5])[:, :, 1].round(4)
+    array([[-0.4794, -0.2397],
+           [-0.2397,  0.    ]])
+    """
+    return _program(model, "mass matrix", lambda: _mass_matrix_family().compile(model))(q)
+
+
+def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) -> Array:
+    """Christoffel symbols: the Coriolis forces as a quadratic form of the rates.
+
+    C[i, j, k] = ½ ∂²c_i / ∂v_j ∂v_k with c = H φ (M φ* a + b): symmetric in j and k, and
+    Σ C[i, j, k] v_j v_k is the bias force without gravity, also where v are quasi-velocities. For
+    joints with q̇ = v they are ½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk). Given `v`, contracted once:
+    Σ_k C[i, j, k] v_k = ½ ∂c_i/∂v_j.
+
+    **Arguments:** `q` (..., nq); `v` (..., nv) or None. **Returns:** (..., nv, nv, nv), or with v
+    (..., nv, nv).
+    **Cost:** O(N² · depth) for the N³ entries; contracted O(N · depth).
+    **Source:** seed 4 eq. 5.53–5.55; sensitivity.md 2.2, 3 (E6, E8).
+
+    >>> from phipsi.algorithms import christoffel_symbols
+    >>> from phipsi.examples import planar_arm
+    >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4)
+    array([[ 0.    , -0.2397],
+           [-0.2397, -0.2397]])
+    """
+    program = program_of(_by_rates(), model, "dense")
+    if v is not None:
+        return 0.5 * program(q, v)
+    rates = np.expand_dims(np.asarray(q), -2)
+    out = program(np.broadcast_to(rates, (*rates.shape[:-2], model.nv, model.nq)), np.eye(model.nv))
+    return 0.5 * np.moveaxis(out, -3, -1)
+
+
+def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+    """The Coriolis matrix of Levi-Civita: dℳ/dt − 2 C is skew.
+
+    C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*] with
+    B = −½ (cross(V)* M + M cross(V) + cross_force(M V)). C v is the bias force without gravity,
+    and dℳ/dt = C + C*, for every type of joint.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
+    **Cost:** O(N · depth). **Source:** sensitivity.md 3 (E7).
+
+    >>> from phipsi.algorithms import coriolis_matrix
+    >>> from phipsi.examples import planar_arm
+    >>> coriolis_matrix(planar_arm(2), [0.0, 0.5], [1.0, 1.0]).round(4)
+    array([[-0.2397, -0.4794],
+           [ 0.2397,  0.    ]])
+    """
+    return program_of(CORIOLIS_MATRIX, model, "dense")(q, v)
+
+
+def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
+    """Derivatives of the inverse of the mass matrix by all degrees of freedom.
+
+    L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹; entry [i, j, k] is the derivative of ℳ⁻¹[i, j] by dof k.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv). A joint with nothing to move
+    raises `SingularHingeError`.
+    **Cost:** O(N⁴) for the N³ entries. **Source:** sensitivity.md 6 (E14).
+
+    >>> from phipsi.algorithms import mass_matrix_inverse_sensitivity
+    >>> from phipsi.examples import planar_arm
+    >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
+    array([[[0.]]])
+    """
+    inverse = program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
+    change = np.moveaxis(mass_matrix_sensitivity(model, q), -1, -3)
+    out = -(inverse[..., None, :, :] @ change @ inverse[..., None, :, :])
+    return np.moveaxis(out, -3, -1)
+
+
+def log_det_mass_matrix_gradient(model: Model, q: ArrayLike) -> Array:
+    """Gradient of the logarithm of the determinant of the mass matrix.
+
+    g = −2 H vee(Y P⁺) + 2 bend_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
+    inverse, no derivative of P. The torque of the Fixman potential ½ kT log det ℳ is −½ kT g. Where
+    v are quasi-velocities it is the gradient of the determinant with respect to v.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv), in the directions of v.
+    **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18).
+
+    >>> from phipsi.algorithms import log_det_mass_matrix_gradient
+    >>> from phipsi.examples import planar_arm
+    >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
+    array([0.    , 0.8351])
+    """
+    return program_of(_log_det_gradient(), model)(q)
+
+
+def operational_space_inertia_sensitivity(
+    model: Model, q: ArrayLike, points: Points, *, axes: str = "world"
+) -> Array:
+    """Derivatives of the inertia felt at points by all degrees of freedom.
+
+    L_k Λ⁻¹ = −Λ⁻¹ (L_k Λ) Λ⁻¹ with Λ = J ℳ⁻¹ J*.
+
+    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
+    **Returns:** (..., 6 nC, 6 nC, nv). If J lacks row rank it raises `SingularMatrixError`.
+    **Cost:** O(N) per column and dof, and O(nC³) per dof. **Source:** sensitivity.md 6 (E14).
+
+    >>> from phipsi.algorithms import operational_space_inertia_sensitivity
+    >>> from phipsi.examples import seven_joint_arm
+    >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
+    >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
+    (6, 6, 7)
+    """
+    where = point_set(model, points, axes)
+    key = ("operational-space inertia", where)
+    return _program(model, key, lambda: _inertia_family().compile(model, points=where))(q)
+
+
+def _program(model: Model, key: Any, make: Any) -> Any:
+    """A compiled family, found again by its name."""
+    whole = ("sensitivity", key)
+    if whole not in model.programs:
+        model.programs[whole] = make()
+    return model.programs[whole]

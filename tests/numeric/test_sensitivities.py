@@ -1,0 +1,165 @@
+"""Sensitivities of the mass matrix, Christoffel symbols, diagonal equations of motion."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import models, random_tree
+
+import phipsi as pp
+from phipsi import operators as ops
+from phipsi.algorithms.operational import LOG_DET
+
+STEP = 1e-30
+trees = models(max_bodies=5)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def close(x, y, tolerance=1e-10, scale=1.0):
+    size = max(1.0, scale, np.abs(y).max(initial=0.0))
+    assert np.shape(x) == np.shape(y)
+    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
+
+
+def state(model, seed, batch=()):
+    rng = np.random.default_rng(seed)
+    return model.random_configuration(rng, batch), *rng.standard_normal((3, *batch, model.nv))
+
+
+def by_complex_steps(model, q, value):
+    """Derivatives along every rate, on the last axis."""
+    moved = [q + 1j * STEP * model.qdot(q, u) for u in np.eye(model.nv)]
+    return np.stack([value(z).imag / STEP for z in moved], axis=-1)
+
+
+def program(expr, model, **options):
+    return pp.compile(expr, model, backend="reference", **options)
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_mass_matrix_and_its_inverse(model, seed):
+    q, *_ = state(model, seed)
+    dense = program(ops.mass_matrix, model, mode="dense")
+    close(pp.mass_matrix_sensitivity(model, q), by_complex_steps(model, q, dense))
+    inverse = program(ops.mass_matrix.inv, model, mode="dense")
+    condition = np.linalg.cond(dense(q))
+    expected = by_complex_steps(model, q, inverse)
+    close(
+        pp.mass_matrix_inverse_sensitivity(model, q), expected,
+        scale=1e-3 * condition * np.abs(expected).max(),
+    )  # fmt: skip
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_christoffel_symbols_and_the_coriolis_matrix(model, seed):
+    q, v, w, _ = state(model, seed)
+    C = pp.christoffel_symbols(model, q)
+    close(C, np.swapaxes(C, -1, -2))
+    bias = pp.bias_forces(model, q, v) - pp.gravity_forces(model, q)
+    close(np.einsum("ijk,j,k->i", C, v, v), bias)
+    close(pp.christoffel_symbols(model, q, v), C @ v)
+    matrix = pp.coriolis_matrix(model, q, v)
+    close(matrix @ v, bias)
+    rate = pp.mass_matrix_sensitivity(model, q) @ v
+    close(matrix + matrix.T, rate)
+    skew = rate - 2 * matrix
+    close(w @ skew @ w, 0.0, scale=np.abs(rate).max() * (w @ w))
+
+
+def test_christoffel_symbols_of_true_coordinates():
+    """½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk), the symmetries of seed 4, and the zeros of a tree."""
+    kinds = ["revolute", "prismatic", "helical", "cylindrical", "universal"]
+    model = random_tree(3, 7, kinds, armature=True)
+    q, *_ = state(model, 0)
+    C, L = pp.christoffel_symbols(model, q), pp.mass_matrix_sensitivity(model, q)
+    first = (L + np.swapaxes(L, 1, 2) - np.moveaxis(L, -1, 0)) / 2
+    close(C, first)
+    close(L, C + np.moveaxis(C, [0, 1, 2], [1, 0, 2]))  # L_k ℳ_ij = C_i(j,k) + C_j(i,k)
+    owner = np.concatenate([np.full(j.nv, k) for k, j in enumerate(model.joints)])
+    above = [set(model.tree.path(k)) for k in range(model.n_bodies)]
+
+    def on_one_path(*dofs):
+        bodies = sorted((owner[d] for d in dofs), key=lambda k: -len(above[k]))
+        return all(b in above[bodies[0]] for b in bodies)
+
+    for i, j, k in np.ndindex(C.shape):
+        if not on_one_path(i, j, k):
+            assert C[i, j, k] == 0 and L[i, j, k] == 0
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_gradient_of_the_determinant(model, seed):
+    q, *_ = state(model, seed)
+    expected = by_complex_steps(model, q, program(LOG_DET, model))
+    scale = np.linalg.cond(pp.mass_matrix(model, q)) * 1e-3
+    close(pp.log_det_mass_matrix_gradient(model, q), expected, scale=scale)
+    by_trace = np.einsum(
+        "ij,jik->k", pp.mass_matrix_inverse(model, q), pp.mass_matrix_sensitivity(model, q)
+    )
+    close(by_trace, expected, scale=scale)
+
+
+def test_gradient_of_the_determinant_takes_two_sweeps():
+    model = random_tree(0, 5, ["revolute", "universal"])
+    gradient = pp.compile(pp.diff(LOG_DET, "q").T, model)
+    assert len(gradient.sweep_program.sweeps()) == 2
+
+
+def test_operational_space_inertia():
+    arm = pp.examples.seven_joint_arm()
+    q = np.array([0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1])
+    inertia = program(ops.Lambda.inv, arm, mode="dense", points=["tool"])
+    got = pp.operational_space_inertia_sensitivity(arm, q, ["tool"])
+    expected = by_complex_steps(arm, q, inertia)
+    close(got, expected)
+    batch = pp.operational_space_inertia_sensitivity(arm, np.stack([q, q + 0.1]), ["tool"])
+    close(batch[0], expected)
+
+
+@given(trees, seeds)
+@settings(max_examples=15)
+def test_diagonal_equations_of_motion(model, seed):
+    """ν̇ along a true motion is ε − μ, for joints with several dofs too, and μ does no work."""
+    q, v, tau, _ = state(model, seed)
+    vdot = pp.forward_dynamics(model, q, v, tau)
+    nu_of = program(ops.D_half.T @ (ops.I + ops.H @ ops.phi @ ops.K).T @ ops.v, model)
+    moved = q + 1j * STEP * model.qdot(q, v), v + 1j * STEP * vdot
+    rate = nu_of(*moved).imag / STEP
+    epsilon, nu = pp.innovations(model, q, v, tau - pp.gravity_forces(model, q))
+    mu = pp.diagonal_coriolis(model, q, nu)
+    scale = 1e-4 * np.linalg.cond(pp.mass_matrix(model, q)) * max(1, np.abs(mu).max())
+    close(rate + mu, epsilon, scale=scale)
+    close(nu @ mu, 0.0, scale=scale * np.linalg.norm(nu))
+    close(pp.innovations_rates(model, q, nu), v, scale=scale)
+
+
+@pytest.mark.parametrize("kinds", [["revolute"], ["spherical", "revolute"]])
+def test_a_simulation_in_diagonal_coordinates(kinds):
+    """ν and q integrated by ν̇ = ε − μ, q̇ = N(q) v end where ordinary simulation ends."""
+    model = random_tree(5, 4, kinds)
+    q, v, *_ = state(model, 3)
+    tau = np.zeros(model.nv)
+    nu = pp.innovations(model, q, v, tau).nu
+    duration, n = 0.2, 200
+    h = duration / n
+
+    def rates(q, nu):
+        v = pp.innovations_rates(model, q, nu)
+        force = tau - pp.gravity_forces(model, q)
+        return model.qdot(q, v), pp.innovations(model, q, v, force).epsilon - (
+            pp.diagonal_coriolis(model, q, nu)
+        )
+
+    end = pp.simulate(model, q, v, duration, rtol=1e-11, atol=1e-12)
+    for _ in range(n):
+        a = rates(q, nu)
+        b = rates(q + h / 2 * a[0], nu + h / 2 * a[1])
+        c = rates(q + h / 2 * b[0], nu + h / 2 * b[1])
+        d = rates(q + h * c[0], nu + h * c[1])
+        q = q + h / 6 * (a[0] + 2 * b[0] + 2 * c[0] + d[0])
+        nu = nu + h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
+    close(pp.innovations_rates(model, q, nu), end.v[-1], 1e-7)
+    close(model.difference(q, end.q[-1]), np.zeros(model.nv), 1e-7)
