@@ -8,6 +8,7 @@ from phipsi.algorithms.closed_chain import (
     delassus_matrix,
 )
 from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
+from phipsi.algorithms.closed_inverse import DrivenMotion, closed_inverse_dynamics
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
@@ -74,6 +75,7 @@ from phipsi.algorithms.system import Mobility, System
 __all__ = [
     "BaseParameters",
     "ConstrainedMotion",
+    "DrivenMotion",
     "GraphJoint",
     "Grasp",
     "GraspCheck",
@@ -92,6 +94,7 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "christoffel_symbols",
+    "closed_inverse_dynamics",
     "constrained_dynamics",
     "constrained_dynamics_derivatives",
     "constraint_forces",
