@@ -406,6 +406,12 @@ class Run(ClosureOperations):
     def _crq(self, x: Field, k: int) -> Array:
         return spatial.crq(self._at(x.args[0], k)[..., 0])
 
+    def _gyration(self, x: Field, k: int) -> Array:
+        inertia, V = (self._at(y, k) for y in x.args)
+        turn = spatial.crm(V[..., 0])
+        pulled = np.swapaxes(turn, -1, -2) @ inertia + inertia @ turn
+        return -(pulled + spatial.crq((inertia @ V)[..., 0]))
+
     def _lever(self, x: Field, k: int) -> Array:
         return spatial.crq(self._at(x.args[0], k)[..., 0]) @ self._at(x.args[1], k)
 

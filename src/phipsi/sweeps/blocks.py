@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr, adjoint, product
+from phipsi.expressions.node import Expr, adjoint, cross_force, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.operators.definitions import (
+    M,
     Riccati,
     V,
     definition,
@@ -68,7 +69,7 @@ class Blocks:
             assert x.takes is not None and x.gives is not None
             return b.zero(Type(Domain.BODY, block_size(x.gives), block_size(x.takes)))
         if x.op is Op.SUM:
-            return b.add([(c, self.block(y)) for c, y in x.terms])
+            return self._gyration(x) or b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
             return self._block_product(x)
         if x.op is Op.INVERSE:
@@ -87,6 +88,28 @@ class Blocks:
         if x.op is Op.HALF:
             return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
         raise LoweringError(f"{x} has no blocks")
+
+    def _gyration(self, x: Expr) -> Field | None:
+        """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.
+
+        Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]].
+        """
+        b = self.builder
+        if len(x.args) != 3 or len(set(x.data)) != 1 or self.block(M).type.kind is not Kind.INERTIA:
+            return None
+        for y in x.args:
+            if y.op is Op.PRODUCT and y.args[0] is M and len(y.args) == 2:
+                core = y.args[1]
+                if core.op is not Op.CROSS:
+                    return None
+                V = core.args[0]
+                parts = {M @ core, core.T @ M, *(t for _, t in cross_force(M @ V).terms)}
+                if set(x.args) != parts:
+                    return None
+                type_ = Type(Domain.BODY, "6", "6", Kind.GYRATION)
+                made = b.make("gyration", (self.block(M), self.vector(V)), None, type_)
+                return b.add([(-x.data[0], made)])
+        return None
 
     def _of_vector(self, op: str, x: Expr) -> Field:
         """A 6 × 6 block that is linear in a vector."""
@@ -373,7 +396,8 @@ class Blocks:
     def _sandwich(self, left: Field | None, s: Field, right: Field | None) -> Field:
         """left S right*."""
         b = self.builder
-        if left is right and left is not None and s.type.kind in (Kind.SYMMETRIC, Kind.INERTIA):
+        kept = (Kind.SYMMETRIC, Kind.INERTIA, Kind.GYRATION)
+        if left is right and left is not None and s.type.kind in kept:
             return b.congruence(left, s)
         out = b.mul(left, s) if left is not None else s
         return b.mul(out, b.transpose(right)) if right is not None else out

@@ -162,6 +162,8 @@ class BodyCode:
         t = x.type
         if t.kind is Kind.INERTIA:
             return bl.Inertia([0] * 10)
+        if t.kind is Kind.GYRATION:
+            return bl.Gyration([0] * 12)
         if t.kind is Kind.RIGID:
             return bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3)
         if t.kind is Kind.RIGID_T:
@@ -376,6 +378,11 @@ class BodyCode:
         moment, force = bl.cross_matrix(f[:3]), bl.cross_matrix(f[3:])
         top = [moment[i] + force[i] for i in range(3)]
         return bl.Dense(top + [[*force[i], 0, 0, 0] for i in range(3)])
+
+    def _gyration(self, x: Field) -> bl.Block:
+        inertia = self.value(x.args[0])
+        assert isinstance(inertia, bl.Inertia)
+        return bl.gyration(inertia, self._column(x.args[1]))
 
     def _lever(self, x: Field) -> bl.Block:
         f = self._column(x.args[0])
