@@ -148,7 +148,9 @@ class Evaluation:
         if x.row.riccati:
             return self._member(family_of(x), x.name)
         if x.args:
-            return variations.VARIATIONS[x.name](self.at, *(self.value(y) for y in x.args))
+            hole = {"hole": x.params[0]} if x.params else {}
+            values = [self.value(y) for y in x.args]
+            return variations.VARIATIONS[x.name](self.at, *values, **hole)
         if x.name == "pick":
             return self._pick(x)
         if x.name in ARGUMENTS:

@@ -15,6 +15,7 @@ from phipsi.operators.definitions import (
     definition,
     family_of,
 )
+from phipsi.operators.variations import hole_of
 from phipsi.rewrite.steps import one_step_factors
 from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
@@ -92,24 +93,29 @@ class Blocks:
     def _gyration(self, x: Expr) -> Field | None:
         """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.
 
-        Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]].
+        Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]]. Without the last
+        term it is how the inertia changes when the body moves: ten numbers, as the inertia has.
         """
         b = self.builder
-        if len(x.args) != 3 or len(set(x.data)) != 1 or self.block(M).type.kind is not Kind.INERTIA:
+        if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
             return None
-        for y in x.args:
-            if y.op is Op.PRODUCT and y.args[0] is M and len(y.args) == 2:
-                core = y.args[1]
-                if core.op is not Op.CROSS:
-                    return None
-                V = core.args[0]
-                parts = {M @ core, core.T @ M, *(t for _, t in cross_force(M @ V).terms)}
-                if set(x.args) != parts:
-                    return None
-                type_ = Type(Domain.BODY, "6", "6", Kind.GYRATION)
-                made = b.make("gyration", (self.block(M), self.vector(V)), None, type_)
-                return b.add([(-x.data[0], made)])
-        return None
+        products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
+        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].op is Op.CROSS]
+        if len(cores) != 1 or self.block(M).type.kind is not Kind.INERTIA:
+            return None
+        V = cores[0].args[0]
+        parts = {M @ cores[0], cores[0].T @ M}
+        name, kind = "inertia_rate", Kind.INERTIA
+        if len(x.args) == 3:
+            parts.update(t for _, t in cross_force(M @ V).terms)
+            name, kind = "gyration", Kind.GYRATION
+        if set(x.args) != parts:
+            return None
+        moving = self.vector(V)
+        if moving.op == "zero":
+            return b.zero(Type(Domain.BODY, "6", "6"))
+        made = b.make(name, (self.block(M), moving), None, Type(Domain.BODY, "6", "6", kind))
+        return b.add([(-x.data[0], made)])
 
     def _of_vector(self, op: str, x: Expr) -> Field:
         """A 6 × 6 block that is linear in a vector."""
@@ -149,7 +155,8 @@ class Blocks:
             if any(y.op == "zero" for y in args):
                 out = b.zero(Type(Domain.BODY, rows, cols))
             else:
-                out = b.make(op, args, None, Type(Domain.BODY, rows, cols))
+                place = hole_of(x) if x.params else None
+                out = b.make(op, args, place, Type(Domain.BODY, rows, cols))
             return b.transpose(out) if x.name == "Hdot" else out
         if x.name == "swing_force":
             return b.scatter(self.swing_block(x))

@@ -66,7 +66,7 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
         return 0
     if x.op == "hinge_scale":
         return 2 * r
-    if x.op == "gyration":
+    if x.op in ("gyration", "inertia_rate"):
         return 70
     if x.op == "gauge":
         return 9

@@ -402,6 +402,20 @@ def gyration(x: Inertia, v: list[Entry]) -> Gyration:
     return Gyration([e for row in rows for e in row] + momentum)
 
 
+def inertia_rate(x: Inertia, v: list[Entry]) -> Inertia:
+    """S[V] M − M V~: no mass, first moments m u + ω × h, moments of the moving body."""
+    w, u, j = v[:3], v[3:], x.moment.dense()
+    turned = matmul(cross_matrix(w), j)
+    along = dot(x.h, u)
+    lower: list[Entry] = []
+    for i in range(3):
+        for k in range(i + 1):  # ω~ J − J ω~ − u~ h~ − h~ u~
+            rate = add(add(turned[i][k], turned[k][i]), mul(2.0, along) if i == k else 0)
+            lower.append(mul_sub(mul_sub(rate, u[i], x.h[k]), x.h[i], u[k]))
+    swept = cross(w, x.h)
+    return Inertia([0, *(mul_add(x.m, u[i], swept[i]) for i in range(3)), *lower])
+
+
 def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
     """φ G φ*: A about the other point in the other axes, p turned."""
     p = matvec(x.turn, s.p)
