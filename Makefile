@@ -56,6 +56,7 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/closed_chains.py
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .nox

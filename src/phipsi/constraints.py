@@ -108,8 +108,8 @@ class _Joint(Constraint):
             linear=linear,
             a=a,
             b=b,
-            a_frame=X_a @ _z_along(axis_a),
-            b_frame=X_b @ _z_along(axis_a if axis_b is None else axis_b),
+            a_frame=X_a @ z_along(axis_a),
+            b_frame=X_b @ z_along(axis_a if axis_b is None else axis_b),
             constant=constant,
         )
 
@@ -405,13 +405,13 @@ def _end(model: Model, end: Any, side: str, who: str) -> tuple[int, Pose]:
     return body, X @ place
 
 
-def _z_along(axis: Axis) -> Pose:
+def z_along(axis: Axis) -> Pose:
     """The smallest rotation that takes z to the axis."""
     x, y, z = axis
     if x == 0 and y == 0:
         return Pose() if z > 0 else Pose(np.diag([1.0, -1.0, -1.0]))
     if z < 0:  # by way of −z, which is near
-        flipped = _z_along((x, -y, -z)).rotation
+        flipped = z_along((x, -y, -z)).rotation
         return Pose(np.diag([1.0, -1.0, -1.0]) @ flipped)
     k = 1.0 / (1.0 + z)
     R = [[1 - k * x * x, -k * x * y, x], [-k * x * y, 1 - k * y * y, y], [-x, -y, z]]

@@ -3,6 +3,7 @@
 planar_arm(n)        n equal rods in a vertical plane
 seven_joint_arm()    an arm like those that stand next to people: 7 revolute joints, 19 kg
 free_flyer()         a free-floating base with two such arms
+two_finger_grasp()   two fingers of two links that hold a box between them
 random_tree(seed, n) a random tree of all joint types
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from phipsi import contacts
+from phipsi.algorithms.grasp import Grasp
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.spatial import quat_to_matrix
 
@@ -112,6 +115,45 @@ def free_flyer() -> Model:
         outward = Pose((half, -y * half, 0, 0), (0, 0.6 * y, 0))  # z of the arm along ±y
         model = model.attach(arm, at="base", placement=outward, prefix=side)
     return model
+
+
+def two_finger_grasp(friction: float = 0.6, kind: type[contacts.Contact] = contacts.Point) -> Grasp:
+    """Two planar fingers that stand on the ground and hold a box of 0.5 kg and 0.1 m between them.
+
+    Each finger has two links of 0.1 m, hinged about y; its tip touches a face of the box, which
+    moves freely: contacts "left" and "right", of any `kind` that takes `friction`. At neutral q the
+    fingers stand upright and the contacts are closed.
+
+    >>> from phipsi.examples import two_finger_grasp
+    >>> two_finger_grasp().contact_forces(two_finger_grasp().model.neutral(), [0.0] * 10,
+    ...     [0.5, 0.0, -0.5, 0.0] + [0.0] * 6).shape
+    (2, 6)
+    """
+    b = ModelBuilder()
+    held = []
+    for side, x in (("left", -0.05), ("right", 0.05)):
+        parent, start = "world", Pose(translation=(x, 0, 0))
+        for part in ("lower", "upper"):
+            name = f"{side}_{part}"
+            b.add_body(
+                name,
+                parent=parent,
+                joint=joints.Revolute(_Y),
+                placement=start,
+                inertia=_cylinder(0.1, 0.01, 0.1),
+            )
+            parent, start = name, Pose(translation=(0, 0, 0.1))
+        outward = np.array([[0, 0, np.sign(x)], [0, 1, 0], [-np.sign(x), 0, 0]])
+        b.add_frame(f"{side}_tip", body=parent, placement=start)
+        face = ("box", Pose(outward, (x, 0, 0)))
+        held.append(kind(friction=friction, name=side, finger=f"{side}_tip", object=face))  # type: ignore[call-arg]
+    b.add_body(
+        "box",
+        joint=joints.Free(),
+        placement=Pose(translation=(0, 0, 0.2)),
+        inertia=SpatialInertia(0.5, (0, 0, 0), 0.5 * 0.1**2 / 6),
+    )
+    return Grasp(b.build(), object="box", contacts=held)
 
 
 def random_tree(seed: int = 0, n: int = 6) -> Model:

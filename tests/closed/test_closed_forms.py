@@ -150,3 +150,24 @@ def test_rows_are_refused_without_a_system():
         pp.compile(mass_matrix.inv, four_bar(), points=["tip"])
     with pytest.raises(pp.errors.InputError, match="RCCFD"):
         pp.forward_dynamics(four_bar(), [0, 0, 0], [0, 0, 0], [0, 0, 0], algorithm="FD4")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_contradictory_rows_are_named(backend):
+    arm = pp.examples.planar_arm(3)
+    first, second, _ = arm.joint_names
+    gears = [
+        pp.constraints.Coupling(name="gear", joints=[first, second], coefficients=[1, -1]),
+        pp.constraints.Coupling(name="twin", joints=[first, second], coefficients=[2, -2]),
+    ]
+    system = pp.System(arm, gears)
+    program = pp.compile(closed_form(None, False, True), system, backend=backend)
+    state = ([0.1, 0.1, 0.3], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0])
+    vdot, _ = program(*state, [0.5, 1.0])  # the second asks for twice the first: they agree
+    assert_allclose(vdot[0] - vdot[1], 0.5, rtol=1e-9)
+    with pytest.raises(pp.errors.SingularMatrixError, match=r"'twin(.|\n)*project"):
+        program(*state, [0.5, 0.0])
+    many = np.array([[0.5, 1.0], [0.5, 0.0], [0.0, 0.0]])
+    (vdot, _), status = program(*state, many, on_error="mask")
+    np.testing.assert_array_equal(status != 0, [False, True, False])
+    np.testing.assert_array_equal(np.isnan(vdot).any(-1), [False, True, False])

@@ -147,8 +147,14 @@ def test_the_comparison_sees_differences(shown: str, printed: str, equal: bool):
 # ---- pages -------------------------------------------------------------------------------------
 
 
+# Pages with thousands of evaluations, which run as they do for a user.
+MACHINE_CODE = {"optimisation.md"}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_python_blocks(page: Path):
+def test_python_blocks(page: Path, monkeypatch: pytest.MonkeyPatch):
+    if page.name in MACHINE_CODE:
+        monkeypatch.setenv("PHIPSI_BACKEND", "native")
     namespace: dict[str, Any] = {"__name__": page.stem}
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.language != "python":

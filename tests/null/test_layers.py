@@ -18,6 +18,7 @@ LAYERS = [
     "spatial",
     "model",
     "constraints",
+    "contacts",
     "expressions",
     "operators",
     "rewrite",

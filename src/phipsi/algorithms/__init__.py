@@ -7,6 +7,8 @@ from phipsi.algorithms.closed_chain import (
     constraint_impulse,
     delassus_matrix,
 )
+from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
+from phipsi.algorithms.closed_inverse import DrivenMotion, closed_inverse_dynamics
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
@@ -29,6 +31,7 @@ from phipsi.algorithms.energy import (
     momentum,
     potential_energy,
 )
+from phipsi.algorithms.grasp import Grasp, GraspCheck
 from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
 from phipsi.algorithms.identification import Identification, identify
 from phipsi.algorithms.ik_search import IKResult
@@ -72,7 +75,10 @@ from phipsi.algorithms.system import Mobility, System
 __all__ = [
     "BaseParameters",
     "ConstrainedMotion",
+    "DrivenMotion",
     "GraphJoint",
+    "Grasp",
+    "GraspCheck",
     "HybridDynamics",
     "IKResult",
     "Identification",
@@ -88,7 +94,9 @@ __all__ = [
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "christoffel_symbols",
+    "closed_inverse_dynamics",
     "constrained_dynamics",
+    "constrained_dynamics_derivatives",
     "constraint_forces",
     "constraint_impulse",
     "coriolis_matrix",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form
+from phipsi.algorithms.secondary import secondary_dynamics
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -44,7 +45,9 @@ def constrained_dynamics(
     redundant vdot is unique, and f is one of the possible ones: zero on rows that follow from
     others (`constraint_forces` gives the least).
 
-    **Arguments:** as for `forward_dynamics`. **Returns:** (vdot, f).
+    **Arguments:** as for `forward_dynamics`; `algorithm`, None, a form of the papers exactly as
+    written ("A-F", "0.37", "RCCFD1", "RCCFD2", "RCCFD3"), or "secondary": solve for the small
+    secondary system, with the primary one reflected into it. **Returns:** (vdot, f).
     **Cost:** five sweeps, O(N), and the elimination of the rows: O(rows) for loops of separate
     trees, O(rows³) where all are coupled. **Source:** SOA steps A–F; 88-11 Part II RCCFD2.
 
@@ -57,6 +60,8 @@ def constrained_dynamics(
     >>> motion.vdot.shape, motion.f.shape
     ((3,), (3,))
     """
+    if algorithm == "secondary":
+        return ConstrainedMotion(*secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot))
     program, extras = _program(system, f_ext, Udot, algorithm)
     return ConstrainedMotion(*program(q, v, tau, *extras))
 
@@ -150,7 +155,7 @@ def _program(
     algorithm: str | None,
 ) -> tuple[Program, tuple[ArrayLike, ...]]:
     if algorithm is not None and algorithm not in FORMS:
-        known = ", ".join(map(repr, FORMS))
+        known = ", ".join(map(repr, (*FORMS, "secondary")))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
     pair = closed_form(algorithm, f_ext is not None, Udot is not None)
     extras = tuple(x for x in (f_ext, Udot) if x is not None)

@@ -37,7 +37,9 @@ _ENTRIES: dict[str, tuple[dict[tuple[int, int], float], tuple[int, ...], bool]] 
     "ry": ({}, (1,), False),
     "rz": ({}, (2,), False),
     "distance": ({}, (), True),
+    "wz": ({}, (), False),  # no position: a weight on the relative angular velocity, see _SPIN
 }
+_SPIN = np.array([0.0, 0.0, 1.0])
 
 
 class Frames(NamedTuple):
@@ -60,8 +62,12 @@ class Relative(NamedTuple):
 class Rows:
     """Weights of rows on what a closure measures: a table of m rows over C closures."""
 
-    def __init__(self, entries: list[tuple[int, Array, Array, float, float]]) -> None:
+    def __init__(
+        self, entries: list[tuple[int, Array, Array, float, float]], forms: list[str] | None = None
+    ) -> None:
         m = len(entries)
+        spins = [form == "wz" for form in forms] if forms is not None else [False] * m
+        self.on_spin = np.outer(np.array(spins, dtype=float), _SPIN)
         self.pair = np.array([e[0] for e in entries], dtype=int)
         self.on_R = np.array([e[1] for e in entries]).reshape(m, 3, 3)
         self.on_r = np.array([e[2] for e in entries]).reshape(m, 3)
@@ -80,6 +86,7 @@ class Rows:
         k = self.pair
         R, r, R_a = at.R[:, k], at.r[:, k], at.R_a[:, k]
         on_w = np.cross(R, self.on_R, axisa=-2, axisb=-2, axisc=-2).sum(axis=-1)
+        on_w = on_w + self.on_spin
         on_r = self.on_r + self._direction(at)
         turn, shift = _turned(R_a, on_w), _turned(R_a, on_r)
         with_a = _turned(R_a, np.cross(r, on_r))
@@ -118,6 +125,7 @@ class Rows:
         k = self.pair
         out = np.einsum("nmij,mij->nm", R_ddot[:, k], self.on_R)
         out += np.einsum("nmi,mi->nm", r_ddot[:, k], self.on_r)
+        out += np.einsum("nmi,mi->nm", w_dot[:, k], self.on_spin)
         return out + stretch[:, k] * self.on_length
 
 
@@ -147,6 +155,7 @@ class ClosureRows:
         self._a = np.array([first_point[i] for i in pair], dtype=int)
         entries: list[tuple[int, Array, Array, float, float]] = []
         strict: list[tuple[int, Array, Array, float, float]] = []
+        forms: list[str] = []
         self._pair_rows: list[int] = []
         self._fixed: list[tuple[int, list[int], Array, str]] = []
         row = 0
@@ -158,9 +167,10 @@ class ClosureRows:
                 continue
             at = int(np.searchsorted(self.pairs, i))
             self._pair_rows.extend(rows)
+            forms.extend(closure.forms)
             entries.extend(_entry(at, form, closure.constant) for form in closure.forms)
             strict.extend(_strict(at, closure.angular, closure.linear, closure.constant))
-        self._rows, self._strict = Rows(entries), Rows(strict)
+        self._rows, self._strict = Rows(entries, forms), Rows(strict)
         self._at = np.array(self._pair_rows, dtype=int)
         self.coupled = np.array(sorted(coordinates), dtype=int)
         self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(-1, model.nq)
@@ -325,7 +335,7 @@ def _strict(
                 weights[i, j] = np.sqrt(0.5)
                 out.append((at, weights, np.zeros(3), 0.0, np.sqrt(0.5) * (i == j)))
         return out
-    out.extend(_entry(at, form, constant) for form in ANGULAR[angular])
+    out.extend(_entry(at, form, constant) for form in ANGULAR[angular] if form != "wz")
     if angular == "axis":
         weights = np.zeros((3, 3))
         weights[2, 2] = 1.0

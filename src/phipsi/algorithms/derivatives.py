@@ -12,6 +12,7 @@ from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
+from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.operators import vdot as vdot_leaf
 from phipsi.operators import written
@@ -62,12 +63,13 @@ def inverse_dynamics_derivatives(
 
 
 def forward_dynamics_derivatives(
-    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
+    model: Model | ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Derivatives of the joint accelerations that efforts cause, by q, v and tau.
 
     ∂v̇/∂q = −ℳ⁻¹ ∂τ/∂q, ∂v̇/∂v = −ℳ⁻¹ ∂τ/∂v at the accelerations of forward dynamics, and
-    ∂v̇/∂τ = ℳ⁻¹. Derivatives by q are along the joint rates, nv columns.
+    ∂v̇/∂τ = ℳ⁻¹. Derivatives by q are along the joint rates, nv columns. For a `System` see
+    `constrained_dynamics_derivatives`.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv). **Returns:** three arrays (..., nv, nv):
     by q, by v, by tau. A joint with nothing to move raises `SingularHingeError`.
@@ -80,4 +82,8 @@ def forward_dynamics_derivatives(
     >>> by_tau.round(6)
     array([[3.]])
     """
+    if isinstance(model, ConstrainedModel):
+        from phipsi.algorithms import closed_derivatives  # which needs this module
+
+        return closed_derivatives.constrained_dynamics_derivatives(model, q, v, tau)
     return program_of(forward_dynamics_operators(), model, "dense")(q, v, tau)

@@ -100,6 +100,7 @@ def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Ar
         "sx": (dR[2, 1] - dR[1, 2]) / 2,
         "sy": (dR[0, 2] - dR[2, 0]) / 2,
         "sz": (dR[1, 0] - dR[0, 1]) / 2,
+        "wz": a[:, 2] @ (spin if side else -spin),
         "rx": dr[0],
         "ry": dr[1],
         "rz": dr[2],

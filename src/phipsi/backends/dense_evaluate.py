@@ -183,6 +183,7 @@ class Evaluation:
 
     def _pick(self, x: Expr) -> Array:
         joint, i = (*x.params, 0)[:2]
+        assert isinstance(i, int)
         out = self.at.zeros(self.model.nv, 1)
         out[self.model.v_slices[self.model.joint_index(str(joint))], 0][i] = 1
         return out

@@ -9,17 +9,24 @@ import numpy as np
 from phipsi.errors import SingularHingeError, SingularMatrixError
 from phipsi.model.model import Model
 
-HINGE, BLOCK, SMALL, NOT_FINITE = 1, 2, 3, 4
+HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION = 1, 2, 3, 4, 5
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error
 HINGE_TOLERANCE = 1e-14
 # a constraint row whose pivot is below this fraction of its own entry depends on those before it
 ROW_TOLERANCE = 1e-10
+# a row whose own entry is below this fraction of what it would be if the bodies could move in all
+# directions as in their best one is bound by the joints already
+ROW_FLOOR = 1e-13
+# a dependent row contradicts the others if it asks for more than they give by this part of the
+# largest right-hand side, and by this much in rad/s² or m/s² (or rad/s, m/s, N, …)
+ROW_GAP, ROW_GAP_LEAST = 1e-3, 1e-6
 STATUS_WORDS = {
     0: "fine",
     HINGE: "hinge without inertia",
     BLOCK: "singular block",
     SMALL: "singular matrix",
     NOT_FINITE: "not a finite number",
+    CONTRADICTION: "constraints that contradict each other",
 }
 
 
@@ -27,8 +34,8 @@ STATUS_WORDS = {
 class Failure:
     """One operation that has no result in some elements of the batch.
 
-    `mask` marks the elements (batch shape), `body` is the body (−1: none), `what` the operator that
-    is singular, `value` its block, batched.
+    `mask` marks the elements (batch shape), `body` is the body (−1: none) or constraint row, `what`
+    the operator that is singular or the name of the row, `value` its block, batched.
     """
 
     code: int
@@ -64,6 +71,15 @@ def error_of(failure: Failure, model: Model) -> Exception:
             "the result is not a finite number, although the inputs are: a quaternion in q is "
             "zero, numbers are too large, or log det is taken of an operator that is not "
             f"positive.{where}"
+        )
+    if failure.code == CONTRADICTION:
+        gap = f" (they differ by {float(np.max(np.abs(value))):.3g})" if value.size else ""
+        return SingularMatrixError(
+            f"constraint row {failure.what!r} depends on the rows before it, but asks for "
+            f"something else than they give{gap}: no accelerations satisfy all constraints.\n"
+            "Either the loops are not closed here, the rates do not obey the constraints, "
+            "prescribed rates contradict each other, or this is a singular configuration. Bring "
+            f"the state onto the constraints first:\n    q, v = system.project(q, v){where}"
         )
     return SingularMatrixError(
         f"({failure.what})⁻¹ does not exist: the matrix has rank "

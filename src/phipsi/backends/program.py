@@ -10,7 +10,7 @@ import numpy as np
 
 from phipsi.backends import layout
 from phipsi.backends.arguments import bind_arguments, check_finite
-from phipsi.backends.failures import NOT_FINITE, Failure, error_of, status_of
+from phipsi.backends.failures import CONTRADICTION, NOT_FINITE, Failure, error_of, status_of
 from phipsi.backends.native.runner import NativeCode, can_run, never
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
@@ -288,7 +288,9 @@ class Program:
         if not failures:  # the two backends round differently; the verdict is the native one
             code, body = int(status[index]) % 8, int(status[index]) // 8 - 1
             unknown = np.full((1, 1), np.nan)
-            failures = [Failure(code, body, "D", np.ones((), dtype=bool), unknown)]
+            closures = self.request.points.closures
+            what = closures.row_names[body] if closures and code == CONTRADICTION else "D"
+            failures = [Failure(code, body, what, np.ones((), dtype=bool), unknown)]
         first = failures[0]
         mask = np.zeros(batch, dtype=bool)
         mask[index] = True

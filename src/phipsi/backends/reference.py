@@ -156,7 +156,7 @@ class Run(ClosureOperations, VariationOperations):
             left, middle, right = (self.values[y] for y in x.args)
             strict: Any = x.data
             starts = [
-                self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict, strict=True)
+                self._starts(y, s) for y, s in zip((x.args[0], x.args[2]), strict[:2], strict=True)
             ]
             blocks: dict[tuple[int, int], Array] = {}
             for i, a in enumerate(starts[0]):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST, Failure
 from phipsi.backends.reference_blocks import rigid
 from phipsi.backends.scalars import Scalars, matrix, solve_semidefinite
 from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
@@ -23,11 +24,20 @@ class ClosureOperations:
     closures: ClosureSet
     points: PointSet
     values: dict[Field, Any]
+    failures: list[Failure]
     scalars: Scalars
     batch: tuple[int, ...]
     dtype: np.dtype[Any]
     _at: Callable[[Field, int], Array]
     _const: Callable[[Array], Array]
+
+    def _note_contradictions(self, gap: Array) -> None:
+        """One failure for every row that asks for something else than the others."""
+        for i in np.flatnonzero(gap.reshape(-1, gap.shape[-1]).any(0)):
+            mask = np.broadcast_to(gap[..., i] > 0, self.batch)
+            value = np.broadcast_to(gap[..., i, None, None], (*self.batch, 1, 1))
+            name = self.closures.row_names[i]
+            self.failures.append(Failure(CONTRADICTION, int(i), name, mask, value))
 
     def _of_mate(self, x: Field, k: int) -> Array:
         return self._at(x.args[0], int(self.closures.mate[k]))
@@ -97,7 +107,10 @@ class ClosureOperations:
             self.values[x] = []
             return
         u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
-        y = solve_semidefinite(a, u)
+        y, gap = solve_semidefinite(a, u)
+        if self.dtype == np.float64:
+            limit = ROW_GAP * np.abs(u).max((-2, -1), keepdims=True) + ROW_GAP_LEAST
+            self._note_contradictions(np.where(np.abs(gap) > limit, np.abs(gap), 0.0).max(-1))
         self.values[x] = [y[..., i : i + 1, :] for i in range(len(rows))]
 
 

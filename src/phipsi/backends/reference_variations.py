@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,10 @@ class VariationOperations:
     batch: tuple[int, ...]
     dtype: np.dtype[Any]
     scalars: Scalars
-
-    def _at(self, x: Field, k: int) -> Array:
-        raise NotImplementedError
-
-    def _zeros(self, x: Field, k: int) -> Array:
-        raise NotImplementedError
-
-    def _const(self, array: Array) -> Array:
-        raise NotImplementedError
-
-    def _q(self, k: int) -> list[Array]:
-        raise NotImplementedError
+    _at: Callable[[Field, int], Array]
+    _zeros: Callable[[Field, int], Array]
+    _const: Callable[[Array], Array]
+    _q: Callable[[int], list[Array]]
 
     def _hinge_along(self, k: int, directions: list[Array]) -> Array:
         """H* differentiated along columns of rates r × 1."""

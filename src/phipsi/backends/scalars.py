@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.failures import ROW_TOLERANCE
+from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
 
 
 class Scalars:
@@ -110,19 +110,23 @@ def generic_cholesky(a: np.ndarray, scalars: Scalars) -> np.ndarray:
     return out
 
 
-def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> np.ndarray:
+def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """y with A y = u for a symmetric A ≥ 0, by elimination in the given order.
 
     A pivot that is rounding error of the row's own diagonal entry marks a row that depends on those
-    before it: its unknown is set to zero, and the others solve the equations.
+    before it: its unknown is set to zero, and the others solve the equations. With y, how much the
+    dependent rows ask for beyond what the others give, zero for all other rows.
     """
     n = a.shape[-1]
     work, y = a.copy(), u.copy()
     recips: list[np.ndarray] = []
+    floor = _largest(a) * (ROW_FLOOR / ROW_TOLERANCE)
+    gap = np.zeros_like(y)
     for i in range(n):
-        pivot, size = np.asarray(work[..., i, i]), np.asarray(a[..., i, i])
-        recip = _reciprocal_pivot(pivot, size)
+        pivot, own = np.asarray(work[..., i, i]), np.asarray(abs(a[..., i, i]))
+        recip = _reciprocal_pivot(pivot, np.where(own > floor, own, floor))
         recips.append(recip)
+        gap[..., i, :] = np.where(np.asarray(recip == 0)[..., None], y[..., i, :], 0)
         for j in range(i + 1, n):
             factor = np.asarray(work[..., j, i] * recip)[..., None]
             work[..., j, i + 1 :] = work[..., j, i + 1 :] - factor * work[..., i, i + 1 :]
@@ -130,7 +134,13 @@ def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> np.ndarray:
     for i in reversed(range(n)):
         above = np.matmul(work[..., i : i + 1, i + 1 :], y[..., i + 1 :, :])[..., 0, :]
         y[..., i, :] = (y[..., i, :] - above) * np.asarray(recips[i])[..., None]
-    return y
+    return y, gap
+
+
+def _largest(a: np.ndarray) -> np.ndarray:
+    """The largest entry on the diagonal."""
+    sizes = abs(np.diagonal(a, axis1=-2, axis2=-1))
+    return np.asarray(sizes.max(-1) if a.shape[-1] else 0.0)
 
 
 def _reciprocal_pivot(pivot: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -72,6 +72,8 @@ def _linear(
             return [0, 0, 0] + [row[i] for row in turn]
         unit = [constant * int(j == i) for j in range(3)]
         return [-x for x in _times_unit(arm, i)] + [-x for x in unit]
+    if form == "wz":  # z_a · (ω_b − ω_a)
+        return ([0, 0, -constant] if side == 0 else [row[2] for row in turn]) + [0, 0, 0]
     normal = _angular(form, side, turn)
     return normal + [0, 0, 0]
 

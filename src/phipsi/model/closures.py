@@ -5,6 +5,7 @@ rotation R = R_a* R_b of frame b in frame a and the position r = R_a* (x_b − x
 rows of a closure are some of
 
     angular   "axis": R₀₂, R₁₂      "cross": R₂₂ − constant      "all": vee of the skew part of R
+              "spin": the relative angular velocity about z of frame a, which has no position
     linear    "all": r     "xy": r₀, r₁     "z": r₂     "distance": |r| − constant
 
 They are exactly zero when the loop is closed, and A is exactly their derivative along the motions
@@ -23,7 +24,13 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
 
-ANGULAR = {"none": (), "axis": ("R02", "R12"), "cross": ("R22",), "all": ("sx", "sy", "sz")}
+ANGULAR = {
+    "none": (),
+    "axis": ("R02", "R12"),
+    "cross": ("R22",),
+    "all": ("sx", "sy", "sz"),
+    "spin": ("wz",),
+}
 LINEAR = {
     "none": (),
     "all": ("rx", "ry", "rz"),
@@ -31,7 +38,9 @@ LINEAR = {
     "z": ("rz",),
     "distance": ("distance",),
 }
-FORMS = ("R02", "R12", "R22", "sx", "sy", "sz", "rx", "ry", "rz", "distance", "body", "world")
+FORMS = (
+    "R02", "R12", "R22", "sx", "sy", "sz", "wz", "rx", "ry", "rz", "distance", "body", "world",
+)  # fmt: skip
 """What a row measures; "body" and "world" are constant rows in the axes of the point or world."""
 
 

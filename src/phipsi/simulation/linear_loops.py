@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.derivatives import inverse_dynamics_derivatives
-from phipsi.algorithms.dynamics import bias_forces, mass_matrix
+from phipsi.algorithms.closed_chain import constrained_dynamics
+from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError, did_you_mean
 from phipsi.simulation.storage import entry_names
@@ -47,30 +47,10 @@ class Motion:
 
     def accelerations(self, tau: Array) -> tuple[Array, Array, Array, Array]:
         """Accelerations (nv,) of the whole, and their derivatives by q, v and tau."""
-        system, q, v, G = self.system, self.q, self.v, self.G
+        system, q, v = self.system, self.q, self.v
         assert system is not None
-        tree, nv = system.model, system.model.nv
-        M = mass_matrix(tree, q)
-        inverse = np.linalg.inv(M)
-        admittance = np.linalg.pinv(G @ inverse @ G.T, rcond=_RANK, hermitian=True)
-
-        def solve(forces: Array, rows: Array) -> tuple[Array, Array]:
-            free = inverse @ forces
-            f = admittance @ (G @ free - rows)
-            return free - inverse @ (G.T @ f), f
-
-        vdot, f = solve(tau - bias_forces(tree, q, v), -system.bias(q, v))
-        id_q, id_v, _ = inverse_dynamics_derivatives(tree, q, v, vdot)
-        moves = 1j * _STEP * tree.qdot(q, np.eye(nv))
-        dG = np.moveaxis(np.imag(system.jacobian(q + moves)), 0, -1) / _STEP  # (rows, nv, nv)
-        bias_q = np.imag(system.bias(q + moves, v)).T / _STEP
-        bias_v = np.imag(system.bias(q, v + 1j * _STEP * np.eye(nv))).T / _STEP
-        by_q, _ = solve(
-            -id_q - np.einsum("rik,r->ik", dG, f), -bias_q - np.einsum("rik,i->rk", dG, vdot)
-        )
-        by_v, _ = solve(-id_v, -bias_v)
-        by_tau, _ = solve(np.eye(nv), np.zeros((len(G), nv)))
-        return vdot, by_q, by_v, by_tau
+        vdot = constrained_dynamics(system, q, v, tau).vdot
+        return vdot, *constrained_dynamics_derivatives(system, q, v, tau)
 
 
 def constrained_motion(

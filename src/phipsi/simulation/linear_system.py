@@ -146,10 +146,9 @@ class LinearSystem:
     def __repr__(self) -> str:
         kind = "" if self.dt is None else f", dt = {self.dt:g} s"
         rest = "" if self.residual < 1e-9 else f", accelerates by {self.residual:.3g}"
-        return (
-            f"<LinearSystem: {len(self.A)} states, {self.B.shape[1]} inputs, {len(self.C)} outputs"
-            f"{kind}{rest}>"
-        )
+        counts = ((len(self.A), "state"), (self.B.shape[1], "input"), (len(self.C), "output"))
+        listed = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts)
+        return f"<LinearSystem: {listed}{kind}{rest}>"
 
 
 def _square(weight: ArrayLike, n: int) -> Array:

@@ -381,7 +381,7 @@ class Blocks:
         out = b.up(inner)
         return self._sandwich(a0, out, b0) if a0 or b0 else out
 
-    def step_out(self, left: Expr, s: Field, right: Expr) -> Field:
+    def step_out(self, left: Expr, s: Field, right: Expr, *, local: bool = False) -> Field:
         """bd(E₁* S E₂): E₁(p,k)* S(p) E₂(p,k)."""
         b = self.builder
         a0, ea, a1 = self._one_step(left)
@@ -390,7 +390,8 @@ class Blocks:
             s = self._sandwich(a0 and b.transpose(a0), s, b0 and b.transpose(b0))
         fa = b.mul(ea, a1) if a1 else ea
         fb = b.mul(eb, b1) if b1 else eb
-        return self._sandwich(b.transpose(fa), b.down(s), b.transpose(fb))
+        above = b.down_local(s) if local else b.down(s)
+        return self._sandwich(b.transpose(fa), above, b.transpose(fb))
 
     def _one_step(self, e: Expr) -> tuple[Field | None, Field, Field | None]:
         before, step, after = one_step_factors(e)

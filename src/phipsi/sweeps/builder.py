@@ -251,6 +251,13 @@ class Builder:
         args = (x,) if root is None else (x, root)
         return self.make("down", args, None, x.type)
 
+    def down_local(self, x: Field) -> Field:
+        """The parent's block, or zero where a backend keeps the parent's part of a matrix apart.
+
+        The reference backend keeps nothing apart.
+        """
+        return x if x.op == "zero" else self.make("down", (x,), "local", x.type)
+
     def gather(self, x: Field) -> Field:
         """Blocks of the bodies the points are on."""
         return self._shift("gather", x, Domain.POINT, None)
@@ -320,7 +327,7 @@ def _head(x: Field) -> tuple[object, ...]:
     if x.op == "mul":
         return ("mul", x.args[0], x.args[1].type.cols)
     if x.op == "down":
-        return ("down",)
+        return ("alone", x) if x.data == "local" else ("down",)
     if x.op in _LINEAR_SHIFTS:
         return (x.op, x.args[0].type.domain)
     return ("alone", x)

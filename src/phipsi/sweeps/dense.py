@@ -27,7 +27,7 @@ from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, phi
+from phipsi.operators.definitions import E_phi, phi, transition_step
 from phipsi.rewrite.matrices import between_seeds, multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
 from phipsi.sweeps.blocks import block_size
@@ -52,14 +52,18 @@ class Part:
 class Matrices(Lowering):
     """Lowering, with the matrices of small systems made from their blocks where possible."""
 
-    def small_matrix(self, x: Expr) -> Field:
-        """The whole matrix of an operator on points, for a dense solve."""
-        found = lower_matrix(self, x)
+    def small_matrix(self, x: Expr, *, local: bool = False) -> Field:
+        """The whole matrix of an operator on points or rows, for a dense solve."""
+        found = lower_matrix(self, x, local=local)
         return found if found is not None else self.assembled(columns_matrix(self, x))
 
 
-def lower_matrix(low: Lowering, x: Expr) -> Field | None:
-    """A field with the whole matrix of x, made from its blocks; None if x has no such form."""
+def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None:
+    """A field with the whole matrix of x, made from its blocks; None if x has no such form.
+
+    `local` pairs leave the admittance of hubs apart where the backend does so.
+    """
+    local = local and _same_middle(x)
     assert x.takes is not None and x.gives is not None
     terms = multiplied_out(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
@@ -78,7 +82,7 @@ def lower_matrix(low: Lowering, x: Expr) -> Field | None:
         elif is_anticausal(structure) and x.takes.per_body:
             anticausal.append((c, y.T))
         else:
-            pair = _pair(low, factors) if between_seeds(x) else None
+            pair = _pair(low, factors, local) if between_seeds(x) else None
             if pair is None or (low.pairs == "symmetric" and not symmetric_pair(pair)):
                 return None
             parts.append((Part("pairs", c), pair))
@@ -253,7 +257,22 @@ def _core(x: Expr) -> Expr:
     return x.args[0] if x.op is Op.ADJOINT else x
 
 
-def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
+def _same_middle(x: Expr) -> bool:
+    """True if all products of x are C* X C' with one and the same memoryless X between ψ* and ψ."""
+    found: set[Expr] = set()
+    for c, factors in multiplied_out(x) or []:
+        moving = [i for i, y in enumerate(factors) if _moves(y)]
+        if c != 1 or len(moving) != 2 or factors[moving[0]].T is not factors[moving[1]]:
+            return False
+        found.add(product(factors[moving[0] : moving[1] + 1]))
+    return len(found) == 1
+
+
+def _moves(x: Expr) -> bool:
+    return _per_body(x.takes) and _per_body(x.gives) and not is_memoryless(x.structure)
+
+
+def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None:
     """anticausal · X · causal with one transition operator on each side."""
     inside = _on_bodies(factors)
     moving = [i for i, y in enumerate(factors) if y in inside and not is_memoryless(y.structure)]
@@ -271,11 +290,23 @@ def _pair(low: Lowering, factors: tuple[Expr, ...]) -> Field | None:
     c, strict_c = _walk(low, right, right_tail)
     if a is None or c is None:
         return None
-    middle = low.block(block_diagonal(left.T @ product(factors[i + 1 : j]) @ right))
+    core = product(factors[i + 1 : j])
+    middle = _local(low, left, core) if local else low.block(block_diagonal(left.T @ core @ right))
     type_ = Type(Domain.WORLD, SEED, SEED)
     if "zero" in (a.op, middle.op, c.op):
         return low.builder.zero(type_)
-    return low.builder.make("pair", (a, middle, c), (strict_a, strict_c), type_)
+    how = ("local",) if local else ()
+    return low.builder.make("pair", (a, middle, c), (strict_a, strict_c, *how), type_)
+
+
+def _local(low: Lowering, transition: Expr, core: Expr) -> Field:
+    """bd(T* X T), begun anew below every hub."""
+    b, step = low.builder, transition_step(transition)
+    source = low.block(core)
+    type_ = Type(Domain.BODY, "6", "6", source.type.kind)
+    return b.fixpoint(
+        type_, lambda y: b.add([(1, source), (1, low.step_out(step, y, step, local=True))])
+    )
 
 
 def symmetric_pair(pair: Field) -> bool:

@@ -245,12 +245,17 @@ class Lowering(Diagonals):
 
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
+        if x.takes is not None and x.takes.index == "row" and x.T is x:
+            matrix = self.small_matrix(x, local=u.type.cols == "1")
+            return b.make("row_solve", (matrix, u), str(x), u.type)
         matrix = self.small_matrix(x)
-        rows = x.takes is not None and x.takes.index == "row" and x.T is x
-        return b.make("row_solve" if rows else "small_solve", (matrix, u), str(x), u.type)
+        return b.make("small_solve", (matrix, u), str(x), u.type)
 
-    def small_matrix(self, x: Expr) -> Field:
-        """The whole matrix of an operator on points or rows; the class of matrices defines it."""
+    def small_matrix(self, x: Expr, *, local: bool = False) -> Field:
+        """The whole matrix of an operator on points or rows; the class of matrices defines it.
+
+        `local`: a backend may keep the admittance of hubs apart, see `native/row_order`.
+        """
         raise AssertionError(f"{x} needs the lowering of matrices")
 
     def assembled(self, columns: Field) -> Field:

@@ -3,101 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from phipsi.backends.failures import BLOCK, HINGE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import solve, tables
-from phipsi.backends.native.lanes import Emitter, Lane, known
+from phipsi.backends.native.closure_code import ClosureCode
+from phipsi.backends.native.lanes import Lane, known
+from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.plan import REMADE, root
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.variation_code import VariationCode
-from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind
 
 
-class Memory(Protocol):
-    """What the code of a step reads and writes beyond registers."""
-
-    emitter: Emitter
-
-    def constant(self, i: int) -> Lane:
-        """A number of the body's table."""
-        ...
-
-    def point_constant(self, i: int) -> Lane:
-        """A number of the point's table."""
-        ...
-
-    def gravity(self, i: int) -> Lane:
-        """A component of [0; −g]."""
-        ...
-
-    link_code: tuple[str, int]  # form and side of the current link
-
-    def link_constant(self, i: int) -> Lane:
-        """A number of the link's table."""
-        ...
-
-    def selected(self, name: str) -> Lane:
-        """1 if the body of the current point is in a selection, 0 if not."""
-        ...
-
-    def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
-        """The stored pose of the current point's body."""
-        ...
-
-    def at_mate(self, make: Callable[[], Any]) -> Any:
-        """What `make` makes at the mate of the current point."""
-        ...
-
-    def coordinate(self, name: str, i: int) -> Lane:
-        """A component of the body's part of q or v."""
-        ...
-
-    def read_input(self, x: Field, code: JointCode | None) -> bl.Block:
-        """The block of an input."""
-        ...
-
-    def turn(self) -> bl.Rows:
-        """Rotation from the simple frame of the body to its own frame."""
-        ...
-
-    def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
-        """A stored block."""
-        ...
-
-    def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
-        """One block at roots, another elsewhere."""
-        ...
-
-    def seed(self, x: Field, rows: int) -> bl.Block:
-        """The body's part of a column of the identity."""
-        ...
-
-    def path_seed(self, x: Field, rows: int) -> bl.Block:
-        """The seed of a path."""
-        ...
-
-    def unit(self, x: Field, rows: int) -> bl.Block:
-        """The body's part of one unit vector of joint rates."""
-        ...
-
-    def fail(self, mask: Any, code: int) -> None:
-        """Note a failure."""
-        ...
-
-    def sincos(self, x: Lane) -> tuple[Lane, Lane]:
-        """Sine and cosine."""
-        ...
-
-    def log(self, x: Lane) -> Lane:
-        """Natural logarithm."""
-        ...
-
-
-class BodyCode(VariationCode):
+class BodyCode(ClosureCode, VariationCode):
     """Evaluates fields at one body (or point, or once), each at most once, in the order needed."""
 
     def __init__(
@@ -447,6 +368,8 @@ class BodyCode(VariationCode):
             out = self.blank(x)
         else:
             out = self._view(y, lambda r: self.memory.load(r, "parent", self.blank(r)))
+        if x.data == "local":
+            return self.memory.off_hubs(out)
         if len(x.args) == 1:
             return out
         return self.memory.at_root(self.value(x.args[1]), out)
@@ -462,48 +385,6 @@ class BodyCode(VariationCode):
 
     def _of_row(self, x: Field) -> bl.Block:
         return self._view(x.args[0], lambda r: self.memory.load(r, "of_row", self.blank(r)))
-
-    # -- loop closures -----------------------------------------------------------------------------
-
-    def _selected(self, x: Field) -> bl.Block:
-        inside = self.memory.selected(str(x.data))
-        return bl.Symmetric([inside if i == j else 0 for i in range(6) for j in range(i + 1)], 6)
-
-    def _frame_in_world(self, x: Field) -> bl.Rigid:
-        m = self.memory
-        pose = self._view(x, lambda r: m.pose_of_body(r, self.blank(r)))
-        out = bl.times(pose, self._point_frame(x))
-        assert isinstance(out, bl.Rigid)
-        return out
-
-    def _relative(self, x: Field) -> bl.Block:
-        here = self._frame_in_world(x.args[0])
-        there: bl.Rigid = self.memory.at_mate(lambda: self._frame_in_world(x.args[0]))
-        back = bl.transpose_rows(here.turn)
-        gap = bl.plus(there.arm, [bl.neg(c) for c in here.arm])
-        return bl.Rigid(bl.matmul(back, there.turn), bl.matvec(back, gap))
-
-    def _relative_twist(self, x: Field) -> bl.Block:
-        seen = self._rigid(x.args[0])
-        own, other = self._column(x.args[1]), self._column(x.args[2])
-        return bl.Dense([[c] for c in relative_twist(seen.turn, seen.arm, own, other)])
-
-    def _closure_row(self, x: Field) -> bl.Block:
-        form, side = self.memory.link_code
-        seen = self._rigid(x.args[0])
-        row = closure_row(form, side, seen.turn, seen.arm, self._numbers(), self.sqrt)
-        return bl.Dense([[c] for c in row])
-
-    def _closure_row_rate(self, x: Field) -> bl.Block:
-        form, side = self.memory.link_code
-        seen, twist = self._rigid(x.args[0]), self._column(x.args[1])
-        row = closure_row_rate(form, side, seen.turn, seen.arm, twist, self._numbers(), self.sqrt)
-        return bl.Dense([[c] for c in row])
-
-    def _numbers(self) -> list[Any]:
-        if self.memory.link_code[0] not in ("body", "world"):
-            return []  # of the others, the residual has a constant, but not its derivative
-        return [self.memory.link_constant(i) for i in range(6)]
 
     def _view(self, y: Field, load: Callable[[Field], bl.Block]) -> bl.Block:
         """y read elsewhere: through equations, transposes and negatives to what is stored."""

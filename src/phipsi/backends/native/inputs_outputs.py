@@ -166,8 +166,6 @@ class InputsOutputs:
     def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
         """Where an entry of a matrix stands, and how far the same column of the next row is."""
         k, b = self.k, self.k.b
-        if r.layout == "small" and r.field in k.row_matrices:
-            return k.row_matrices[r.field].index(row, column), None
         width = k.count_of(r.takes)
         return b.add(b.mul(row, width), column), width
 
@@ -194,7 +192,7 @@ class InputsOutputs:
         for small in k.small.values():
             clear(small.matrix, b.mul(small.size, small.size))
         for rows in k.row_matrices.values():
-            clear(rows.matrix, rows.entries)
+            clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
 
     def mirrored(self, r: Result) -> bool:
         """True for a symmetric matrix between joints, of which the upper half is computed.

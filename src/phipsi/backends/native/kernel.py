@@ -24,6 +24,7 @@ from phipsi.backends.native.lanes import (
 )
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import Plan, entry_count, is_column, root
+from phipsi.backends.native.point_memory import PointMemory
 from phipsi.backends.native.record import (
     BODIES,
     BUFFERS,
@@ -34,6 +35,7 @@ from phipsi.backends.native.record import (
     COLUMN_WORLD,
     DOUBLES,
     GRAVITY,
+    HUBS,
     INTEGERS,
     LINK_DOUBLES,
     LINK_INTEGERS,
@@ -43,10 +45,8 @@ from phipsi.backends.native.record import (
     N_POINTS,
     N_RATES,
     N_ROWS,
-    POINT_DOUBLES,
-    POINT_INTEGERS,
     POINTS,
-    ROW_INTEGERS,
+    ROW_ORDERS,
     ROWS,
     WORLD,
 )
@@ -59,7 +59,7 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Result
 
 
-class Kernel:
+class Kernel(PointMemory):
     """Emits ``void kernel(data, scratch, buffers)`` for one group of lanes.
 
     Scratch holds, at offsets given in the data record, the body records (the first is the world's),
@@ -157,7 +157,7 @@ class Kernel:
             self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.io.buffers)
         ]
         self._words = words
-        for i in range(INTEGERS, ROW_INTEGERS + 1):
+        for i in (*range(INTEGERS, HUBS + 1), *ROW_ORDERS.values()):
             self._words[i] = self.b.inttoptr(self._words[i], POINTER)
         once, each = self.bytes, 8 * self.group.lanes
         self.records = {
@@ -272,7 +272,7 @@ class Kernel:
         index = self.b.add(self.b.mul(k, i64(tables.N_INTEGERS)), i64(tables.V_OFFSET))
         return self.b.load(self.at(self.word(INTEGERS), self.b.mul(index, i64(8))), typ=I64)
 
-    def _both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
+    def both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
         """The records of body or point k: of what there is once, and of what columns have."""
         return self.record(domain, False, k), self.record(domain, True, k)
 
@@ -286,10 +286,11 @@ class Kernel:
         row = self.at(self.word(INTEGERS), b.mul(k, i64(8 * tables.N_INTEGERS)))
         numbers = [b.load(self.at(row, i64(8 * i)), typ=I64) for i in range(tables.N_INTEGERS)]
         self.parent, kind = numbers[tables.PARENT], numbers[tables.KIND]
+        self.hub, self.on_hub = numbers[tables.HUB], numbers[tables.ON_HUB]
         self.q_offset, self.v_offset = numbers[tables.Q_OFFSET], numbers[tables.V_OFFSET]
         self.table = self.at(self.word(DOUBLES), b.mul(k, i64(8 * self.constants)))
-        self.here = self._both(Domain.BODY, b.add(k, i64(1)))
-        self.above = self._both(Domain.BODY, b.add(self.parent, i64(1)))
+        self.here = self.both(Domain.BODY, b.add(k, i64(1)))
+        self.above = self.both(Domain.BODY, b.add(self.parent, i64(1)))
         if step.kind is StepKind.PATH:
             self.columns.before_joints(step)
         if len(self.codes) == 1:
@@ -299,17 +300,17 @@ class Kernel:
 
     def _elsewhere(self, step: Step, k: Any) -> None:
         """A step at point, link or row k."""
-        self.here = self._both(step.domain, k)
+        self.here = self.both(step.domain, k)
         if step.domain is Domain.POINT:
             self.at_point(k)
         elif step.domain is Domain.LINK:
             point, row, kind = (
-                self._integer(LINK_INTEGERS, tables.N_LINK_INTEGERS, k, i)
+                self.integer(LINK_INTEGERS, tables.N_LINK_INTEGERS, k, i)
                 for i in (tables.LINK_POINT, tables.LINK_ROW, tables.LINK_KIND)
             )
             self.at_point(point)
-            self.host_point = self._both(Domain.POINT, point)
-            self.host_row = self._both(Domain.ROW, row)
+            self.host_point = self.both(Domain.POINT, point)
+            self.host_row = self.both(Domain.ROW, row)
             self.link_table = self.at(self.word(LINK_DOUBLES), self.b.mul(k, i64(48)))
             if any(x.op in ("closure_row", "closure_row_rate") for x in step.fields):
                 write_cases(self.b, kind, len(self.link_codes), lambda i: self._link(step, i))
@@ -319,52 +320,6 @@ class Kernel:
     def _link(self, step: Step, i: int) -> None:
         self.link_code = self.link_codes[i]
         self._visit(step, None)
-
-    def at_point(self, k: Any) -> None:
-        """Read constants of point k, and what its body and its mate have."""
-        self.point_table = self.at(self.word(POINT_DOUBLES), self.b.mul(k, i64(96)))
-        body, self._mate, self._chosen = (
-            self._integer(POINT_INTEGERS, tables.N_POINT_INTEGERS, k, i)
-            for i in (tables.POINT_BODY, tables.POINT_MATE, tables.POINT_CHOSEN)
-        )
-        self.body_of_point = body
-        self.host = self._both(Domain.BODY, self.b.add(body, i64(1)))
-        self.mate = self._both(Domain.POINT, self._mate)
-
-    def at_mate(self, make: Callable[[], Any]) -> Any:
-        """What `make` makes at the mate of the current point."""
-        names = ("point_table", "body_of_point", "host", "mate", "_mate", "_chosen")
-        saved = {name: getattr(self, name) for name in names}
-        self.at_point(self._mate)
-        out = make()
-        for name, value in saved.items():
-            setattr(self, name, value)
-        return out
-
-    def selected(self, name: str) -> Lane:
-        """1 if the body of the current point is in a selection, 0 if not."""
-        b = self.b
-        bit = b.and_(b.lshr(self._chosen, i64(self.selections.index(name))), i64(1))
-        return self.emitter.splat(b.uitofp(bit, DOUBLE))
-
-    def _integer(self, word: int, width: int, k: Any, i: int) -> Any:
-        index = self.b.add(self.b.mul(k, i64(width)), i64(i))
-        return self.b.load(self.at(self.word(word), self.b.mul(index, i64(8))), typ=I64)
-
-    def link_constant(self, i: int) -> Lane:
-        """A number of the link's table."""
-        return self.emitter.splat(self.b.load(self.at(self.link_table, i64(8 * i)), typ=DOUBLE))
-
-    def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
-        """The pose of the current point's body in the world, which is its own pose."""
-        e, b = self.emitter, self.b
-        found = self.load(x, "body of point", like)
-        is_world = b.icmp_signed("<", self.body_of_point, i64(0))
-        still = [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
-        pairs = zip(still, found.entries, strict=True)
-        return found.like(
-            [Lane(e, b.select(is_world, e.lift(x).value, e.lift(y).value)) for x, y in pairs]
-        )
 
     def _visit(self, step: Step, code: JointCode | None) -> None:
         """All effects of a step at one body: what is stored, pushed, summed or given out."""
@@ -535,14 +490,15 @@ class Kernel:
         ]
         return other.like(entries)
 
-    def fail(self, mask: Any, code: int) -> None:
-        """Note the first failure of each configuration: code + 8 (body + 1)."""
+    def fail(self, mask: Any, code: int, row: Any = None) -> None:
+        """Note the first failure of each configuration: code + 8 (body or row + 1)."""
         e, b = self.emitter, self.b
         status = b.load(self.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
         body = i64(code)
-        if self.domain is Domain.BODY:
-            body = b.add(b.mul(b.add(self.index, i64(1)), i64(8)), body)
+        if self.domain is Domain.BODY or row is not None:
+            where = self.index if row is None else row
+            body = b.add(b.mul(b.add(where, i64(1)), i64(8)), body)
         first = b.and_(mask, b.icmp_signed("==", status, zero))
         b.store(b.select(first, e.splat_integer(body), status), self.status)
 

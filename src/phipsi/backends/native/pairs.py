@@ -23,6 +23,7 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.ir import Field
+from phipsi.sweeps.request import Result
 
 if TYPE_CHECKING:
     from phipsi.backends.native.columns import Columns
@@ -36,6 +37,7 @@ class Pairs:
         self.k, self.columns, self.field = kernel, columns, field
         data: Any = field.data
         self.strict = bool(data[0])  # the first step goes to the parent
+        self.local = "local" in data  # what meets at a hub is kept apart
         self.number = number
 
     def visit(self, values: BodyCode) -> None:
@@ -46,7 +48,10 @@ class Pairs:
         z = bl.Dense(values.value(self.field.args[0]).dense())
         if all(bl.is_zero(x) for x in z.entries):
             return
-        w = [row[0] for row in bl.times(values.value(self.field.args[1]), z).dense()]
+        admittance = values.value(self.field.args[1])
+        w = [row[0] for row in bl.times(admittance, z).dense()]
+        if cs.at_start and cs.kind == "link":
+            self._note_size(z, admittance.dense())
         c = k.index
         if cs.at_start:
             came_from: Any = b.add(c, i64(1))
@@ -62,7 +67,18 @@ class Pairs:
             here = b.add(cs.rank, i64(1))
             last = b.select(b.icmp_signed("<", last, here), last, here)
         kept = self._place(slot)
-        k.loop(b.sub(last, first), False, lambda i: self._meet(b.add(first, i), kept, w))
+
+        def meetings() -> None:
+            k.loop(b.sub(last, first), False, lambda i: self._meet(b.add(first, i), kept, w))
+
+        if not self.local:
+            meetings()
+            return
+        with b.if_else(b.icmp_signed(">=", k.hub, i64(0))) as (at_hub, elsewhere):
+            with at_hub:
+                self._at_hub(w)
+            with elsewhere:
+                meetings()
 
     def _entry(self, word: int, index: Any) -> Any:
         k = self.k
@@ -134,11 +150,11 @@ class Pairs:
         if not isinstance(entry, Lane):
             return
         for r, part in self._matrices():
+            if cs.kind == "link":
+                self._meet_rows(entry, part.coefficient, r, column, rank)
+                continue
             base = k.io.matrix_base(r)
             row, _ = k.io.entry_index(r, column, cs.column)
-            if cs.kind == "link":
-                self._meet_rows(entry, part.coefficient, base, row, column, rank)
-                continue
             if cs.several:
                 e = k.group
                 later = b.icmp_signed(">=", cs.ranks, e.splat_integer(rank))
@@ -154,25 +170,76 @@ class Pairs:
                     mirror, _ = k.io.entry_index(r, cs.column, column)
                     cs.add(entry, part.coefficient, base, mirror, None)
 
-    def _meet_rows(
-        self, entry: Any, coefficient: Any, base: Any, row: Any, column: Any, rank: Any
-    ) -> None:
+    def _meet_rows(self, entry: Any, coefficient: Any, r: Result, column: Any, rank: Any) -> None:
         """The same between constraint rows, of which each pair may meet up to four times.
 
-        Only (earlier, later) is added to, in an order that does not depend on how many columns go
-        together; the two halves are added when all is there. On the diagonal both are.
+        Within a block only (earlier, later) is added to, and on the diagonal twice, in an order
+        that does not depend on how many columns go together.
         """
         k, b, cs = self.k, self.k.b, self.columns
+        base = k.io.matrix_base(r)
+        inside = k.row_matrices.get(r.field) if r.layout == "small" else None
+        again: Any = None
         if cs.several:
             e = k.group
             ranks, columns = e.splat_integer(rank), e.splat_integer(column)
-            cs.add(entry, coefficient, base, row, None, b.icmp_signed(">=", cs.ranks, ranks))
-            again = b.and_(
-                b.icmp_signed(">", cs.ranks, ranks), b.icmp_signed("==", cs.columns, columns)
-            )
-            cs.add(entry, coefficient, base, row, None, again)
+            mask: Any = b.icmp_signed(">=", cs.ranks, ranks)
+            after = b.icmp_signed(">", cs.ranks, ranks)
+            again = b.and_(after, b.icmp_signed("==", cs.columns, columns))
+        else:
+            mask, same = None, b.icmp_signed("==", column, cs.column)
+            other = b.and_(same, b.icmp_signed("!=", rank, cs.rank))
+
+        def add(index: Any, stride: Any) -> None:
+            cs.add(entry, coefficient, base, index, stride, mask)
+            if cs.several:
+                cs.add(entry, coefficient, base, index, stride, again)
+                return
+            with b.if_then(other):
+                cs.add(entry, coefficient, base, index, stride)
+
+        if inside is None:
+            index, _ = k.io.entry_index(r, column, cs.column)
+            add(index, None)
             return
-        cs.add(entry, coefficient, base, row, None)
-        same = b.icmp_signed("==", column, cs.column)
-        with b.if_then(b.and_(same, b.icmp_signed("!=", rank, cs.rank))):
-            cs.add(entry, coefficient, base, row, None)
+        swapped, index, stride = inside.meets(column, cs.column)
+        if not cs.several:
+            add(index, None)
+            return
+        with b.if_else(swapped) as (later, earlier):
+            with later:
+                add(index, stride)
+            with earlier:
+                add(index, None)
+
+    def _note_size(self, z: bl.Dense, y: bl.Rows) -> None:
+        """How large the diagonal entry of a row would be if its body moved in all directions alike.
+
+        |z|² times the trace of the admittance, apart for turning and sliding.
+        """
+        k, cs = self.k, self.columns
+        size: Any = 0
+        for half in (range(3), range(3, 6)):
+            part = [z.rows[i][0] for i in half]
+            trace = bl.add(bl.add(y[half[0]][half[0]], y[half[1]][half[1]]), y[half[2]][half[2]])
+            size = bl.add(size, bl.mul(bl.dot(part, part), trace))
+        for r, part in self._matrices():
+            inside = k.row_matrices.get(r.field) if r.layout == "small" else None
+            if inside is not None:
+                cs.add(size, part.coefficient, inside.sizes, inside.size_index(cs.column), None)
+
+    def _at_hub(self, w: list[Any]) -> None:
+        """What the current columns have at a hub: its rows of the matrix."""
+        k, b, cs = self.k, self.k.b, self.columns
+        for r, part in self._matrices():
+            inside = k.row_matrices[r.field]
+            for i, entry in enumerate(w):
+                swapped, index, stride = inside.at_hub(k.hub, i, cs.column)
+                if not cs.several:
+                    cs.add(entry, part.coefficient, inside.matrix, index, None)
+                    continue
+                with b.if_else(swapped) as (later, earlier):
+                    with later:
+                        cs.add(entry, part.coefficient, inside.matrix, index, stride)
+                    with earlier:
+                        cs.add(entry, part.coefficient, inside.matrix, index, None)

@@ -121,6 +121,11 @@ def small_size(x: Field, n_points: int, n_rows: int) -> int:
     return {"point": 6 * n_points, "row": n_rows}.get(index, 6)
 
 
+def is_local(x: Field) -> bool:
+    """True for a matrix between rows whose pairs leave hubs apart."""
+    return any("local" in y.data for y in x.args)  # type: ignore[operator]
+
+
 def _of_pairs(x: Field) -> bool:
     """True for a matrix between rows that is made pair by pair, within its envelope."""
     data: Any = x.data

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 # sizes, then addresses of the model's tables
-N_BODIES, N_POINTS, N_RATES, N_ROWS, N_LINKS, N_ENVELOPE = range(6)
+N_BODIES, N_POINTS, N_RATES, N_ROWS, N_LINKS, N_HUBS = range(6)
 (
-    INTEGERS, DOUBLES, POINT_INTEGERS, POINT_DOUBLES, GRAVITY, LINK_INTEGERS, LINK_DOUBLES,
-    ROW_INTEGERS,
+    INTEGERS, DOUBLES, POINT_INTEGERS, POINT_DOUBLES, GRAVITY, LINK_INTEGERS, LINK_DOUBLES, HUBS,
 ) = range(6, 14)  # fmt: skip
+# matrices between rows as they are, and with hubs apart: table, number of places, of entries
+ROW_ORDERS = {False: 14, True: 17}
 # for each kind of seed that columns start from: its words begin at
-SEEDS = {"joint": 14, "body": 20, "point": 26, "link": 32, "parameter": 38}
+SEEDS = {"joint": 20, "body": 26, "point": 32, "link": 38, "parameter": 44}
 # groups of one column (address, number), groups of several, how many seeds bodies have before, and
 # the columns of the seeds in the order of paths
 SINGLE, TOGETHER, FIRST, SEED_COLUMN = 0, 2, 4, 5
-BRANCH = 44  # address: branching bodies
+BRANCH = 50  # address: branching bodies
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
 # rows, columns moved aside, then records per column
-OFFSETS = 45
+OFFSETS = 51
 (
     BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, ASIDE,
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,

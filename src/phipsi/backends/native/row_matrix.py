@@ -9,50 +9,97 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.failures import ROW_TOLERANCE
+from phipsi.backends.failures import (
+    CONTRADICTION,
+    ROW_FLOOR,
+    ROW_GAP,
+    ROW_GAP_LEAST,
+    ROW_TOLERANCE,
+)
 from phipsi.backends.native.lanes import I64, Lane, fold_loop, write_loop
-from phipsi.backends.native.record import N_ENVELOPE, N_ROWS, ROW_INTEGERS, ROW_MATRICES
+from phipsi.backends.native.plan import entry_count, is_local, root
+from phipsi.backends.native.record import HUBS, N_HUBS, N_ROWS, ROW_MATRICES, ROW_ORDERS
 from phipsi.backends.native.row_order import (
     N_ROW_INTEGERS,
     ROW_AT,
     ROW_BASE,
+    ROW_BLOCK,
     ROW_FIRST,
     ROW_PLACE,
+    ROW_WIDTH,
 )
 from phipsi.backends.native.trigonometry import i64
-from phipsi.sweeps.ir import Field
+from phipsi.sweeps.ir import Domain, Field
 
 if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 
 class RowMatrix:
-    """One matrix between rows; after `factor`, the reciprocal pivots and the factor L."""
+    """One matrix between rows, `local` if it has hubs; after `factor`, reciprocal pivots and L."""
 
     def __init__(self, kernel: Kernel, field: Field) -> None:
-        self.k, self.field = kernel, field
-        b = kernel.b
-        rows, self.entries = kernel.word(N_ROWS), kernel.word(N_ENVELOPE)
+        self.k, self.field, self.local = kernel, field, is_local(field)
+        b, word = kernel.b, ROW_ORDERS[self.local]
+        self.table, self.places = kernel.word(word), kernel.word(word + 1)
+        self.entries = kernel.word(word + 2)
+        start: Any = i64(0)
+        for other in list(kernel.plan.row_matrices)[: kernel.plan.row_matrices[field]]:
+            its = ROW_ORDERS[is_local(other)]
+            vectors = b.mul(kernel.word(its + 1), i64(3))
+            start = b.add(start, b.add(kernel.word(its + 2), vectors))
+        unit = i64(kernel.bytes)
         area = kernel.area(ROW_MATRICES, kernel.bytes)
-        before = b.mul(b.add(rows, self.entries), i64(kernel.plan.row_matrices[field]))
-        self.recips = kernel.at(area, b.mul(before, i64(kernel.bytes)))  # of the pivots, by place
-        self.matrix = kernel.at(self.recips, b.mul(rows, i64(kernel.bytes)))
+        self.matrix = kernel.at(area, b.mul(start, unit))
+        self.sizes = kernel.at(self.matrix, b.mul(self.entries, unit))  # of rows, by place
+        self.recips = kernel.at(self.sizes, b.mul(self.places, unit))  # of the pivots, by place
+        self.work = kernel.at(self.recips, b.mul(self.places, unit))  # a vector, by place
 
-    def _integer(self, row: Any, what: int) -> Any:
+    def integer(self, row: Any, what: int) -> Any:
+        """A number of the table of rows."""
         k, b = self.k, self.k.b
         index = b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what))
-        return b.load(k.at(k.word(ROW_INTEGERS), b.mul(index, i64(8))), typ=I64)
-
-    def index(self, row: Any, column: Any) -> Any:
-        """Where entry (row, column) stands; both numbered as the user's rows."""
-        place = self._integer(column, ROW_PLACE)
-        return self.k.b.add(self._integer(row, ROW_BASE), place)
+        return b.load(k.at(self.table, b.mul(index, i64(8))), typ=I64)
 
     def _load(self, base: Any, index: Any) -> Lane:
         return self.k.lane_load(base, self.k.b.mul(index, i64(self.k.bytes)))
 
     def _store(self, value: Lane, base: Any, index: Any) -> None:
         self.k.lane_store(value, base, self.k.b.mul(index, i64(self.k.bytes)))
+
+    def index(self, row: Any, column: Any) -> Any:
+        """Where entry (row, column) stands, the row's block not being before the column's."""
+        return self.k.b.add(self.integer(row, ROW_BASE), self.integer(column, ROW_PLACE))
+
+    def meets(self, other: Any, current: Any) -> tuple[Any, Any, Any]:
+        """Where the entry of an earlier and a current column stands, and how far the next is.
+
+        (swapped, index, stride): between different blocks the later one is the row; `swapped` says
+        that it is the current one, whose next row is `stride` numbers on.
+        """
+        b = self.k.b
+        mine, its = self.integer(current, ROW_BLOCK), self.integer(other, ROW_BLOCK)
+        swapped = b.icmp_signed(">", mine, its)
+        index = b.select(swapped, self.index(current, other), self.index(other, current))
+        return swapped, index, self.integer(current, ROW_WIDTH)
+
+    def size_index(self, column: Any) -> Any:
+        """Where the size of a row stands in `sizes`."""
+        return self.integer(column, ROW_PLACE)
+
+    def at_hub(self, hub: Any, component: int, column: Any) -> Any:
+        """Where the entry of a hub's row and a column stands, and how far the next row is.
+
+        Closures outside the hub's subtree are eliminated after it: then the column is the row.
+        """
+        row = self.k.b.add(self._hub_row(hub), i64(component))
+        return self.meets(row, column)
+
+    def _hub_row(self, hub: Any) -> Any:
+        b = self.k.b
+        return b.add(self.k.word(N_ROWS), b.mul(hub, i64(6)))
+
+    # -- elimination -------------------------------------------------------------------------------
 
     def _dot(self, first: Any, last: Any, start: Lane, term: Any) -> Lane:
         """start − Σ over places in [first, last) of the products of two numbers."""
@@ -66,39 +113,65 @@ class RowMatrix:
         return Lane(k.emitter, fold_loop(b, count, 1, [start.value], step)[0])
 
     def _add_halves(self) -> None:
-        """Below the diagonal, add what pairs of rows left above it."""
+        """In the blocks on the diagonal, add to the lower half what pairs left in the upper."""
         b = self.k.b
 
         def row(p: Any) -> None:
-            mine = self._integer(p, ROW_AT)
-            base, first = self._integer(mine, ROW_BASE), self._integer(mine, ROW_FIRST)
+            mine = self.integer(p, ROW_AT)
+            base = self.integer(mine, ROW_BASE)
+            end = b.add(self.integer(mine, ROW_FIRST), self.integer(mine, ROW_WIDTH))
+            after = b.add(p, i64(1))
 
             def entry(n: Any) -> None:
-                j = b.add(first, n)
-                above = b.add(self._integer(self._integer(j, ROW_AT), ROW_BASE), p)
-                here = b.add(base, j)
-                total = self._load(self.matrix, here) + self._load(self.matrix, above)
+                q = b.add(after, n)
+                here = b.add(self.integer(self.integer(q, ROW_AT), ROW_BASE), p)
+                total = self._load(self.matrix, here) + self._load(self.matrix, b.add(base, q))
                 self._store(total, self.matrix, here)
 
-            write_loop(b, b.sub(p, first), entry)
+            write_loop(b, b.sub(end, after), entry)
 
-        write_loop(b, self.k.word(N_ROWS), row)
+        write_loop(b, self.places, row)
+
+    def _write_hubs(self) -> None:
+        """−Υ of every hub on the diagonal."""
+        k, b, e = self.k, self.k.b, self.k.emitter
+        admittance = root(self.field.args[0].args[1])
+        start = k.plan.body[admittance]
+
+        def hub(n: Any) -> None:
+            body = b.load(k.at(k.word(HUBS), b.mul(n, i64(8))), typ=I64)
+            record = k.record(Domain.BODY, False, b.add(body, i64(1)))
+            first = self._hub_row(n)
+            found = [k.entry_load(admittance, record, start, i) for i in range(21)]
+            traces = [_diagonal_sum(found, half) for half in (range(3), range(3, 6))]
+            for i in range(6):
+                place = self.integer(b.add(first, i64(i)), ROW_PLACE)
+                self._store(traces[i // 3], self.sizes, place)
+                for j in range(i + 1):
+                    value = found[i * (i + 1) // 2 + j]
+                    where = self.index(b.add(first, i64(i)), b.add(first, i64(j)))
+                    self._store(e.lift(-value), self.matrix, where)
+
+        assert entry_count(admittance, 6) == 21
+        write_loop(b, k.word(N_HUBS), hub)
 
     def factor(self) -> None:
         """L D L*, row by row: below the diagonal L, and the reciprocal pivots apart."""
-        k, b, e = self.k, self.k.b, self.k.emitter
+        b, e = self.k.b, self.k.emitter
         self._add_halves()
+        if self.local:
+            self._write_hubs()
 
         def eliminate(p: Any) -> None:
-            row = self._integer(p, ROW_AT)
-            base, first = self._integer(row, ROW_BASE), self._integer(row, ROW_FIRST)
+            row = self.integer(p, ROW_AT)
+            base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
             diagonal = self._load(self.matrix, b.add(base, p))
 
             # first the entries of L D, then of L, because D L* of earlier columns is needed
             def column(n: Any) -> None:
                 j = b.add(first, n)
-                other = self._integer(j, ROW_AT)
-                base_j, first_j = self._integer(other, ROW_BASE), self._integer(other, ROW_FIRST)
+                other = self.integer(j, ROW_AT)
+                base_j, first_j = self.integer(other, ROW_BASE), self.integer(other, ROW_FIRST)
                 start = b.select(b.icmp_signed(">", first, first_j), first, first_j)
                 here = b.add(base, j)
                 value = self._dot(
@@ -123,52 +196,83 @@ class RowMatrix:
                 return [(-product).times_plus(entry, Lane(e, sums[0])).value]
 
             pivot = Lane(e, fold_loop(b, b.sub(p, first), 1, [diagonal.value], scale)[0])
-            size = e.intrinsic("fabs", diagonal) * ROW_TOLERANCE
-            good = e.compare(">", e.intrinsic("fabs", pivot), size)
+            own = e.intrinsic("fabs", diagonal) * ROW_TOLERANCE
+            least = e.intrinsic("maxnum", own, self._load(self.sizes, p) * ROW_FLOOR)
+            good = e.compare(">", e.intrinsic("fabs", pivot), least)
             recip = e.select(good, 1.0 / e.select(good, pivot, 1.0), 0.0)
             self._store(recip, self.recips, p)
 
-        write_loop(b, k.word(N_ROWS), eliminate)
+        write_loop(b, self.places, eliminate)
+
+    # -- solution ----------------------------------------------------------------------------------
 
     def solve(self, x: Field) -> None:
         """S⁻¹ u of a vector, or of the current columns: forward and back substitution."""
-        k, b = self.k, self.k.b
-        u, rows = x.args[1], self.k.word(N_ROWS)
+        k, b, e = self.k, self.k.b, self.k.emitter
+        u, vector = x.args[1], x.type.cols == "1"
+
+        def get(p: Any) -> Lane:
+            return self._load(self.work, p) if vector else k.load_entry(x, self.integer(p, ROW_AT))
+
+        def put(p: Any, value: Lane) -> None:
+            if vector:
+                self._store(value, self.work, p)
+            else:
+                k.store_entry(x, self.integer(p, ROW_AT), value)
+
+        if vector:  # rows of hubs have a zero on the right
+            write_loop(b, self.places, lambda p: put(p, e.constant(0.0)))
+
+        def given(row: Any, largest: list[Any]) -> list[Any]:
+            value = k.load_entry(u, row)
+            put(self.integer(row, ROW_PLACE), value)
+            return [e.intrinsic("maxnum", Lane(e, largest[0]), e.intrinsic("fabs", value)).value]
+
+        zero = e.constant(0.0).value
+        largest = Lane(e, fold_loop(b, k.word(N_ROWS), 1, [zero], given)[0])
+        limit = largest * ROW_GAP + ROW_GAP_LEAST
 
         def forward(p: Any) -> None:
-            row = self._integer(p, ROW_AT)
-            base, first = self._integer(row, ROW_BASE), self._integer(row, ROW_FIRST)
+            row = self.integer(p, ROW_AT)
+            base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
             value = self._dot(
-                first,
-                p,
-                k.load_entry(u, row),
-                lambda m: (
-                    self._load(self.matrix, b.add(base, m)),
-                    k.load_entry(x, self._integer(m, ROW_AT)),
-                ),
+                first, p, get(p), lambda m: (self._load(self.matrix, b.add(base, m)), get(m))
             )
-            k.store_entry(x, row, value)
+            put(p, value)
+            if not vector:
+                return
+            # a dependent row must ask for what those before it give
+            unused = e.compare("==", self._load(self.recips, p), 0.0)
+            bad = b.and_(unused, e.compare(">", e.intrinsic("fabs", value), limit))
+            ours = b.icmp_signed("<", row, k.word(N_ROWS))
+            k.fail(b.select(ours, bad, b.xor(bad, bad)), CONTRADICTION, row)
 
-        write_loop(b, rows, forward)
-
-        def divide(p: Any) -> None:
-            row = self._integer(p, ROW_AT)
-            k.store_entry(x, row, k.load_entry(x, row) * self._load(self.recips, p))
-
-        write_loop(b, rows, divide)
+        write_loop(b, self.places, forward)
+        write_loop(b, self.places, lambda p: put(p, get(p) * self._load(self.recips, p)))
 
         def back(n: Any) -> None:
-            p = b.sub(b.sub(rows, n), i64(1))
-            row = self._integer(p, ROW_AT)
-            base, first = self._integer(row, ROW_BASE), self._integer(row, ROW_FIRST)
-            value = k.load_entry(x, row)
+            p = b.sub(b.sub(self.places, n), i64(1))
+            row = self.integer(p, ROW_AT)
+            base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
+            value = get(p)
 
             def spread(m: Any) -> None:
                 j = b.add(first, m)
-                other = self._integer(j, ROW_AT)
                 entry = -self._load(self.matrix, b.add(base, j))
-                k.store_entry(x, other, entry.times_plus(value, k.load_entry(x, other)))
+                put(j, entry.times_plus(value, get(j)))
 
             write_loop(b, b.sub(p, first), spread)
 
-        write_loop(b, rows, back)
+        write_loop(b, self.places, back)
+        if vector:
+            write_loop(
+                b,
+                k.word(N_ROWS),
+                lambda row: k.store_entry(x, row, get(self.integer(row, ROW_PLACE))),
+            )
+
+
+def _diagonal_sum(lower: list[Lane], rows: range) -> Lane:
+    """Part of the trace of a symmetric matrix, given by its lower half."""
+    parts = [lower[i * (i + 1) // 2 + i] for i in rows]
+    return parts[0] + parts[1] + parts[2]

@@ -36,6 +36,7 @@ from phipsi.backends.native.record import (
     INTEGERS,
     OFFSETS,
     PATH_STRIDE,
+    ROW_ORDERS,
     SEED_COLUMN,
     SEEDS,
     SINGLE,
@@ -166,6 +167,8 @@ class NativeCode:
             start = SEEDS[kind]
             out |= {start + SINGLE: seeds.single, start + TOGETHER: seeds.together}
             out |= {start + FIRST: seeds.first, start + SEED_COLUMN: seeds.column}
+        out[ROW_ORDERS[False]] = self.tables.rows.rows
+        out[ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[BRANCH] = self.branches
         return out
@@ -178,8 +181,12 @@ class NativeCode:
         data = np.zeros(sizes_at + len(core), dtype=np.int64)
         data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
         data[sizes_at:] = core
-        n_rows, n_links = len(self.tables.row_integers), len(self.tables.link_integers)
-        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, self.tables.envelope
+        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
+        n_hubs = len(self.tables.rows_with_hubs.hubs)
+        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
+        orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
+        for hubs, order in orders.items():
+            data[ROW_ORDERS[hubs] + 1 : ROW_ORDERS[hubs] + 3] = len(order.rows), order.entries
         for word, table in self.pointers().items():
             data[word] = table.ctypes.data
         for kind, seeds in self.seeds.items():
@@ -198,7 +205,8 @@ class NativeCode:
         n_pairs = sum(len(p.pairs) for p in self.phases)
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
-        matrices = len(plan.row_matrices) * (self.tables.envelope + n_rows)
+        used = [orders[planning.is_local(x)] for x in plan.row_matrices]
+        matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.machine.lanes)
         between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside]
         first = len(once) + len(between)

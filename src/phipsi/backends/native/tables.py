@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phipsi.backends.native.row_order import row_table
+from phipsi.backends.native.row_order import RowOrder, row_order
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
@@ -20,7 +20,7 @@ from phipsi.model.points import PointSet
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
 # layout of a body's integers
-PARENT, KIND, Q_OFFSET, V_OFFSET, N_INTEGERS = 0, 1, 2, 3, 4
+PARENT, KIND, Q_OFFSET, V_OFFSET, HUB, ON_HUB, N_INTEGERS = range(7)
 # integers of a point, of a link and of a constraint row
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
@@ -59,15 +59,15 @@ class Tables:
     gravity: np.ndarray
     link_integers: np.ndarray
     link_doubles: np.ndarray
-    row_integers: np.ndarray
-    envelope: int
+    rows: RowOrder
+    rows_with_hubs: RowOrder
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The tables in the order of the data record."""
         return (
             self.integers, self.doubles, self.point_integers, self.point_doubles, self.gravity,
-            self.link_integers, self.link_doubles, self.row_integers,
+            self.link_integers, self.link_doubles, self.rows_with_hubs.hubs,
         )  # fmt: skip
 
 
@@ -127,11 +127,16 @@ def model_tables(model: Model, points: PointSet) -> Tables:
     integers = np.zeros((n, N_INTEGERS), dtype=np.int64)
     doubles = np.zeros((n, PARAMS + widest))
     turns = [_turn(j) for j in model.joints]
+    closures = points.closures or NO_CLOSURES
+    rows = row_order(model, closures, with_hubs=False)
+    with_hubs = row_order(model, closures, with_hubs=True)
+    number = {int(body): i for i, body in enumerate(with_hubs.hubs)}
     for k, joint in enumerate(model.joints):
         code = _code(joint)
         qs, vs = model.q_slices[k], model.v_slices[k]
         parent = model.parent[k]
-        integers[k] = (parent, index[code.kind, code.params], qs.start, vs.start)
+        hub, on_hub = number.get(k, -1), int(parent in number)
+        integers[k] = (parent, index[code.kind, code.params], qs.start, vs.start, hub, on_hub)
         above = np.eye(3) if parent < 0 else turns[parent]
         c = turns[k]
         doubles[k, :9] = (above.T @ model.placement_rotations[k] @ c).ravel()
@@ -149,7 +154,6 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         if joint.kind == "universal":
             params[:3] = c.T @ params[:3]
         doubles[k, PARAMS : PARAMS + len(params)] = params
-    closures = points.closures or NO_CLOSURES
     where = np.array(points.body, dtype=np.int64).reshape(-1)
     mate = closures.mate if len(closures) else np.arange(len(points))
     names = tuple(sorted(closures.selections))
@@ -158,7 +162,6 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         inside = [k in closures.selections[name] for k in points.body]
         chosen |= np.array(inside, dtype=np.int64).reshape(-1) << bit
     links, link_codes = _links(closures)
-    rows, envelope = row_table(model, closures)
     return Tables(
         codes,
         link_codes,
@@ -171,7 +174,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         links,
         np.ascontiguousarray(closures.link_constant),
         rows,
-        envelope,
+        with_hubs,
     )
 
 

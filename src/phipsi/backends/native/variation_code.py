@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.lanes import Lane
+from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.tables import JointCode
 from phipsi.model.dual import hinge_axes_along
 from phipsi.sweeps.ir import Field
-
-if TYPE_CHECKING:
-    from phipsi.backends.native.body_code import Memory
 
 
 class VariationCode:
@@ -19,23 +18,14 @@ class VariationCode:
 
     memory: Memory
     code: JointCode | None
-
-    def value(self, x: Field) -> bl.Block:
-        """The block of x here."""
-        raise NotImplementedError
-
-    def size(self, s: str) -> int:
-        """Block size at this body."""
-        raise NotImplementedError
-
-    def _column(self, x: Field) -> list[Any]:
-        raise NotImplementedError
-
-    def _coordinates(self, name: str) -> list[Lane]:
-        raise NotImplementedError
-
-    def _params(self) -> list[Any]:
-        raise NotImplementedError
+    value: Callable[[Field], bl.Block]
+    size: Callable[[str], int]
+    sin: Callable[[Any], Any]
+    cos: Callable[[Any], Any]
+    sqrt: Callable[[Any], Any]
+    _column: Callable[[Field], list[Any]]
+    _coordinates: Callable[[str], list[Lane]]
+    _params: Callable[[], list[Any]]
 
     def _along(self, directions: list[list[Any]]) -> bl.Rows:
         assert self.code is not None

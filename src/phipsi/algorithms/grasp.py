@@ -1,0 +1,343 @@
+"""Grasp: several arms holding one object, with the forces at the contacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.closed_chain import constraint_forces
+from phipsi.algorithms.dynamics import inverse_dynamics
+from phipsi.algorithms.friction_cones import Inequality, least_force, margins
+from phipsi.algorithms.system import System
+from phipsi.compiler import program_of
+from phipsi.constraints import Constraint
+from phipsi.contacts import Cone, Contact
+from phipsi.errors import InputError, ModelError, SingularMatrixError
+from phipsi.model.model import Model
+from phipsi.operators import A
+
+Array = NDArray[Any]
+
+_RANK = 1e-9
+# Margins that are broken by less than this part of the contact forces are at the border.
+_BORDER = 1e-9
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GraspCheck:
+    """Whether contacts stay closed and do not slip.
+
+    **Attributes:** `names` (m), "contact: what"; `margins` (..., m), by how much each inequality
+    holds, in `units`, negative where it is broken; `holds` (...), whether all do; `is_unique`
+    (...), whether rigid bodies determine the contact forces: if not, the forces that were checked
+    are the least ones that satisfy everything, or come nearest to it; `forces` (..., contacts, 6).
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    margins: Array
+    holds: Array
+    is_unique: Array
+    forces: Array
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Names of inequalities that some element breaks."""
+        bad = self.margins < -_BORDER * (1 + np.abs(self.forces).max(initial=0.0))
+        bad = bad.reshape(-1, len(self.names)).any(axis=0)
+        return tuple(name for name, wrong in zip(self.names, bad, strict=True) if wrong)
+
+    def __str__(self) -> str:
+        worst = self.margins.reshape(-1, len(self.names)).min(axis=0, initial=np.inf)
+        lines = [
+            f"{'holds' if low >= 0 else 'BREAKS'}  {name}, margin {low:.4g} {unit}"
+            for name, low, unit in zip(self.names, worst, self.units, strict=True)
+        ]
+        if not np.all(self.is_unique):
+            lines.append(
+                "rigid bodies do not determine the contact forces; these are the least that hold, "
+                "or those nearest to it"
+            )
+        return "\n".join(lines) if lines else "holds  no contact is one-sided"
+
+
+class Grasp(System):
+    """Arms holding an object: a `System` whose constraints are contacts.
+
+    **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
+    bodies of an articulated object; `contacts`, from `phipsi.contacts`; `constraints`, any others.
+    **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies. The
+    object's bodies are the secondary system "S", the rest the primary "P".
+
+    >>> import numpy as np, phipsi as pp
+    >>> grasp = pp.examples.two_finger_grasp()
+    >>> grasp
+    <Grasp of 'box': 5 bodies, nv = 10, 2 contacts with 6 rows: 'left', 'right'>
+    >>> q = grasp.model.neutral()
+    >>> squeeze = grasp.internal_forces(q)               # forces that do not move the object
+    >>> squeeze.shape
+    (6, 1)
+    """
+
+    contacts: tuple[Contact, ...]
+    object: tuple[str, ...]
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        object: str | Sequence[str],
+        contacts: Iterable[Contact],
+        constraints: Iterable[Constraint] = (),
+    ) -> None:
+        held = (object,) if isinstance(object, str) else tuple(object)
+        listed = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
+        for c in listed:
+            if not isinstance(c, Contact):
+                raise ModelError(
+                    f"contacts has {c!r}, which is no contact. For example:\n"
+                    f"    pp.contacts.Point(0.6, name='thumb', finger='tip', "
+                    f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
+                )
+        super().__init__(model, [*listed, *constraints], secondary=held)
+        self.contacts, self.object = listed, held
+        if not held:
+            raise ModelError("object names no body: pp.Grasp(model, object='box', contacts=[…])")
+        bodies = {model.body_index(name) for name in held}
+        for c, closure in zip(listed, self.closures.closures, strict=False):
+            for side, body, inside in (("object", closure.a, True), ("finger", closure.b, False)):
+                if (body in bodies) != inside:
+                    name = "the world" if body < 0 else repr(model.body_names[body])
+                    raise ModelError(
+                        f"contact {c.name!r}: its {side} end is on {name}, which is "
+                        f"{'not ' if inside else ''}part of the object {list(held)}. The object's "
+                        f"end must be on the object, the finger's end must not."
+                    )
+        places = [np.arange(s.start, s.stop) for s in map(self._slice_of_body, sorted(bodies))]
+        self._object_rates = np.concatenate(places).astype(int)
+        self._contact_rows = sum(len(x.rows) for x in self.closures.closures[: len(listed)])
+        self._cones: list[tuple[int, Cone]] = [
+            (i, cone) for i, c in enumerate(listed) for cone in c.cones()
+        ]
+
+    @property
+    def contact_names(self) -> tuple[str, ...]:
+        """Names of the contacts, in the order of all results."""
+        return tuple(c.name for c in self.contacts)
+
+    @property
+    def object_rates(self) -> Array:
+        """Where the rates of the object's joints are in v."""
+        return self._object_rates
+
+    # ---- forces -------------------------------------------------------------------------------
+
+    def contact_forces(
+        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None
+    ) -> Array:
+        """Force of each finger on the object in forward dynamics.
+
+        −A* f at the object's ends, f from `constraint_forces`: the least f where rigid bodies do
+        not determine it (see `check`).
+
+        **Arguments:** as for `forward_dynamics`. **Returns:** (..., contacts, 6): [moment; force]
+        at the contact, in contact axes, N·m and N; a finger that pushes has a negative z force.
+        **Cost:** that of `constraint_forces`. **Source:** 88-11 Part II eq. b.9d.
+        """
+        return self.wrenches(q, constraint_forces(self, q, v, tau, f_ext))
+
+    def wrenches(self, q: ArrayLike, f: ArrayLike) -> Array:
+        """Forces on the object (..., contacts, 6) in contact axes, from multipliers (..., rows)."""
+        loads = -program_of(A.T, self)(q, f)
+        first = self.closures.first_point[: len(self.contacts)]
+        at = loads[..., first, :]
+        turns = np.array([c.turn() for c in self.contacts]).reshape(-1, 3, 3)
+        halves = at.reshape(*at.shape[:-1], 2, 3)
+        return np.einsum("cij,...chj->...chi", turns, halves).reshape(at.shape)
+
+    def check(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        f_ext: ArrayLike | None = None,
+        *,
+        f: ArrayLike | None = None,
+    ) -> GraspCheck:
+        """Whether all contacts push and none slips, with margins.
+
+        Where the rows are redundant, contact forces are determined up to self-stress only. The
+        contacts then hold if some self-stress satisfies all inequalities: a convex problem.
+
+        **Arguments:** as for `forward_dynamics`; `f` (..., rows), multipliers to check instead of
+        those of the dynamics. **Returns:** a `GraspCheck`; `print` it.
+        **Cost:** that of `contact_forces`; per element with redundant rows a barrier method.
+        **Source:** closed_chain 9; 88-11 Part II appendix A.
+        """
+        if f is not None:
+            found = np.asarray(f, dtype=np.float64)
+            unique = np.ones(found.shape[:-1], dtype=bool)
+            holding = np.asarray(q, dtype=np.float64)
+        else:
+            found = constraint_forces(self, q, v, tau, f_ext)
+            holding = np.broadcast_to(
+                np.asarray(q, dtype=float), (*found.shape[:-1], self.model.nq)
+            )
+            found, unique = self._with_self_stress(holding, found)
+        forces = self.wrenches(holding, found)
+        values = [cone.margin(forces[..., i, :]) for i, cone in self._cones]
+        margin = np.stack(values, axis=-1) if values else np.zeros((*found.shape[:-1], 0))
+        size = 1 + np.abs(forces).max(axis=(-1, -2), initial=0.0)
+        return GraspCheck(
+            tuple(f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones),
+            tuple(cone.unit for _, cone in self._cones),
+            margin,
+            np.asarray((margin >= -_BORDER * size[..., None]).all(axis=-1)),
+            unique,
+            forces,
+        )
+
+    def _with_self_stress(self, q: Array, f: Array) -> tuple[Array, Array]:
+        """Multipliers that satisfy the inequalities where there is a choice; whether there is."""
+        flat_q, flat = q.reshape(-1, self.model.nq), f.reshape(-1, self.n_rows).copy()
+        unique = np.ones(len(flat), dtype=bool)
+        for i, G in enumerate(self.jacobian(flat_q)):
+            N = _null(G.T)
+            unique[i] = not N.shape[1]
+            if N.shape[1]:
+                flat[i], _ = least_force(flat[i], N, self._inequalities(flat_q[i]))
+        return flat.reshape(f.shape), unique.reshape(f.shape[:-1])
+
+    def _inequalities(self, q: Array) -> list[Inequality]:
+        """The cones as inequalities on the multipliers."""
+        columns = self.wrenches(q, np.eye(self.n_rows))  # (rows, contacts, 6)
+        return [
+            Inequality(columns[:, i] @ cone.a, (columns[:, i] @ cone.C.T).T)
+            for i, cone in self._cones
+        ]
+
+    # ---- load distribution ----------------------------------------------------------------------
+
+    def grasp_map(self, q: ArrayLike) -> Array:
+        """W: contact multipliers → forces on the object's rates; W f + … = its inverse dynamics.
+
+        For a rigid free object these are moment and force at its origin, in its axes. W is minus
+        the adjoint of the object's columns of A J.
+
+        **Arguments:** `q` (..., nq). **Returns:** (..., object rates, contact rows).
+        **Source:** 88-11 Part II eq. 2.9.
+        """
+        rows = self.jacobian(q)[..., : self._contact_rows, :]
+        return -np.swapaxes(rows[..., self._object_rates], -1, -2)
+
+    def internal_forces(self, q: ArrayLike) -> Array:
+        """Orthonormal contact multipliers (contact rows, k) that do not load the object: null(W).
+
+        Each column squeezes the object without moving it. `q` (nq,).
+        """
+        return _null(self.grasp_map(self._one(q)))
+
+    def distribute(
+        self,
+        q: ArrayLike,
+        load: ArrayLike,
+        *,
+        internal: ArrayLike | None = None,
+        friction: bool = False,
+        margin: float = 0.0,
+    ) -> Array:
+        """Contact multipliers that give the object a load: least, squeezed, or inside the cones.
+
+        W f = load. The f of least norm; with `internal` (k,), plus that much of each column of
+        `internal_forces`; with ``friction=True`` the least f whose inequalities all hold by
+        `margin` N. The efforts that produce them are those of `efforts`.
+
+        **Arguments:** `q` (nq,); `load` (object rates,), for example that of `object_load`.
+        **Returns:** f (rows,), zero for rows that are no contacts. It raises `InputError` if the
+        contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
+        cones do. **Cost:** O(rows³). **Source:** closed_chain 9.
+        """
+        at, wanted = self._one(q), np.asarray(load, dtype=np.float64)
+        if wanted.shape != self._object_rates.shape:
+            raise InputError(
+                f"load has shape {wanted.shape}; the object {list(self.object)} has "
+                f"{len(self._object_rates)} rates, so it must be ({len(self._object_rates)},)"
+            )
+        W = self.grasp_map(at)
+        f, N = np.linalg.pinv(W, rcond=_RANK) @ wanted, _null(W)
+        missing = wanted - W @ f
+        if np.abs(missing).max(initial=0.0) > 1e-8 * (1 + np.abs(wanted).max(initial=0.0)):
+            raise InputError(
+                f"the contacts {list(self.contact_names)} cannot give the object this load: "
+                f"{np.round(missing, 9).tolist()} of {np.round(wanted, 9).tolist()} is left. Point "
+                f"contacts cannot turn an object about the line through them; add a contact, or "
+                f"use SoftFinger."
+            )
+        if internal is not None:
+            amount = np.asarray(internal, dtype=np.float64)
+            if amount.shape != (N.shape[1],):
+                raise InputError(
+                    f"internal has shape {amount.shape}, but there are {N.shape[1]} internal "
+                    f"forces (grasp.internal_forces(q))"
+                )
+            f = f + N @ amount
+        if friction:
+            rows = self._contact_rows
+            cones = [Inequality(c.a[:rows], c.C[:, :rows]) for c in self._inequalities(at)]
+            f, inside = least_force(f, N, cones, margin)
+            if not inside:
+                values = margins(f, cones)
+                names = [f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones]
+                worst = int(values.argmin())
+                raise SingularMatrixError(
+                    f"no contact forces inside the friction cones give the object this load; at "
+                    f"best '{names[worst]}' misses by {margin - values[worst]:.4g}. More friction, "
+                    f"other places for the fingers, or a smaller load."
+                )
+        return np.concatenate([f, np.zeros(self.n_rows - len(f))])
+
+    def object_load(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
+        """What the contacts must exert on the object's rates (..., object rates) for a motion."""
+        return inverse_dynamics(self.model, q, v, vdot)[..., self._object_rates]
+
+    def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f: ArrayLike) -> Array:
+        """Efforts tau (..., nv) for a motion with given contact multipliers: ID + (A J)* f.
+
+        Zero at the object's rates if f gives the object its load.
+        """
+        back = np.einsum("...rv,...r->...v", self.jacobian(q), np.asarray(f, dtype=np.float64))
+        return inverse_dynamics(self.model, q, v, vdot) + back
+
+    # ---- helpers --------------------------------------------------------------------------------
+
+    def _one(self, q: ArrayLike) -> Array:
+        at = np.asarray(q, dtype=np.float64)
+        if at.shape != (self.model.nq,):
+            raise InputError(f"this needs one configuration ({self.model.nq},), not {at.shape}")
+        return at
+
+    def _slice_of_body(self, body: int) -> slice:
+        return self.model.v_slices[body]
+
+    def __repr__(self) -> str:
+        held = ", ".join(map(repr, self.object))
+        shown = ", ".join(map(repr, self.contact_names))
+        plural = "" if len(self.contacts) == 1 else "s"
+        return (
+            f"<Grasp of {held}: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
+            f"{len(self.contacts)} contact{plural} with {self.n_rows} rows: {shown}>"
+        )
+
+
+def _null(matrix: Array) -> Array:
+    """Orthonormal basis (n, k) of what a matrix (m, n) maps to zero."""
+    if not matrix.shape[0]:
+        return np.eye(matrix.shape[1])
+    _, s, right = np.linalg.svd(matrix)
+    rank = int((s > _RANK * s.max(initial=0.0)).sum()) if s.size else 0
+    return right[rank:].T

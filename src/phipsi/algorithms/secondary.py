@@ -1,0 +1,198 @@
+"""Forward dynamics by solving for a small secondary system, the primary one reflected into it.
+
+With primary P and secondary S in separate trees, rows 1 that involve P, rows 2 inside S, and
+L = (A_P Λ A_P*)⁻¹ on rows 1 (closed_chain 4),
+
+    [ ℳ_S + G₁* L G₁   G₂* ] [v̇_S]   [ T_S − G₁* L r₁ ]
+    [ G₂                0  ] [ f₂ ] = [ U₂            ],    r₁ = A_P J v̇_free − U₁,   G = A_S J
+
+    f₁ = L (r₁ + G₁ v̇_S),    v̇_P = v̇_free − ℳ⁻¹ J* A_P* f₁
+
+S moves with its own inertia and that of the primary system, as felt through the rows. L falls into
+blocks, one per tree of P that rows connect: one per arm.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.closed_forms import ROW_DRIFT
+from phipsi.compiler import compile
+from phipsi.errors import InputError, SingularMatrixError
+from phipsi.expressions.node import Expr
+from phipsi.model.closures import ConstrainedModel
+from phipsi.model.model import Model
+from phipsi.operators import A, H, J, Lambda, M, Udot, a, b, f_ext, gravity, mass_matrix, phi, tau
+
+Array = NDArray[Any]
+
+SINGULAR = 1e-11
+"""Eigenvalues of A_P Λ A_P*, in units of its diagonal, below which the form is refused."""
+
+_REFLECTED = A["P"] @ Lambda @ A["P"].T
+_BACK = mass_matrix.inv @ J.T @ A["P"].T
+
+
+@cache
+def _terms(external: bool, prescribed: bool) -> tuple[Expr, Expr, Expr]:
+    """v̇ of the free trees, T, and r = A_P J v̇_free − U."""
+    w = b - f_ext if external else b
+    load = tau - H @ phi @ (M @ phi.T @ (a + gravity) + w)
+    free = mass_matrix.inv @ load
+    gap = A["P"] @ J @ free + ROW_DRIFT
+    return free, load, gap - Udot if prescribed else gap
+
+
+def secondary_dynamics(
+    system: ConstrainedModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """Accelerations (..., nv) and multipliers (..., rows), solving for the secondary system.
+
+    **Arguments:** as for `constrained_dynamics`; the system has `primary` or `secondary`.
+    **Returns:** (vdot, f). It raises `SingularMatrixError` where A_P Λ A_P* is singular: the
+    primary system then cannot give way along some rows, whose multipliers only the whole system
+    determines.
+    **Cost:** O(N) sweeps, O(rows) small blocks for separate arms, O(nv_S³).
+    **Source:** SOA, below eq. 0.35; closed_chain 4.
+    """
+    mine = split(system)
+    extras = tuple(x for x in (f_ext, Udot) if x is not None)
+    program = compile(_terms(f_ext is not None, Udot is not None), system)
+    free, load, gap = program(q, v, tau, *extras)  # type: ignore[misc]
+    batch = free.shape[:-1]
+    q = np.broadcast_to(np.asarray(q, dtype=np.float64), (*batch, system.model.nq))
+    rates, one, two = mine.rates, mine.outer, mine.inner
+    G = compile(A["S"] @ J, system, mode="dense")(q)[..., rates]
+    solve = _Blocks(system, mine, compile(_REFLECTED, system, mode="dense")(q))
+    n, k = len(rates), len(two)
+    columns = np.zeros((system.model.nv, n))
+    columns[rates, np.arange(n)] = 1.0
+    own = compile(mass_matrix, system.model, columns=True)(q, columns)[..., rates, :]
+    G1, G2 = G[..., one, :], G[..., two, :]
+    left = np.zeros((*batch, n + k, n + k))
+    left[..., :n, :n] = own + np.swapaxes(G1, -1, -2) @ solve(G1)
+    left[..., n:, :n], left[..., :n, n:] = G2, np.swapaxes(G2, -1, -2)
+    reflected = solve(gap[..., one, None])
+    right = np.concatenate(
+        [load[..., rates] - (np.swapaxes(G1, -1, -2) @ reflected)[..., 0], -gap[..., two]], axis=-1
+    )
+    x = _solved(left, right, n)
+    moved = x[..., :n]
+    f = np.zeros((*batch, system.closures.n_rows))
+    f[..., one] = (reflected + solve(G1 @ moved[..., None]))[..., 0]
+    f[..., two] = x[..., n:]
+    vdot = free - compile(_BACK, system)(q, f)
+    vdot[..., rates] = moved
+    return vdot, f
+
+
+class _Split:
+    """Rates of S, rows that involve P and rows inside S, and the blocks of the former."""
+
+    def __init__(self, system: ConstrainedModel, P: frozenset[int], S: frozenset[int]) -> None:
+        model, closures = system.model, system.closures
+        places = [np.arange(s.start, s.stop) for i, s in enumerate(model.v_slices) if i in S]
+        self.rates = np.concatenate([np.zeros(0, dtype=int), *places]).astype(int)
+        root = _roots(model)
+        trees: list[set[int]] = [set() for _ in range(closures.n_rows)]
+        for point, row in zip(closures.link_point, closures.link_row, strict=True):
+            body = closures.points.body[point]
+            if body in P:
+                trees[row].add(root[body])
+        self.outer = np.array([i for i, x in enumerate(trees) if x], dtype=int)
+        self.inner = np.array([i for i, x in enumerate(trees) if not x], dtype=int)
+        # rows that share a tree of P are in one block; `blocks` are places among `outer`
+        label = list(range(len(self.outer)))
+        seen: dict[int, int] = {}
+        for k, row in enumerate(self.outer):
+            for tree in trees[row]:
+                first = seen.setdefault(tree, k)
+                old, new = label[k], label[first]
+                label = [new if x == old else x for x in label]
+        groups = sorted(set(label), key=label.index)
+        self.blocks = [np.flatnonzero(np.array(label) == g) for g in groups]
+
+
+class _Blocks:
+    """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
+
+    def __init__(self, system: ConstrainedModel, mine: _Split, matrix: Array) -> None:
+        self._mine, self._parts = mine, []
+        for block in mine.blocks:
+            rows = mine.outer[block]
+            part = matrix[..., rows[:, None], rows]
+            size = np.sqrt(np.maximum(np.einsum("...ii->...i", part), 1e-300))
+            scaled = part / (size[..., :, None] * size[..., None, :])
+            low = np.linalg.eigvalsh(scaled)[..., 0]
+            if (low < SINGULAR).any():
+                names = ", ".join(repr(system.closures.row_names[i]) for i in rows[:8])
+                raise SingularMatrixError(
+                    f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
+                    f"system cannot give way along all of the rows {names} (smallest eigenvalue "
+                    f"{float(low.min()):.2g} of their scale). An arm is in a singular position or "
+                    f"has fewer freedoms than the contact has rows. Leave algorithm=None, which "
+                    f"solves for the rows of the whole system."
+                )
+            self._parts.append((block, part))
+
+    def __call__(self, right: Array) -> Array:
+        """L x for columns (..., rows 1, k)."""
+        out = np.zeros_like(right)
+        for block, part in self._parts:
+            out[..., block, :] = np.linalg.solve(part, right[..., block, :])
+        return out
+
+
+def split(system: ConstrainedModel) -> _Split:
+    """How a system falls into primary and secondary; refuses one whose trees mix them."""
+    chosen = system.closures.selections
+    if "P" not in chosen or not chosen["S"]:
+        raise InputError(
+            "algorithm='secondary' solves for the secondary system; say which bodies it has:\n"
+            "    pp.System(model, constraints, secondary=['box'])      or pp.Grasp(…)"
+        )
+    model, P, S = system.model, chosen["P"], chosen["S"]
+    for i, parent in enumerate(model.parent):
+        if parent >= 0 and (i in S) != (parent in S):
+            raise InputError(
+                f"algorithm='secondary': joint {model.joint_names[i]!r} joins body "
+                f"{model.body_names[i]!r} of the {'secondary' if i in S else 'primary'} system to "
+                f"{model.body_names[parent]!r} of the other, so their inertias are not separate. "
+                f"Primary and secondary must be separate trees, joined by constraints."
+            )
+    if "split" not in system.programs:
+        system.programs["split"] = _Split(system, P, S)
+    return system.programs["split"]
+
+
+def _roots(model: Model) -> list[int]:
+    out: list[int] = []
+    for i, parent in enumerate(model.parent):
+        out.append(i if parent < 0 else out[parent])
+    return out
+
+
+def _solved(left: Array, right: Array, n: int) -> Array:
+    """The small system; rows inside S that depend on each other get the least multipliers."""
+    if left.shape[-1] == n:
+        return np.linalg.solve(left, right[..., None])[..., 0]
+    diagonal = np.einsum("...ii->...i", left)[..., :n]
+    unit = 1.0 / np.sqrt(diagonal)
+    rows = np.sqrt(np.median(diagonal, axis=-1, keepdims=True))
+    rest = np.broadcast_to(rows, (*rows.shape[:-1], left.shape[-1] - n))
+    size = np.concatenate([unit, rest], axis=-1)
+    scaled = left * size[..., :, None] * size[..., None, :]
+    return (
+        size
+        * (np.linalg.pinv(scaled, rcond=1e-12, hermitian=True) @ (size * right)[..., None])[..., 0]
+    )

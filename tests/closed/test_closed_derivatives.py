@@ -1,0 +1,51 @@
+"""Derivatives of constrained accelerations against complex-step differences of the solution."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from random_systems import KINDS, admissible, random_system
+
+import phipsi as pp
+from phipsi.algorithms.closed_forms import closed_form
+
+STEP = 1e-30
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_derivatives_agree_with_complex_steps(seed):
+    """The whole solution is analytic in q, v and tau where the rows are independent."""
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:3]]
+    system, q = random_system(seed, 6, kinds, independent=True)
+    model = system.model
+    v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
+    found = pp.forward_dynamics_derivatives(system, q, v, tau)
+    program = pp.compile(closed_form(None, False, False), system, backend="reference")
+    eye = 1j * STEP * np.eye(model.nv)
+    steps = [
+        (q + 1j * STEP * model.qdot(q, np.eye(model.nv)), v, tau),
+        (q, v + eye, tau),
+        (q, v, tau + eye),
+    ]
+    for mine, state in zip(found, steps, strict=True):
+        wanted = np.imag(program(*state)[0]).T / STEP
+        assert_allclose(mine, wanted, rtol=0, atol=1e-9 * max(1, np.abs(wanted).max()))
+
+
+def test_batches_and_redundant_rows():
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    q = system.assemble([1.0, -1.0, -1.5])
+    rng = np.random.default_rng(0)
+    v = np.array([admissible(system, q, rng) for _ in range(4)])
+    together = pp.constrained_dynamics_derivatives(system, q, v, np.zeros(3))
+    for i in range(4):
+        alone = pp.constrained_dynamics_derivatives(system, q, v[i], np.zeros(3))
+        for a, b in zip(together, alone, strict=True):
+            assert_allclose(a[i], b, rtol=1e-12, atol=1e-12)
+    # one degree of freedom: the accelerations lie along the one admissible motion
+    motion = np.linalg.svd(system.jacobian(q))[2][-1]
+    by_tau = together[2][0]
+    assert_allclose(by_tau, by_tau.T, atol=1e-12)
+    assert_allclose(by_tau - np.outer(motion, motion) @ by_tau, 0, atol=1e-9 * np.abs(by_tau).max())
