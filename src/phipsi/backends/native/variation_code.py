@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.lanes import Lane
 from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.tables import JointCode
 from phipsi.model.dual import hinge_axes_along
+from phipsi.model.scalars import ScalarOps
 from phipsi.sweeps.ir import Field
 
 
@@ -20,8 +21,6 @@ class VariationCode:
     code: JointCode | None
     value: Callable[[Field], bl.Block]
     size: Callable[[str], int]
-    sin: Callable[[Any], Any]
-    cos: Callable[[Any], Any]
     sqrt: Callable[[Any], Any]
     _column: Callable[[Field], list[Any]]
     _coordinates: Callable[[str], list[Lane]]
@@ -30,7 +29,8 @@ class VariationCode:
     def _along(self, directions: list[list[Any]]) -> bl.Rows:
         assert self.code is not None
         q = self._coordinates("q")
-        return hinge_axes_along(self.code.joint, self._params(), q, directions, self)
+        ops = cast(ScalarOps, self)
+        return hinge_axes_along(self.code.joint, self._params(), q, directions, ops)
 
     def _hinge_axes_along(self, x: Field) -> bl.Block:
         return bl.Dense(self._along([self._column(y) for y in x.args]))
