@@ -94,3 +94,199 @@ ANDREWS = {
     "start": (-0.0617138900142764496, 0.0, 0.455279819163070380, 0.222668390165885885,
               0.487364979543842550, -0.222668390165885885, 1.23054744454982119),
 }  # fmt: skip
+
+
+def andrews() -> tuple[pp.System, np.ndarray, pp.forces.Force]:
+    """A03 with its start and its spring; angles as in the data, E closed three times."""
+    d = ANDREWS
+    m, inertia = d["m"], d["I"]
+    A, B, C = (np.array([*d[k], 0.0]) for k in "ABC")
+    # name, parent, joint place, mass centre; E is where K2, K3, K4 and K6 meet
+    bodies = [
+        ("K1", "world", (0, 0, 0), (d["ra"], 0)),
+        ("K2", "K1", (d["rr"], 0, 0), (-d["da"], 0)),
+        ("K3", "world", B, (d["sa"], d["sb"])),
+        ("K5", "world", A, (d["ta"], d["tb"])),
+        ("K4", "K5", (d["zt"], 0, 0), (0, -(d["e"] - d["ea"]))),
+        ("K7", "world", A, (d["ua"], d["ub"])),
+        ("K6", "K7", (0, -d["u"], 0), (d["zf"] - d["fa"], 0)),
+    ]
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    for name, parent, place, com in bodies:
+        k = int(name[1]) - 1
+        b.add_body(
+            name,
+            parent=parent,
+            joint=pp.joints.Revolute(Z),
+            placement=pp.Pose(translation=place),
+            inertia=pp.SpatialInertia(m[k], (*com, 0), inertia[k]),
+        )
+    E = {"K3": (0, -d["ss"], 0), "K4": (0, -d["e"], 0), "K6": (d["zf"], 0, 0)}
+    loops = [
+        c.Revolute(Z, name=f"E{k[1]}", a=("K2", (-d["d"], 0, 0)), b=(k, x)) for k, x in E.items()
+    ]
+    model = b.build()
+    q = np.zeros(7)
+    for name, angle in zip(("K1", "K2", "K3", "K4", "K5", "K6", "K7"), d["start"], strict=True):
+        q[model.q_slice(name)] = angle
+    spring = pp.forces.PointSpring(
+        ("K3", (d["sd"], -d["sc"], 0)), ("world", C), stiffness=d["c0"], rest_length=d["l0"]
+    )
+    return pp.System(model, loops), q, spring
+
+
+def andrews_equations(t: float, y: np.ndarray) -> np.ndarray:
+    """A03 in the equations of Hairer and Wanner (VII.7), the constraints differentiated twice."""
+    d = ANDREWS
+    m1, m2, m3, m4, m5, m6, m7 = d["m"]
+    I1, I2, I3, I4, I5, I6, I7 = d["I"]
+    names = "d da e ea rr ra ss sa sb sc sd ta tb u ua ub zf zt fa"
+    dd, da, e, ea, rr, ra, ss, sa, sb, sc, sd, ta, tb, u, ua, ub, zf, zt, fa = (
+        d[k] for k in names.split()
+    )
+    be, th, ga, ph, de, om, ep = y[:7]
+    bep, thp, gap, php, dep, omp, epp = y[7:]
+    sin, cos = np.sin, np.cos
+    M = np.zeros((7, 7))
+    M[0, 0] = m1 * ra**2 + m2 * (rr**2 - 2 * da * rr * cos(th) + da**2) + I1 + I2
+    M[1, 0] = M[0, 1] = m2 * (da**2 - da * rr * cos(th)) + I2
+    M[1, 1] = m2 * da**2 + I2
+    M[2, 2] = m3 * (sa**2 + sb**2) + I3
+    M[3, 3] = m4 * (e - ea) ** 2 + I4
+    M[4, 3] = M[3, 4] = m4 * ((e - ea) ** 2 + zt * (e - ea) * sin(ph)) + I4
+    M[4, 4] = m4 * (zt**2 + 2 * zt * (e - ea) * sin(ph) + (e - ea) ** 2)
+    M[4, 4] += m5 * (ta**2 + tb**2) + I4 + I5
+    M[5, 5] = m6 * (zf - fa) ** 2 + I6
+    M[6, 5] = M[5, 6] = m6 * ((zf - fa) ** 2 - u * (zf - fa) * sin(om)) + I6
+    M[6, 6] = m6 * ((zf - fa) ** 2 - 2 * u * (zf - fa) * sin(om) + u**2)
+    M[6, 6] += m7 * (ua**2 + ub**2) + I6 + I7
+    xd, yd = sd * cos(ga) + sc * sin(ga) + d["B"][0], sd * sin(ga) - sc * cos(ga) + d["B"][1]
+    length = np.hypot(xd - d["C"][0], yd - d["C"][1])
+    force = -d["c0"] * (length - d["l0"]) / length
+    fx, fy = force * (xd - d["C"][0]), force * (yd - d["C"][1])
+    f = np.array(
+        [
+            d["drive"] - m2 * da * rr * thp * (thp + 2 * bep) * sin(th),
+            m2 * da * rr * bep**2 * sin(th),
+            fx * (sc * cos(ga) - sd * sin(ga)) + fy * (sd * cos(ga) + sc * sin(ga)),
+            m4 * zt * (e - ea) * dep**2 * cos(ph),
+            -m4 * zt * (e - ea) * php * (php + 2 * dep) * cos(ph),
+            -m6 * u * (zf - fa) * epp**2 * cos(om),
+            m6 * u * (zf - fa) * omp * (omp + 2 * epp) * cos(om),
+        ]
+    )
+    G = np.zeros((6, 7))
+    both, both_p = be + th, bep + thp
+    for row in (0, 2, 4):
+        G[row, :2] = -rr * sin(be) + dd * sin(both), dd * sin(both)
+        G[row + 1, :2] = rr * cos(be) - dd * cos(both), -dd * cos(both)
+    G[0, 2], G[1, 2] = -ss * cos(ga), -ss * sin(ga)
+    G[2, 3:5] = -e * cos(ph + de), -e * cos(ph + de) + zt * sin(de)
+    G[3, 3:5] = -e * sin(ph + de), -e * sin(ph + de) - zt * cos(de)
+    G[4, 5:7] = zf * sin(om + ep), zf * sin(om + ep) - u * cos(ep)
+    G[5, 5:7] = -zf * cos(om + ep), -zf * cos(om + ep) - u * sin(ep)
+    x = -rr * cos(be) * bep**2 + dd * cos(both) * both_p**2
+    z = -rr * sin(be) * bep**2 + dd * sin(both) * both_p**2
+    fp, op = php + dep, omp + epp
+    gamma = np.array(
+        [
+            x + ss * sin(ga) * gap**2,
+            z - ss * cos(ga) * gap**2,
+            x + e * sin(ph + de) * fp**2 + zt * cos(de) * dep**2,
+            z - e * cos(ph + de) * fp**2 + zt * sin(de) * dep**2,
+            x + zf * cos(om + ep) * op**2 + u * sin(ep) * epp**2,
+            z + zf * sin(om + ep) * op**2 - u * cos(ep) * epp**2,
+        ]
+    )
+    kkt = np.block([[M, G.T], [G, np.zeros((6, 6))]])
+    size = np.concatenate([1 / np.sqrt(np.diag(M)), np.full(6, 1e-2)])
+    solved = size * np.linalg.solve(kkt * np.outer(size, size), size * np.concatenate([f, -gamma]))
+    return np.concatenate([y[7:], solved[:7]])
+
+
+def governor(slider_joint: bool = True) -> tuple[pp.System, np.ndarray, np.ndarray, list]:
+    """A05 with start and springs; the slider on a joint of the tree, or free with a constraint."""
+    rho = 3000.0
+    shaft_mass = rho * 1.0 * 0.01**2
+    rod_mass = shaft_mass
+    thin, thick = 0.01**2 / 6, (1 + 0.01**2) / 12
+    b = pp.ModelBuilder(gravity=(0, 0, -9.81))
+    b.add_body(
+        "shaft",
+        joint=pp.joints.Revolute(Z),
+        inertia=pp.SpatialInertia(
+            shaft_mass, (0, 0, 0.5), shaft_mass * np.array([thick, thick, thin])
+        ),
+    )
+    cube = rho * 0.1**3
+    mover = {"inertia": pp.SpatialInertia(cube, (0, 0, 0), cube * 0.01 / 6)}
+    if slider_joint:
+        b.add_body("slider", parent="shaft", joint=pp.joints.Prismatic(Z), **mover)
+    else:
+        b.add_body("slider", joint=pp.joints.Free(), **mover)
+    moments = rod_mass * np.array([thin, thick, thick])
+    springs = []
+    for side, name in ((1, "right"), (-1, "left")):
+        rod = pp.SpatialInertia(rod_mass, (side * 0.5, 0, 0), moments)
+        ball = pp.SpatialInertia(5.0, (side * 1.0, 0, 0), 0)
+        b.add_body(
+            name,
+            parent="shaft",
+            joint=pp.joints.Revolute((0, side, 0)),
+            placement=at(0.05 * side, 0, 1.0),
+            inertia=rod + ball,
+        )
+        springs.append(
+            pp.forces.PointSpring(
+                (name, (0.5 * side, 0, 0)), ("slider", (0.05 * side, 0, 0)), 8e5, 0.5, 4e4
+            )
+        )
+    model = b.build()
+    q, v = model.neutral(), np.zeros(model.nv)
+    for name in ("right", "left"):
+        q[model.q_slice(name)] = np.deg2rad(30)
+    v[model.v_slice("shaft")] = 2 * np.pi
+    slide = []
+    if slider_joint:
+        q[model.q_slice("slider")] = 0.5
+    else:
+        q[model.q_slice("slider")] = [1, 0, 0, 0, 0, 0, 0.5]
+        v[model.v_slice("slider")][2] = 2 * np.pi
+        slide = [c.Prismatic(Z, name="slide", a="shaft", b="slider")]
+    return pp.System(model, slide), q, v, springs
+
+
+def stewart() -> tuple[pp.System, np.ndarray]:
+    """Stewart platform: six legs (universal, slide) from the ground to a free plate, by balls."""
+    b = pp.ModelBuilder()
+    plate = pp.SpatialInertia(5.0, (0, 0, 0), (0.2, 0.2, 0.4))
+    b.add_body("plate", joint=pp.joints.Free(), inertia=plate)
+    loops = []
+    for i in range(6):
+        base = np.deg2rad(60 * (i // 2 * 2) + (10 if i % 2 else -10))
+        top = np.deg2rad(60 * (i // 2 * 2) + (50 if i % 2 else -50))
+        foot = np.array([np.cos(base), np.sin(base), 0])
+        ball = 0.6 * np.array([np.cos(top), np.sin(top), 0])
+        along = ball + [0, 0, 0.9] - foot
+        along = along / np.linalg.norm(along)
+        x = np.cross((0, 0, 1), along)
+        x = x / np.linalg.norm(x)
+        R = np.column_stack([x, np.cross(along, x), along])
+        cylinder = pp.SpatialInertia(1.0, (0, 0, 0.25), (0.02, 0.02, 0.002))
+        piston = pp.SpatialInertia(0.5, (0, 0, -0.25), (0.01, 0.01, 0.001))
+        b.add_body(
+            f"cylinder{i}",
+            joint=pp.joints.Universal(X, Y),
+            placement=pp.Pose(R, foot),
+            inertia=cylinder,
+        )
+        b.add_body(
+            f"piston{i}", parent=f"cylinder{i}", joint=pp.joints.Prismatic(Z), inertia=piston
+        )
+        loops.append(c.Spherical(name=f"ball{i}", a=f"piston{i}", b=("plate", ball)))
+    model = b.build()
+    q = model.neutral()
+    q[model.q_slice("plate")] = [1, 0, 0, 0, 0, 0, 0.9]
+    for i in range(6):
+        q[model.q_slice(f"piston{i}")] = 1.0
+    return pp.System(model, loops), q

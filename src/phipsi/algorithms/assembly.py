@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.bounded_steps import bounded_steps
 from phipsi.algorithms.closure_rows import ClosureRows
-from phipsi.algorithms.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric
 from phipsi.algorithms.ik_problem import Chart
 from phipsi.compiler import compile
 from phipsi.operators import mass_matrix
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 _MU, _MU_RANGE = 1.0, (1e-6, 1e12)
 _FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
 _STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
-_NEWTON = 25
+_ROUNDING = 4e-16
 
 
 def search(
@@ -79,10 +79,10 @@ def _state(
     rows: ClosureRows, chart: Chart, q: Array, tolerance: float
 ) -> tuple[Array, Array, Array]:
     """Strict residuals, their slopes along the coordinates of a step, and whether they vanish."""
-    poses, motion = rows.poses_and_motions(q)
+    poses, motion = rows.kinematics(q)
     residual, found = rows.residual(q, poses)
     g = rows.strict_residual(q, found)
-    slopes = chart.slopes(q, rows.jacobian(rows.frames(poses), motion, strict=True))
+    slopes = chart.slopes(q, rows.strict_jacobian(found, motion))
     # R₂₂ − 1 is of second order: by itself it may be as large as the square root of rounding
     met = (np.abs(residual).max(axis=-1, initial=0.0) <= tolerance) & (
         np.abs(g).max(axis=-1, initial=0.0) <= max(tolerance, 1e-3)
@@ -91,7 +91,12 @@ def _state(
 
 
 def project_position(
-    rows: ClosureRows, q: Array, tolerance: float
+    rows: ClosureRows,
+    q: Array,
+    tolerance: float,
+    rank_tolerance: float = RANK_TOLERANCE,
+    rank: int | None = None,
+    iterations: int = 25,
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
@@ -99,15 +104,18 @@ def project_position(
     keeps directions out that only the drift makes look independent (closed_chain 6).
     """
     q = np.array(q, dtype=np.float64)
-    at = ConstraintMetric(rows, q)
-    for _ in range(_NEWTON):
+    at = ConstraintMetric(rows, q, rank_tolerance, rank)
+    last = np.zeros(len(q), dtype=bool)
+    for _ in range(iterations):
         error = np.abs(at.residual).max(axis=-1, initial=0.0)
-        if (error <= tolerance).all():
+        done = last | (error <= _ROUNDING)
+        if done.all():
             break
+        last = error <= tolerance  # one step more, which costs little and squares the error
         damping = np.square(at.residual).sum(axis=-1)
         step = at.solve(-at.residual, damping)
-        q = np.where((error > tolerance)[:, None], rows.model.integrate(q, step), q)
-        at = ConstraintMetric(rows, q)
+        q = np.where(done[:, None], q, rows.model.integrate(q, step))
+        at = ConstraintMetric(rows, q, rank_tolerance, rank)
     return q, np.abs(at.residual).max(axis=-1, initial=0.0) <= tolerance, at
 
 

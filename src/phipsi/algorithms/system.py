@@ -177,8 +177,8 @@ class System(ConstrainedModel):
         **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
         """
         flat, batch = self._flat(q)
-        poses, motion = self._rows.poses_and_motions(flat)
-        rows = self._rows.jacobian(self._rows.frames(poses), motion)
+        poses, motion = self._rows.kinematics(flat)
+        rows = self._rows.jacobian(self._rows.evaluate(flat, poses), motion)
         return rows.reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
@@ -189,7 +189,7 @@ class System(ConstrainedModel):
         """
         flat, batch, rates = self._flat_state(q, v)
         poses, motion, drift = self._rows.point_rates(flat, rates)
-        values = self._rows.bias(self._rows.frames(poses), motion, drift)
+        values = self._rows.bias(self._rows.evaluate(flat, poses), motion, drift)
         return values.reshape(*batch, self.n_rows)
 
     # ---- configurations -----------------------------------------------------------------------
@@ -295,7 +295,7 @@ class System(ConstrainedModel):
         rank, nv = int(at.rank[0]), self.model.nv
         chosen = set(at.independent_rows())
         spare = tuple(name for i, name in enumerate(self.row_names) if i not in chosen)
-        smallest = float(at.singular[0, rank - 1]) if rank else 0.0
+        smallest = float(at.smallest[0]) if rank else 0.0
         return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
 
     def summary(self, q: ArrayLike | None = None) -> str:

@@ -50,14 +50,30 @@ def open_loops(
     projecting: bool = False,
 ) -> str:
     """Which loops stay open at q, by how much, and what may help."""
-    model, rows = system.model, system.rows
-    values, found = rows.residual(q[None], rows.poses(q[None]))
-    over = dict(zip(rows.pairs.tolist(), turned_over(found, rows)[0].tolist(), strict=True))
-    place = {int(i): k for k, i in enumerate(rows.pairs)}
     what = "cannot be brought back onto its constraints" if projecting else "cannot be assembled"
     lines = [f"the system {what} from here:"]
     if count > 1:
         lines = [f"{failed} of {count} configurations cannot be assembled; the first of them:"]
+    lines += open_loops_at(system, q, tolerance)
+    at_limits = chart.joints_at_limits(q)
+    if at_limits:
+        lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
+    lines.append(
+        "The bodies may be too short or the limits too narrow to close it, or the start is too far "
+        "off.\nOther starts, and without joint limits:\n"
+        "    system.assemble(q0, restarts=20)      system.assemble(q0, limits=False)\n"
+        "error.result is the best configuration found."
+    )
+    return "\n".join(lines)
+
+
+def open_loops_at(system: System, q: Array, tolerance: float) -> list[str]:
+    """A line or two about every loop that is open or turned over at q (nq,)."""
+    model, rows = system.model, system.rows
+    lines: list[str] = []
+    values, found = rows.residual(q[None], rows.poses(q[None]))
+    over = dict(zip(rows.pairs.tolist(), turned_over(found, rows)[0].tolist(), strict=True))
+    place = {int(i): k for k, i in enumerate(rows.pairs)}
     # a loop that cannot close holds the iteration up: the others are then nearly closed
     least = max(tolerance, 1e-3 * float(np.abs(values).max(initial=0.0)))
     for i, closure in enumerate(system.closures.closures):
@@ -75,16 +91,7 @@ def open_loops(
         path = " – ".join(loop_bodies(model, closure))
         lines.append(f"    {closure.name!r} between {ends(model, closure)} stays open by {gap}")
         lines.append(f"        the loop: {path}")
-    at_limits = chart.joints_at_limits(q)
-    if at_limits:
-        lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
-    lines.append(
-        "The bodies may be too short or the limits too narrow to close it, or the start is too far "
-        "off.\nOther starts, and without joint limits:\n"
-        "    system.assemble(q0, restarts=20)      system.assemble(q0, limits=False)\n"
-        "error.result is the best configuration found."
-    )
-    return "\n".join(lines)
+    return lines
 
 
 def rate_errors(system: System, at: ConstraintMetric, v: Array) -> str:

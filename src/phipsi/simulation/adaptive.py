@@ -21,14 +21,18 @@ import numpy as np
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.dense import NODES, DenseRecord, nodes_of
 from phipsi.simulation.equations import Equations
+from phipsi.simulation.loops import Loops
 from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method
 
+_WIDEST = 1e-2  # difference for a Jacobian, relative to a coordinate
 _LARGE_TURN = 1.0  # rad
+_FAR_OFF = 1e-4  # rad or m, from the constraints
 # A run whose steps are this much shorter than its longest one, for so many steps, stands still:
 # rates grow without bound, as when the coordinates of a joint become singular.
 _STALLED, _FOR_STEPS = 1e-6, 1000
+_STALLED_LOOP, _FOR_STEPS_OF_LOOP = 1e-3, 50  # close to where constraints lose rank
 _UNRELIABLE = (
     "; the solution there is not smooth, or the tolerances ask for more than rounding allows"
 )
@@ -86,6 +90,8 @@ class Adaptive(Stepper):
         self._inside = look_inside
         self._nv = equations.model.nv
         self._longest, self._short = 0.0, 0
+        if equations.loops is not None:
+            equations.loops.project_stages = method.recentre == "turn"
         self.restart(*start)
 
     def restart(self, t: float, q: Array, v: Array) -> None:
@@ -119,6 +125,9 @@ class Adaptive(Stepper):
         if solver.status == "finished":  # LSODA was made anew at the very end
             raise Diverged(f"the solver stopped at t = {self.t:.9g} s")
         self.equations.failure = None
+        if getattr(solver, "jac_factor", None) is not None:
+            # SciPy widens the difference of a coordinate that nothing depends on, at last to inf
+            np.minimum(solver.jac_factor, _WIDEST, out=solver.jac_factor)
         with np.errstate(all="ignore"):
             message = solver.step()
         if solver.status == "failed":
@@ -132,21 +141,52 @@ class Adaptive(Stepper):
         step.v1 = y[nv:].copy()
         check_speed(step.v1, step.t1)
         step.q1 = np.array(self.chart.point(self._base, y[:nv]))
+        if self.equations.loops is not None and self.equations.loops.projects:
+            self._project(solver, step, self.equations.loops)
         self.q, self.v = step.q1, step.v1
         self.t = step.t1  # last: an interrupt before it leaves the state unused
         self._check_progress(step.t1 - step.t0)
-        if not self.chart.is_flat:
+        if not self.chart.is_flat and solver is self._solver:
             self._recentre(solver)
         return step
+
+    def _project(self, solver: Any, step: AdaptiveStep, loops: Loops) -> None:
+        """Bring the end of the step back onto the constraints, and let the solver go on there."""
+        q, v = loops.project(step.t1, step.q1, step.v1)
+        moved = self.equations.model.difference(step.q1, q)
+        away = float(np.abs(moved).max(initial=0.0))
+        step.q1, step.v1 = q, v
+        if self.method.recentre == "turn":
+            # LSODA's history cannot be changed: it goes on beside the constraints, and
+            # accelerations are those of the projected states
+            if away > _FAR_OFF and solver.status == "running":
+                self.restart(step.t1, q, v)
+            return
+        y = solver.y.copy()
+        y[: self._nv] += self.chart.rate(y[: self._nv], moved)
+        y[self._nv :] = v
+        self._shift_guess(solver, y)
+        solver.y, solver.f = y, self._derivative(step.t1, y)
+
+    @staticmethod
+    def _shift_guess(solver: Any, y: Array) -> None:
+        """Radau starts its iteration from the last step's polynomial, which moves along."""
+        if getattr(solver, "sol", None) is not None:
+            guess = copy.copy(solver.sol)
+            guess.y_old = guess.y_old + (y - solver.y)
+            solver.sol = guess
 
     def _check_progress(self, h: float) -> None:
         """Refuse to crawl: a method may shorten its steps for very long before it gives up."""
         self._longest = max(self._longest, h)
-        self._short = self._short + 1 if h < _STALLED * self._longest else 0
-        if self._short > _FOR_STEPS:
+        loops = self.equations.loops
+        close = loops is not None and loops.is_close
+        least, most = (_STALLED_LOOP, _FOR_STEPS_OF_LOOP) if close else (_STALLED, _FOR_STEPS)
+        self._short = self._short + 1 if h < least * self._longest else 0
+        if self._short > most:
             raise Diverged(
                 f"at t = {self.t:.9g} s the steps have shrunk to {h:.2g} s, from up to "
-                f"{self._longest:.2g} s, for more than {_FOR_STEPS} steps: the motion becomes "
+                f"{self._longest:.2g} s, for more than {most} steps: the motion becomes "
                 f"singular there, like three hinges in a row when two axes align"
             )
 
@@ -161,8 +201,5 @@ class Adaptive(Stepper):
         self._base = self.q
         y, f = solver.y.copy(), solver.f.copy()
         y[moved], f[moved] = 0.0, self.v[moved]
-        if getattr(solver, "sol", None) is not None:  # Radau starts its iteration from it
-            guess = copy.copy(solver.sol)
-            guess.y_old = guess.y_old + (y - solver.y)
-            solver.sol = guess
+        self._shift_guess(solver, y)
         solver.y, solver.f, solver.atol = y, f, self._tolerance()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import (
     A_G,
     FORWARD_DYNAMICS,
@@ -21,6 +23,7 @@ from phipsi.model.model import Model
 from phipsi.operators import H, M, b, f_ext, phi, tau
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
+from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
 
 Array = NDArray[Any]
@@ -36,7 +39,7 @@ class Equations:
 
     vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]), tau from the controller and the joint
     elements, f_ext from the body elements. With prescribed joints, the same for the other joints
-    (hybrid dynamics).
+    (hybrid dynamics). With loops, the accelerations nearest to these that keep them closed.
 
     A state for which the dynamics cannot be computed (a number that is not finite, a joint with
     nothing to move) gives NaN, so that a method with step control tries a smaller step; `explain`
@@ -49,8 +52,9 @@ class Equations:
         controller: Controller | None,
         forces: Sequence[Any],
         prescribed: Prescribed | None = None,
+        loops: Loops | None = None,
     ) -> None:
-        self.prescribed = prescribed
+        self.prescribed, self.loops = prescribed, loops
         self.model, self.controller = model, controller
         self.chart = Chart(model)
         self.forces = bind_forces(forces, model)
@@ -68,30 +72,50 @@ class Equations:
         self._checked = False
         self.failure: tuple[float, Array, Array] | None = None
 
+    @cached_property
+    def _closed(self) -> Callable[..., tuple[Array, Any]]:
+        """Accelerations with the constraints in one program, where that is as good as it gets."""
+        assert self.loops is not None
+        form = closed_form(None, bool(self._body_elements), False)
+        program = compile(form, self.loops.system)
+        if program.native is None:
+            return lambda *inputs: _first_of(program(*inputs, on_error="mask"))
+        ufunc = program.native.ufunc
+        return lambda *inputs: ufunc(*inputs)[::2]
+
     @property
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
         alone = self.controller is None and not self.forces and self.prescribed is None
+        alone = alone and self.loops is None
         return alone and self._program.native is not None
 
     # ---- the hot path -----------------------------------------------------------------------
 
     def acceleration(self, t: float, q: Array, v: Array) -> Array:
         """Return vdot (nv,), or NaN where it cannot be computed."""
+        if self.loops is not None:
+            if not (np.isfinite(q).all() and np.isfinite(v).all()):
+                return np.full(self._nv, np.nan)
+            q, v = self.loops.stage(q, v)
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:
             effort, loads = self._with_elements(t, q, v, effort)
         inputs = self._inputs(t, q, v, effort, loads)
+        if self.loops is not None and self.loops.compiles:
+            vdot, status = self._closed(*inputs)
+            if not status:
+                return vdot
         vdot = self._direct(*inputs)
         if vdot is not None:
-            return vdot
+            return vdot if self.loops is None else self.loops.correct(q, v, vdot)
         vdot, status = self._call(*inputs)
         if status:
             if np.isfinite(q).all() and np.isfinite(v).all():  # else a consequence, no cause
                 self.failure = (t, np.array(q), np.array(v))
             return np.full(self._nv, np.nan)
-        return vdot
+        return vdot if self.loops is None else self.loops.correct(q, v, vdot)
 
     def _with_elements(
         self, t: float, q: Array, v: Array, effort: Array
@@ -150,6 +174,14 @@ class Equations:
         for element in self.forces:
             self._check_element(element, State(self.model, t, q, v, self._kinematics))
         vdot = self.acceleration(t, q, v)
+        if self.loops is not None and np.isfinite(vdot).all():
+            loops, self.loops = self.loops, None
+            try:
+                wrong = loops.contradiction(q, v, self.acceleration(t, q, v))
+            finally:
+                self.loops = loops
+            if wrong:
+                raise InputError(f"the run cannot start: {wrong}.")
         if not np.isfinite(vdot).all():
             raise self.explain() or InputError("the accelerations at t = 0 are not finite")
 
@@ -229,6 +261,11 @@ class Equations:
                     f"force element {element!r}: {method} is {value[tuple(index)]} at {where}, "
                     f"t = {float(state.t):.6g} s; forces must be finite."
                 )
+
+
+def _first_of(masked: Any) -> tuple[Array, int]:
+    (vdot, _), status = masked
+    return vdot, int(status)
 
 
 def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:

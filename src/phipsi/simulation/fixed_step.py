@@ -117,11 +117,16 @@ class FixedSteps(Stepper):
 
 def advance_function(method: Method, equations: Equations) -> Advance:
     """The function (t, q, v, h) → (q⁺, v⁺) of a method."""
+    loops = equations.loops
     if method.tableau is None:
-        return _semi_implicit(equations)
-    if method.tableau.is_explicit:
-        return _explicit(equations, method.tableau)
-    return _implicit_midpoint(equations)
+        advance = _semi_implicit(equations)
+    elif method.tableau.is_explicit:
+        advance = _explicit(equations, method.tableau)
+    else:
+        advance = _implicit_midpoint(equations)
+    if loops is None or not loops.projects:
+        return advance
+    return lambda t, q, v, h: loops.project(t + h, *advance(t, q, v, h))
 
 
 def _semi_implicit(equations: Equations) -> Advance:

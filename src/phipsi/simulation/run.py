@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.system import System
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
 from phipsi.model.model import Model
 from phipsi.simulation import checks
@@ -18,6 +19,7 @@ from phipsi.simulation.equations import Controller, Equations
 from phipsi.simulation.events import Crossing, Event, EventRecord, Watch
 from phipsi.simulation.fixed_step import FixedSteps
 from phipsi.simulation.force import Force
+from phipsi.simulation.loops import Loops, checked_stabilization
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.steps import Diverged, Step, Stepper
@@ -31,7 +33,7 @@ _SAME_TIME = 1e-12
 
 
 def simulate(
-    model: Model,
+    model: Model | System,
     q0: ArrayLike,
     v0: ArrayLike,
     duration: float,
@@ -45,23 +47,30 @@ def simulate(
     events: Event | Sequence[Event] = (),
     forces: Force | Sequence[Force] = (),
     prescribed: Mapping[str, Any] | None = None,
+    stabilization: str = "project",
+    constraint_tolerance: float = 1e-10,
+    baumgarte_rate: float = 20.0,
     progress: Any = None,
 ) -> Trajectory:
     """Motion of a mechanism from an initial state.
 
     Integrates q̇ = N(q) v, vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext]) on the
-    configuration manifold: quaternions stay unit by construction.
+    configuration manifold: quaternions stay unit by construction. For a `System` the accelerations
+    are those that keep its constraints, and every step ends on them.
 
-    **Arguments:** `q0` (nq,), `v0` (nv,); `duration`, s, from t = 0; `controller(t, q, v)` returns
-    tau (nv,), N·m or N (none: no efforts); `integrator`: "dopri", "radau", "lsoda" choose their
-    steps from `rtol` and `atol`; "rk4", "semi_implicit", "implicit_midpoint" have the fixed step
-    `dt`, s; `output_times`, increasing times in s at which to record (default: every accepted step,
-    every dt for fixed steps); `events`, see `Event`; `forces`, elements of `phipsi.forces`, and
-    only those act: damping, friction and limits of the model are added by
-    `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for joints whose motion is
-    given, numbers or functions of (t, q, v); their efforts are recorded in `tau`; `progress`, None
-    (a bar if it takes more than 2 s at a terminal), True, False, a tqdm-like object or a function
-    of (t, duration).
+    **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
+    t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `integrator`:
+    "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
+    "implicit_midpoint" have the fixed step `dt`, s; `output_times`, increasing times in s at which
+    to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
+    `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
+    model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
+    joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
+    `tau`; `progress`, None (a bar if it takes more than 2 s at a terminal), True, False, a
+    tqdm-like object or a function of (t, duration). For a system: `stabilization`, "project"
+    (position and velocity are projected in the mass metric after every step until no residual
+    exceeds `constraint_tolerance`, rad and m), "baumgarte" (feedback of residuals with the rate
+    `baumgarte_rate`, 1/s) or "none".
 
     **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns what there is, with
     ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory` ends at
@@ -77,7 +86,12 @@ def simulate(
     >>> fall.at(0.5)[0].shape
     (2,)
     """
-    checks.checked_model(model)
+    system = model if isinstance(model, System) else None
+    model = checks.checked_model(model.model if isinstance(model, System) else model)
+    loops = None
+    if system is not None and system.n_rows:
+        given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
+        loops = Loops(system, *given)
     method = checks.checked_method(integrator)
     end = checks.checked_time(duration, "duration", zero=True)
     step = checks.checked_time(dt, "dt")
@@ -87,12 +101,20 @@ def simulate(
         raise InputError(
             f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
         )
+    if prescribed is not None and loops is not None:
+        raise InputError(
+            "prescribed= is for trees; in a system, prescribe the rate of a joint as a constraint:"
+            "\n    pp.constraints.Rows(name='motor', points=['crank'], A=[[0, 0, 1, 0, 0, 0]], "
+            "rates=2.0)"
+        )
     moved = None if prescribed is None else Prescribed(model, prescribed)
-    equations = Equations(model, controller, _listed(forces), moved)
+    equations = Equations(model, controller, _listed(forces), moved, loops)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
+    if loops is not None:
+        q, v = loops.start(q, v)
     equations.check(0.0, q, v)
     watch = Watch(events, 0.0, q, v, end)
-    run = _Run(equations, method, watch, times, end)
+    run = _Run(equations, method, watch, times, end, system)
     run.start(q, v, step, rtol, atol)
     return run.to_the_end(make_progress(progress, end))
 
@@ -105,8 +127,15 @@ class _Run:
     """The loop: step, events, output; and what has been recorded so far."""
 
     def __init__(
-        self, equations: Equations, method: Method, watch: Watch, times: Array | None, end: float
+        self,
+        equations: Equations,
+        method: Method,
+        watch: Watch,
+        times: Array | None,
+        end: float,
+        system: System | None = None,
     ) -> None:
+        self.system = system
         self.equations, self.method, self.watch = equations, method, watch
         self.end, self.times, self._next = end, times, 0
         self.rows: list[tuple[float, Array, Array, Array]] = []
@@ -174,7 +203,7 @@ class _Run:
         ends = "stop" in actions or any(callable(a) for a in actions)
         if ends:
             self._record_step(step, t, at_end=False)
-        q, v = step.at(t)
+        q, v = self._on_constraints(t, *step.at(t))
         first = (q, v)
         for crossing in now:
             new_q, new_v = self.watch.act(crossing, q, v)
@@ -183,6 +212,7 @@ class _Run:
                 new_q, new_v = checks.checked_state(
                     self.equations.model, self.equations.chart, new_q, new_v, names
                 )
+                new_q, new_v = self._on_constraints(t, new_q, new_v)
             name = self.watch.events[crossing.index].name
             self.events.append(EventRecord(name, t, q, v, new_q, new_v))
             q, v = new_q, new_v
@@ -214,7 +244,7 @@ class _Run:
             if t > until or (t == until and not at_end):
                 return
             self._next += 1
-            self._row(t, *step.at(t))
+            self._row(t, *self._on_constraints(t, *step.at(t)))
 
     def _record_state(self, t: float, q: Array, v: Array) -> None:
         """A state that is no end of a step: the initial one, or after an event."""
@@ -223,6 +253,11 @@ class _Run:
         elif self._next < len(self.times) and self.times[self._next] == t:
             self._next += 1
             self._row(t, q, v)
+
+    def _on_constraints(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
+        """States inside a step come from its dense output, which knows no constraints."""
+        loops = self.equations.loops
+        return (q, v) if loops is None or not loops.projects else loops.project(t, q, v)
 
     def _row(self, t: float, q: Array, v: Array) -> None:
         self.rows.append((t, q, v, self.equations.recorded_effort(t, q, v)))
@@ -250,6 +285,7 @@ class _Run:
             integrator=self.method.name,
             stored=self.equations.potential_energy,
             dense=self.dense,
+            system=self.system,
         )
 
     def _fastest(self) -> str:
@@ -267,6 +303,9 @@ class _Run:
             text = f"the run diverged: {reason}.{self._fastest()}"
             if isinstance(cause, PhipsiError):
                 text += f"\n{cause}"
+            loops = self.equations.loops
+            close = "" if loops is None else loops.near_singular(self.stepper.q)
+            text += f"\n{close}" if close else ""
             text += "\nTry integrator='radau' for stiff forces"
             text += "." if self.method.is_adaptive else ", or a smaller dt."
         else:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.system import System
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation import plotting, storage
@@ -30,7 +31,8 @@ class Trajectory:
 
     **Attributes:** `model`; `t` (k,), s; `q` (k, nq); `v` (k, nv); `tau` (k, nv), the controller's
     efforts (those of force elements are not in it); `energy` (k,), J; `momentum` (k, 6) about the
-    world's origin; `constraint_residuals` (k, rows), of which a tree has none; `events`, a tuple of
+    world's origin; `system`, None for a tree; `constraint_residuals` (k, rows), rad and m, of which
+    a tree has none; `events`, a tuple of
     `EventRecord`; `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -54,14 +56,20 @@ class Trajectory:
         stored: Stored | None = None,
         dense: DenseRecord | None = None,
         constraint_residuals: Array | None = None,
+        system: System | None = None,
         energy: Array | None = None,
         momentum: Array | None = None,
     ) -> None:
         self.model = model
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
-        residuals = np.empty((len(t), 0)) if constraint_residuals is None else constraint_residuals
-        self.constraint_residuals = _frozen(residuals)
+        self.system = system
+        if constraint_residuals is None:
+            rows = 0 if system is None else system.n_rows
+            constraint_residuals = np.zeros((len(t), rows))
+            if system is not None and len(t):
+                constraint_residuals = system.residual(self.q)
+        self.constraint_residuals = _frozen(constraint_residuals)
         self._stored, self._dense = stored, dense
         # what a file brings along: its force elements are not there to compute it again
         if energy is not None:
@@ -146,6 +154,7 @@ class Trajectory:
             integrator=self.integrator,
             stored=self._stored,
             dense=self._dense,
+            system=self.system,
         )
 
     def _checked_times(self, times: ArrayLike) -> Array:

@@ -1,0 +1,266 @@
+"""Runs of systems: stabilisation, events, output, files, and what goes wrong."""
+
+import numpy as np
+import pytest
+from known_systems import Z, four_bar, n_four_bar
+from numpy.testing import assert_allclose
+from random_systems import KINDS, admissible, kkt, random_system
+
+import phipsi as pp
+from phipsi import constraints as c
+
+ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint"]
+
+
+def start(system: pp.System, speed: float = 1.0):
+    q = system.assemble([1.0, -0.8, -1.5])
+    return system.project(q, [speed, 0.0, 0.0])
+
+
+def worst(run: pp.Trajectory) -> float:
+    return float(np.abs(run.constraint_residuals).max())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
+    """With singular values, and compiled where the rows are regular."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+    from phipsi.simulation.equations import Equations
+    from phipsi.simulation.loops import Loops
+
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:5]]
+    system, q = random_system(seed, 7, kinds, n_roots=2)
+    v, tau = admissible(system, q, rng), rng.standard_normal(system.model.nv)
+    loops = Loops(system, "project", 1e-10, 20)
+    equations = Equations(system.model, lambda *_: tau, [], None, loops)
+    exact, _ = kkt(system, q, v, tau)
+    for _ in range(2):
+        found = equations.acceleration(0.0, q, v)
+        assert_allclose(found, exact, atol=1e-9 * max(1, np.abs(exact).max()))
+        loops.start(q, v)  # decides about rank
+
+
+@pytest.mark.parametrize("integrator", ALL)
+def test_projection_keeps_the_loop_closed_with_every_integrator(integrator):
+    system = four_bar()
+    q, v = start(system)
+    run = pp.simulate(system, q, v, 1.0, integrator=integrator, dt=1e-3)
+    assert worst(run) <= 1e-10
+    rates = np.einsum("krv,kv->kr", system.jacobian(run.q), run.v)
+    assert np.abs(rates).max() < 1e-9
+    least = {"semi_implicit": 0.2, "implicit_midpoint": 1e-3}.get(integrator, 1e-4)
+    assert np.ptp(run.energy) < least
+
+
+def test_all_integrators_reach_the_same_state():
+    system = four_bar()
+    q, v = start(system)
+    best = pp.simulate(system, q, v, 1.0, rtol=1e-12, atol=1e-14).q[-1]
+    errors = {"dopri": 1e-8, "radau": 1e-6, "lsoda": 1e-5, "rk4": 1e-6, "implicit_midpoint": 1e-4}
+    for name, error in errors.items():
+        run = pp.simulate(system, q, v, 1.0, integrator=name, dt=1e-3)
+        assert_allclose(run.q[-1], best, atol=error, err_msg=name)
+
+
+def test_the_order_of_rk4_survives_the_projection():
+    system = four_bar()
+    q, v = start(system)
+    best = pp.simulate(system, q, v, 0.5, rtol=1e-12, atol=1e-14).q[-1]
+    errors = [
+        np.abs(pp.simulate(system, q, v, 0.5, integrator="rk4", dt=dt).q[-1] - best).max()
+        for dt in (0.02, 0.01)
+    ]
+    assert 12 < errors[0] / errors[1] < 22
+
+
+def test_a_loop_through_quaternions_is_kept():
+    """Free and spherical joints: the coordinates of the integrator are not those of q."""
+    b = pp.ModelBuilder()
+    box = pp.SpatialInertia(1.0, (0.1, 0.05, 0), (0.02, 0.03, 0.04))
+    b.add_body("one", joint=pp.joints.Spherical(), inertia=box)
+    b.add_body("two", joint=pp.joints.Free(), inertia=box)
+    ends = {"a": ("one", (0.3, 0, 0)), "b": ("two", (0.2, 0, 0))}
+    system = pp.System(b.build(), [c.Universal((0, 1, 0), Z, name="cross", **ends)])
+    q = system.assemble(system.model.random_configuration(1), restarts=5)
+    q, v = system.project(q, np.random.default_rng(1).standard_normal(9))
+    for integrator in ("dopri", "radau", "rk4", "lsoda"):
+        run = pp.simulate(system, q, v, 0.5, integrator=integrator, dt=2e-3)
+        assert worst(run) <= 1e-10
+        assert np.ptp(run.energy) < 1e-5
+        lengths = np.linalg.norm(run.q[:, [0, 1, 2, 3]], axis=1)
+        assert_allclose(lengths, 1, atol=1e-12)
+
+
+def test_baumgarte_pulls_residuals_back_and_none_lets_them_grow():
+    system = four_bar()
+    q, v = start(system, 3.0)
+    drift = {
+        method: pp.simulate(
+            system, q, v, 4.0, integrator="rk4", dt=5e-3, stabilization=method
+        ).constraint_residuals
+        for method in ("project", "baumgarte", "none")
+    }
+    last = {method: np.abs(values[-100:]).max() for method, values in drift.items()}
+    assert last["project"] < 1e-12 < last["baumgarte"] < last["none"]
+    assert np.abs(drift["none"][:, :]).max() < 1e-2
+
+
+def test_baumgarte_follows_its_own_equation():
+    """g̈ + 2 a ġ + a² g = 0: from g0 at rest, g = g0 (1 + a t) exp(−a t)."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    b.add_body("block", joint=pp.joints.Prismatic(Z), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
+    b.add_body("other", joint=pp.joints.Prismatic(Z), inertia=pp.SpatialInertia(2, (0, 0, 0), 1))
+    system = pp.System(
+        b.build(), [c.Coupling(name="same", joints=["block", "other"], coefficients=[1, -1])]
+    )
+    run = pp.simulate(
+        system, [5e-7, 0.0], [0.0, 0.0], 1.0, stabilization="baumgarte", baumgarte_rate=5.0,
+        atol=1e-16,
+    )  # fmt: skip
+    exact = 5e-7 * (1 + 5 * run.t) * np.exp(-5 * run.t)
+    assert_allclose(run.constraint_residuals[:, 0], exact, atol=1e-13)
+
+
+# ---- events and output --------------------------------------------------------------------------
+
+
+def test_states_at_output_times_and_events_are_on_the_constraints():
+    system = four_bar()
+    q, v = start(system)
+    times = np.linspace(0, 1, 37)
+    hit = pp.Event(lambda t, q, v: q[0] - 0.8, name="angle")
+    run = pp.simulate(system, q, v, 1.0, output_times=times, events=[hit], rtol=1e-6)
+    assert len(run) == 37 and worst(run) <= 1e-10
+    assert run.events
+    for record in run.events:
+        assert abs(system.residual(record.q)).max() <= 1e-10
+        assert abs(record.q[0] - 0.8) < 1e-6
+
+
+def test_an_impulse_in_an_event_is_shared_out_by_the_loop():
+    """A change of one rate by an action becomes the nearest admissible change of all of them."""
+    system = four_bar()
+    q, v = start(system)
+    kick = np.array([0.0, 0.0, 1.0])
+    event = pp.Event(lambda t, q, v: t - 0.2, action=lambda t, q, v: (q, v + kick), name="kick")
+    run = pp.simulate(system, q, v, 0.4, events=[event])
+    record = run.events[0]
+    jump = record.v_after - record.v
+    assert_allclose(system.jacobian(record.q_after) @ record.v_after, 0, atol=1e-10)
+    N = np.linalg.svd(system.jacobian(record.q))[2][2:]
+    M = pp.mass_matrix(system.model, record.q)
+    assert_allclose(N @ M @ (jump - kick), 0, atol=1e-10)
+    assert np.abs(jump).max() > 0.05
+
+
+def test_constraints_survive_files_and_resampling(tmp_path):
+    system = four_bar()
+    run = pp.simulate(system, *start(system), 0.5)
+    assert run.system is system
+    finer = run.resample(np.linspace(0, 0.5, 50))
+    assert finer.constraint_residuals.shape == (50, 5)
+    assert np.abs(finer.constraint_residuals).max() < 1e-7
+    run.save(tmp_path / "run.npz")
+    back = pp.Trajectory.load(tmp_path / "run.npz")
+    assert_allclose(back.constraint_residuals, run.constraint_residuals)
+    assert back.system is None and back.model == run.model
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_a_start_that_does_not_close_is_refused_with_the_way_out():
+    system = four_bar()
+    with pytest.raises(pp.InputError, match=r"'pin' .* stays open by .* m.*\n.*\n.*\n.*assemble"):
+        pp.simulate(system, [1.0, -0.8, -1.5], np.zeros(3), 1.0)
+    q = system.assemble([1.0, -0.8, -1.5])
+    with pytest.raises(pp.InputError, match=r"'pin\.x' by .*\n.*system\.project"):
+        pp.simulate(system, q, [1.0, 0.0, 0.0], 1.0)
+
+
+def test_a_small_gap_at_the_start_is_closed():
+    system = four_bar()
+    q, v = start(system)
+    run = pp.simulate(system, q + 1e-8, v, 0.01)
+    assert worst(run) <= 1e-10
+
+
+def test_a_start_that_is_turned_over_is_refused():
+    b = pp.ModelBuilder()
+    b.add_body("body", joint=pp.joints.Free(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
+    system = pp.System(b.build(), [c.Revolute(Z, name="hinge", a="world", b="body")])
+    with pytest.raises(pp.InputError, match="turned over"):
+        pp.simulate(system, [0, 1, 0, 0, 0, 0, 0], np.zeros(6), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stabilization": "magic"}, "none of 'project'"),
+        ({"constraint_tolerance": 0}, "constraint_tolerance=0"),
+        ({"baumgarte_rate": -1}, "baumgarte_rate=-1"),
+        ({"prescribed": {"crank": 0.0}}, "prescribed= is for trees"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, message):
+    system = four_bar()
+    with pytest.raises(pp.InputError, match=message):
+        pp.simulate(system, *start(system), 1.0, **options)
+
+
+def test_contradictory_accelerations_at_the_start_are_named():
+    """A flat parallelogram whose rates mix its two branches: no acceleration keeps it closed."""
+    system, _, _ = n_four_bar(1)
+    flat = np.zeros(3)
+    parallelogram = [1.0, -1.0, 1.0]  # rod0, coupler relative to it, rod1
+    G = system.jacobian(flat)
+    names = system.model.joint_names
+    order = [names.index(n) for n in ("rod0", "coupler0", "rod1")]
+    mixed = np.zeros(3)
+    mixed[order] = parallelogram
+    assert_allclose(G @ mixed, 0, atol=1e-12)
+    N = np.linalg.svd(G)[2][1:]
+    bad = N.T @ np.array([1.0, 0.7])
+    with pytest.raises(pp.InputError, match=r"'pin0\.x' .*contradict.*'pin0' between"):
+        pp.simulate(system, flat, bad, 1.0)
+
+
+def test_a_mechanism_at_the_end_of_its_reach_keeps_its_trajectory():
+    """Two rods pulled apart until they are straight: the loop cannot follow a prescribed rate."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    rod = pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1)
+    b.add_body("one", joint=pp.joints.Revolute(Z), inertia=rod)
+    b.add_body(
+        "two", parent="one", joint=pp.joints.Revolute(Z), placement=pp.Pose(None, (1, 0, 0)),
+        inertia=rod,
+    )  # fmt: skip
+    b.add_body("cart", joint=pp.joints.Prismatic((1, 0, 0)), inertia=rod)
+    pin = c.Revolute(Z, name="pin", a=("two", (1, 0, 0)), b="cart")
+    pull = c.Rows(name="pull", points=["cart"], A=[[0, 0, 0, 1, 0, 0]], rates=1.0)
+    system = pp.System(b.build(), [pin, pull])
+    q = system.assemble([0.9, -1.8, 1.2])
+    q, v = system.project(q, np.zeros(3))
+    reach = 2.0 - q[2]
+    with pytest.raises(pp.SimulationError) as error:
+        pp.simulate(system, q, v, 5.0)
+    run = error.value.trajectory
+    assert not run.complete and len(run) > 5
+    assert reach - 0.05 < run.t[-1] <= reach + 1e-6
+    assert worst(run) <= 1e-10
+    text = str(error.value)
+    assert "lose rank" in text or "'pin'" in text
+
+
+def test_a_controller_that_fails_keeps_the_trajectory():
+    system = four_bar()
+
+    def controller(t, q, v):
+        if t > 0.3:
+            raise ValueError("no more")
+        return np.zeros(3)
+
+    with pytest.raises(pp.SimulationError, match="no more") as error:
+        pp.simulate(system, *start(system), 1.0, controller=controller)
+    assert error.value.trajectory.t[-1] > 0.1
+    assert error.value.trajectory.constraint_residuals.shape[1] == 5
