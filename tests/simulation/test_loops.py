@@ -166,6 +166,30 @@ def test_a_gear_drives_its_partner():
     assert_allclose(wheel, 3 * motor, rtol=1e-12)
 
 
+def test_many_loops_at_once_move_as_one():
+    """110 four-bars side by side: more rates than singular values are computed for."""
+    one = four_bar()
+    q, v = start(one)
+    lengths, count = (0.5, 1.2, 1.0), 110
+    b, pins = pp.ModelBuilder(gravity=(0, -9.81, 0)), []
+    for i in range(count):
+        parent, place = "world", (0.0, 0.0, float(i))
+        for name, inertia, length in zip("abc", one.model.inertias, lengths, strict=True):
+            b.add_body(
+                f"{name}{i}", parent=parent, joint=pp.joints.Revolute(Z), inertia=inertia,
+                placement=pp.Pose(None, place),
+            )  # fmt: skip
+            parent, place = f"{name}{i}", (length, 0.0, 0.0)
+        ends = {"a": (parent, (1.0, 0, 0)), "b": ("world", (1.1, 0, float(i)))}
+        pins.append(c.Revolute(Z, name=f"pin{i}", **ends))
+    many = pp.System(b.build(), pins)
+    assert many.model.nv > 300
+    alone = pp.simulate(one, q, v, 0.3)
+    run = pp.simulate(many, np.tile(q, count), np.tile(v, count), 0.3)
+    assert worst(run) <= 1e-10
+    assert_allclose(run.q[-1].reshape(count, 3), [alone.q[-1]] * count, atol=1e-8)
+
+
 # ---- events and output --------------------------------------------------------------------------
 
 
