@@ -101,7 +101,7 @@ from phipsi.interfaces.conventions import (
     to_mujoco,
     to_pinocchio,
 )
-from phipsi.interfaces.load import load
+from phipsi.interfaces.load import load, load_system
 from phipsi.interfaces.report import report
 from phipsi.interfaces.scenario import Scenario
 from phipsi.interfaces.scenario_read import load_scenario
@@ -222,6 +222,7 @@ __all__ = [
     "linearize",
     "load",
     "load_scenario",
+    "load_system",
     "log_det_mass_matrix",
     "log_det_mass_matrix_gradient",
     "mass_matrix",
