@@ -22,6 +22,7 @@ from phipsi.algorithms import (
     IKResult,
     Innovations,
     Mobility,
+    Stages,
     System,
     base_parameters,
     bias_forces,
@@ -100,7 +101,7 @@ from phipsi.interfaces.conventions import (
     to_mujoco,
     to_pinocchio,
 )
-from phipsi.interfaces.load import load
+from phipsi.interfaces.load import load, load_system
 from phipsi.interfaces.report import report
 from phipsi.interfaces.scenario import Scenario
 from phipsi.interfaces.scenario_read import load_scenario
@@ -162,6 +163,7 @@ __all__ = [
     "SingularMatrixError",
     "SpaceError",
     "SpatialInertia",
+    "Stages",
     "System",
     "Trajectory",
     "base_parameters",
@@ -217,6 +219,7 @@ __all__ = [
     "linearize",
     "load",
     "load_scenario",
+    "load_system",
     "log_det_mass_matrix",
     "log_det_mass_matrix_gradient",
     "mass_matrix",

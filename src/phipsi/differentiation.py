@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,17 +79,33 @@ class FamilyProgram:
 
     def __call__(self, *args: Any, **named: Any) -> Array:
         """All derivatives, (..., out, in, nv): a batch over the unit directions."""
-        model = self.program.model
-        values = dict(zip(self.inputs, args, strict=False)) | named
-        core = {"f_ext": 2, "f0": 2}
-        spread: dict[str, Any] = {
-            name: np.expand_dims(np.asarray(x), np.ndim(x) - core.get(name, 1))
-            for name, x in values.items()
-        }
-        if self.direction in self.program.inputs:
-            spread[self.direction] = np.eye(model.nv)
-        out = np.asarray(self.program(**spread))
-        return np.ascontiguousarray(np.moveaxis(out, -3, -1))
+        values: dict[str, Any] = dict(zip(self.inputs, args, strict=False)) | named
+        return along_units(self.program, values, self.direction)
+
+
+def along_units(program: Program, values: Mapping[str, Any], direction: str) -> Array:
+    """A matrix program for every unit vector of one of its inputs, on the last axis.
+
+    The directions join the batch as one flat axis, so that all lanes of the machine are busy.
+    """
+    units = np.eye(program.model.nv)
+    core = {"f_ext": 2, "f0": 2}
+    arrays = {name: np.asarray(x) for name, x in values.items()}
+    ranks = {name: core.get(name, 1) for name in arrays}
+    shapes = [x.shape[: x.ndim - ranks[name]] for name, x in arrays.items()]
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(f"{name}: {s}" for name, s in zip(arrays, shapes, strict=True))
+        raise InputError(f"the batch axes do not broadcast: {listed}") from None
+    count = math.prod(batch)
+    flat: dict[str, Any] = {direction: np.tile(units, (count, 1))}
+    for name, x in arrays.items():
+        tail = x.shape[x.ndim - ranks[name] :]
+        whole = np.broadcast_to(x, (*batch, *tail)).reshape(count, *tail)
+        flat[name] = np.repeat(whole, len(units), axis=0)
+    out = np.asarray(program(*(flat[name] for name in program.inputs)))
+    return np.moveaxis(out.reshape(*batch, len(units), *out.shape[1:]), -3, -1)
 
 
 def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from random_models import ALL, random_tree
+from random_models import ALL, chain, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms import derivatives, dynamics
+from phipsi.sweeps.request import FLAT_DEPTH
 
 JOINTS = {
     "turning": ["revolute", "universal", "spherical"],
@@ -88,3 +89,46 @@ def test_picks_and_point_derivatives():
     close(native(q), reference(q))
     native, reference = both(pp.diff(ops.J @ ops.v, "q"), model, mode="dense", points=points)
     close(native(q, v), reference(q, v))
+
+
+@pytest.mark.parametrize("kinds", ["turning", "sliding"])
+def test_sensitivities(kinds):
+    model = random_tree(8, 6, JOINTS[kinds], armature=True)
+    q, v, *_ = state(model, (9,))
+    for expr, args in (
+        (pp.diff(ops.mass_matrix, "q", along="v"), (q, v)),
+        (pp.algorithms.sensitivities.CORIOLIS_MATRIX, (q, v)),
+        (pp.diff(ops.mass_matrix.inv, "q", along="v"), (q, v)),
+    ):
+        native, reference = both(expr, model, mode="dense")
+        close(native(*args), reference(*args), 1e-10)
+        close(native(*(a[2] for a in args)), reference(*args)[2], 1e-10)
+    for expr, args in (
+        (pp.diff(ops.logdet(ops.mass_matrix), "q").T, (q,)),
+        (pp.algorithms.diagonal._coriolis(), (q, v)),
+    ):
+        native, reference = both(expr, model)
+        close(native(*args), reference(*args), 1e-9)
+
+
+def test_long_paths_stay_in_body_axes():
+    """Beyond FLAT_DEPTH bodies nothing is carried to the root; both ways give the same numbers."""
+    model = chain(FLAT_DEPTH + 3, 1, ["revolute"])
+    native, reference = both(derivatives.inverse_dynamics_operators(), model, mode="dense")
+    fields = [x for s in native.steps for x in s.fields]
+    assert not any(x.op == "below_root" for x in fields)
+    q, v, vdot, *_ = state(model, (9,))
+    short = chain(FLAT_DEPTH - 3, 1, ["revolute"])
+    flat = pp.compile(derivatives.inverse_dynamics_operators(), short, mode="dense")
+    assert any(x.op == "below_root" for s in flat.steps for x in s.fields)
+    for x, y in zip(native(q, v, vdot), reference(q, v, vdot), strict=True):
+        close(x, y)
+    u, h = np.ones(model.nv), 1e-30
+    inverse = pp.compile(dynamics.INVERSE_DYNAMICS, model, backend="reference")
+    step = inverse(q[0] + 1j * h * u, v[0], vdot[0]).imag / h
+    close(native(q[0], v[0], vdot[0])[0] @ u, step)
+    n = short.nv
+    step = pp.compile(dynamics.INVERSE_DYNAMICS, short, backend="reference")(
+        q[0, :n] + 1j * h * u[:n], v[0, :n], vdot[0, :n]
+    )
+    close(flat(q[0, :n], v[0, :n], vdot[0, :n])[0] @ u[:n], step.imag / h)

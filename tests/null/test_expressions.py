@@ -77,6 +77,7 @@ from phipsi.operators import (
 )
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.definitions import DEFINITIONS, definition, family_of
+from phipsi.operators.variations import with_arguments
 
 STYLES = ("greek", "ascii")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
@@ -85,6 +86,7 @@ NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.bend(ops.v),
     ops.bend(ops.vdot, ops.v).T,
+    with_arguments("bend_force", ops.b, ops.v, ops.dq, hole=1),
     ops.bend_force(ops.b) @ ops.dq,
     ops.swing(V) @ phi.T,
     ops.swing_force(ops.f0),

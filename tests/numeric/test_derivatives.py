@@ -220,6 +220,35 @@ def test_one_degree_of_freedom_and_families():
     assert pp.parse(str(pp.diff(ops.mass_matrix, "q[j1]"))) is pp.diff(ops.mass_matrix, "q[j1]")
 
 
+@given(models(max_bodies=4, frames=True), seeds)
+@settings(max_examples=8)
+def test_second_derivatives(model, seed):
+    """diff of diff, for vectors and operators."""
+    values = state(model, seed)
+    u = direction(model, seed, "q", values)
+    values["dq"], values["dv"] = np.random.default_rng(seed).standard_normal((2, model.nv))
+    for first in (
+        pp.diff(dynamics.INVERSE_DYNAMICS, "q", along="dq"),
+        pp.diff(dynamics.INVERSE_DYNAMICS, "v", along="dv"),
+        pp.diff(dynamics.INVERSE_DYNAMICS, "q") @ ops.dq,
+        pp.diff(dynamics.GRAVITY_FORCES, "q").T @ ops.dq,
+    ):
+        expected = complex_step(first, model, values, "q", u)
+        along = pp.diff(first, "q", along="dv")
+        close(run(along, model, {**values, "dv": u}),
+              complex_step(first, model, {**values, "dv": u}, "q", u))  # fmt: skip
+        if "bend" not in str(first):
+            close(run(pp.diff(first, "q"), model, {**values, "x": u}), expected)
+    rate = pp.diff(ops.mass_matrix, "q", along="dq")
+    twice = pp.diff(rate, "q", along="v")
+    expected = complex_step(rate, model, values, "q", values["v"], mode="dense")
+    close(run(twice, model, values, mode="dense"), expected)
+    jacobian = pp.diff(dynamics.INVERSE_DYNAMICS, "q")
+    change = pp.diff(jacobian, "q", along="dq")
+    expected = complex_step(jacobian, model, values, "q", values["dq"], mode="dense")
+    close(run(change, model, values, mode="dense"), expected)
+
+
 @given(trees, seeds)
 @settings(max_examples=6)
 def test_inertial_parameters(model, seed):

@@ -70,6 +70,7 @@ from phipsi.algorithms.sensitivities import (
     mass_matrix_sensitivity,
     operational_space_inertia_sensitivity,
 )
+from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import Mobility, System
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "Identification",
     "Innovations",
     "Mobility",
+    "Stages",
     "System",
     "base_parameters",
     "bias_forces",

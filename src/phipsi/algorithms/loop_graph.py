@@ -166,10 +166,10 @@ def _build(
 
 
 def _can_be_cut(joint: Joint) -> bool:
-    return isinstance(joint, tuple(_AS_CONSTRAINT)) or isinstance(joint, joints.Free)
+    return isinstance(joint, tuple(AS_CONSTRAINT)) or isinstance(joint, joints.Free)
 
 
-_AS_CONSTRAINT: dict[type[Joint], Any] = {
+AS_CONSTRAINT: dict[type[Joint], Any] = {
     joints.Fixed: lambda _, **ends: c.Weld(**ends),
     joints.Revolute: lambda j, **ends: c.Revolute(j.params, **ends),
     joints.Prismatic: lambda j, **ends: c.Prismatic(j.params, **ends),
@@ -183,13 +183,13 @@ _AS_CONSTRAINT: dict[type[Joint], Any] = {
 def _constraint(joint: GraphJoint, ends: Any, own: Mapping[str, Pose]) -> c.Constraint | None:
     if isinstance(joint.joint, joints.Free):  # allows every motion
         return None
-    make = _AS_CONSTRAINT.get(type(joint.joint))
+    make = AS_CONSTRAINT.get(type(joint.joint))
     (a, X_a), (b, X_b) = ends
     if make is None:
         raise ModelError(
             f"joint {joint.name!r} ({joint.joint.kind}) between {a!r} and {b!r} closes a loop in "
             f"which every joint is of a kind that has no constraint rows "
-            f"({', '.join(sorted(k.__name__ for k in _AS_CONSTRAINT))} have). Split it into such "
+            f"({', '.join(sorted(k.__name__ for k in AS_CONSTRAINT))} have). Split it into such "
             f"joints with massless bodies between them."
         )
     if joint.limits is not None or np.any(joint.armature) or np.any(joint.damping):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.compiler import program_of
-from phipsi.differentiation import Family, diff
+from phipsi.differentiation import Family, along_units, diff
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -44,7 +44,7 @@ def _log_det_gradient() -> Expr:
 
 @cache
 def _by_rates() -> Expr:
-    return diff(BIAS_FORCES, "v")
+    return Fraction(1, 2) * diff(BIAS_FORCES, "v")
 
 
 def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
@@ -87,10 +87,8 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     """
     program = program_of(_by_rates(), model, "dense")
     if v is not None:
-        return 0.5 * program(q, v)
-    rates = np.expand_dims(np.asarray(q), -2)
-    out = program(np.broadcast_to(rates, (*rates.shape[:-2], model.nv, model.nq)), np.eye(model.nv))
-    return 0.5 * np.moveaxis(out, -3, -1)
+        return program(q, v)
+    return along_units(program, {"q": q}, "v")
 
 
 def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:

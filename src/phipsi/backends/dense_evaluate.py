@@ -148,7 +148,9 @@ class Evaluation:
         if x.row.riccati:
             return self._member(family_of(x), x.name)
         if x.args:
-            return variations.VARIATIONS[x.name](self.at, *(self.value(y) for y in x.args))
+            hole = {"hole": x.params[0]} if x.params else {}
+            values = [self.value(y) for y in x.args]
+            return variations.VARIATIONS[x.name](self.at, *values, **hole)
         if x.name == "pick":
             return self._pick(x)
         if x.name in ARGUMENTS:
@@ -181,6 +183,7 @@ class Evaluation:
 
     def _pick(self, x: Expr) -> Array:
         joint, i = (*x.params, 0)[:2]
+        assert isinstance(i, int)
         out = self.at.zeros(self.model.nv, 1)
         out[self.model.v_slices[self.model.joint_index(str(joint))], 0][i] = 1
         return out

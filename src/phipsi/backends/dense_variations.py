@@ -34,15 +34,19 @@ def _units(size: int) -> list[Array]:
     return [column[:, None] for column in np.eye(size)]
 
 
-def bend(c: Configuration, x: Array, *directions: Array) -> Array:
-    """u ↦ Ḣ{directions; u}* x, column by column."""
-    out = [hinge_variation(c, *directions, u).T @ x for u in _units(c.model.nv)]
+def bend(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
+    """u ↦ Ḣ{directions; u}* x, column by column; u may stand elsewhere."""
+    at = len(directions) if hole is None else hole
+    before, after = directions[:at], directions[at:]
+    out = [hinge_variation(c, *before, u, *after).T @ x for u in _units(c.model.nv)]
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
-def bend_force(c: Configuration, f: Array, *directions: Array) -> Array:
-    """u ↦ Ḣ{directions; u} f, column by column."""
-    out = [hinge_variation(c, *directions, u) @ f for u in _units(c.model.nv)]
+def bend_force(c: Configuration, f: Array, *directions: Array, hole: int | None = None) -> Array:
+    """u ↦ Ḣ{directions; u} f, column by column; u may stand elsewhere."""
+    at = len(directions) if hole is None else hole
+    before, after = directions[:at], directions[at:]
+    out = [hinge_variation(c, *before, u, *after) @ f for u in _units(c.model.nv)]
     return np.hstack([c.zeros(c.model.nv, 0), *out])
 
 

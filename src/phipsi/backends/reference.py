@@ -25,10 +25,10 @@ from phipsi.backends.reference_blocks import (
     twice,
 )
 from phipsi.backends.reference_closures import ClosureOperations
+from phipsi.backends.reference_variations import VariationOperations
 from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
 from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
-from phipsi.model.dual import hinge_axes_along
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
@@ -36,7 +36,7 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
 Array = np.ndarray
 
 
-class Run(ClosureOperations):
+class Run(ClosureOperations, VariationOperations):
     """One evaluation; `values[field]` is one array per body or per point, or one in all."""
 
     def __init__(
@@ -272,11 +272,6 @@ class Run(ClosureOperations):
             rows = slice(width * k, width * (k + 1))
         return self._const(np.eye(size)[rows])
 
-    def _pick(self, x: Field, k: int) -> Array:
-        hinge = self.model.v_slices[k]
-        rows = np.arange(hinge.start, hinge.stop)
-        return self._const((rows == x.data).astype(float))[:, None]
-
     def _transform(self, x: Field, k: int) -> Array:
         turn, arm = self._motion(k)
         place = self._const(self.model.placement_rotations[k])
@@ -306,42 +301,6 @@ class Run(ClosureOperations):
         rates = [v[..., i] for i in range(v.shape[-1])]
         out = joint.hinge_axes_rate(joint.params, self._q(k), rates, self.scalars)
         return matrix(out, self.batch, self.dtype)
-
-    def _hinge_along(self, k: int, directions: list[Array]) -> Array:
-        """H* differentiated along columns of rates r × 1."""
-        joint = self.model.joints[k]
-        rates = [[u[..., i, 0] for i in range(joint.nv)] for u in directions]
-        out = hinge_axes_along(joint, joint.params, self._q(k), rates, self.scalars)
-        return matrix(out, self.batch, self.dtype)
-
-    def _hinge_axes_along(self, x: Field, k: int) -> Array:
-        return self._hinge_along(k, [self._at(y, k) for y in x.args])
-
-    def _bent(self, x: Field, k: int) -> list[Array]:
-        """H* differentiated along the given directions, then along each of the joint's rates."""
-        units = self._const(np.eye(self.model.joints[k].nv))
-        given = [self._at(y, k) for y in x.args[1:]]
-        return [self._hinge_along(k, [*given, units[:, [a]]]) for a in range(units.shape[0])]
-
-    def _hinge_bend(self, x: Field, k: int) -> Array:
-        w = self._at(x.args[0], k)
-        columns = [n @ w for n in self._bent(x, k)]
-        return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
-
-    def _hinge_bend_trace(self, x: Field, k: int) -> Array:
-        z, units = self._at(x.args[0], k), self._const(np.eye(self.model.joints[k].nv))
-        rows = [
-            (self._hinge_along(k, [units[:, [a]]]) * z).sum((-2, -1)) for a in range(len(units))
-        ]
-        out = self._zeros(x, k)
-        for a, row in enumerate(rows):
-            out[..., a, 0] = row
-        return out
-
-    def _hinge_bend_force(self, x: Field, k: int) -> Array:
-        f = self._at(x.args[0], k)
-        columns = [np.swapaxes(n, -1, -2) @ f for n in self._bent(x, k)]
-        return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
 
     def _M(self, x: Field, k: int) -> Array:
         return self._const(self.model.inertia_matrices[k])
@@ -416,27 +375,6 @@ class Run(ClosureOperations):
 
     def _crm(self, x: Field, k: int) -> Array:
         return spatial.crm(self._at(x.args[0], k)[..., 0])
-
-    def _crq(self, x: Field, k: int) -> Array:
-        return spatial.crq(self._at(x.args[0], k)[..., 0])
-
-    def _lever(self, x: Field, k: int) -> Array:
-        return spatial.crq(self._at(x.args[0], k)[..., 0]) @ self._at(x.args[1], k)
-
-    def _vee(self, x: Field, k: int) -> Array:
-        return spatial.vee(self._at(x.args[0], k))[..., None]
-
-    def _half(self, x: Field, k: int) -> Array:
-        a = self._at(x.args[0], k)
-        rows, cols = np.indices(a.shape[-2:])
-        return np.where(rows > cols, a, np.where(rows == cols, a / 2, 0 * a))
-
-    def _swing(self, x: Field, k: int) -> Array:
-        y = self._at(x.args[0], k)
-        out = np.zeros((*y.shape[:-2], 6, 6), dtype=y.dtype)
-        out[..., :3, :3] = spatial.skew(y[..., :3, 0])
-        out[..., 3:, :3] = spatial.skew(y[..., 3:, 0])
-        return out
 
     def _regress(self, x: Field, k: int) -> Array:
         return spatial.inertia_regressor(self._at(x.args[0], k)[..., 0])

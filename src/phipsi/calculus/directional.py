@@ -43,8 +43,10 @@ from phipsi.expressions.spaces import FORCES
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, Riccati, definition, family_of, phi, v
 from phipsi.operators.variations import (
+    HOLED,
     WITH_ARGUMENTS,
     hinge_variation,
+    hole_of,
     point_variation,
     with_arguments,
 )
@@ -170,16 +172,17 @@ class Directional:
         if x.name == "Bdot" and not args:
             args = (catalogue_leaf("V"),)
         terms: list[tuple[int, Expr]] = [(0, x)]
+        hole = hole_of(x) if x.name in HOLED else None
         for i, y in enumerate(args):
             change = self(y)
             if change.op is not Op.ZERO:
-                changed = with_arguments(x.name, *args[:i], change, *args[i + 1 :])
+                changed = with_arguments(x.name, *args[:i], change, *args[i + 1 :], hole=hole)
                 terms.append((1, changed))
         if self.u is not None:
             if x.name == "Hdot":
                 terms.append((1, hinge_variation(*args, self.u)))
-            elif x.name in ("bend", "bend_force"):
-                raise SpaceError(no_rule(x))
+            elif x.name in HOLED:
+                terms.append((1, with_arguments(x.name, *args, self.u, hole=hole)))
             else:
                 raise SpaceError(no_rule(x))
         return total_of(terms) if len(terms) > 1 else nothing
@@ -274,7 +277,8 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
     if y.op in makers:
         return makers[y.op](args[0])
     if y.op is Op.LEAF and y.name in WITH_ARGUMENTS:
-        return with_arguments(y.name, *args)
+        hole = hole_of(y) if y.name in HOLED else None
+        return with_arguments(y.name, *args, hole=hole)
     if y.op is Op.LEAF and y.row.riccati:
         return leaf(y.row, args)
     raise SpaceError(f"{y} cannot be given other arguments")

@@ -42,7 +42,7 @@ from phipsi.expressions.spaces import (
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, V, definition, phi, v
 from phipsi.operators.inputs import inputs_of, leaves_of
-from phipsi.operators.variations import bend, bend_force, swing, swing_force
+from phipsi.operators.variations import bend, bend_force, swing, swing_force, with_arguments
 
 VARIABLES: dict[str, Space] = {
     "q": RATES,
@@ -220,9 +220,9 @@ class Tangent:
             inner = self(y)
             if inner.op is Op.ZERO:
                 continue
-            if i < len(args) - 1:
-                raise SpaceError(no_operator(A))
-            out = out + make(x, *args[:i]) @ inner
+            others = (*args[:i], *args[i + 1 :])
+            name = "bend_force" if forward else "bend"
+            out = out + with_arguments(name, x, *others, hole=i) @ inner
         return out + make(x, *args) if self.wrt == "q" else out
 
     def _push_compound(self, core: Expr, x: Expr, *, flipped: bool = False) -> Expr:

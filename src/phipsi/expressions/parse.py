@@ -171,6 +171,10 @@ class _Reader:
 
     def _decorated(self, name: str) -> Expr:
         nxt = self.text[self.at : self.at + 1]
+        place = ""
+        if nxt == "[" and self.leaves[name].name.startswith("bend"):
+            place = f"[{self.brackets()}]"
+            nxt = self.text[self.at : self.at + 1]
         if nxt == "{":
             self.at += 1
             args = [self.sum()]
@@ -178,7 +182,7 @@ class _Reader:
                 self.at += 1
                 args.append(self.sum())
             self.take("}")
-            return self.words.instance(self.leaves[name].name, tuple(args))
+            return self.words.instance(self.leaves[name].name + place, tuple(args))
         if nxt == "[" and self.leaves[name].name in ("total", "pick", *SELECTABLE):
             try:
                 return self.words.with_params(self.leaves[name].name, self.brackets())

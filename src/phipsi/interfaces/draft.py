@@ -12,6 +12,8 @@ from typing import final
 
 import numpy as np
 
+from phipsi.constraints import Constraint
+from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.document import shortened
 from phipsi.interfaces.files import FileError, Place, where
@@ -25,6 +27,10 @@ from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_attachment, check_body, check_names
 
 ROOT_JOINT = "root_joint"
+_LOOP_HINT = (
+    "Remove one of its joints, or swap parent and child of one if that opens it. Loops of SDF "
+    "files are read by\n    pp.load_system(path)"
+)
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
 
 
@@ -77,6 +83,7 @@ class Draft:
     mimics: list[tuple[Coupling, Place]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     root_placements: dict[str, Pose] = field(default_factory=dict)
+    constraints: list[Constraint] = field(default_factory=list)
 
     def error(self, at: Place, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
@@ -136,8 +143,7 @@ class Draft:
                     who,
                     f"its child {shortened(joint.child)} already hangs on joint "
                     f"{shortened(other.name)} ({where(other.at, joint.at)}), so the links form a "
-                    "loop, and closed chains are not read yet. A tree has one joint per link: "
-                    "remove one of the two, or swap parent and child of one if that opens it.",
+                    "loop, and a model is a tree with one joint per link. " + _LOOP_HINT,
                 )
             inboard[joint.child] = joint
         self._refuse_cycles(inboard)
@@ -159,7 +165,7 @@ class Draft:
                     joint.at,
                     f"joint {shortened(joint.name)}",
                     f"links hang on each other in a cycle (child → parent): {loop}, so none is the "
-                    f"base. Remove a joint of the loop.",
+                    f"base. " + _LOOP_HINT,
                 )
             grounded.update(trail)
             grounded.add(at)
@@ -180,6 +186,9 @@ class Draft:
             for frame in self.frames
         )
         couplings = self._couplings(options)
+        coupled = options.loops and options.mimic == "couple"
+        if coupled:
+            self.constraints.extend(map(_mimicry, couplings))
         description = self._assembled(Description(bodies, frames, self.gravity, parts=bodies))
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
@@ -192,7 +201,8 @@ class Draft:
         )
         model = Model(replace(description, extras=extras))
         self._check_finite(model)
-        tell(self.root.file, self.findings, couplings, strict=options.strict)
+        independent = () if coupled else couplings
+        tell(self.root.file, self.findings, independent, strict=options.strict)
         return model
 
     def _free_names(self, base: Base, inboard: dict[str, Connection]) -> dict[str, str]:
@@ -381,15 +391,27 @@ class Draft:
                 self.note("mimic", who, coupling.joint, message, at, is_problem=True)
                 continue
             kept.append(coupling)
-            if options.mimic == "couple":
+            if options.mimic == "couple" and not options.loops:
                 raise self.error(
                     at,
                     who,
-                    f"mimics {shortened(coupling.of)}, and closed chains, which would hold the two "
-                    f"together, do not exist yet. Load with independent joints:\n"
+                    f"mimics {shortened(coupling.of)}, and closed chains, which hold the two "
+                    f"together, need a system instead of a model:\n"
+                    f"    pp.load_system(path)\n"
+                    f"or load with independent joints:\n"
                     f'    pp.load(path, mimic="independent")',
                 )
         return tuple(kept)
+
+
+def _mimicry(coupling: Coupling) -> Constraint:
+    """q[joint] = multiplier · q[of] + offset as a constraint."""
+    joints_, numbers = [coupling.joint], [1.0]
+    if coupling.multiplier:
+        joints_.append(coupling.of)
+        numbers.append(-coupling.multiplier)
+    name = f"{coupling.joint} mimics {coupling.of}"
+    return JointCoupling(name=name, joints=joints_, coefficients=numbers, offset=coupling.offset)
 
 
 def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from phipsi.algorithms.system import System
+from phipsi.constraints import Constraint
+from phipsi.errors import ModelError
 from phipsi.interfaces.files import MAX_BYTES, FileError, read_bytes
 from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import PackageDirs, Roots
@@ -44,14 +47,55 @@ def load(
     Reading never executes or fetches anything and opens nothing outside the folder of the package
     the file is in and `package_dirs`.
     """
-    options = Options(base, strict, repair, mimic, model)
+    return _read(path, Options(base, strict, repair, mimic, model), package_dirs, max_bytes)[0]
+
+
+def load_system(
+    path: str | os.PathLike[str],
+    base: Base | None = None,
+    *,
+    package_dirs: PackageDirs | None = None,
+    strict: bool = False,
+    repair: str | None = None,
+    model: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> System:
+    """Read a robot file with its loops: a tree, and constraints for what closes it.
+
+    Constraints come from `<mimic>` of URDF and SDF (`Coupling`, "<joint> mimics <other>"), from the
+    joints of an SDF file that close loops (the later ones in the file, under their names; their
+    limits and damping have no coordinate and are told), and from the active `<equality>` elements
+    of MJCF: connect (`Spherical`), weld (`Weld`) and joint with a linear polynomial (`Coupling`).
+    MuJoCo makes them soft; here they are exact.
+
+    **Arguments:** as for `load`. **Returns:** a `System`, without constraints if the file has none.
+    Files say where joints are, not in which configuration loops are closed:
+    ``system.assemble(q)`` finds one.
+    """
+    options = Options(base, strict, repair, "couple", model, loops=True)
+    tree, found = _read(path, options, package_dirs, max_bytes)
+    try:
+        return System(tree, found)
+    except ModelError as error:
+        raise FileError(os.fspath(path), 1, "", str(error)) from error
+
+
+def _read(
+    path: str | os.PathLike[str],
+    options: Options,
+    package_dirs: PackageDirs | None,
+    max_bytes: int,
+) -> tuple[Model, list[Constraint]]:
     file = os.fspath(path)
     data = read_bytes(file, max_bytes)
     roots = Roots.of(file, package_dirs)
     kind = kind_of(data, file)
-    if model is not None and kind != "sdf":
+    if options.model is not None and kind != "sdf":
         raise FileError(
-            file, 1, "", f"model={model!r} chooses among the models of an SDF file; leave it out."
+            file,
+            1,
+            "",
+            f"model={options.model!r} chooses among the models of an SDF file; leave it out.",
         )
     if kind == "urdf":
         from phipsi.interfaces.urdf import read_urdf

@@ -11,34 +11,39 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, final
 
 import numpy as np
 
+from phipsi.constraints import Constraint
 from phipsi.errors import ModelError
 from phipsi.interfaces.anchors import frame_name, in_body, moved_inertia
 from phipsi.interfaces.document import Element, decoded, shortened
 from phipsi.interfaces.draft import GROUND, Connection, Draft, Link
 from phipsi.interfaces.files import FileError, Place
+from phipsi.interfaces.mjcf_equality import equality
 from phipsi.interfaces.mjcf_files import MjcfFiles, complaint, read_mjcf_files
 from phipsi.interfaces.mjcf_joints import Chain, chain_of
 from phipsi.interfaces.mjcf_shapes import shapes_of
 from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import Roots
 from phipsi.model import Model, Pose, SpatialInertia, joints
-from phipsi.model.body import Frame
+from phipsi.model.body import WORLD_NAME, Frame
 from phipsi.model.extras import Rating
 
 
-def read_mjcf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
-    """Make a model of the bytes of an MJCF file."""
+def read_mjcf(
+    data: bytes, file: str, roots: Roots, options: Options
+) -> tuple[Model, list[Constraint]]:
+    """Make a model, and constraints if they are wanted, of the bytes of an MJCF file."""
     found = read_mjcf_files(data, file, roots)
     compiled, spec, remarks = _compiled(data, found)
-    draft = _Reader(found, compiled, spec).read(options.base)
+    draft = _Reader(found, compiled, spec).read(options.base, options.loops)
     for remark in remarks:
         draft.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", found.root)
-    return draft.finish(options, "fixed")
+    return draft.finish(options, "fixed"), draft.constraints
 
 
 def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any, list[str]]:
@@ -78,8 +83,9 @@ class _Reader:
         self.names: dict[int, str] = {}
         self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
 
-    def read(self, base: Base | None) -> Draft:
-        self._refuse_constraints()
+    def read(self, base: Base | None, loops: bool) -> Draft:
+        if not loops:
+            self._refuse_constraints()
         taken = {self.m.body(i).name for i in range(1, self.m.nbody)}
         for i in range(1, self.m.nbody):
             name = self.m.body(i).name
@@ -95,6 +101,8 @@ class _Reader:
         self._frames()
         self.draft.shapes.extend(shapes_of(self.m, self.spec, self.found, self.names, self.shifts))
         self._note_what_is_left_out()
+        if loops:
+            self._constraints()
         return self.draft
 
     def _at(self, tag: str, name: str) -> Place:
@@ -202,7 +210,8 @@ class _Reader:
             body = "world" if host == 0 else self.names[host]
             draft.frames.append(Frame(name, body, X))
 
-    def _refuse_constraints(self) -> None:
+    def _active_constraints(self) -> Iterator[tuple[int, str, Element]]:
+        """Number, name and place of every equality constraint that acts."""
         m = self.m
         stated = [
             child
@@ -216,11 +225,48 @@ class _Reader:
             name = m.equality(k).name
             at = stated[k] if k < len(stated) else self.found.root
             at = next((each for each in stated if name and each.name == name), at)
+            yield k, name, at
+
+    def _refuse_constraints(self) -> None:
+        for _, _, at in self._active_constraints():
             raise at.error(
-                "this constraint ties motions together, which a tree cannot; closed chains are not "
-                'read yet. To load without it, delete the line or write active="false".',
+                "this constraint ties motions together, which a tree cannot. Load it as a system:"
+                "\n    pp.load_system(path)\n"
+                'To load without it, delete the line or write active="false".',
                 f"equality {at.label}",
             )
+
+    def _constraints(self) -> None:
+        taken = {name for _, name, _ in self._active_constraints()}
+        for k, name, at in self._active_constraints():
+            if not name:
+                name = f"equality{k + 1}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+            try:
+                found = equality(self.m, k, name, self._link_end, self._joint_name)
+            except ModelError as error:
+                raise at.error(str(error), f"equality {at.label}") from error
+            self.draft.constraints.append(found)
+
+    def _link_end(self, body: int, X: Pose) -> tuple[str, Pose]:
+        """A pose in the frame of MuJoCo's body, as an end on ours."""
+        if body == 0:
+            return WORLD_NAME, X
+        return self.names[body], in_body(self.shifts[body]) @ X
+
+    def _joint_name(self, k: int) -> str:
+        body = int(self.m.jnt_bodyid[k])
+        place = k - int(self.m.body_jntadr[body]) + 1
+        name = self.m.joint(k).name or f"{self.names[body]}_joint{place}"
+        if name not in self.draft.joints:
+            raise ModelError(
+                f"joint {shortened(name)} is one of several joints of body "
+                f"{shortened(self.names[body])} that share an anchor and are one joint here, so it "
+                "has no coordinate of its own to be tied. Put a body between the joints."
+            )
+        return name
 
     def _note_what_is_left_out(self) -> None:
         m = self.m

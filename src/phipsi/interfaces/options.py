@@ -20,6 +20,7 @@ class Options:
     repair: str | None = None
     mimic: str = "independent"
     model: str | None = None
+    loops: bool = False  # whether constraints may be returned with the model
 
     def __post_init__(self) -> None:
         for name, known in (

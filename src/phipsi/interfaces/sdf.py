@@ -15,6 +15,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.loop_graph import AS_CONSTRAINT
+from phipsi.constraints import Constraint
 from phipsi.interfaces.anchors import frame_name, hinge_shift, in_body, in_link, moved_inertia
 from phipsi.interfaces.document import (
     Element,
@@ -59,17 +61,21 @@ _JOINT = (
 _OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
 
 
-def read_sdf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
-    """Make a model of the bytes of an SDF file."""
+def read_sdf(
+    data: bytes, file: str, roots: Roots, options: Options
+) -> tuple[Model, list[Constraint]]:
+    """Make a model, and constraints if they are wanted, of the bytes of an SDF file."""
     includes = Includes(roots)
     chosen = choose(parse_xml(data, file), includes, options.model)
-    draft, default = _Reader(chosen, roots, includes).read()
-    return draft.finish(options, default)
+    draft, default = _Reader(chosen, roots, includes, options.loops).read()
+    return draft.finish(options, default), draft.constraints
 
 
 @final
 class _Reader:
-    def __init__(self, chosen: Chosen, roots: Roots, includes: Includes) -> None:
+    def __init__(self, chosen: Chosen, roots: Roots, includes: Includes, loops: bool) -> None:
+        self.opens_loops = loops
+        self.closing: list[tuple[Connection, Element, NDArray[np.float64]]] = []
         self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
         self.draft = Draft(chosen.model, chosen.model.name, gravity=chosen.gravity)
         self.meshes = MeshPaths(roots, self.draft)
@@ -212,6 +218,13 @@ class _Reader:
             shift = 0 * anchor
         else:
             shift = anchor
+        if self.opens_loops and self._closes_a_loop(host, child):
+            self.closing.append((Connection(name, element, host, child, joint), element, anchor))
+            drive = read_drive(self.draft, element, kind, name, scope, who)
+            if drive.limits is not None or np.any(drive.damping):
+                message = "it closes a loop and has no coordinate; its limits and damping are lost."
+                self.draft.note("loop", who, name, message, element, True)
+            return
         self.shifts[child] = shift
         drive = read_drive(self.draft, element, kind, name, scope, who)
         self.draft.add_joint(
@@ -219,6 +232,14 @@ class _Reader:
         )
         if joint.nv:
             self.draft.ratings.append(drive.rating)
+
+    def _closes_a_loop(self, parent: str, child: str) -> bool:
+        """Whether the child hangs on a joint already, or the parent hangs on the child."""
+        inboard = {joint.child: joint.parent for joint in self.draft.joints.values()}
+        at = parent
+        while at in inboard and at != child:
+            at = inboard[at]
+        return child in inboard or at == child
 
     def _axis(
         self, at: Element, element: Element, scope: Scope, child: str, in_model: bool
@@ -254,6 +275,21 @@ class _Reader:
         for joint in draft.joints.values():
             inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
             joint.placement = inner @ X_body[joint.child]
+        for joint, element, anchor in self.closing:
+            X = graph.pose(joint.child, element) @ in_link(anchor)
+            ends = [
+                (host or WORLD_NAME, X if host == GROUND else X_body[host].inv @ X)
+                for host in (joint.parent, joint.child)
+            ]
+            make = AS_CONSTRAINT.get(type(joint.joint))
+            if make is None:
+                raise draft.error(
+                    joint.at,
+                    f"joint {shortened(joint.name)}",
+                    f"it closes a loop, and a {joint.joint.kind} joint cannot be a constraint. "
+                    "Let it come before the other joints of its loop in the file.",
+                )
+            draft.constraints.append(make(joint.joint, name=joint.name, a=ends[0], b=ends[1]))
         taken = set(draft.links) | {scope(element.name) for element, scope in self.frames}
         for name in draft.links:
             shift = self.shifts.get(name)

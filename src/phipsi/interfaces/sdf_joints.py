@@ -28,9 +28,9 @@ def joint_of(kind: str, axes: list[Vector], element: Element, who: str) -> joint
     """The joint of an SDF type about axes that are given in the child's axes."""
     if kind == "gearbox":
         raise element.error(
-            "a gearbox ties the angles of two links together by its ratio, which needs closed "
-            "chains, and those are not read yet. Delete this joint: the links then turn "
-            "independently on their own joints.",
+            "a gearbox ties the angles of two links together by its ratio, which is not read. "
+            "Delete this joint, and tie the joints of the links with\n    pp.constraints.Coupling("
+            "name='gear', joints=(…, …), coefficients=(1, -ratio))",
             who,
         )
     if kind not in KINDS:

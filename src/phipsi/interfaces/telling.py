@@ -11,7 +11,7 @@ from phipsi.interfaces.files import FileError
 from phipsi.model.extras import Coupling, Finding
 
 _SHOWN = 5
-_CALLER = 5  # frames up from here: tell, Draft.finish, a reader, load, who called it
+_CALLER = 6  # frames up from here: tell, Draft.finish, a reader, _read, load, who called it
 
 
 def tell(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from phipsi.constraints import Constraint
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.document import Element, notes_on_unknown, parse_xml, shortened
 from phipsi.interfaces.document import parse_number as number_of
@@ -44,9 +45,12 @@ _ANY = math.inf  # limits may be as large as a floating-point number
 _UNLIMITED = 1e300  # from here on they mean that there is none
 
 
-def read_urdf(data: bytes, file: str, roots: Roots, options: Options) -> Model:
-    """Make a model of the bytes of a URDF file."""
-    return draft_urdf(data, file, roots).finish(options)
+def read_urdf(
+    data: bytes, file: str, roots: Roots, options: Options
+) -> tuple[Model, list[Constraint]]:
+    """Make a model, and constraints if they are wanted, of the bytes of a URDF file."""
+    draft = draft_urdf(data, file, roots)
+    return draft.finish(options), draft.constraints
 
 
 def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:

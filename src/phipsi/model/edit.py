@@ -246,6 +246,34 @@ def attached(
     )
 
 
+def with_trees(description: Description, names: set[str]) -> Description:
+    """Return the trees that contain the named bodies, without the others."""
+    parent = {b.name: b.parent for b in (*description.bodies, *description.parts)}
+
+    def root(name: str) -> str:
+        while parent.get(name, WORLD_NAME) != WORLD_NAME:
+            name = parent[name]
+        return name
+
+    kept = {root(name) for name in names}
+
+    def stays(name: str) -> bool:
+        return name == WORLD_NAME or root(name) in kept
+
+    # what a file says about bodies and joints that go, goes too; findings are of the whole file
+    gone = {b.joint_name for b in (*description.bodies, *description.parts) if not stays(b.name)}
+    frames = {f.name: f.body for f in description.frames}
+    extras = description.extras.without_joints(gone)
+    shapes = tuple(s for s in extras.geometry if stays(frames.get(s.link, s.link)))
+    return replace(
+        description,
+        bodies=tuple(b for b in description.bodies if stays(b.name)),
+        frames=tuple(f for f in description.frames if stays(f.body)),
+        parts=tuple(b for b in description.parts if stays(b.name)),
+        extras=replace(extras, geometry=shapes),
+    )
+
+
 def locked_values(joints: Sequence[str], q: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
     """Return the value of each joint to lock, from a mapping that must contain them."""
     values: dict[str, ArrayLike] = {}

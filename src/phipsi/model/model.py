@@ -373,6 +373,13 @@ class Model(Value):
         both = edit.attached(self.description, other.description, body, X_body, prefix)
         return Model(assemble(both))
 
+    def with_trees(self, bodies: str | Iterable[str]) -> Model:
+        """Return the model of the trees that contain these bodies, without the other trees."""
+        names = [bodies] if isinstance(bodies, str) else list(bodies)
+        for name in names:
+            self.body_index(name)
+        return Model(assemble(edit.with_trees(self.description, set(names))))
+
     def with_gravity(self, gravity: ArrayLike) -> Model:
         """Return the same mechanism under another gravity (3,), m/s², world axes."""
         return Model(replace(self.description, gravity=checked_gravity(gravity)))

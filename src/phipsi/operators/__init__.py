@@ -117,8 +117,9 @@ def _total_leaf(at: Sequence[float]) -> Expr:
 
 
 def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
+    name, _, place = name.partition("[")
     if name in WITH_ARGUMENTS:
-        return with_arguments(name, *args)
+        return with_arguments(name, *args, hole=int(place[:-1]) if place else None)
     if not CATALOGUE[name].riccati or len(args) != 4:
         raise SpaceError(
             f"{name}{{…}} must be one of the Riccati family with four operators {{H; E; M; Jr}}"

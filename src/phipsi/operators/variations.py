@@ -2,8 +2,8 @@
 
     Ḣ{u}            H when the joints move with the rates u: δH;  Ḣ without braces is Ḣ{v}
     Ḣ{u; w}         its change along w, u held: second derivatives
-    bend{x}         u ↦ Ḣ{u}* x,    bend{x; u}  is  w ↦ Ḣ{u; w}* x
-    bend_force{f}   u ↦ Ḣ{u} f
+    bend{x}         u ↦ Ḣ{u}* x,    bend{x; u}  is  w ↦ Ḣ{u; w}* x,  bend[0]{x; u}  w ↦ Ḣ{w; u}* x
+    bend_force{f}   u ↦ Ḣ{u} f, with further directions in the same way
     Ḃ{V}            B when the bodies move with V;  Ḃ without braces is Ḃ of the velocities
     swing{x}        V ↦ Ḃ{V}* x
     swing_force{f}  V ↦ Ḃ{V} f
@@ -31,9 +31,18 @@ WITH_ARGUMENTS: dict[str, tuple[Space, Space | None]] = {
 }
 
 
-def with_arguments(name: str, *args: Expr) -> Expr:
-    """The leaf with these vectors in its braces; it is linear in each of them."""
+HOLED = ("bend", "bend_force")
+
+
+def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
+    """The leaf with these vectors in its braces; it is linear in each of them.
+
+    `hole` says at which place of bend and bend_force the free direction stands, the last if None.
+    """
     first, others = WITH_ARGUMENTS[name]
+    params = () if hole is None or hole == len(args) - 1 else (hole,)
+    if params and (name not in HOLED or not 0 <= params[0] < len(args)):
+        raise SpaceError(f"{name}[{hole}]{{…}} has no free direction at place {hole}")
     row = CATALOGUE[name]
     if not args or (len(args) > 1 and others is None):
         raise SpaceError(f"{name}{{…}} takes {'one vector' if others is None else 'vectors'}")
@@ -50,7 +59,14 @@ def with_arguments(name: str, *args: Expr) -> Expr:
             coefficient *= x.data[0]
             x = x.args[0]
         plain.append(x)
-    return coefficient * leaf(row, tuple(plain))
+    return coefficient * leaf(row, tuple(plain), params)
+
+
+def hole_of(x: Expr) -> int:
+    """Where the free direction of bend or bend_force stands among the directions."""
+    place = x.params[0] if x.params else len(x.args) - 1
+    assert isinstance(place, int)
+    return place
 
 
 def pick(joint: str, i: int = 0) -> Expr:

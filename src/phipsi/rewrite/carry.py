@@ -55,18 +55,18 @@ def carry(factors: Factors) -> Terms | None:
     for i in range(1, len(factors) - 1):
         left, middle, right = factors[i - 1 : i + 2]
         if middle.op is Op.CROSS and left is phi.T and right in (phi.T, phi_tilde.T):
-            X = motion_of(middle.args[0])
-            inner = E_phi.T @ X if right is phi.T else X
-            pair = ((1, (cross(X), phi.T)), (-1, (phi.T, cross(inner))))
+            moved = motion_of(middle.args[0])
+            inner = E_phi.T @ moved if right is phi.T else moved
+            pair = ((1, (cross(moved), phi.T)), (-1, (phi.T, cross(inner))))
         elif (
             middle.op is Op.ADJOINT
             and middle.args[0].op is Op.CROSS
             and right is phi
             and left in (phi, phi_tilde)
         ):
-            X = motion_of(middle.args[0].args[0])
-            inner = E_phi.T @ X if left is phi else X
-            pair = ((1, (phi, cross(X).T)), (-1, (cross(inner).T, phi)))
+            moved = motion_of(middle.args[0].args[0])
+            inner = E_phi.T @ moved if left is phi else moved
+            pair = ((1, (phi, cross(moved).T)), (-1, (cross(inner).T, phi)))
         else:
             continue
         return [

@@ -11,7 +11,7 @@ are block diagonal, one block per joint.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,17 @@ from phipsi.spatial import crm, skew
 Array = NDArray[Any]
 _WIDTH = {"spherical": 3, "free": 6, "planar": 3}
 _STEP = 1e-30
+
+
+Blocks = list[tuple[slice, Array]]
+
+
+class ChartBlocks(NamedTuple):
+    """Blocks (..., r, r) of the curved joints, each with its place in v."""
+
+    transport: Blocks
+    right: Blocks
+    rate: Blocks
 
 
 @final
@@ -48,38 +59,52 @@ class ChartDerivatives:
 
     def rate(self, z: Array) -> Array:
         """Matrices dexp⁻¹(z) (..., nv, nv): v → ż."""
-        out = self._identity(z)
-        for kind, s in self._parts:
-            unit = np.eye(s.stop - s.start)
-            columns = _rate(kind, z[..., None, s], unit, exp.ARRAYS)
-            out[..., s, s] = np.swapaxes(columns, -1, -2)
-        return out
+        return self._dense(z, self.blocks(z).rate)
 
     def right(self, z: Array) -> Array:
         """Matrices Jr(z) (..., nv, nv): δz → change of base ∘ exp(z)."""
-        out = self._identity(z)
-        rates = self.rate(z)
-        for _, s in self._parts:
-            out[..., s, s] = np.linalg.inv(rates[..., s, s])
-        return out
+        return self._dense(z, self.blocks(z).right)
 
     def transport(self, z: Array) -> Array:
         """Matrices T(z) (..., nv, nv): change of the base → change of base ∘ exp(z)."""
-        out = self._identity(z)
-        if not self.is_flat:
-            right, bracket = self.right(z), self.bracket(z)
-            for _, s in self._parts:
-                out[..., s, s] -= bracket[..., s, s] @ right[..., s, s]
-        return out
+        return self._dense(z, self.blocks(z).transport)
 
     def rate_change(self, z: Array, v: Array) -> Array:
         """Derivatives of dexp⁻¹(z) v by z (..., nv, nv)."""
         batch = np.broadcast_shapes(z.shape[:-1], v.shape[:-1])
         out = np.zeros((*batch, z.shape[-1], z.shape[-1]))
+        for s, block in self.change_blocks(z, v):
+            out[..., s, s] = block
+        return out
+
+    def blocks(self, z: Array) -> ChartBlocks:
+        """T, Jr and dexp⁻¹ of the curved joints alone; all others are the identity."""
+        rate: Blocks = []
+        right: Blocks = []
+        transport: Blocks = []
+        for kind, s in self._parts:
+            unit = np.eye(s.stop - s.start)
+            columns = _rate(kind, z[..., None, s], unit, exp.ARRAYS)
+            R = np.ascontiguousarray(np.swapaxes(columns, -1, -2))
+            inverse = np.linalg.inv(R)
+            rate.append((s, R))
+            right.append((s, inverse))
+            transport.append((s, unit - _bracket(kind, z[..., s]) @ inverse))
+        return ChartBlocks(transport, right, rate)
+
+    def change_blocks(self, z: Array, v: Array) -> Blocks:
+        """Derivatives of dexp⁻¹(z) v by z of the curved joints; zero for all others."""
+        out: Blocks = []
         for kind, s in self._parts:
             steps = 1j * _STEP * np.eye(s.stop - s.start)
             columns = _rate(kind, z[..., None, s] + steps, v[..., None, s], exp.STEPS)
-            out[..., s, s] = np.swapaxes(np.imag(columns), -1, -2) / _STEP
+            out.append((s, np.swapaxes(np.imag(columns), -1, -2) / _STEP))
+        return out
+
+    def _dense(self, z: Array, blocks: Blocks) -> Array:
+        out = self._identity(z)
+        for s, block in blocks:
+            out[..., s, s] = block
         return out
 
     def _identity(self, z: Array) -> Array:

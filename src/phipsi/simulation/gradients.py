@@ -14,8 +14,9 @@ from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.model import Model
-from phipsi.simulation.linear_steps import LinearStep, linear_step
-from phipsi.simulation.rollout import rollout, rollout_arrays
+from phipsi.simulation.adjoint_steps import AdjointSteps, Stretch
+from phipsi.simulation.chart import Chart
+from phipsi.simulation.rollout import COMPILED, rollout, rollout_arrays
 from phipsi.simulation.tableaux import METHODS
 
 Array = NDArray[Any]
@@ -24,6 +25,8 @@ Final = Callable[[Array, Array], tuple[Any, Any, Any]]
 
 # Numbers kept for the steps between two checkpoints, unless `segment` says otherwise: 400 MB.
 _MOST_NUMBERS = 5e7
+# Motions with less than this are kept whole: 16 MB.
+_FEW_NUMBERS = 2e6
 
 
 class RolloutGradient(NamedTuple):
@@ -59,10 +62,11 @@ def rollout_gradient(
 ) -> RolloutGradient:
     """Cost of the motion of `rollout`, and its gradient by everything the motion depends on.
 
-    The adjoint of the integrator: λ_k = A_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of
-    the computed steps (`step_derivatives`), and the gradient by tau_k is B_k* λ_{k+1} + ∂l_k. The
-    gradient by the inertial parameters is −Σ Y* B* λ, Y the regressor, because ∂v̇/∂π = −ℳ⁻¹ Y. Only
-    every so many states are kept; those between are computed again, so memory grows with √steps.
+    The adjoint of the integrator: λ_k = A_k* λ_{k+1} + ∂l_k, and the gradient by tau_k is
+    B_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of the computed steps
+    (`step_derivatives`), applied as vector–Jacobian products. The gradient by the inertial
+    parameters is −Σ Y* B* λ, Y the regressor, because ∂v̇/∂π = −ℳ⁻¹ Y. Only every so many states are
+    kept; those between are computed again, so memory grows with √steps.
 
     **Arguments:** `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`, `threads` as for `rollout`.
     ``final(q, v)`` returns the cost (...) of the last state and its derivatives (..., nv) by q, in
@@ -72,8 +76,8 @@ def rollout_gradient(
     for a derivative that is zero. `parameters` asks for the gradient by the inertial parameters
     and rotor inertias; `segment`, the number of steps between two kept states.
     **Returns:** `RolloutGradient`.
-    **Cost:** two rollouts and `step_derivatives` at every step. **Source:** sensitivity 5 and 8;
-    Griewank and Walther 2008, ch. 12 (checkpointing).
+    **Cost:** O(N) per step: three rollouts, and one vector–Jacobian product of forward dynamics per
+    stage. **Source:** sensitivity 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
     >>> import numpy as np
     >>> import phipsi as pp
@@ -89,6 +93,9 @@ def rollout_gradient(
     """
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
+    if integrator not in COMPILED:
+        known = ", ".join(map(repr, COMPILED))
+        raise InputError(f"integrator={integrator!r}: motions of {known} have gradients")
     start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
     varying = effort.ndim == len(batch) + 2
     length = _segment(segment, steps, batch, model, integrator)
@@ -105,26 +112,33 @@ def rollout_gradient(
 
     segments = [(k, min(k + length, steps)) for k in range(0, steps, length)]
     kept = [(start_q, start_v)]
-    for first, last in segments:
+    for first, last in segments[:-1]:
         q, v = advance(*kept[-1], first, last, last - first)
         kept.append((q[..., -1, :], v[..., -1, :]))
-    cost, adjoint = _ended(final, *kept.pop())
+    states = advance(*kept.pop(), *(segments[-1] if segments else (0, 0)), 1)
+    cost, adjoint = _ended(final, states[0][..., -1, :], states[1][..., -1, :])
     by_tau = np.zeros((*batch, steps if varying else 1, model.nv))
     by_parameters = np.zeros((*batch, 10 * model.n_bodies + model.nv)) if parameters else None
+    back = AdjointSteps(model, integrator, dt)
     transposed = compile(REGRESSOR.T, model) if parameters else None
     for first, last in reversed(segments):
-        q, v = (x[..., :-1, :] for x in advance(*kept.pop(), first, last, 1))
+        if last < steps:
+            states = advance(*kept.pop(), first, last, 1)
+        q, v = (x[..., :-1, :] for x in states)
         here = efforts(first, last)
         more, sources = _charged(running, np.arange(first, last), q, v, here)
-        step = linear_step(model, q, v, here, dt, integrator)
-        adjoint, gradient, pulls = _backward(step, adjoint, sources, parameters)
+        stretch = back.stretch(*(_steps_first(x) for x in (q, v, here)))
+        adjoint, pulls = _backward(back, stretch, adjoint, sources[:2])
+        gradient = np.moveaxis(pulls.sum(axis=1), 0, -2)  # pulls: steps, stages, ..., nv
+        if sources[2] is not None:
+            gradient = gradient + sources[2]
         cost = cost + more
         if varying:
             by_tau[..., first:last, :] = gradient
         else:
             by_tau[..., 0, :] += gradient.sum(-2)
         if by_parameters is not None and transposed is not None:
-            by_parameters -= _pulled(transposed, step, pulls)
+            by_parameters -= _pulled(transposed, stretch, pulls)
     by_tau = by_tau if varying else by_tau[..., 0, :]
     nv = model.nv
     return RolloutGradient(cost, adjoint[..., :nv], adjoint[..., nv:], by_tau, by_parameters)
@@ -137,9 +151,12 @@ def _segment(
         if isinstance(segment, bool) or not isinstance(segment, (int, np.integer)) or segment < 1:
             raise InputError(f"segment={segment!r} must be a whole number of at least 1")
         return int(segment)
-    tableau = METHODS[integrator].tableau if integrator in METHODS else None
+    tableau = METHODS[integrator].tableau
     stages = 1 if tableau is None else len(tableau.b)
-    one = max(1, math.prod(batch)) * (stages + 2) ** 2 * max(1, model.nv) ** 2
+    curved = sum(36 if kind == "free" else 9 for kind, _ in Chart(model).curved_parts)
+    one = max(1, math.prod(batch)) * stages * (8 * model.nv + 4 * curved + 1)
+    if steps * one <= _FEW_NUMBERS:
+        return max(1, steps)
     return max(1, min(math.isqrt(max(0, steps - 1)) + 1, int(_MOST_NUMBERS / one)))
 
 
@@ -190,35 +207,32 @@ def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Ar
         ) from None
 
 
+def _steps_first(values: Array) -> Array:
+    """(..., steps, n) as (steps, ..., n)."""
+    return np.ascontiguousarray(np.moveaxis(values, -2, 0))
+
+
 def _backward(
-    step: LinearStep, adjoint: Array, sources: list[Array | None], stagewise: bool
-) -> tuple[Array, Array, list[Array]]:
-    """Through some steps from their end: the adjoint before them, and the gradients by tau."""
-    by_q, by_v, by_tau = sources
-    count, nv = step.A.shape[-3], step.A.shape[-1] // 2
-    after = np.empty((*step.A.shape[:-2], 2 * nv))
-    for k in reversed(range(count)):
-        after[..., k, :] = adjoint
-        adjoint = _times(step.A[..., k, :, :], adjoint)
-        if by_q is not None:
-            adjoint[..., :nv] += by_q[..., k, :]
-        if by_v is not None:
-            adjoint[..., nv:] += by_v[..., k, :]
-    pulls = [_times(stage[3], after) for stage in step.stages] if stagewise else []
-    gradient = _times(step.B, after)
-    return adjoint, gradient if by_tau is None else gradient + by_tau, pulls
+    back: AdjointSteps, stretch: Stretch, adjoint: Array, sources: list[Array | None]
+) -> tuple[Array, Array]:
+    """Through some steps from their end: the adjoint before them, and weights of their efforts."""
+    by_q, by_v = (None if x is None else _steps_first(x) for x in sources)
+    nv = adjoint.shape[-1] // 2
+    at_q, at_v = adjoint[..., :nv], adjoint[..., nv:]
+    pulls = np.empty((len(stretch.tau), back.n_stages, *at_v.shape))
+    for k in reversed(range(len(stretch.tau))):
+        at_q, at_v, pulls[k] = back.back(stretch, k, at_q, at_v)
+        at_q = at_q if by_q is None else at_q + by_q[k]
+        at_v = at_v if by_v is None else at_v + by_v[k]
+    return np.concatenate([at_q, at_v], axis=-1), pulls
 
 
-def _times(matrix: Array, vector: Array) -> Array:
-    """matrix* vector."""
-    return (vector[..., None, :] @ matrix)[..., 0, :]
-
-
-def _pulled(transposed: Program, step: LinearStep, pulls: list[Array]) -> Array:
+def _pulled(transposed: Program, stretch: Stretch, pulls: Array) -> Array:
     """Y* w and vdot w, summed over stages and steps."""
     out: Any = 0.0
-    for (q, v, vdot, _), w in zip(step.stages, pulls, strict=True):
-        inertial = transposed(q, v, vdot, w)
+    for i, stage in enumerate(stretch.stages):
+        w = pulls[:, i]
+        inertial = transposed(stage.q, stage.v, stage.vdot, w)
         inertial = inertial.reshape(*inertial.shape[:-2], -1)
-        out = out + np.concatenate([inertial, vdot * w], axis=-1).sum(-2)
+        out = out + np.concatenate([inertial, stage.vdot * w], axis=-1).sum(0)
     return out

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr, adjoint, product
+from phipsi.expressions.node import Expr, adjoint, cross_force, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.operators.definitions import (
+    M,
     Riccati,
     V,
     definition,
     family_of,
 )
+from phipsi.operators.variations import hole_of
 from phipsi.rewrite.steps import one_step_factors
 from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
@@ -68,7 +70,7 @@ class Blocks:
             assert x.takes is not None and x.gives is not None
             return b.zero(Type(Domain.BODY, block_size(x.gives), block_size(x.takes)))
         if x.op is Op.SUM:
-            return b.add([(c, self.block(y)) for c, y in x.terms])
+            return self._gyration(x) or b.add([(c, self.block(y)) for c, y in x.terms])
         if x.op is Op.PRODUCT:
             return self._block_product(x)
         if x.op is Op.INVERSE:
@@ -87,6 +89,33 @@ class Blocks:
         if x.op is Op.HALF:
             return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
         raise LoweringError(f"{x} has no blocks")
+
+    def _gyration(self, x: Expr) -> Field | None:
+        """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.
+
+        Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]]. Without the last
+        term it is how the inertia changes when the body moves: ten numbers, as the inertia has.
+        """
+        b = self.builder
+        if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
+            return None
+        products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
+        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].op is Op.CROSS]
+        if len(cores) != 1 or self.block(M).type.kind is not Kind.INERTIA:
+            return None
+        V = cores[0].args[0]
+        parts = {M @ cores[0], cores[0].T @ M}
+        name, kind = "inertia_rate", Kind.INERTIA
+        if len(x.args) == 3:
+            parts.update(t for _, t in cross_force(M @ V).terms)
+            name, kind = "gyration", Kind.GYRATION
+        if set(x.args) != parts:
+            return None
+        moving = self.vector(V)
+        if moving.op == "zero":
+            return b.zero(Type(Domain.BODY, "6", "6"))
+        made = b.make(name, (self.block(M), moving), None, Type(Domain.BODY, "6", "6", kind))
+        return b.add([(-x.data[0], made)])
 
     def _of_vector(self, op: str, x: Expr) -> Field:
         """A 6 × 6 block that is linear in a vector."""
@@ -126,7 +155,8 @@ class Blocks:
             if any(y.op == "zero" for y in args):
                 out = b.zero(Type(Domain.BODY, rows, cols))
             else:
-                out = b.make(op, args, None, Type(Domain.BODY, rows, cols))
+                place = hole_of(x) if x.params else None
+                out = b.make(op, args, place, Type(Domain.BODY, rows, cols))
             return b.transpose(out) if x.name == "Hdot" else out
         if x.name == "swing_force":
             return b.scatter(self.swing_block(x))
@@ -374,7 +404,8 @@ class Blocks:
     def _sandwich(self, left: Field | None, s: Field, right: Field | None) -> Field:
         """left S right*."""
         b = self.builder
-        if left is right and left is not None and s.type.kind in (Kind.SYMMETRIC, Kind.INERTIA):
+        kept = (Kind.SYMMETRIC, Kind.INERTIA, Kind.GYRATION)
+        if left is right and left is not None and s.type.kind in kept:
             return b.congruence(left, s)
         out = b.mul(left, s) if left is not None else s
         return b.mul(out, b.transpose(right)) if right is not None else out

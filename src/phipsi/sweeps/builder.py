@@ -139,7 +139,10 @@ class Builder:
             return self.congruence(self.transpose(y), self.congruence(self.transpose(x), s))
         # φ M φ* is the inertia of the same body elsewhere; φ* M φ is that of no body
         rigid = t.kind is Kind.RIGID
-        kind = Kind.INERTIA if rigid and s.type.kind is Kind.INERTIA else Kind.SYMMETRIC
+        if s.type.kind is Kind.GYRATION and not rigid:
+            return self.mul(self.mul(a, s), self.transpose(a))
+        kept = rigid and s.type.kind in (Kind.INERTIA, Kind.GYRATION)
+        kind = s.type.kind if kept else Kind.SYMMETRIC
         return self.make("cong", (a, s), None, Type(t.domain, t.rows, t.rows, kind))
 
     def scale(self, c: Number, x: Field) -> Field:
@@ -165,6 +168,8 @@ class Builder:
         symmetric = all(_symmetric(x) for _, x in kept)
         inertia = all(x.type.kind is Kind.INERTIA for _, x in kept)
         kind = Kind.INERTIA if inertia else Kind.SYMMETRIC if symmetric else Kind.GENERAL
+        if all(x.type.kind is Kind.GYRATION for _, x in kept):
+            kind = Kind.GYRATION
         domains = {x.type.domain for _, x in kept}
         domain = domains.pop() if len(domains) == 1 else Domain.BODY
         t = like.type

@@ -36,7 +36,8 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
         return whole * (rows + 1) // (2 * rows) if x.type.kind is Kind.SYMMETRIC and rows else whole
     if x.op == "cong":
         if x.args[0].type.kind in _RIGID:
-            return 90 if x.type.kind is Kind.INERTIA else 258
+            small = {Kind.INERTIA: 90, Kind.GYRATION: 130}
+            return small.get(x.type.kind, 258)
         inner = size(x.args[0].type.cols)
         return rows * inner * (2 * inner - 1) + rows * (rows + 1) // 2 * (2 * inner - 1)
     if x.op == "add":
@@ -65,6 +66,8 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
         return 0
     if x.op == "hinge_scale":
         return 2 * r
+    if x.op in ("gyration", "inertia_rate"):
+        return 70
     if x.op == "gauge":
         return 9
     if x.op == "square":

@@ -58,6 +58,7 @@ class Kind(Enum):
     INERTIA = (
         "inertia"  # ten parameters: mass, first moments, moments; sums and rigid congruences stay
     )
+    GYRATION = "gyration"  # [[A, 0], [−p~, 0]], how a momentum changes; sums and rigid moves stay
     RIGID = "rigid"  # [[R, l~ R], [0, R]], a rigid force transformation
     RIGID_T = "rigid transposed"
     LOWER = "lower triangular"

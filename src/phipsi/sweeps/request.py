@@ -230,8 +230,8 @@ def lower_request(
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
-        assert x.takes is not None and x.gives is not None
         x = x if mode == "dense" else without_marks(x)
+        assert x.takes is not None and x.gives is not None
         if x.is_vector:
             layout = "poses" if x.gives is POSES else "vector"
             results.append(Result(low.vector(x), layout, x.takes, x.gives))
@@ -297,6 +297,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         if one is not None and other is not None and "zero" not in (one.op, other.op):
             return Result(other, "blocks", x.takes, x.gives, picked, one, factor)
         x = without_marks(x)
+    assert x.takes is not None and x.gives is not None
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)

@@ -84,6 +84,24 @@ class Inertia:
         return top + bottom
 
 
+class Gyration:
+    """[[A, 0], [−p~, 0]]: A (9) row by row, then p (3)."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = list(entries)
+        self.a: Rows = [list(entries[3 * i : 3 * i + 3]) for i in range(3)]
+        self.p = list(entries[9:12])
+
+    def like(self, entries: Sequence[Entry]) -> Gyration:
+        """A block of the same kind with other entries."""
+        return Gyration(entries)
+
+    def dense(self) -> Rows:
+        """All rows."""
+        low = [[neg(x) for x in row] for row in cross_matrix(self.p)]
+        return [[*row, 0, 0, 0] for row in (*self.a, *low)]
+
+
 class Rigid:
     """[[R, l~ R], [0, R]]: R (9) and l (3)."""
 
@@ -126,7 +144,7 @@ class Transposed:
         return transpose_rows(self.rigid.dense())
 
 
-Block = Dense | Symmetric | Inertia | Rigid | Transposed
+Block = Dense | Symmetric | Inertia | Gyration | Rigid | Transposed
 
 
 # ---- entries
@@ -238,6 +256,8 @@ def transpose(x: Block) -> Block:
         return Transposed(x)
     if isinstance(x, Transposed):
         return x.rigid
+    if isinstance(x, Gyration):
+        return Dense(transpose_rows(x.dense()))
     return Dense(transpose_rows(x.rows)) if x.rows else x
 
 
@@ -289,6 +309,8 @@ def congruence(a: Block, s: Block) -> Block:
     """A S A*."""
     if isinstance(a, Rigid) and isinstance(s, Inertia):
         return _move_inertia(a, s)
+    if isinstance(a, Rigid) and isinstance(s, Gyration):
+        return _move_gyration(a, s)
     if isinstance(a, Rigid):
         return _move_symmetric(a, s)
     if isinstance(a, Transposed):
@@ -363,10 +385,53 @@ def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
     return Inertia([m, *moved, *lower])
 
 
+def gyration(x: Inertia, v: list[Entry]) -> Gyration:
+    """S[V] M − M V~ − Q[M V]: A = ω~ (2 J − tr J) − 2 h~ u~, p = 2 (m u + ω × h)."""
+    w, u, j = v[:3], v[3:], x.moment.dense()
+    trace = add(add(j[0][0], j[1][1]), j[2][2])
+    twice = [[sub(mul(2.0, j[i][k]), trace if i == k else 0) for k in range(3)] for i in range(3)]
+    turned = matmul(cross_matrix(w), twice)
+    double = [mul(2.0, c) for c in x.h]
+    along = dot(double, u)
+    rows = [
+        [mul_sub(add(turned[i][k], along if i == k else 0), u[i], double[k]) for k in range(3)]
+        for i in range(3)
+    ]
+    swept = cross(w, x.h)
+    momentum = [mul(2.0, mul_add(x.m, u[i], swept[i])) for i in range(3)]
+    return Gyration([e for row in rows for e in row] + momentum)
+
+
+def inertia_rate(x: Inertia, v: list[Entry]) -> Inertia:
+    """S[V] M − M V~: no mass, first moments m u + ω × h, moments of the moving body."""
+    w, u, j = v[:3], v[3:], x.moment.dense()
+    turned = matmul(cross_matrix(w), j)
+    along = dot(x.h, u)
+    lower: list[Entry] = []
+    for i in range(3):
+        for k in range(i + 1):  # ω~ J − J ω~ − u~ h~ − h~ u~
+            rate = add(add(turned[i][k], turned[k][i]), mul(2.0, along) if i == k else 0)
+            lower.append(mul_sub(mul_sub(rate, u[i], x.h[k]), x.h[i], u[k]))
+    swept = cross(w, x.h)
+    return Inertia([0, *(mul_add(x.m, u[i], swept[i]) for i in range(3)), *lower])
+
+
+def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
+    """φ G φ*: A about the other point in the other axes, p turned."""
+    p = matvec(x.turn, s.p)
+    a = matmul(matmul(x.turn, s.a), transpose_rows(x.turn))
+    along = dot(x.arm, p)
+    rows = [
+        [mul_sub(add(a[i][k], along if i == k else 0), p[i], x.arm[k]) for k in range(3)]
+        for i in range(3)
+    ]
+    return Gyration([e for row in rows for e in row] + p)
+
+
 def combine(terms: Sequence[tuple[Any, Block]]) -> Block:
     """Σ cᵢ Xᵢ, in the most special kind that holds all of them."""
     blocks = [x for _, x in terms]
-    if all(isinstance(x, Inertia) for x in blocks):
+    if all(isinstance(x, Inertia) for x in blocks) or all(isinstance(x, Gyration) for x in blocks):
         return _entrywise(terms, blocks[0])
     if all(isinstance(x, (Symmetric, Inertia)) for x in blocks):
         plain = [(c, x.symmetric() if isinstance(x, Inertia) else x) for c, x in terms]

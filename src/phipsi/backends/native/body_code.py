@@ -13,12 +13,12 @@ from phipsi.backends.native.lanes import Lane, known
 from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.plan import REMADE, root
 from phipsi.backends.native.tables import JointCode
-from phipsi.model.dual import hinge_axes_along
+from phipsi.backends.native.variation_code import VariationCode
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind
 
 
-class BodyCode(ClosureCode):
+class BodyCode(ClosureCode, VariationCode):
     """Evaluates fields at one body (or point, or once), each at most once, in the order needed."""
 
     def __init__(
@@ -83,6 +83,8 @@ class BodyCode(ClosureCode):
         t = x.type
         if t.kind is Kind.INERTIA:
             return bl.Inertia([0] * 10)
+        if t.kind is Kind.GYRATION:
+            return bl.Gyration([0] * 12)
         if t.kind is Kind.RIGID:
             return bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3)
         if t.kind is Kind.RIGID_T:
@@ -192,36 +194,6 @@ class BodyCode(ClosureCode):
         q, v = self._coordinates("q"), self._coordinates("v")
         return bl.Dense(self.code.joint.hinge_axes_rate(self._params(), q, v, self))
 
-    def _along(self, directions: list[list[Any]]) -> bl.Rows:
-        assert self.code is not None
-        q = self._coordinates("q")
-        return hinge_axes_along(self.code.joint, self._params(), q, directions, self)
-
-    def _hinge_axes_along(self, x: Field) -> bl.Block:
-        return bl.Dense(self._along([self._column(y) for y in x.args]))
-
-    def _bent(self, x: Field) -> list[bl.Rows]:
-        """H* differentiated along the given directions, then along each of the joint's rates."""
-        n = self.size("r")
-        given = [self._column(y) for y in x.args[1:]]
-        return [self._along([*given, [int(i == a) for i in range(n)]]) for a in range(n)]
-
-    def _hinge_bend(self, x: Field) -> bl.Block:
-        w = self._column(x.args[0])
-        columns = [bl.matvec(rows, w) for rows in self._bent(x)]
-        return bl.Dense(bl.transpose_rows(columns) if columns else [[] for _ in range(6)])
-
-    def _hinge_bend_trace(self, x: Field) -> bl.Block:
-        z = [e for row in self.value(x.args[0]).dense() for e in row]
-        n = self.size("r")
-        units = [[int(i == a) for i in range(n)] for a in range(n)]
-        return bl.Dense([[bl.dot([e for row in self._along([u]) for e in row], z)] for u in units])
-
-    def _hinge_bend_force(self, x: Field) -> bl.Block:
-        f = self._column(x.args[0])
-        columns = [bl.matvec(bl.transpose_rows(rows), f) for rows in self._bent(x)]
-        return bl.Dense(bl.transpose_rows(columns) if columns else [])
-
     def _M(self, x: Field) -> bl.Block:
         return bl.Inertia([self.memory.constant(tables.INERTIA + i) for i in range(10)])
 
@@ -292,46 +264,6 @@ class BodyCode(ClosureCode):
         top = [spin[i] + [0, 0, 0] for i in range(3)]
         return bl.Dense(top + [slide[i] + spin[i] for i in range(3)])
 
-    def _crq(self, x: Field) -> bl.Block:
-        f = self._column(x.args[0])
-        moment, force = bl.cross_matrix(f[:3]), bl.cross_matrix(f[3:])
-        top = [moment[i] + force[i] for i in range(3)]
-        return bl.Dense(top + [[*force[i], 0, 0, 0] for i in range(3)])
-
-    def _lever(self, x: Field) -> bl.Block:
-        f = self._column(x.args[0])
-        out = []
-        for m in bl.transpose_rows(self.value(x.args[1]).dense()):
-            out.append(
-                bl.plus(bl.cross(f[:3], m[:3]), bl.cross(f[3:], m[3:])) + bl.cross(f[3:], m[:3])
-            )
-        return bl.Dense(bl.transpose_rows(out))
-
-    def _vee(self, x: Field) -> bl.Block:
-        m = self.value(x.args[0]).dense()
-
-        def axial(i: int, j: int) -> list[Any]:
-            pairs = ((1, 2), (2, 0), (0, 1))
-            return [bl.sub(m[i + a][j + b], m[i + b][j + a]) for a, b in pairs]
-
-        return bl.Dense([[e] for e in bl.plus(axial(0, 0), axial(3, 3)) + axial(0, 3)])
-
-    def _half(self, x: Field) -> bl.Block:
-        rows = self.value(x.args[0]).dense()
-        n = len(rows)
-        keep = {True: 0.5, False: 1}
-        return bl.Dense(
-            [
-                [bl.mul(keep[i == j], rows[i][j]) if j <= i else 0 for j in range(n)]
-                for i in range(n)
-            ]
-        )
-
-    def _swing(self, x: Field) -> bl.Block:
-        y = self._column(x.args[0])
-        both = (*bl.cross_matrix(y[:3]), *bl.cross_matrix(y[3:]))
-        return bl.Dense([[*row, 0, 0, 0] for row in both])
-
     def _regress(self, x: Field) -> bl.Block:
         """M(π) z by its columns: made in the body's own axes, in which π is, then turned back."""
         turn, z = self.memory.turn(), self._column(x.args[0])
@@ -370,11 +302,6 @@ class BodyCode(ClosureCode):
         w = self._rigid(x.args[0])
         back = bl.transpose_rows(w.turn)
         return bl.Rigid(back, [bl.neg(c) for c in bl.matvec(back, w.arm)])
-
-    def _below_root(self, x: Field) -> bl.Block:
-        turn = [[int(i == j) for j in range(3)] for i in range(3)]
-        inside = bl.times(self.value(x.args[0]), self.value(x.args[1]))
-        return self.memory.at_root(bl.Rigid(turn, [0, 0, 0]), inside)
 
     def _pose_matrix(self, x: Field) -> bl.Block:
         w = self._rigid(x.args[0])

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 
+_SUMS = 8  # numbers looked at together when results are checked
+
+
 @dataclass(frozen=True)
 class Slot:
     """One input: the number of its buffer and its spaces (takes None for a vector)."""
@@ -258,6 +261,7 @@ class InputsOutputs:
         for r in self.matrices():
             base, width = self.matrix_base(r), k.count_of(r.takes)
             data: Any = r.field.data
+            alone = not k.columns.several and written_once(r.field)
             for part, y in zip(data, r.field.args, strict=True):
                 back = part.how == "path of adjoint"
                 if y not in fields or (back and self.mirrored(r)):
@@ -272,7 +276,10 @@ class InputsOutputs:
                     if back:
                         row, column = column, row
                     at = b.add(b.mul(row, width), column)
-                    k.columns.add(entry, part.coefficient, base, at, width if back else None)
+                    if alone and not bl.is_zero(entry):
+                        k.columns.put(entry, base, at, width if back else None)
+                    else:
+                        k.columns.add(entry, part.coefficient, base, at, width if back else None)
 
     def _write_diagonal(self, r: Result, values: BodyCode) -> None:
         """The diagonal parts of a matrix that this step computes."""
@@ -403,14 +410,23 @@ class InputsOutputs:
         base, count = self.result_base(r), self._entries(r)
 
         def add(e: Any, start: Any, i: Any, sums: list[Any]) -> list[Any]:
-            where = k.at(base, b.mul(b.add(start, i), i64(k.bytes)))
-            x = b.load(where, align=8, typ=e.vector)
-            return [b.fadd(sums[0], b.fsub(x, x))]
+            out: list[Any] = []
+            for j, old in enumerate(sums):  # sums of their own do not wait for each other
+                where = k.at(base, b.mul(b.add(start, b.add(i, i64(j))), i64(k.bytes)))
+                x = b.load(where, align=8, typ=e.vector)
+                out.append(b.fadd(old, b.fsub(x, x)))
+            return out
 
         e = k.config
         if k.group is e:
             zero = ir.Constant(e.vector, [0.0] * e.lanes)
-            return fold_loop(b, count, 1, [zero], lambda i, s: add(e, i64(0), i, s))[0]
+            whole = b.mul(b.udiv(count, i64(_SUMS)), i64(_SUMS))
+            many = fold_loop(b, whole, _SUMS, [zero] * _SUMS, lambda i, s: add(e, i64(0), i, s))
+            out = many[0]
+            for one in many[1:]:
+                out = b.fadd(out, one)
+            rest = b.sub(count, whole)
+            return fold_loop(b, rest, 1, [out], lambda i, s: add(e, whole, i, s))[0]
         g = k.group  # numbers of one configuration lie side by side
         whole = b.mul(b.udiv(count, i64(g.lanes)), i64(g.lanes))
         zero = ir.Constant(g.vector, [0.0] * g.lanes)
@@ -422,6 +438,27 @@ class InputsOutputs:
             out = b.fadd(out, b.insert_element(out, part, at))
         rest = b.sub(count, whole)
         return fold_loop(b, rest, 1, [out], lambda i, s: add(e, whole, i, s))[0]
+
+
+def written_once(matrix: Field) -> bool:
+    """True if no entry off the diagonal blocks gets more than one term, with coefficient one."""
+    data: Any = matrix.data
+    paths = [(p, y) for p, y in zip(data, matrix.args, strict=True) if p.how.startswith("path")]
+    several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p in data)
+    return not several and all(p.coefficient == 1 and _behind_up(y) for p, y in paths)
+
+
+def _behind_up(x: Field) -> bool:
+    """True for a path that has nothing at the body it starts from."""
+    stack, seen = [x], set[Field]()
+    while stack:
+        y = stack.pop()
+        if y.op == "path_seed":
+            return False
+        if y not in seen and y.op != "up" and y.type.cols == "p":
+            seen.add(y)
+            stack.extend((y.equation,) if y.equation is not None else y.args)
+    return True
 
 
 def _turned(x: bl.Dense, turn: bl.Rows) -> bl.Dense:

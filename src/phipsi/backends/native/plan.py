@@ -33,7 +33,7 @@ SUPPORTED = {
     "closure_row", "closure_row_rate", "of_mate", "of_point", "of_row", "to_point",
     "to_row", "selected",
     "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
-    "below_root", "vee", "half", "hinge_bend_trace",
+    "below_root", "gyration", "inertia_rate", "vee", "half", "hinge_bend_trace",
 }  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def entry_count(x: Field, widest: int) -> int:
 
     if t.kind is Kind.INERTIA:
         return 10
-    if t.kind in (Kind.RIGID, Kind.RIGID_T):
+    if t.kind in (Kind.RIGID, Kind.RIGID_T, Kind.GYRATION):
         return 12
     if t.kind is Kind.SYMMETRIC:
         n = size(t.rows)
