@@ -214,9 +214,10 @@ class InputsOutputs:
 
     def _of_rows(self, r: Result) -> bool:
         """True for a matrix between constraint rows that pairs of paths made in two halves."""
+        if r.layout != "blocks" or r.field.op != "matrix" or r.takes.index != "row":
+            return False
         data: Any = r.field.data
-        pairs = r.layout == "blocks" and any(part.how == "pairs" for part in data)
-        return pairs and r.takes.index == "row"
+        return any(part.how == "pairs" for part in data)
 
     def _mirror(self, r: Result) -> None:
         """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
