@@ -184,6 +184,30 @@ def test_numbers_of_base_parameters():
     assert len(pp.base_parameters(pp.examples.planar_arm(1).with_gravity((0, 0, 0)))) == 1
 
 
+def test_nothing_to_identify():
+    nothing = pp.examples.planar_arm(0)
+    assert pp.regressor(nothing, [], [], []).shape == (0, 0)
+    assert len(pp.base_parameters(nothing)) == 0 and pp.parameter_names(nothing) == ()
+    assert pp.inertial_parameters(nothing).shape == (0,)
+
+
+def test_bodies_without_mass_keep_none():
+    """A gear of which only the rotor counts, and a link: the model of the estimate has no ghost."""
+    builder = pp.ModelBuilder()
+    builder.add_body("gear", joint=pp.joints.Revolute((0, 0, 1)), armature=0.1)
+    link = pp.SpatialInertia(1, (0.1, 0, 0), 0.1)
+    place = pp.Pose(translation=(0.2, 0, 0))
+    joint = pp.joints.Revolute((0, 1, 0))
+    builder.add_body("link", parent="gear", joint=joint, placement=place, inertia=link)
+    truth = builder.build()
+    found = pp.identify(pp.base_parameters(truth, armature=True), *noisy(truth, 200, 0.01))
+    model = found.model()
+    assert model.inertias[0].is_zero and model.inertias[1].mass > 0
+    q, v, vdot = motion(truth, 9, (20,))
+    error = pp.inverse_dynamics(model, q, v, vdot) - pp.inverse_dynamics(truth, q, v, vdot)
+    assert np.abs(error).max() < 0.05
+
+
 def test_names_and_combinations():
     base = pp.base_parameters(pp.examples.planar_arm(2), viscous=True)
     assert base.names == (

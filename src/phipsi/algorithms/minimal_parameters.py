@@ -121,7 +121,8 @@ def base_parameters(
     q = model.random_configuration(rng, (samples,))
     v, vdot = rng.standard_normal((2, samples, model.nv))
     # rates and accelerations that make all kinds of terms about as large as gravity's
-    Y = regressor(model, q, 3 * v, 10 * vdot, **options).reshape(-1, len(names))
+    Y = regressor(model, q, 3 * v, 10 * vdot, **options)
+    Y = Y.reshape(samples * model.nv, len(names))
     kept, weights, nothing = _independent(Y)
     combinations = np.zeros((len(kept), len(names)))
     combinations[np.arange(len(kept)), kept] = 1

@@ -177,7 +177,7 @@ class Run(ClosureOperations, VariationOperations):
             for j, b in enumerate(right):
                 both = [k for k in a if k in b]
                 if both:
-                    out[i, j] = sum(np.swapaxes(a[k], -1, -2) @ b[k] for k in both)
+                    out[i, j] = np.sum([np.swapaxes(a[k], -1, -2) @ b[k] for k in both], axis=0)
         return out
 
     def _starts(self, x: Field, strict: bool) -> list[int]:
