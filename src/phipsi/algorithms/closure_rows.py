@@ -336,7 +336,11 @@ class ClosureRows:
 
     def poses(self, q: Array) -> Array:
         """Body poses (n, bodies, 4, 4)."""
-        return compile(pose, self.model)(q)
+        return self._poses(q)
+
+    @cached_property
+    def _poses(self) -> Any:
+        return compile(pose, self.model)
 
     def kinematics(self, q: Array) -> tuple[Array, Array]:
         """Body poses, and the Jacobian (n, 6 P, nv) of the closure frames in world axes."""

@@ -120,7 +120,7 @@ def summary(system: System, q: ArrayLike | None) -> str:
     """The text of `System.summary`."""
     model = system.model
     lines = [
-        f"{model.n_bodies} bodies, {model.nv} rates, {len(system.constraints)} constraints, "
+        f"{model.n_bodies} bodies, {model.nv} rates, {_count(len(system.constraints))}, "
         f"{system.n_rows} rows"
     ]
     if system.cut_joints:
@@ -167,3 +167,7 @@ def _path(model: Model, body: int) -> list[int]:
 
 def _body(model: Model, body: int) -> str:
     return "the world" if body < 0 else repr(model.body_names[body])
+
+
+def _count(n: int) -> str:
+    return f"{n} constraint" if n == 1 else f"{n} constraints"

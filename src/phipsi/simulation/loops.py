@@ -11,15 +11,20 @@ off them. By default every step ends with a projection; Baumgarte's terms in U a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.assembly import project_position, project_velocity
+from phipsi.algorithms.closed_chain import VELOCITY_CHANGE
+from phipsi.algorithms.closed_forms import IMPULSE
 from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import ends, open_loops_at
+from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.simulation.steps import Diverged
 
@@ -36,6 +41,9 @@ _NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
 # first of them this far away (rad or m, along the fastest rate).
 _CLOSE, _REACH, _NEWTON = 0.02, 0.05, 8
+# Further away than this from singular configurations, only every so many steps end with a look.
+_FAR, _LOOK = 0.2, 4
+_ROUNDING = 4e-16
 _NODES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
 _NEAREST = slice(3, 5)
 _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
@@ -63,6 +71,7 @@ class Loops:
         self._has_other_side = True
         self.is_close = False  # to a singular configuration
         self.is_regular = False  # whether rows without pivoting are as good as singular values
+        self._unseen = 0  # steps that may go by without a look at the singular values
         self.project_stages = False  # for a solver whose state cannot be projected
 
     @property
@@ -152,6 +161,11 @@ class Loops:
         """The nearest state on the constraints; raises `Diverged` if there is none."""
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
+        if self._unseen > 0:
+            self._unseen -= 1
+            found = self._project_compiled(q, v)
+            if found is not None:
+                return found
         rank = self._rank if self._steady else None
         found, closed, at = project_position(self._rows, q[None], self.tolerance, _RANK, rank)
         if not closed[0]:
@@ -163,6 +177,41 @@ class Loops:
             )
         self._decide(at)
         return found[0], project_velocity(at, v[None])[0]
+
+    def _project_compiled(self, q: Array, v: Array) -> tuple[Array, Array] | None:
+        """The same where rows are regular: v − ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""
+        change, zero, last = self._change, np.zeros_like(v), False
+        for _ in range(_NEWTON):
+            g = self._rows.residual(q[None], self._rows.poses(q[None]))[0][0]
+            error = np.abs(g).max(initial=0.0)
+            if last or error <= _ROUNDING:
+                break
+            last = error <= self.tolerance
+            step, p, status = change(q, zero, g)
+            if status or np.count_nonzero(p) > self.rank:
+                return None
+            q = self.system.model.integrate(q, step)
+        step, p, status = change(q, v, self.system.rates)
+        if status or error > self.tolerance or np.count_nonzero(p) > self.rank:
+            return None
+        return q, v - step
+
+    @cached_property
+    def _change(self) -> Callable[..., tuple[Array, Array, Any]]:
+        program = compile((VELOCITY_CHANGE, IMPULSE), self.system)
+        if program.native is not None:
+            return program.native.ufunc
+
+        def masked(*inputs: Array) -> tuple[Array, Array, int]:
+            (step, p), status = program(*inputs, on_error="mask")
+            return step, p, int(status)
+
+        return masked
+
+    @property
+    def rank(self) -> int:
+        """How many rows are independent, as decided at the last look."""
+        return self._rank or 0
 
     def start(self, q: Array, v: Array) -> tuple[Array, Array]:
         """The initial state on the constraints; refuses one that is not nearly there."""
@@ -203,7 +252,9 @@ class Loops:
         self.is_close = smallest < _STEADY
         self._steady = not self.is_close  # the next step can hardly change the rank
         self._careful = self.projects and 0 < self._rank and smallest < _NEAR
-        self.is_regular = at.is_full and smallest > _NEAR
+        self.is_regular = smallest > _NEAR
+        # far from singular configurations, a look now and then is enough
+        self._unseen = _LOOK if smallest > _FAR else 0
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
