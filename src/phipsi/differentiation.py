@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import Directional, substitute
-from phipsi.calculus.tangent import VARIABLES, Tangent
+from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
@@ -29,7 +29,7 @@ _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 
 class Family:
-    """The derivative of an operator by all of q: one operator for every degree of freedom.
+    """The derivative of an operator (or vector) by all of q: one for every degree of freedom.
 
     `expr` is the derivative along the direction `dq`, linear in it. Nothing is computed until it is
     contracted with a direction, or compiled.
@@ -63,7 +63,9 @@ class Family:
 
     def compile(self, model: Model, **options: Any) -> FamilyProgram:
         """A function of the inputs that returns all derivatives, (..., out, in, nv)."""
-        program = compile(self.expr, model, mode="dense", **options)
+        if not self.expr.is_vector:
+            options = {"mode": "dense", **options}
+        program = compile(self.expr, model, **options)
         return FamilyProgram(program, self.direction.name)
 
     def __repr__(self) -> str:
@@ -84,7 +86,7 @@ class FamilyProgram:
 
 
 def along_units(program: Program, values: Mapping[str, Any], direction: str) -> Array:
-    """A matrix program for every unit vector of one of its inputs, on the last axis.
+    """What a program gives for every unit vector of one of its inputs, on the last axis.
 
     The directions join the batch as one flat axis, so that all lanes of the machine are busy.
     """
@@ -105,7 +107,7 @@ def along_units(program: Program, values: Mapping[str, Any], direction: str) -> 
         whole = np.broadcast_to(x, (*batch, *tail)).reshape(count, *tail)
         flat[name] = np.repeat(whole, len(units), axis=0)
     out = np.asarray(program(*(flat[name] for name in program.inputs)))
-    return np.moveaxis(out.reshape(*batch, len(units), *out.shape[1:]), -3, -1)
+    return np.moveaxis(out.reshape(*batch, len(units), *out.shape[1:]), len(batch), -1)
 
 
 def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
@@ -120,7 +122,9 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     - With `along` ("dq", or any vector of joint rates) anything gives its change along it.
     - ``wrt="q[shoulder]"`` (or ``"q[shoulder, 1]"`` for joints with several dofs) is the derivative
       by one degree of freedom.
-    - An operator without `along` gives a `Family` over the degrees of freedom.
+    - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
+      with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
+      in the direction but no product with it.
 
     **Source:** sensitivity.md 1–6; seed 4 lemmas 3.1–4.3.
 
@@ -147,7 +151,11 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     if expr.takes is None:
         raise SpaceError(check.undetermined(expr))
     if along is None and expr.is_vector:
-        return Tangent(wrt)(expr)
+        try:
+            return Tangent(wrt)(expr)
+        except NoOperatorError:
+            if wrt not in _DIRECTIONS:
+                raise
     direction = parse(along) if isinstance(along, str) else along
     family = direction is None
     if direction is None:
@@ -194,6 +202,13 @@ def vjp(
     if not expr.is_vector:
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
-    adjoints = tuple(diff(expr, name).T for name in names)
+    adjoints = tuple(_tangent(expr, name).T for name in names)
     target = adjoints[0] if isinstance(wrt, str) else adjoints
     return compile(target, model, points=points, backend=backend, same_operand=True)
+
+
+def _tangent(expr: Expr, wrt: str) -> Expr:
+    if wrt not in VARIABLES:
+        known = ", ".join(map(repr, VARIABLES))
+        raise InputError(f"wrt={wrt!r} is nothing to differentiate by; known are {known}")
+    return Tangent(wrt)(expr)

@@ -268,13 +268,35 @@ def test_inertial_parameters(model, seed):
     close(L @ change, difference, 1e-8)
 
 
+@given(models(max_bodies=4), seeds)
+@settings(max_examples=5)
+def test_vectors_with_articulated_quantities(model, seed):
+    """FD4 and the innovations by all of q: a family over the dofs."""
+    rng = np.random.default_rng(seed)
+    q = model.random_configuration(rng)
+    v, tau = rng.standard_normal((2, model.nv))
+    for expr, args in (
+        (dynamics._fd4(ops.b), (q, v, tau)),
+        (ops.psi.T @ ops.H.T @ ops.D.inv @ ops.tau, (q, tau)),
+    ):
+        plain = pp.compile(expr, model, backend="reference")
+        columns = [
+            plain(q + 1j * STEP * model.qdot(q, u), *args[1:]).imag / STEP for u in np.eye(model.nv)
+        ]
+        expected = np.stack(columns, axis=-1)
+        family = pp.diff(expr, "q")
+        close(family.compile(model)(*args), expected, 1e-9)
+        batch = family.compile(model)(*(np.stack([x, x]) for x in args))
+        close(batch[1], expected, 1e-9)
+
+
 def test_errors_say_what_to_write():
     with pytest.raises(InputError, match=r"q\[shoulder\]"):
         pp.diff(ops.mass_matrix, "theta")
     with pytest.raises(SpaceError, match="joint rates"):
         pp.diff(ops.mass_matrix, "q", along="tau")
     with pytest.raises(SpaceError, match="along='dq'"):
-        pp.diff(ops.P @ ops.V, "q")
+        pp.vjp(ops.P @ ops.V, pp.examples.planar_arm(2), "q")
     with pytest.raises(InputError, match="numbered from 0"):
         arm = pp.examples.planar_arm(2)
         pp.compile(pp.diff(ops.mass_matrix, f"q[{arm.joint_names[0]}, 3]"), arm, mode="dense")

@@ -62,6 +62,10 @@ VARIABLES: dict[str, Space] = {
 "inertia" stands for the ten inertial parameters of every body, in which M is linear."""
 
 
+class NoOperatorError(SpaceError):
+    """The change along all of a variable is no product with the direction at its right end."""
+
+
 class Tangent:
     """Derivatives of vectors by one variable, each derived once."""
 
@@ -91,7 +95,7 @@ class Tangent:
             return log_det_gradient(f).T if self.wrt == "q" else self.nothing(y)
         if y.op in (Op.IDENTITY, Op.ZERO) or not self.depends(y):
             return self.nothing(y)
-        raise SpaceError(f"no derivative by {self.wrt} is known for  {y}")
+        raise NoOperatorError(f"no derivative by {self.wrt} is known for  {y}")
 
     def depends(self, x: Expr) -> bool:
         """Whether x depends on the variable at all."""
@@ -156,7 +160,7 @@ class Tangent:
             return self._push_leaf(A, x)
         if A.op in (Op.IDENTITY, Op.ZERO) or not self.depends(A):
             return none
-        raise SpaceError(no_operator(A))
+        raise NoOperatorError(no_operator(A))
 
     def _push_leaf(self, A: Expr, x: Expr) -> Expr:
         name, none = A.name, zero(self.space, A.gives)
@@ -229,7 +233,7 @@ class Tangent:
         meaning = definition(core)
         if meaning is None:
             if self.depends(core):
-                raise SpaceError(no_operator(core))
+                raise NoOperatorError(no_operator(core))
             return zero(self.space, core.takes.dual if flipped and core.takes else core.gives)
         return self.push(meaning.T if flipped else meaning, x)
 

@@ -384,7 +384,8 @@ class InputsOutputs:
         Products(k).emit()
         nothing: Any = ir.Constant(e.vector, [0.0] * e.lanes)
         for r in k.results:
-            nothing = b.fadd(nothing, self._nothing(r))
+            if e.lanes == 1 or not is_matrix(r):  # matrices of groups are looked at in the loop
+                nothing = b.fadd(nothing, self._nothing(r))
         bad = b.fcmp_unordered("!=", nothing, ir.Constant(e.vector, [0.0] * e.lanes))
         status = b.load(k.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
@@ -426,6 +427,11 @@ class InputsOutputs:
             out = b.fadd(out, b.insert_element(out, part, at))
         rest = b.sub(count, whole)
         return fold_loop(b, rest, 1, [out], lambda i, s: add(e, whole, i, s))[0]
+
+
+def is_matrix(r: Result) -> bool:
+    """True for a result that is a whole matrix."""
+    return r.layout == "blocks" or r.layout.startswith("matrix")
 
 
 def written_once(matrix: Field) -> bool:

@@ -7,10 +7,12 @@ the same equations in the same order, so a configuration gets the same bits what
 from __future__ import annotations
 
 import platform
+from collections.abc import Collection
 from typing import Any
 
 from llvmlite import ir
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.record import BUFFERS
 from phipsi.backends.native.scratch import acquire, release
@@ -32,12 +34,14 @@ def define_loop(
     pattern: list[tuple[int, ...]],
     n_inputs: int,
     offsets: int,
+    matrices: Collection[int] = (),
 ) -> ir.Function:
     """Add ``void phipsi_loop(args, dimensions, steps, data)``.
 
     `kernels` maps numbers of lanes to kernels; `pattern` are the core dimensions of inputs and
     outputs, the last output being the integer status. The data record holds, after the kernels'
-    words, the scratch size in bytes and the slots for scratch.
+    words, the scratch size in bytes and the slots for scratch. The outputs in `matrices` are looked
+    through for numbers that are not finite while they are written; the wide kernel has not done it.
     """
     kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
     function = ir.Function(module, kind, "phipsi_loop")
@@ -54,6 +58,7 @@ def define_loop(
     sizes = [[w.word(dimensions, 1 + d) for d in shape] for shape in pattern]
     first_buffer = BUFFERS
     addresses = b.alloca(POINTER, size=len(pattern))
+    w.found = b.alloca(ir.VectorType(DOUBLE, max(kernels)))
 
     def buffers_of(lanes: int) -> list[Any]:
         out: list[Any] = []
@@ -67,6 +72,8 @@ def define_loop(
         unit = i64(8 * lanes)
         vector = ir.VectorType(DOUBLE, lanes)
         rows = [b.add(start, i64(lane)) for lane in range(lanes)]
+        if matrices and lanes > 1:
+            w.start_looking(lanes)
         for i in range(len(pattern)):
             if i == n_inputs:
                 b.call(kernels[lanes], [data, scratch, addresses])
@@ -84,11 +91,15 @@ def define_loop(
                     b.store(out, place, align=8)
                     return
                 x = b.load(place, align=8, typ=vector)
+                if i in matrices and lanes > 1:
+                    w.look_at([x], lanes)
                 for lane, one in enumerate(bases):
                     entry = b.extract_element(x, ir.Constant(I32, lane))
                     b.store(entry, b.gep(one, [offset], source_etype=I8), align=8)
 
-            if i < n_inputs or lanes == 1 or len(sizes[i]) < 2:
+            if lanes > 1 and matrices and i == len(pattern) - 1:
+                w.note_failures(base, lanes)
+            if i not in matrices or lanes == 1:
                 w.over(sizes[i], steps, places[i], move)
             else:  # matrices: many numbers, mostly one after the other
                 w.if_contiguous(
@@ -123,6 +134,7 @@ class _Writer:
     def __init__(self, module: ir.Module, function: ir.Function) -> None:
         self.module, self.function = module, function
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        self.found: Any = None  # where sums of x − x are kept
 
     def word(self, base: Any, index: int) -> Any:
         """A 64-bit word."""
@@ -183,6 +195,7 @@ class _Writer:
                 b.load(b.gep(start, [i64(unit * j)], source_etype=I8), align=8, typ=vector)
                 for j in range(lanes)
             ]
+            self.look_at(rows, lanes)
             for row, base in zip(turned(b, rows), bases, strict=True):
                 b.store(row, b.gep(base, [b.mul(i, i64(8))], source_etype=I8), align=8)
 
@@ -191,11 +204,37 @@ class _Writer:
         def rest(i: Any) -> None:
             at = b.add(whole, i)
             x = b.load(b.gep(source, [b.mul(at, i64(unit))], source_etype=I8), align=8, typ=vector)
+            self.look_at([x], lanes)
             for lane, base in enumerate(bases):
                 entry = b.extract_element(x, ir.Constant(I32, lane))
                 b.store(entry, b.gep(base, [b.mul(at, i64(8))], source_etype=I8), align=8)
 
         write_loop(b, b.sub(count, whole), rest)
+
+    # -- numbers that are not finite -----------------------------------------------------------
+
+    def start_looking(self, lanes: int) -> None:
+        """Nothing has been found yet."""
+        self.b.store(ir.Constant(ir.VectorType(DOUBLE, lanes), [0.0] * lanes), self.found)
+
+    def look_at(self, rows: list[Any], lanes: int) -> None:
+        """Add x − x of all lanes: zero exactly as long as every number is finite."""
+        b = self.b
+        parts = [b.fsub(x, x) for x in rows]
+        while len(parts) > 1:
+            parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+        so_far = b.load(self.found, typ=ir.VectorType(DOUBLE, lanes))
+        b.store(b.fadd(so_far, parts[0]), self.found)
+
+    def note_failures(self, status: Any, lanes: int) -> None:
+        """The status of lanes in which something is not finite, unless they have failed before."""
+        b = self.b
+        vector, integers = ir.VectorType(DOUBLE, lanes), ir.VectorType(I64, lanes)
+        sums = b.load(self.found, typ=vector)
+        bad = b.fcmp_unordered("!=", sums, ir.Constant(vector, [0.0] * lanes))
+        old = b.load(status, align=8, typ=integers)
+        fresh = b.and_(bad, b.icmp_signed("==", old, ir.Constant(integers, [0] * lanes)))
+        b.store(b.select(fresh, ir.Constant(integers, [NOT_FINITE] * lanes), old), status, align=8)
 
     def clear_flags(self) -> None:
         """Forget floating-point exceptions: failures are in the status, not in warnings."""

@@ -1,9 +1,10 @@
 """Products of matrices in generated code: a result that is factor · A · B, where A is a result too.
 
 B is written into the buffer of the result like any other matrix; when all is written, blocks of its
-columns are moved aside and multiplied with A. In a kernel for many configurations every entry is a
-vector of lanes and the loops run over squares of entries; in a kernel for one configuration the
-entries of a row lie side by side and lanes are columns.
+columns are moved aside and multiplied with A. Rows of a block that are all zero are left out: on a
+tree most joints have nothing to do with each other. In a kernel for many configurations every entry
+is a vector of lanes and the loops run over squares of entries; in a kernel for one configuration
+the entries of a row lie side by side and lanes are columns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from phipsi.backends.native.columns import masked_load, masked_store
-from phipsi.backends.native.lanes import DOUBLE, Lane, fold_loop, write_loop
+from phipsi.backends.native.lanes import DOUBLE, I64, Lane, fold_loop, write_loop
 from phipsi.backends.native.record import ASIDE
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.request import Result
@@ -35,7 +36,7 @@ def can_run(results: Sequence[Result]) -> bool:
 def workspace(results: Sequence[Result], size: int, lanes: int) -> int:
     """How many numbers are needed to move columns aside."""
     several = any(r.left is not None for r in results)
-    return size * max(lanes, _COLUMNS) if several else 0
+    return size * (max(lanes, _COLUMNS) + 1) if several else 0
 
 
 class Products:
@@ -54,6 +55,8 @@ class Products:
             self.size = k.count_of(r.takes)
             a, b = k.io.result_base(left), k.io.result_base(r)
             self.aside = k.area(ASIDE, k.bytes)
+            wide = max(k.group.lanes, _COLUMNS)
+            self.rows = k.at(self.aside, k.b.mul(self.size, i64(k.bytes * wide)))
             if k.group is k.config:
                 self._across(a, b, r.factor)
             else:
@@ -72,14 +75,16 @@ class Products:
         """Columns j, j + 1, … of the product, in place of those of B."""
         k, m, e = self.k, self.k.b, self.k.config
 
-        def move(i: Any) -> None:
+        def move(i: Any, found: list[Any]) -> list[Any]:
+            entries: list[Any] = []
             for c in range(count):
                 at = m.add(m.add(m.mul(i, self.size), j), i64(c))
-                x = k.lane_load(b, m.mul(at, i64(k.bytes)))
-                aside = m.add(m.mul(i, i64(_COLUMNS)), i64(c))
-                k.lane_store(x, self.aside, m.mul(aside, i64(k.bytes)))
+                entries.append(k.lane_load(b, m.mul(at, i64(k.bytes))))
+                aside = m.add(m.mul(found[0], i64(_COLUMNS)), i64(c))
+                k.lane_store(entries[-1], self.aside, m.mul(aside, i64(k.bytes)))
+            return self._keep(i, found[0], [x.value for x in entries], e)
 
-        write_loop(m, self.size, move)
+        kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
 
         def rows(i: Any, height: int) -> None:
             zero = ir.Constant(e.vector, [0.0] * e.lanes)
@@ -93,15 +98,16 @@ class Products:
                     for c in range(count)
                 ]
                 out: list[Any] = []
+                row = m.load(k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
                 for r in range(height):
-                    at = m.add(m.mul(m.add(i, i64(r)), self.size), t)
+                    at = m.add(m.mul(m.add(i, i64(r)), self.size), row)
                     left = k.lane_load(a, m.mul(at, i64(k.bytes)))
                     for c in range(count):
                         old = Lane(e, sums[r * count + c])
                         out.append(left.times_plus(right[c], old).value)
                 return out
 
-            sums = fold_loop(m, self.size, 1, [zero] * (height * count), term)
+            sums = fold_loop(m, kept, 1, [zero] * (height * count), term)
             for r in range(height):
                 for c in range(count):
                     at = m.add(m.add(m.mul(m.add(i, i64(r)), self.size), j), i64(c))
@@ -111,6 +117,26 @@ class Products:
         whole = m.mul(m.sdiv(self.size, i64(_ROWS)), i64(_ROWS))
         write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
         write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
+
+    def _keep(self, i: Any, found: Any, entries: list[Any], e: Any) -> list[Any]:
+        """Note row i, and count it unless it is all zero; then the next one takes its place."""
+        m = self.k.b
+        m.store(i, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
+        several = e.lanes > 1
+        kind = ir.VectorType(I64, e.lanes) if several else I64
+        bits: Any = None
+        for x in entries:
+            one = m.bitcast(x, kind)
+            bits = one if bits is None else m.or_(bits, one)
+        # twice the bits drops the sign, so that −0 is zero
+        doubled = m.add(bits, bits)
+        if several:
+            mask = m.icmp_signed("!=", doubled, ir.Constant(kind, [0] * e.lanes))
+            flags = m.bitcast(mask, ir.IntType(e.lanes))
+            some = m.icmp_unsigned("!=", flags, ir.Constant(ir.IntType(e.lanes), 0))
+        else:
+            some = m.icmp_signed("!=", doubled, i64(0))
+        return [m.add(found, m.zext(some, I64))]
 
     # -- lanes are columns of one configuration ----------------------------------------------------
 
@@ -126,11 +152,12 @@ class Products:
             def place(i: Any) -> Any:
                 return k.at(b, m.mul(m.add(m.mul(i, self.size), j), i64(8)))
 
-            def move(i: Any) -> None:
+            def move(i: Any, found: list[Any]) -> list[Any]:
                 x = masked_load(m, g, place(i), mask)
-                m.store(x, k.at(self.aside, m.mul(i, i64(width))), align=8)
+                m.store(x, k.at(self.aside, m.mul(found[0], i64(width))), align=8)
+                return self._keep(i, found[0], [x], g)
 
-            write_loop(m, self.size, move)
+            kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
             zero = ir.Constant(g.vector, [0.0] * g.lanes)
 
             def rows(i: Any, height: int) -> None:
@@ -138,13 +165,14 @@ class Products:
                     where = k.at(self.aside, m.mul(t, i64(width)))
                     right = Lane(g, m.load(where, align=8, typ=g.vector))
                     out: list[Any] = []
+                    row = m.load(k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
                     for r in range(height):
-                        at = m.add(m.mul(m.add(i, i64(r)), self.size), t)
+                        at = m.add(m.mul(m.add(i, i64(r)), self.size), row)
                         one = m.load(k.at(a, m.mul(at, i64(8))), align=8, typ=DOUBLE)
                         out.append(g.splat(one).times_plus(right, Lane(g, sums[r])).value)
                     return out
 
-                sums = fold_loop(m, self.size, 1, [zero] * height, term)
+                sums = fold_loop(m, kept, 1, [zero] * height, term)
                 for r in range(height):
                     entry = scaled(Lane(g, sums[r]), factor)
                     masked_store(m, g, entry.value, place(m.add(i, i64(r))), mask)

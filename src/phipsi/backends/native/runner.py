@@ -25,7 +25,7 @@ from phipsi.backends.native.engine import (
 )
 from phipsi.backends.native.groups import branch_slots, seeds_of
 from phipsi.backends.native.gufunc import make_gufunc
-from phipsi.backends.native.inputs_outputs import Slot
+from phipsi.backends.native.inputs_outputs import Slot, is_matrix
 from phipsi.backends.native.kernel import Kernel
 from phipsi.backends.native.loop import core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
@@ -120,7 +120,9 @@ class NativeCode:
         kernels: dict[int, ir.Function] = {}
         for lanes in (self.machine.lanes, 1):
             kernels[lanes] = self._kernel(module, lanes).function
-        define_loop(module, kernels, self.pattern, len(self.slots), self.words)
+        n = len(self.slots)
+        matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
+        define_loop(module, kernels, self.pattern, n, self.words, matrices)
         if self.has_direct:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
