@@ -1,4 +1,4 @@
-"""C* S C from the columns of C: which programs are made so, and that the numbers are those of pairs."""
+"""C* S C from the columns of C: which programs are made so, and that the numbers stay the same."""
 
 import numpy as np
 import pytest
