@@ -114,6 +114,7 @@ from phipsi.simulation import (
     LinearSystem,
     RolloutGradient,
     Trajectory,
+    contact_events,
     controllers,
     forces,
     linearize,
@@ -122,6 +123,7 @@ from phipsi.simulation import (
     rollout_gradient,
     simulate,
     step_derivatives,
+    topology,
 )
 from phipsi.sweeps.explanation import Explanation
 
@@ -182,6 +184,7 @@ __all__ = [
     "constraint_forces",
     "constraint_impulse",
     "constraints",
+    "contact_events",
     "contacts",
     "controllers",
     "coriolis_matrix",
@@ -247,5 +250,6 @@ __all__ = [
     "to_drake",
     "to_mujoco",
     "to_pinocchio",
+    "topology",
     "vjp",
 ]

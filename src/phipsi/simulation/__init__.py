@@ -1,6 +1,7 @@
 """From a model to a trajectory: `simulate`, events, force elements, recordings; and gradients."""
 
-from phipsi.simulation import forces
+from phipsi.simulation import forces, topology
+from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.events import Event, EventRecord
 from phipsi.simulation.gradients import RolloutGradient, rollout_gradient
 from phipsi.simulation.linear_steps import step_derivatives
@@ -16,10 +17,12 @@ __all__ = [
     "LinearSystem",
     "RolloutGradient",
     "Trajectory",
+    "contact_events",
     "forces",
     "linearize",
     "rollout",
     "rollout_gradient",
     "simulate",
     "step_derivatives",
+    "topology",
 ]

@@ -22,7 +22,7 @@ from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Diverged, Step
 
 Array = NDArray[Any]
-Action = Callable[[float, Array, Array], Any] | str | None
+Action = Any  # None, "stop", a function of (t, q, v), or changes of topology
 
 # An event that goes off this often, each time within this share of the run after the last, is
 # piling up: a ball that comes to rest bounces infinitely often in finite time.
@@ -36,7 +36,8 @@ class Event:
 
     **Arguments:** `function(t, q, v)`, a continuous number whose zeros are the events; `direction`,
     1 for zeros where it rises, −1 where it falls, 0 for both; `action`: None only records the
-    event, "stop" ends the run there, and a callable(t, q, v) may return a new state (q, v) to go on
+    event, "stop" ends the run there, a change of `phipsi.topology` (or a list of them) goes on with
+    another mechanism, once, and a callable(t, q, v) may return a new state (q, v) to go on
     from, or None to go on as it is (the integrator starts anew, so that it may also switch a
     controller); `name`, for the record, that of the function by default.
 
@@ -69,17 +70,23 @@ class Event:
                 f"event {self.name!r}: direction={self.direction!r} is none of −1 (falling), "
                 f"0 (both), 1 (rising)."
             )
-        if not (self.action is None or self.action == "stop" or callable(self.action)):
+        changes = self.action if isinstance(self.action, list | tuple) else [self.action]
+        changing = bool(changes) and all(hasattr(c, "apply") for c in changes)
+        known = self.action is None or self.action == "stop" or callable(self.action)
+        if not (known or changing):
             raise InputError(
-                f"event {self.name!r}: action={self.action!r} is neither None, 'stop', nor a "
-                f"function of (t, q, v) that returns (q, v) or None."
+                f"event {self.name!r}: action={self.action!r} is neither None, 'stop', changes of "
+                f"phipsi.topology, nor a function of (t, q, v) that returns (q, v) or None."
             )
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class EventRecord:
-    """An event that happened: its name, when, and the state before and after its action."""
+    """An event that happened: its name, when, and the state before and after its action.
+
+    `change`, if the mechanism changed: energy, momentum and impulses (`ChangeRecord`).
+    """
 
     name: str
     t: float
@@ -87,6 +94,7 @@ class EventRecord:
     v: Array
     q_after: Array
     v_after: Array
+    change: Any = None
 
     def __repr__(self) -> str:
         return f"EventRecord({self.name!r} at t = {self.t:.6g} s)"

@@ -20,10 +20,12 @@ from phipsi.simulation.events import Crossing, Event, EventRecord, Watch
 from phipsi.simulation.fixed_step import FixedSteps
 from phipsi.simulation.force import Force
 from phipsi.simulation.loops import Loops, checked_stabilization
+from phipsi.simulation.phases import simulate_changing
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.steps import Diverged, Step, Stepper
 from phipsi.simulation.tableaux import Method
+from phipsi.simulation.topology import Change, changes_of
 from phipsi.simulation.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -51,6 +53,7 @@ def simulate(
     constraint_tolerance: float = 1e-10,
     baumgarte_rate: float = 20.0,
     progress: Any = None,
+    topology: Sequence[Change] | Change = (),
 ) -> Trajectory:
     """Motion of a mechanism from an initial state.
 
@@ -70,7 +73,8 @@ def simulate(
     tqdm-like object or a function of (t, duration). For a system: `stabilization`, "project"
     (position and velocity are projected in the mass metric after every step until no residual
     exceeds `constraint_tolerance`, rad and m), "baumgarte" (feedback of residuals with the rate
-    `baumgarte_rate`, 1/s) or "none".
+    `baumgarte_rate`, 1/s) or "none". `topology`, changes of `phipsi.topology` that hold from the
+    start; further ones are actions of events.
 
     **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns what there is, with
     ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory` ends at
@@ -86,6 +90,18 @@ def simulate(
     >>> fall.at(0.5)[0].shape
     (2,)
     """
+    listed = [events] if isinstance(events, Event) else list(events)
+    if topology or any(isinstance(e, Event) and changes_of(e.action) for e in listed):
+        given = dict(
+            controller=controller, integrator=integrator, dt=dt, rtol=rtol, atol=atol,
+            output_times=output_times, forces=forces, prescribed=prescribed, progress=progress,
+            stabilization=stabilization, constraint_tolerance=constraint_tolerance,
+            baumgarte_rate=baumgarte_rate,
+        )  # fmt: skip
+        first = [topology] if isinstance(topology, Change) else list(topology)
+        return simulate_changing(
+            simulate, model, q0, v0, duration, events=listed, before=first, **given
+        )
     system = model if isinstance(model, System) else None
     model = checks.checked_model(model.model if isinstance(model, System) else model)
     loops = None

@@ -33,7 +33,8 @@ class Trajectory:
     efforts (those of force elements are not in it); `energy` (k,), J; `momentum` (k, 6) about the
     world's origin; `system`, None for a tree; `constraint_residuals` (k, rows), rad and m, of which
     a tree has none; `events`, a tuple of
-    `EventRecord`; `complete`, whether the run came to its end or to an event that stops it;
+    `EventRecord`; `phases`, the stretches between changes of topology, empty if there were none;
+    `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
     >>> import phipsi as pp
@@ -59,8 +60,9 @@ class Trajectory:
         system: System | None = None,
         energy: Array | None = None,
         momentum: Array | None = None,
+        phases: tuple[Any, ...] = (),
     ) -> None:
-        self.model = model
+        self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
         self.events, self.complete, self.integrator = events, complete, integrator
         self.system = system
@@ -133,6 +135,8 @@ class Trajectory:
         array([0.  , 0.25, 0.5 , 0.75, 1.  ])
         """
         wanted = self._checked_times(times)
+        if self.phases and self.phases[0].has_all_steps:
+            return self._resampled_phases(wanted)
         chart = Chart(self.model)
         if self.interpolation == "dense output":
             assert self._dense is not None
@@ -155,6 +159,32 @@ class Trajectory:
             stored=self._stored,
             dense=self._dense,
             system=self.system,
+        )
+
+    def _resampled_phases(self, wanted: Array) -> Trajectory:
+        """Each time in the phase it belongs to; at a change, the one after it."""
+        starts = np.array([phase.t0 for phase in self.phases])
+        which = np.maximum(np.searchsorted(starts, wanted, side="right") - 1, 0)
+        q, v, tau = (np.zeros((len(wanted), x.shape[1])) for x in (self.q, self.v, self.tau))
+        energy, total = np.zeros(len(wanted)), np.zeros((len(wanted), 6))
+        for i, phase in enumerate(self.phases):
+            mine = which == i
+            if mine.any():
+                inner = phase.resampled(wanted[mine])
+                q[mine], v[mine] = phase.lift(inner.q, inner.v)
+                tau[mine] = phase.lift_rates(inner.tau)
+                energy[mine], total[mine] = inner.energy, inner.momentum
+        return Trajectory(
+            self.model,
+            wanted,
+            q,
+            v,
+            tau,
+            events=self.events,
+            complete=self.complete,
+            integrator=self.integrator,
+            energy=energy,
+            momentum=total,
         )
 
     def _checked_times(self, times: ArrayLike) -> Array:

@@ -1,0 +1,74 @@
+"""Events when a contact is about to open or slip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.grasp import Grasp
+from phipsi.algorithms.system import System
+from phipsi.errors import InputError
+from phipsi.simulation.events import Event
+
+Array = NDArray[Any]
+
+
+@final
+class ContactMargin:
+    """The smallest margin of a contact's inequalities as a function of (t, q, v).
+
+    It is the number of an `Event`: zero where the contact begins to open or to slip. The contact
+    forces are those under the efforts of `controller(t, q, v)`, none if it is None.
+    """
+
+    def __init__(
+        self, grasp: Grasp, contact: str, controller: Callable[..., Any] | None = None
+    ) -> None:
+        if contact not in grasp.contact_names:
+            raise InputError(f"there is no contact {contact!r}; {list(grasp.contact_names)} are.")
+        self.grasp, self.contact, self.controller = grasp, contact, controller
+        start = f"{contact}: "
+        self._zero = np.zeros(grasp.model.nv)
+        names = [f"{c.name}: {cone.name}" for c in grasp.contacts for cone in c.cones()]
+        self._mine = [i for i, name in enumerate(names) if name.startswith(start)]
+
+    def __call__(self, t: float, q: Array, v: Array) -> float:
+        """The margin in N."""
+        tau = self._zero if self.controller is None else self.controller(t, q, v)
+        margins = self.grasp.check(q, v, tau).margins[..., self._mine]
+        return float(margins.min(initial=np.inf)) if margins.size else 1.0
+
+    def within(self, system: System, controller: Callable[..., Any] | None) -> Any:
+        """The same in another phase of a run; 1 where the contact does not act."""
+        if not isinstance(system, Grasp) or self.contact not in system.contact_names:
+            return lambda t, q, v: 1.0
+        return ContactMargin(system, self.contact, controller)
+
+
+def contact_events(
+    grasp: Grasp, controller: Callable[..., Any] | None = None, *, action: Any = None
+) -> list[Event]:
+    """One event per one-sided contact that goes off when it begins to open or to slip.
+
+    **Arguments:** `grasp`; `controller`, the one of the run; `action`, as for `Event`: None
+    records, "stop" ends the run; "release" takes the contact away, as it happens to a finger that
+    lifts off. Forces of force elements are not seen.
+    **Returns:** events named "contact 'left' breaks". **Source:** closed_chain 9.
+
+    >>> import numpy as np, phipsi as pp
+    >>> grasp = pp.examples.two_finger_grasp()
+    >>> [event.name for event in pp.contact_events(grasp)]
+    ["contact 'left' breaks", "contact 'right' breaks"]
+    """
+    from phipsi.simulation.topology import Release
+
+    out = []
+    for c in grasp.contacts:
+        if c.cones():
+            act = Release(c.name) if action == "release" else action
+            name = f"contact {c.name!r} breaks"
+            out.append(Event(ContactMargin(grasp, c.name, controller), -1, act, name))
+    return out

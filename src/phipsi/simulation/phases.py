@@ -1,0 +1,469 @@
+"""Runs of a mechanism that changes: one run after the other, joined in the coordinates of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.dynamics import mass_matrix
+from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
+from phipsi.algorithms.stages import Stages
+from phipsi.algorithms.system import System
+from phipsi.algorithms.system_report import ends
+from phipsi.errors import InputError, SimulationError
+from phipsi.model.model import Model
+from phipsi.simulation.contact_margins import ContactMargin
+from phipsi.simulation.events import Event, EventRecord
+from phipsi.simulation.force import Force, State, bind_forces, provides
+from phipsi.simulation.topology import Change, Topology, changes_of
+from phipsi.simulation.trajectory import Trajectory
+
+Array = NDArray[Any]
+
+_CLOSED = 1e-6  # what a constraint that is switched on may be open by, rad or m
+_RANK = 1e-10
+_BROKEN = 1e-9  # N, below which the margin of a contact counts as negative
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ChangeRecord:
+    """What a change of topology did.
+
+    **Attributes:** `changes`; `energy`, `energy_after`, J, kinetic and potential, of what was there
+    before and of what is there after; `momentum`, `momentum_after` (6,); `rows`, names of the rows
+    that acted in the jump, and their `impulses`; `steps`, how often each step of the dynamics was
+    executed for it.
+    """
+
+    changes: tuple[Change, ...]
+    energy: float
+    energy_after: float
+    momentum: Array
+    momentum_after: Array
+    rows: tuple[str, ...]
+    impulses: Array
+    steps: Counter[tuple[str, str]]
+
+
+@final
+class Phase:
+    """A stretch of a run during which the topology stays the same.
+
+    **Attributes:** `t0`, `t1`, s; `topology`; `system` on the reduced model; `trajectory` in the
+    coordinates of that model, its t from 0; `has_all_steps`, whether it was recorded at every step.
+    """
+
+    def __init__(self, topology: Topology, t0: float, q: Array, v: Array) -> None:
+        self.topology, self.t0, self.t1 = topology, t0, t0
+        self.model = topology.reduced()
+        self._q, self._v = q, np.zeros_like(v)
+        whole = topology.model
+        names = self.model.joint_names
+        self.at_q = _places([whole.q_slice(n) for n in names])
+        self.at_v = _places([whole.v_slice(n) for n in names])
+        self.trajectory: Trajectory
+        self.has_all_steps = True
+
+    @cached_property
+    def system(self) -> System:
+        """The constraints on the reduced model."""
+        return self.topology.system(self.model)
+
+    def lower(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """The entries of the joints that move."""
+        return q[..., self.at_q], v[..., self.at_v]
+
+    def lift(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """All coordinates and rates."""
+        batch = q.shape[:-1]
+        all_q = np.broadcast_to(self._q, (*batch, len(self._q))).copy()
+        all_v = np.broadcast_to(self._v, (*batch, len(self._v))).copy()
+        all_q[..., self.at_q], all_v[..., self.at_v] = q, v
+        return all_q, all_v
+
+    def resampled(self, times: Array) -> Trajectory:
+        """The phase at times of the whole run, in its own coordinates."""
+        return self.trajectory.resample(np.clip(times - self.t0, 0.0, self.trajectory.t[-1]))
+
+    def lift_rates(self, tau: Array) -> Array:
+        """Efforts of all joints, zero where nothing moves."""
+        out = np.zeros((*tau.shape[:-1], len(self._v)))
+        out[..., self.at_v] = tau
+        return out
+
+
+def simulate_changing(
+    simulate: Callable[..., Trajectory],
+    system: Model | System,
+    q0: Any,
+    v0: Any,
+    duration: float,
+    *,
+    events: Sequence[Event],
+    before: Sequence[Change] = (),
+    **options: Any,
+) -> Trajectory:
+    """The run of `simulate` with events that change the mechanism; see `phipsi.topology`."""
+    runner = _Runner(simulate, Topology.of(system), float(duration), list(events), options)
+    q, v = (np.array(x, dtype=np.float64) for x in (q0, v0))
+    model = runner.topology.model
+    if q.shape != (model.nq,) or v.shape != (model.nv,):
+        raise InputError(
+            f"q0 and v0 have shapes {q.shape} and {v.shape}; they must be ({model.nq},) and "
+            f"({model.nv},), with entries for all joints, locked and absent ones too."
+        )
+    for change in before:
+        runner.topology, q, v = change.apply(runner.topology, q, v)
+    return runner.run(q, v)
+
+
+class _Runner:
+    """Phase after phase."""
+
+    def __init__(
+        self,
+        simulate: Callable[..., Trajectory],
+        topology: Topology,
+        duration: float,
+        events: list[Event],
+        options: dict[str, Any],
+    ) -> None:
+        self.simulate, self.topology, self.end = simulate, topology, duration
+        self.events, self.options = events, dict(options)
+        times = self.options.pop("output_times", None)
+        self.times = None if times is None else np.asarray(times, dtype=np.float64)
+        self.controller = self.options.pop("controller", None)
+        forces = self.options.pop("forces", ())
+        self.elements = bind_forces(forces, topology.model)
+        self.prescribed = self.options.pop("prescribed", None) or {}
+        self.progress = self.options.pop("progress", None)
+        self.phases: list[Phase] = []
+        self.records: list[EventRecord] = []
+        self.stages = Stages()
+
+    def run(self, q: Array, v: Array) -> Trajectory:
+        """All phases."""
+        t = 0.0
+        while True:
+            phase = Phase(self.topology, t, q, v)
+            phase.has_all_steps = self.times is None
+            if t > 0:
+                broken = self._broken(phase, q, v)
+                if broken:
+                    q, v = self._change(broken, t)
+                    continue
+            self.phases.append(phase)
+            try:
+                found = self._phase(phase, q, v)
+            except SimulationError as error:
+                if not isinstance(error.trajectory, Trajectory):
+                    raise
+                phase.trajectory = error.trajectory
+                self._log(phase)
+                since = f"\n(Times in this message count from the last change, t = {t:.9g} s.)"
+                text = str(error) + (since if t > 0 else "")
+                raise SimulationError(text, self._joined(complete=False)) from error
+            phase.trajectory = found
+            fired = self._log(phase)
+            t = phase.t1
+            if not fired or t >= self.end or not found.complete:
+                return self._joined(complete=found.complete)
+            q, v = self._change(fired, t)
+
+    def _phase(self, phase: Phase, q: Array, v: Array) -> Trajectory:
+        t0, given = phase.t0, dict(self.options)
+        if self.controller is not None:
+            given["controller"] = self._controller(phase)
+        if self.elements:
+            given["forces"] = [_Carried(phase, self.elements)]
+        moved = {n: x for n, x in self.prescribed.items() if n in phase.model.joint_names}
+        if moved:
+            given["prescribed"] = {n: self._function(phase, x) for n, x in moved.items()}
+        if self.times is not None:
+            later = self.times > t0 if t0 > 0 else self.times >= 0
+            given["output_times"] = self.times[later] - t0
+        if callable(self.progress):
+            given["progress"] = lambda t, _: self.progress(t0 + t, self.end)
+        elif self.progress is not None:
+            given["progress"] = self.progress
+        watched = [self._watched(phase, i, e) for i, e in enumerate(self.events)]
+        start = phase.lower(q, v)
+        what = phase.system if phase.system.n_rows else phase.model
+        return self.simulate(what, *start, self.end - t0, events=watched, **given)
+
+    # ---- functions of the user see all coordinates and the time of the whole run -----------------
+
+    def _function(self, phase: Phase, function: Any) -> Any:
+        if not callable(function):
+            return function
+        return lambda t, q, v: function(phase.t0 + t, *phase.lift(q, v))
+
+    def _controller(self, phase: Phase) -> Any:
+        size = self.topology.model.nv
+
+        def controller(t: float, q: Array, v: Array) -> Array:
+            given = np.asarray(self.controller(phase.t0 + t, *phase.lift(q, v)), dtype=np.float64)
+            if given.shape != (size,):
+                raise InputError(
+                    f"the controller returned shape {given.shape} at t = {phase.t0 + t:.6g} s; it "
+                    f"must return tau of shape ({size},), with entries for all joints, locked and "
+                    f"absent ones too."
+                )
+            return given[phase.at_v]
+
+        return controller
+
+    def _watched(self, phase: Phase, i: int, event: Event) -> Event:
+        """The event in the coordinates of a phase, with its place in its name."""
+        action: Any = event.action
+        if changes_of(action):
+            action = "stop"
+        elif callable(action):
+            action = self._acting(phase, action)
+        function: Any = event.function
+        if isinstance(function, ContactMargin):
+            function = self._margin(phase, function)
+        else:
+            function = self._function(phase, function)
+        return Event(function, event.direction, action, f"{i}:{event.name}")
+
+    def _margin(self, phase: Phase, function: ContactMargin) -> Any:
+        control = None if self.controller is None else self._controller(phase)
+        return function.within(phase.system, control)
+
+    def _acting(self, phase: Phase, user: Callable[..., Any]) -> Any:
+        def action(t: float, q: Array, v: Array) -> Any:
+            given = user(phase.t0 + t, *phase.lift(q, v))
+            return None if given is None else phase.lower(*(np.asarray(x) for x in given))
+
+        return action
+
+    # ---- changes ------------------------------------------------------------------------------
+
+    def _log(self, phase: Phase) -> list[tuple[Event, EventRecord]]:
+        """Events of a phase; those that change the topology at its end are returned."""
+        found = phase.trajectory
+        phase.t1 = phase.t0 + (float(found.t[-1]) if len(found) else 0.0)
+        fired: list[tuple[Event, EventRecord]] = []
+        for record in found.events:
+            place, _, name = record.name.partition(":")
+            event = self.events[int(place)]
+            before, after = (
+                phase.lift(record.q, record.v),
+                phase.lift(record.q_after, record.v_after),
+            )
+            new = EventRecord(name, phase.t0 + record.t, *before, *after)
+            self.records.append(new)
+            if changes_of(event.action):
+                phase.t1 = phase.t0 + record.t
+                fired.append((event, new))
+        stopped = bool(found.events) and self._action(found.events[-1]) == "stop"
+        if found.complete and not fired and not stopped:
+            phase.t1 = self.end
+        return fired
+
+    def _action(self, record: EventRecord) -> Any:
+        return self.events[int(record.name.partition(":")[0])].action
+
+    def _change(self, fired: list[tuple[Event, EventRecord]], t: float) -> tuple[Array, Array]:
+        """Apply the changes of events at one time; the state after the jump."""
+        old, last = self.topology, fired[-1][1]
+        q, v = last.q_after, last.v_after
+        energy, total = self._mechanical(old, q, v)
+        now, new_q, new_v = old, q.copy(), v.copy()
+        changes: list[Change] = []
+        for event, _ in fired:
+            for change in changes_of(event.action):
+                try:
+                    now, new_q, new_v = change.apply(now, new_q, new_v)
+                except InputError as error:
+                    raise self._refused(event, t, str(error)) from error
+                changes.append(change)
+        gone = {id(event) for event, _ in fired}
+        self.events = [e for e in self.events if id(e) not in gone]
+        counts = Counter(self.stages.counts)
+        try:
+            new_v, rows, impulses = self._jump(old, now, new_q, new_v)
+        except InputError as error:
+            raise self._refused(fired[-1][0], t, str(error)) from error
+        after, total_after = self._mechanical(now, new_q, new_v)
+        record = ChangeRecord(
+            tuple(changes),
+            energy,
+            after,
+            total,
+            total_after,
+            rows,
+            impulses,
+            self.stages.counts - counts,
+        )
+        place = next(i for i, r in enumerate(self.records) if r is last)
+        self.records[place] = replace(last, q_after=new_q, v_after=new_v, change=record)
+        self.topology = now
+        return new_q, new_v
+
+    def _broken(self, phase: Phase, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
+        """Contacts that a change leaves broken: they go off at once, without a zero to cross."""
+        for event in self.events:
+            if isinstance(event.function, ContactMargin) and changes_of(event.action):
+                if self._margin(phase, event.function)(0.0, *phase.lower(q, v)) < -_BROKEN:
+                    self.records.append(EventRecord(event.name, phase.t0, q, v, q, v))
+                    return [(event, self.records[-1])]
+        return []
+
+    def _refused(self, event: Event, t: float, why: str) -> SimulationError:
+        text = f"event {event.name!r} at t = {t:.9g} s cannot change the mechanism: {why}"
+        text += "\nerror.trajectory has everything up to then."
+        return SimulationError(text, self._joined(complete=False))
+
+    def _jump(
+        self, old: Topology, now: Topology, q: Array, v: Array
+    ) -> tuple[Array, tuple[str, ...], Array]:
+        """Rates after all active rows acted together, the rows and their impulses.
+
+        Joints that are locked now but were not before get the row v_k = 0 for the jump.
+        """
+        names = {c.name for c in old.constraints}
+        fresh = [c for c in now.constraints if c.name not in names]
+        stopped = [n for n in now.locked if n not in old.locked]
+        bridge = replace(now, locked={n: x for n, x in now.locked.items() if n in old.locked})
+        phase = Phase(bridge, 0.0, q, v)
+        at, rates = phase.lower(q, v)
+        system, model = phase.system, phase.model
+        _check_closed(system, at, {c.name for c in fresh})
+        out = np.zeros_like(v)
+        rows, impulses = system.row_names, np.zeros(system.n_rows)
+        stopped = [n for n in stopped if n in model.joint_names]
+        if stopped:
+            places = _places([model.v_slice(n) for n in stopped])
+            G = np.concatenate([system.jacobian(at), np.eye(model.nv)[places]])
+            wanted = np.concatenate([system.rates, np.zeros(len(places))])
+            M = mass_matrix(model, at)
+            L = np.linalg.cholesky(M)
+            carried = np.linalg.solve(L, G.T).T
+            p = np.linalg.pinv(carried @ carried.T, rcond=_RANK, hermitian=True) @ (
+                G @ rates - wanted
+            )
+            rates = rates - np.linalg.solve(M, G.T @ p)
+            rates[places] = 0.0
+            rows = (*rows, *(f"{n}.lock" for n in stopped for _ in range(
+                model.v_slice(n).stop - model.v_slice(n).start)))  # fmt: skip
+            impulses = p
+        elif fresh and system.n_rows:
+            rates, impulses = self.stages.impulse(system, at, rates, system.rates)
+        out[phase.at_v] = rates
+        return out, rows, impulses
+
+    def _mechanical(self, topology: Topology, q: Array, v: Array) -> tuple[float, Array]:
+        """Kinetic and potential energy, and momentum, of what is there."""
+        phase = Phase(topology, 0.0, q, v)
+        at, rates = phase.lower(q, v)
+        energy = kinetic_energy(phase.model, at, rates) + potential_energy(phase.model, at)
+        return float(energy), momentum(phase.model, at, rates)
+
+    # ---- the whole ----------------------------------------------------------------------------
+
+    def _joined(self, *, complete: bool) -> Trajectory:
+        parts = [p for p in self.phases if hasattr(p, "trajectory")]
+        model = self.topology.model
+        lifted = [p.lift(p.trajectory.q, p.trajectory.v) for p in parts]
+        names: dict[str, int] = {}
+        for p in parts:
+            for name in p.system.row_names:
+                names.setdefault(name, len(names))
+        residuals = []
+        for p in parts:
+            block = np.zeros((len(p.trajectory), len(names)))
+            block[:, [names[n] for n in p.system.row_names]] = p.trajectory.constraint_residuals
+            residuals.append(block)
+        first = parts[0].trajectory
+        return Trajectory(
+            model,
+            np.concatenate([p.t0 + p.trajectory.t for p in parts]),
+            np.concatenate([x[0] for x in lifted]),
+            np.concatenate([x[1] for x in lifted]),
+            np.concatenate([p.lift_rates(p.trajectory.tau) for p in parts]),
+            events=tuple(self.records),
+            complete=complete,
+            integrator=first.integrator,
+            constraint_residuals=np.concatenate(residuals),
+            energy=np.concatenate([p.trajectory.energy for p in parts]),
+            momentum=np.concatenate([p.trajectory.momentum for p in parts]),
+            phases=tuple(parts),
+        )
+
+
+class _Carried(Force):
+    """Force elements of the whole mechanism on the reduced model of a phase."""
+
+    def __init__(self, phase: Phase, elements: Sequence[Force]) -> None:
+        self._phase, self._elements = phase, elements
+        whole, model = phase.topology.model, phase.model
+        self._host = np.full(whole.n_bodies, -1)
+        self._turn = np.zeros((whole.n_bodies, 3, 3))
+        self._arm = np.zeros((whole.n_bodies, 3))
+        for i, name in enumerate(whole.body_names):
+            if name in phase.topology.absent:
+                continue
+            body, X = model.resolve_point(name)
+            self._host[i], self._turn[i], self._arm[i] = body, X.rotation, X.translation
+
+    def _state(self, state: State) -> State:
+        q, v = self._phase.lift(state.q, state.v)
+        return State(self._phase.topology.model, self._phase.t0 + state.t, q, v)
+
+    def efforts(self, state: State) -> Any:
+        """Efforts of the joints that move."""
+        whole = self._state(state)
+        out = np.zeros(state.v.shape)
+        for element in self._elements:
+            if provides(element, "efforts"):
+                out = out + np.asarray(element.efforts(whole))[..., self._phase.at_v]
+        return out
+
+    def body_forces(self, state: State) -> Any:
+        """Forces on bodies, those on welded ones at what they are welded to."""
+        whole, model = self._state(state), self._phase.model
+        out = np.zeros((*state.v.shape[:-1], model.n_bodies, 6))
+        for element in self._elements:
+            if not provides(element, "body_forces"):
+                continue
+            load = np.asarray(element.body_forces(whole))
+            moment = np.einsum("bij,...bj->...bi", self._turn, load[..., :3])
+            force = np.einsum("bij,...bj->...bi", self._turn, load[..., 3:])
+            moment = moment + np.cross(self._arm, force)
+            for i, body in enumerate(self._host):
+                if body >= 0:
+                    out[..., body, :3] += moment[..., i, :]
+                    out[..., body, 3:] += force[..., i, :]
+        return out
+
+    def potential_energy(self, state: State) -> Any:
+        """Of all elements."""
+        whole = self._state(state)
+        return sum(np.asarray(x.potential_energy(whole)) for x in self._elements)
+
+
+def _check_closed(system: System, q: Array, fresh: set[str]) -> None:
+    gap = np.abs(system.residual(q))
+    for i in np.flatnonzero(gap > _CLOSED):
+        closure = system.closure_of(int(i))
+        if closure.name in fresh:
+            raise InputError(
+                f"constraint {closure.name!r} between {ends(system.model, closure)} is open by "
+                f"{gap[i]:.4g} (row {system.row_names[i]!r}; rad or m) when it is switched on, so "
+                f"its bodies would have to jump. Let the event wait until it is closed, or hold "
+                f"the bodies where they are: as_is=True."
+            )
+
+
+def _places(slices: Sequence[slice]) -> Array:
+    parts = [np.arange(s.start, s.stop) for s in slices]
+    return np.concatenate([np.zeros(0, dtype=int), *parts]).astype(int)

@@ -1,0 +1,326 @@
+"""Changes of the mechanism during a run: constraints on and off, joints locked, trees that come.
+
+A change is the action of an `Event`; several in a list happen together:
+
+>>> import phipsi as pp
+>>> latch = pp.topology.Lock("boom")
+>>> out = pp.Event(lambda t, q, v: q[7] - 1.0, direction=1, action=latch, name="boom is out")
+
+A run with changes keeps the coordinates of the model it was started with: entries of untouched
+joints carry over by name, those of locked joints stand still, those of trees that are not there
+keep their last value. Where rows are switched on or joints locked, velocities jump so that momentum
+is kept (closed_chain 11); where they are switched off, nothing jumps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi import constraints as joints
+from phipsi.algorithms.grasp import Grasp as HeldObject
+from phipsi.algorithms.kinematics import body_poses
+from phipsi.algorithms.system import System
+from phipsi.constraints import Constraint, Coupling, Distance, Rows
+from phipsi.contacts import Contact
+from phipsi.errors import InputError, ModelError, did_you_mean
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.simulation.events import Event
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """What the mechanism is at one time.
+
+    **Attributes:** `model`, all bodies that ever take part; `constraints` that act; `locked`,
+    joint → coordinates at which it stands; `absent`, bodies of trees that are not there;
+    `object`, names of bodies if the system is a grasp.
+    """
+
+    model: Model
+    constraints: tuple[Constraint, ...] = ()
+    locked: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    absent: frozenset[str] = frozenset()
+    object: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, system: Model | System) -> Topology:
+        """That of a model or system."""
+        if isinstance(system, Model):
+            return cls(system)
+        held = system.object if isinstance(system, HeldObject) else ()
+        return cls(system.model, system.constraints, object=held)
+
+    def reduced(self) -> Model:
+        """The model without locked joints and absent trees."""
+        model = self.model
+        if self.absent:
+            model = model.with_trees([n for n in model.body_names if n not in self.absent])
+        locked = {name: q for name, q in self.locked.items() if name in model.joint_names}
+        return model.with_locked(list(locked), locked) if locked else model
+
+    def system(self, model: Model | None = None) -> System:
+        """The constraints on the reduced model (or another one with the same names)."""
+        model = self.reduced() if model is None else model
+        touching = [c for c in self.constraints if isinstance(c, Contact)]
+        others = [c for c in self.constraints if not isinstance(c, Contact)]
+        held = [n for n in self.object or _objects(touching, model) if n in model.body_names]
+        if touching and held:
+            try:
+                return HeldObject(model, object=held, contacts=touching, constraints=others)
+            except ModelError:  # an object that is locked to something else is no object
+                pass
+        return System(model, self.constraints)
+
+    def index(self, name: str) -> int:
+        """Place of a constraint; refuses names that do not act."""
+        names = [c.name for c in self.constraints]
+        if name not in names:
+            raise InputError(f"no constraint {name!r} acts now. {did_you_mean(name, names)}")
+        return names.index(name)
+
+
+class Change(ABC):
+    """Something that happens to the mechanism at an event."""
+
+    @abstractmethod
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """The topology afterwards, and the state (all coordinates) before velocities jump."""
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Attach(Change):
+    """Constraints are switched on: a latch, a docking, a loop that closes.
+
+    With ``as_is=True`` their `b` ends (of contacts the fingers) are moved so that they hold just
+    as the bodies are then; otherwise they must be closed at that instant.
+    """
+
+    constraints: tuple[Constraint, ...]
+    as_is: bool
+
+    def __init__(self, *constraints: Constraint, as_is: bool = False) -> None:
+        object.__setattr__(self, "constraints", _checked(constraints, Constraint, type(self)))
+        object.__setattr__(self, "as_is", as_is)
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Add the constraints."""
+        new = [_fitted(c, now.model, q) if self.as_is else c for c in self.constraints]
+        taken = {c.name for c in now.constraints}
+        for c in new:
+            if c.name in taken:
+                raise InputError(f"constraint {c.name!r} acts already; detach it first.")
+        return replace(now, constraints=(*now.constraints, *new)), q, v
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Detach(Change):
+    """Constraints are switched off, by name; velocities do not jump."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Remove them."""
+        gone = {now.index(name) for name in self.names}
+        kept = tuple(c for i, c in enumerate(now.constraints) if i not in gone)
+        return replace(now, constraints=kept), q, v
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Grasp(Change):
+    """Contacts close. With ``as_is=True`` the fingers hold the object where they touch it then."""
+
+    contacts: tuple[Contact, ...]
+    as_is: bool
+
+    def __init__(self, *contacts: Contact, as_is: bool = False) -> None:
+        object.__setattr__(self, "contacts", _checked(contacts, Contact, type(self)))
+        object.__setattr__(self, "as_is", as_is)
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Add the contacts."""
+        return Attach(*self.contacts, as_is=self.as_is).apply(now, q, v)
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Release(Change):
+    """Contacts open, by name; all that act if none is named."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Remove them."""
+        names = self.names or tuple(c.name for c in now.constraints if isinstance(c, Contact))
+        return Detach(*names).apply(now, q, v)
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Lock(Change):
+    """Joints stop where they are: their rates leave the equations, their bodies stay."""
+
+    joints: tuple[str, ...]
+
+    def __init__(self, *joints: str) -> None:
+        object.__setattr__(self, "joints", joints)
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Hold them at their present coordinates."""
+        locked = dict(now.locked)
+        for name in self.joints:
+            if name in locked:
+                raise InputError(f"joint {name!r} is locked already.")
+            locked[name] = q[now.model.q_slice(name)].copy()
+        return replace(now, locked=locked), q, v
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Unlock(Change):
+    """Locked joints move again, from rest where they stand."""
+
+    joints: tuple[str, ...]
+
+    def __init__(self, *joints: str) -> None:
+        object.__setattr__(self, "joints", joints)
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Let them go."""
+        locked = dict(now.locked)
+        for name in self.joints:
+            if name not in locked:
+                raise InputError(f"joint {name!r} is not locked. {did_you_mean(name, locked)}")
+            del locked[name]
+        return replace(now, locked=locked), q, v
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Replace(Change):
+    """Trees leave and others come: another secondary system, a tool change, a dropped payload.
+
+    `out`, bodies whose trees leave, with all constraints on them; `into`, bodies whose trees come;
+    `q`, `v`, joint → coordinates and rates they come with (default: as they stand, at rest);
+    `constraints` that act on them from then on, `as_is` as for `Attach`.
+    """
+
+    out: tuple[str, ...] = ()
+    into: tuple[str, ...] = ()
+    q: Mapping[str, ArrayLike] = field(default_factory=dict[str, ArrayLike])
+    v: Mapping[str, ArrayLike] = field(default_factory=dict[str, ArrayLike])
+    constraints: tuple[Constraint, ...] = ()
+    as_is: bool = False
+
+    def __post_init__(self) -> None:
+        for side in ("out", "into"):
+            names = getattr(self, side)
+            object.__setattr__(self, side, (names,) if isinstance(names, str) else tuple(names))
+
+    def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
+        """Exchange them."""
+        model = now.model
+        leaving, coming = (_trees(model, names) for names in (self.out, self.into))
+        here = coming - now.absent
+        if here:
+            raise InputError(f"{sorted(here)} are to come, but they are there already.")
+        q, v = q.copy(), v.copy()
+        for values, array, place in ((self.q, q, model.q_slice), (self.v, v, model.v_slice)):
+            for name, value in values.items():
+                array[place(name)] = value
+        kept = tuple(c for c in now.constraints if not _bodies(c, model) & leaving)
+        new = replace(now, constraints=kept, absent=(now.absent | leaving) - coming)
+        return Attach(*self.constraints, as_is=self.as_is).apply(new, q, v)
+
+
+def at(time: float, *changes: Change, name: str = "") -> Event:
+    """An event at a time with these changes.
+
+    >>> import phipsi as pp
+    >>> pp.topology.at(2.0, pp.topology.Lock("elbow")).name
+    'Lock at 2 s'
+    """
+    when = float(time)
+    kinds = ", ".join(type(c).__name__ for c in changes)
+    return Event(lambda t, q, v: t - when, 1, list(changes), name or f"{kinds} at {when:g} s")
+
+
+def changes_of(action: Any) -> tuple[Change, ...]:
+    """The changes an event's action consists of; none if it is something else."""
+    if isinstance(action, Change):
+        return (action,)
+    if isinstance(action, list | tuple) and action and all(isinstance(c, Change) for c in action):
+        return tuple(action)
+    return ()
+
+
+# ---- helpers -------------------------------------------------------------------------------------
+
+
+def _checked(given: tuple[Any, ...], kind: type, change: type) -> tuple[Any, ...]:
+    for c in given:
+        if not isinstance(c, kind):
+            raise InputError(
+                f"{change.__name__} takes {kind.__name__.lower()}s, not {c!r}; see phipsi."
+                f"{'contacts' if kind is Contact else 'constraints'}."
+            )
+    return given
+
+
+def _trees(model: Model, names: tuple[str, ...]) -> frozenset[str]:
+    """All bodies of the trees of these bodies."""
+    return frozenset(model.with_trees(names).body_names) if names else frozenset()
+
+
+def _bodies(constraint: Constraint, model: Model) -> frozenset[str]:
+    hosts = {body for body, _ in constraint.closure(model).points if body >= 0}
+    return frozenset(model.body_names[i] for i in hosts)
+
+
+def _objects(contacts: list[Contact], model: Model) -> list[str]:
+    hosts = [c.closure(model).a for c in contacts]
+    return [model.body_names[i] for i in dict.fromkeys(hosts) if i >= 0]
+
+
+def _fitted(constraint: Constraint, model: Model, q: Array) -> Constraint:
+    """The constraint with its second end moved so that it holds at q."""
+    if isinstance(constraint, Rows):
+        return constraint
+    if isinstance(constraint, Coupling):
+        row, _ = constraint.coordinates(model)
+        return replace(constraint, offset=float(row @ q))
+    poses = [*body_poses(model, q), np.eye(4)]
+    first, second = ("object", "finger") if isinstance(constraint, Contact) else ("a", "b")
+    closure = constraint.closure(model)
+    # the joint frame of the first end, without the rotation that puts z along an axis
+    given = getattr(constraint, first)
+    plain = joints.Weld(name="x", a=given, b=getattr(constraint, second)).closure(model)
+    X_a = poses[plain.a] @ plain.a_frame.matrix
+    if isinstance(constraint, Distance):
+        X_b = poses[closure.b] @ closure.b_frame.matrix
+        return replace(constraint, length=float(np.linalg.norm(X_b[:3, 3] - X_a[:3, 3])))
+    seen = np.linalg.inv(poses[closure.b]) @ X_a
+    name = "world" if closure.b < 0 else model.body_names[closure.b]
+    new: dict[str, Any] = {second: (name, Pose(seen[:3, :3], seen[:3, 3]))}
+    for other in ("axis_b", "normal_b"):
+        if getattr(constraint, other, None) is not None:
+            new[other] = None
+    return replace(constraint, **new)  # type: ignore[type-var]
