@@ -39,12 +39,12 @@ t = np.arange(0, 10, 0.01)
 
 
 def condition(path):
-    Y = base.regressor(*path(t[::5])) / noise[:, None]
+    Y = base.regressor(*path(t[::10])) / noise[:, None]
     W = Y.reshape(-1, len(base))
     return np.linalg.cond(W / np.linalg.norm(W, axis=0))
 
 
-candidates = [random_path() for _ in range(60)]
+candidates = [random_path() for _ in range(20)]
 path = min(candidates, key=condition)
 print(f"{base}; condition {condition(path):.0f}, of a random motion {condition(candidates[0]):.0f}")
 

@@ -77,7 +77,7 @@ for iteration in range(200):
     regularisation = max(1e-8, regularisation / 3)
     if iteration % 20 == 0:
         print(f"{iteration:5d}   cost {best:10.3f}   step {sizes[i]:.3f}")
-    if gone < 1e-7 * best:
+    if gone < 1e-7 * best or np.abs(x_end).max() < 0.03:
         break
 print(f"{iteration:5d}   cost {best:10.3f}")
 print("end:", q[-1].round(3), "upright is", goal.round(3), "rates", v[-1].round(3))

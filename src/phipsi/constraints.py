@@ -31,7 +31,7 @@ from phipsi.model.joint import unit_axis
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD
-from phipsi.model.value import read_only
+from phipsi.model.value import plain, read_only, vector3
 
 Array = NDArray[Any]
 End = str | tuple[str, Pose | ArrayLike]
@@ -72,6 +72,7 @@ class _Joint(Constraint):
 
     def __post_init__(self) -> None:
         _check_name(self.name, type(self).__name__)
+        _plain_ends(self)
         for side in ("axis", "axis1", "axis2", "normal", "axis_b", "normal_b"):
             given = getattr(self, side, None)
             if given is not None:
@@ -230,6 +231,7 @@ class Distance(_Joint):
 
     def __post_init__(self) -> None:
         _check_name(self.name, "Distance")
+        _plain_ends(self)
         length = float(self.length)
         if not (np.isfinite(length) and length > 0):
             raise ModelError(
@@ -381,6 +383,18 @@ def _check_name(name: Any, kind: str) -> None:
             f"{kind}: name={name!r} must be a text that is not empty; reports and errors name "
             f"the constraint by it."
         )
+
+
+def _plain_ends(constraint: _Joint) -> None:
+    """Offsets as tuples, so that constraints compare and hash by content."""
+    for side in ("a", "b"):
+        end = getattr(constraint, side)
+        if isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str):
+            name, place = end
+            if not isinstance(place, Pose):
+                who = f"{type(constraint).__name__} {constraint.name!r}: the offset of {side}"
+                place = plain(vector3(place, who))
+            object.__setattr__(constraint, side, (name, place))
 
 
 def _axis(axis: Any) -> Any:

@@ -302,6 +302,28 @@ def test_constraints_that_do_not_fit_the_model_are_refused(constraint, message):
         pp.System(pp.examples.planar_arm(2), [constraint])
 
 
+def test_constraints_compare_by_content():
+    ends = [{"a": ("link1", place), "b": "world"} for place in ((1, 0, 0), np.array([1.0, 0, 0]))]
+    one, two = (
+        c.Revolute(axis, name="r", **e) for axis, e in zip((Z, [0, 0, 2.0]), ends, strict=True)
+    )
+    assert one == two and hash(one) == hash(two)
+    assert one != c.Revolute((1, 0, 0), name="r", **ends[0])
+    with pytest.raises(pp.ModelError, match=r"Weld 'w': the offset of b must be three numbers"):
+        c.Weld(name="w", a="link1", b=("world", (1, 2)))
+
+
+def test_a_system_says_where_the_tree_is():
+    system = four_bar()
+    with pytest.raises(AttributeError, match=r"its tree has: system\.model\.nv"):
+        system.nv  # noqa: B018
+    with pytest.raises(AttributeError, match=r"system\.model\.resolve_point"):
+        pp.jacobian(system, np.zeros(3), ["rocker"])
+    with pytest.raises(pp.InputError, match=r"pp\.simulate\(system"):
+        pp.rollout(system, np.zeros(3), np.zeros(3), np.zeros(3), 1e-3, 2)
+    assert not hasattr(system, "nonsense")
+
+
 def test_couplings_refuse_joints_of_several_coordinates():
     b = pp.ModelBuilder()
     b.add_body("ball", joint=pp.joints.Spherical(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))

@@ -250,8 +250,9 @@ def test_shell_commands(page: str, command: str, output: str | None):
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: p.name)
 def test_examples_run(script: Path, tmp_path: Path):
+    env = {**os.environ, "PHIPSI_BACKEND": "native"}  # as users run them
     run = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, env=env
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() and not run.stderr, run.stderr

@@ -191,6 +191,26 @@ def test_nothing_to_identify():
     assert pp.inertial_parameters(nothing).shape == (0,)
 
 
+def test_trees_only():
+    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(pp.examples.planar_arm(3), [pin])
+    q = np.zeros(3)
+    for call in (
+        lambda m: pp.regressor(m, q, q, q),
+        lambda m: pp.kinetic_energy_regressor(m, q, q),
+        lambda m: pp.potential_energy_regressor(m, q),
+        pp.inertial_parameters,
+        pp.parameter_names,
+        pp.base_parameters,
+        lambda m: pp.step_derivatives(m, q, q, q, 0.1),
+        lambda m: pp.rollout_gradient(m, q, q, q, 0.1, 2, final=lambda q, v: (0.0, None, None)),
+    ):
+        with pytest.raises(InputError, match="system.model"):
+            call(system)
+        with pytest.raises(InputError, match="needs a model first, not str"):
+            call("arm.urdf")
+
+
 def test_bodies_without_mass_keep_none():
     """A gear of which only the rotor counts, and a link: the model of the estimate has no ghost."""
     builder = pp.ModelBuilder()

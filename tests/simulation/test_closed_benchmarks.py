@@ -51,6 +51,33 @@ def test_two_four_bars_pass_their_singular_position(options, error):
     assert_allclose(rods[1:], [rods[0]] * 2, atol=1e-9)
 
 
+def test_two_four_bars_cut_at_the_ground_instead():
+    """The same through from_graph: the tree is one chain of five rods from the ground."""
+    rod = pp.SpatialInertia(1.0, (0.5, 0, 0), (0, 1 / 12, 1 / 12))
+    hinge = pp.joints.Revolute((0, 0, 1))
+    end = (1, 0, 0)
+    bodies = {name: rod for name in ("rod0", "bar0", "rod1", "bar1", "rod2")}
+    joints = [
+        pp.GraphJoint("g0", hinge, "world", "rod0"),
+        pp.GraphJoint("t0", hinge, ("rod0", end), "bar0"),
+        pp.GraphJoint("t1", hinge, ("bar0", end), ("rod1", end)),
+        pp.GraphJoint("s1", hinge, ("rod1", end), "bar1"),
+        pp.GraphJoint("t2", hinge, ("bar1", end), ("rod2", end)),
+        pp.GraphJoint("g1", hinge, ("world", (1, 0, 0)), "rod1"),
+        pp.GraphJoint("g2", hinge, ("world", (2, 0, 0)), "rod2"),
+    ]
+    system = pp.System.from_graph(bodies, joints, gravity=(0, -9.81, 0), cut=["g1", "g2"])
+    assert set(system.cut_joints) == {"g1", "g2"}
+    start = {"g0": (np.pi / 2, -1), "t0": (-np.pi / 2, 1), "t1": (np.pi / 2, -1),
+             "s1": (-np.pi / 2, 1), "t2": (np.pi / 2, -1)}  # fmt: skip
+    q, v = np.transpose([start[name] for name in system.model.joint_names])
+    run = pp.simulate(system, q, v, 2.0)
+    angle = run.q[-1, system.model.q_slice("g0")][0]
+    exact = (0.057815795768011, 0.99832726786346)
+    assert_allclose((np.cos(angle), np.sin(angle)), exact, atol=1e-7)
+    assert residual(run) <= 1e-12
+
+
 def test_forty_four_bars():
     """A02, N = 40: 81 bodies, 40 loops, 1 → 41 degrees of freedom."""
     system, q, v = n_four_bar(40)

@@ -122,6 +122,74 @@ def test_baumgarte_follows_its_own_equation():
     assert_allclose(run.constraint_residuals[:, 0], exact, atol=1e-13)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_random_systems_keep_energy_and_constraints(seed, monkeypatch):
+    """Trees of all joint types with loops, in gravity."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+    rng = np.random.default_rng(seed)
+    kinds = [k for k in rng.permutation(KINDS[:10])[:3]]
+    system, q = random_system(seed, 5, kinds, n_roots=2, independent=True, spare=2)
+    assert system.n_rows
+    q, v = system.project(q, rng.standard_normal(system.model.nv))
+    run = pp.simulate(system, q, v, 0.1, rtol=1e-8)
+    assert worst(run) <= 1e-10
+    size = max(1.0, np.abs(pp.kinetic_energy(system.model, run.q, run.v)).max())
+    assert np.ptp(run.energy) < 1e-6 * size
+
+
+def test_a_skate_runs_in_circles():
+    """Rows on velocities only: a blade that does not slip sideways, the mass centre on it."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    b.add_body("skate", joint=pp.joints.Planar(), inertia=pp.SpatialInertia(2.0, (0, 0, 0), 0.3))
+    row = [[0, 0, 0, 0, 1, 0]]
+    blade = c.Rows(name="blade", points=["skate"], A=row, axes="body")
+    run = pp.simulate(pp.System(b.build(), [blade]), [0, 0, 0], [0.5, 2.0, 0], 10.0, rtol=1e-11)
+    radius, angle = 2.0 / 0.5, 0.5 * run.t
+    exact = np.stack([angle, radius * np.sin(angle), radius * (1 - np.cos(angle))], axis=1)
+    assert_allclose(run.q, exact, atol=1e-7)
+    assert_allclose(run.v, [[0.5, 2.0, 0.0]] * len(run), atol=1e-9)
+
+
+def test_a_gear_drives_its_partner():
+    """Two wheels with a ratio of 3: the motor feels the other one's inertia nine times."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    for name, moment in (("motor", 0.1), ("wheel", 0.02)):
+        inertia = pp.SpatialInertia(1.0, (0, 0, 0), moment)
+        b.add_body(name, joint=pp.joints.Revolute(Z), inertia=inertia)
+    model = b.build()
+    gear = c.Coupling(name="gear", joints=("wheel", "motor"), coefficients=(1, -3))
+    tau = np.zeros(2)
+    tau[model.v_slice("motor")] = 0.7
+    run = pp.simulate(pp.System(model, [gear]), [0, 0], [0, 0], 2.0, controller=lambda *_: tau)
+    motor, wheel = (run.q[-1, model.q_slice(n)][0] for n in ("motor", "wheel"))
+    assert_allclose(motor, 0.5 * 0.7 / (0.1 + 9 * 0.02) * 4, rtol=1e-9)
+    assert_allclose(wheel, 3 * motor, rtol=1e-12)
+
+
+def test_many_loops_at_once_move_as_one():
+    """110 four-bars side by side: more rates than singular values are computed for."""
+    one = four_bar()
+    q, v = start(one)
+    lengths, count = (0.5, 1.2, 1.0), 110
+    b, pins = pp.ModelBuilder(gravity=(0, -9.81, 0)), []
+    for i in range(count):
+        parent, place = "world", (0.0, 0.0, float(i))
+        for name, inertia, length in zip("abc", one.model.inertias, lengths, strict=True):
+            b.add_body(
+                f"{name}{i}", parent=parent, joint=pp.joints.Revolute(Z), inertia=inertia,
+                placement=pp.Pose(None, place),
+            )  # fmt: skip
+            parent, place = f"{name}{i}", (length, 0.0, 0.0)
+        ends = {"a": (parent, (1.0, 0, 0)), "b": ("world", (1.1, 0, float(i)))}
+        pins.append(c.Revolute(Z, name=f"pin{i}", **ends))
+    many = pp.System(b.build(), pins)
+    assert many.model.nv > 300
+    alone = pp.simulate(one, q, v, 0.3)
+    run = pp.simulate(many, np.tile(q, count), np.tile(v, count), 0.3)
+    assert worst(run) <= 1e-10
+    assert_allclose(run.q[-1].reshape(count, 3), [alone.q[-1]] * count, atol=1e-8)
+
+
 # ---- events and output --------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import inertial_parameters, parameter_names, regressor
+from phipsi.algorithms.trees import checked_tree
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 
@@ -113,6 +114,7 @@ def base_parameters(
     >>> base.names[0]
     'link1.mcx + link2.m'
     """
+    checked_tree(model, "base_parameters")
     options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
     names = parameter_names(model, **options)
     if samples is None:

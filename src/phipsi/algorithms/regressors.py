@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import body_poses
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.model.model import Model
 from phipsi.operators import H, V, a, cross, gravity, phi, regress, vdot
@@ -54,6 +55,7 @@ def regressor(
     >>> (Y @ inertial_parameters(arm)).round(4)     # m g l / 2 + m l² / 3 · 2
     array([5.5717])
     """
+    checked_tree(model, "regressor")
     out = program_of(REGRESSOR, model, "dense")(q, v, vdot)
     rates, accelerations = np.asarray(v), np.asarray(vdot)
     more = [
@@ -85,6 +87,7 @@ def inertial_parameters(
     >>> inertial_parameters(planar_arm(1)).round(3)
     array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
     """
+    checked_tree(model, "inertial_parameters")
     return np.concatenate(
         [
             np.zeros(0),
@@ -109,6 +112,7 @@ def parameter_names(
     >>> parameter_names(planar_arm(1), armature=True)[-3:]
     ('link1.Jxz', 'link1.Jyz', 'joint1.armature')
     """
+    checked_tree(model, "parameter_names")
     names = [f"{body}.{parameter}" for body in model.body_names for parameter in INERTIAL]
     options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
     for option, wanted in options.items():
@@ -138,6 +142,7 @@ def kinetic_energy_regressor(
     >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
     1.5
     """
+    checked_tree(model, "kinetic_energy_regressor")
     out = program_of(KINETIC_REGRESSOR, model)(q, v)
     out = out.reshape(*out.shape[:-2], -1)
     if not armature:
@@ -162,6 +167,7 @@ def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     >>> round(float(row @ inertial_parameters(arm)), 9)
     4.905
     """
+    checked_tree(model, "potential_energy_regressor")
     poses = body_poses(model, q)
     out = np.zeros((*poses.shape[:-2], len(INERTIAL)), dtype=poses.dtype)
     out[..., 0] = -(poses[..., :3, 3] @ model.gravity)

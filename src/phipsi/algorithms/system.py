@@ -345,6 +345,15 @@ class System(ConstrainedModel):
         rates = np.broadcast_to(b, (*batch, self.model.nv)).reshape(len(flat), self.model.nv)
         return flat, batch, rates.astype(np.result_type(rates, np.float64), copy=False)
 
+    def __getattr__(self, name: str) -> Any:
+        """Only called for what is not there: say where it is."""
+        if name.startswith("_") or not hasattr(Model, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"a system has no {name!r}; its tree has: system.model.{name}. Functions that look up "
+            f"bodies, joints or points take system.model."
+        )
+
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")

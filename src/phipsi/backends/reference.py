@@ -153,6 +153,9 @@ class Run(ClosureOperations, VariationOperations):
     def _run_pairs(self, step: Step) -> None:
         tree = self.model.tree
         for x in step.fields:
+            if x.op == "square":
+                self.values[x] = self._square(x)
+                continue
             left, middle, right = (self.values[y] for y in x.args)
             strict: Any = x.data
             starts = [
@@ -165,6 +168,17 @@ class Run(ClosureOperations, VariationOperations):
                     if c >= 0 and not nothing(left[i][c]) and not nothing(right[j][c]):
                         blocks[i, j] = np.swapaxes(left[i][c], -1, -2) @ middle[c] @ right[j][c]
             self.values[x] = blocks
+
+    def _square(self, x: Field) -> dict[tuple[int, int], Array]:
+        """Sums over the bodies that two paths have in common."""
+        left, right = (self.values[y] for y in x.args)
+        out: dict[tuple[int, int], Array] = {}
+        for i, a in enumerate(left):
+            for j, b in enumerate(right):
+                both = [k for k in a if k in b]
+                if both:
+                    out[i, j] = np.sum([np.swapaxes(a[k], -1, -2) @ b[k] for k in both], axis=0)
+        return out
 
     def _starts(self, x: Field, strict: bool) -> list[int]:
         """Where the path of each seed can first meet another: its body, or the parent of it."""

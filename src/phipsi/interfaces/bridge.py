@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics import frame_poses
+from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
 from phipsi.calculus.tangent import VARIABLES
@@ -87,6 +88,7 @@ class ExpressionBridge(Bridge):
                 f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
                 f"got\n    {shown}"
             )
+        checked_tree(model, "function")
         self.expr, self.model = expr, model
         self._options: dict[str, Any] = {"points": points, "backend": backend}
         self.program: Program = compile(expr, model, **self._options)
@@ -145,6 +147,7 @@ class PosesBridge(Bridge):
     """Poses of frames in the world, as matrices (4, 4)."""
 
     def __init__(self, model: Model, frames: Sequence[Any], backend: str | None) -> None:
+        checked_tree(model, "frame_poses")
         self.model, self.frames = model, list(frames)
         self.names, self.core = ("q",), ((model.nq,),)
         self.results = ((len(self.frames), 4, 4),)
@@ -182,6 +185,7 @@ class RolloutBridge(Bridge):
     """A motion of given efforts: initial state and efforts → all states."""
 
     def __init__(self, model: Model, dt: float, steps: int, integrator: str) -> None:
+        checked_tree(model, "rollout")
         self.model, self.dt, self.steps, self.integrator = model, dt, steps, integrator
         self.names = ("q0", "v0", "tau")
         nq, nv = model.nq, model.nv

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics
+from phipsi.algorithms.trees import checked_tree
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
@@ -48,6 +49,7 @@ def step_derivatives(
            [0. , 1. ]]), array([[0.03],
            [0.3 ]]))
     """
+    checked_tree(model, "step_derivatives")
     step = linear_step(model, _numbers(q), _numbers(v), _numbers(tau), dt, integrator)
     return step.A, step.B
 

@@ -26,6 +26,8 @@ from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import ends, open_loops_at
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.operators import A, J
+from phipsi.operators import v as rates
 from phipsi.simulation.steps import Diverged
 
 Array = NDArray[Any]
@@ -44,6 +46,8 @@ _CLOSE, _REACH, _NEWTON = 0.02, 0.05, 8
 # Further away than this from singular configurations, only every so many steps end with a look.
 _FAR, _LOOK = 0.2, 4
 _ROUNDING = 4e-16
+# With more rates than this, singular values, whose cost is cubic, are computed only in need.
+_LARGE = 300
 _NODES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
 _NEAREST = slice(3, 5)
 _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
@@ -66,6 +70,7 @@ class Loops:
             )
         self.system, self.method, self.tolerance, self.rate = system, method, tolerance, rate
         self._rows = system.rows
+        self._is_large = method == "project" and system.model.nv > _LARGE
         self._rank: int | None = None
         self._careful = self._steady = False
         self._has_other_side = True
@@ -161,7 +166,7 @@ class Loops:
         """The nearest state on the constraints; raises `Diverged` if there is none."""
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
-        if self._unseen > 0:
+        if self._unseen > 0 or self._is_large:
             self._unseen -= 1
             found = self._project_compiled(q, v)
             if found is not None:
@@ -225,10 +230,8 @@ class Loops:
                 f"q0 does not close the loops:\n{lines}\nAssemble it first:\n"
                 f"    q0 = system.assemble(q0)\n    q0, v0 = system.project(q0, v0)"
             )
-        at = ConstraintMetric(self._rows, q[None], _RANK)
-        wrong = np.abs(at.jacobian[0] @ v - system.rates)
-        speeds = np.abs(at.jacobian[0]) @ np.abs(v) + np.abs(system.rates)
-        bad = wrong > _START * np.maximum(speeds, 1e-3)
+        wrong = np.abs(compile(A @ J @ rates, system)(q, v) - system.rates)
+        bad = wrong > _START * max(1e-3, float(np.abs(v).max(initial=0.0)))
         if bad.any():
             rows = ", ".join(
                 f"{system.row_names[i]!r} by {wrong[i]:.4g}" for i in np.flatnonzero(bad)[:6]
@@ -238,12 +241,29 @@ class Loops:
                 f"admissible rates are those of\n    q0, v0 = system.project(q0, v0)"
             )
         if self.projects and gap > 0:
+            if self._is_large:
+                self._count(q)
             try:
                 return self.project(0.0, q, v)
             except Diverged as reason:
                 raise InputError(str(reason)) from None
-        self._decide(at)
+        self._look(q)
         return q, v
+
+    def _look(self, q: Array) -> None:
+        """Decide about rank at a state on the constraints."""
+        if not self._is_large or not self._count(q):
+            self._decide(ConstraintMetric(self._rows, q[None], _RANK))
+
+    def _count(self, q: Array) -> bool:
+        """Rank as compiled elimination counts it, in linear time; False if that fails."""
+        some = np.cos(np.arange(1.0, self.system.model.nv + 1))  # rates without a pattern
+        _, p, status = self._change(q, some, np.zeros(self.system.n_rows))
+        if status:
+            return False
+        self._rank, self._unseen = int(np.count_nonzero(p)), _LOOK
+        self.is_regular, self.is_close, self._careful = True, False, False
+        return True
 
     def _decide(self, at: ConstraintMetric) -> None:
         """Rank, and whether a singular configuration is near, for the steps from here on."""
@@ -258,6 +278,8 @@ class Loops:
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
+        if self._is_large:
+            return ""
         at = ConstraintMetric(self._rows, q[None], _RANK, self._rank)
         wanted = self._wanted(at, q, v, free)
         wrong = np.abs(at.contradiction(wanted)[0])
@@ -278,6 +300,8 @@ class Loops:
 
     def near_singular(self, q: Array) -> str:
         """A sentence if the constraints nearly lose rank at q; empty if not."""
+        if self._is_large:
+            return ""
         found = self.system.mobility(q, tolerance=_RANK)
         if found.smallest > 1e-4 or not found.rank:
             return ""

@@ -35,6 +35,7 @@ from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 
 _PHI_TILDE = catalogue_leaf("phi_tilde")
+Factors = tuple[Expr, ...]
 SEED = "p"  # the column size of fields that run along a path: the width of the seed's block
 
 
@@ -68,6 +69,9 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     terms = multiplied_out(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
+    square = _square(low, x, terms)
+    if square is not None:
+        return square
     parts: list[tuple[Part, Field]] = []
     causal: list[tuple[Number, Expr]] = []
     anticausal: list[tuple[Number, Expr]] = []
@@ -94,6 +98,33 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     if not parts:
         return b.zero(type_)
     return b.make("matrix", tuple(f for _, f in parts), data, type_)
+
+
+def _square(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
+    """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
+    if not low.squares or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
+        return None
+    found = {product(factors): c for c, factors in terms}
+    middles = [y for y in found if is_memoryless(y.structure) and y.T is y]
+    if len(middles) != 1 or found[middles[0]] != 1:
+        return None
+    (s,) = middles
+    for y, sign in found.items():
+        if not is_causal(y.structure) or y is s or y.factors[: len(s.factors)] != s.factors:
+            continue
+        inner = product(y.factors[len(s.factors) :])
+        whole = {s: 1, y: sign, y.T: sign, inner.T @ s @ inner: 1}
+        if abs(sign) != 1 or whole != found:
+            return None
+        b = low.builder
+        operator, seed = _seeded(low, inner.factors)
+        column = b.add([(1, seed), (sign, low.apply(operator, seed))])
+        made = b.make(
+            "square", (column, b.mul(low.block(s), column)), None, Type(Domain.WORLD, SEED, SEED)
+        )
+        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))  # type: ignore
+        return b.make("matrix", (made,), (Part("pairs", 1),), type_)
+    return None
 
 
 def _between_bodies(factors: tuple[Expr, ...]) -> bool:

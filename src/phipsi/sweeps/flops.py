@@ -70,6 +70,8 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
         return 70
     if x.op == "gauge":
         return 9
+    if x.op == "square":
+        return 2 * r * r * 6
     if x.op == "pair":
         return 2 * 6 * 6 * 11
     return 0

@@ -15,7 +15,8 @@ from phipsi.sweeps.schedule import dependencies
 # operations that read their argument at another body, at another index set, or as a whole
 _ELSEWHERE = (
     "up", "down", "gather", "scatter", "total", "assemble", "small_solve", "matrix", "pair",
-    "spread",
+    "square", "spread", "relative", "of_mate", "of_point", "of_row", "to_point", "to_row",
+    "row_solve",
 )  # fmt: skip
 
 

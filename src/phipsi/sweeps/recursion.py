@@ -15,7 +15,7 @@ _INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "diag", "against",
            "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
            "world_arm", "rotation", "inv")  # fmt: skip
 _HIDDEN = ("hinge_scale",)
-_NAMED = ("rec", "pair", "matrix", "small_solve", "row_solve", "relative")
+_NAMED = ("rec", "pair", "square", "matrix", "small_solve", "row_solve", "relative")
 _PLACES = {Domain.POINT: "C", Domain.LINK: "l", Domain.ROW: "i"}
 _CALLS = {
     "chol": ("chol", r"\operatorname{chol}"),
@@ -114,7 +114,7 @@ class Recursion:
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
         base = x.label
         if not base:
-            letters = {"rec": "z", "pair": "Z", "matrix": "A"}
+            letters = {"rec": "z", "pair": "Z", "square": "Z", "matrix": "A"}
             base = "y" if x in self.outputs else letters.get(x.op, "w")
         if base in CATALOGUE or "{" in base:
             base = parse(base).text("latex" if self.latex else "greek")
@@ -128,7 +128,7 @@ class Recursion:
 
     def _named(self, x: Field, at: str) -> str:
         name = self.names[x]
-        if x.op == "pair":
+        if x.op in ("pair", "square"):
             return f"{name}(i,j)"
         if x.type.domain is Domain.WORLD:
             return name
@@ -186,6 +186,10 @@ class Recursion:
             return (r"\sum_{l} " if self.latex else "Σ_l ") + self._tight(x.args[0], "l")
         if x.op == "matrix":
             return self._matrix(x)
+        if x.op == "square":
+            sign = r"\sum_{k} " if self.latex else "Σ_k "
+            ends = f"{self._star(x.args[0], 'k')} ".replace("k,j", "k,i")
+            return sign + ends + self._tight(x.args[1], "k")
         if x.op == "pair":
             left, middle, right = x.args
             ends = f"{self._star(left, 'c')} {self._tight(middle, 'c')}".replace("c,j", "c,i")

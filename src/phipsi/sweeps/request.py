@@ -23,6 +23,7 @@ from phipsi.sweeps.lower import DOMAINS, Lowering
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 BACKENDS = ("native", "reference")
+SHALLOW = 24  # rates on the longest path for which squares are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 NEEDS_ROWS = {"A", "Adot", "U", "Udot"}
@@ -223,6 +224,7 @@ def lower_request(
     flat = _flat(model)
     given = dict.fromkeys(request.given, "")
     low = Matrices(given, request.points.axes, armature, pairs, model, flat)
+    low.squares = pairs == "symmetric" and _shallow(model)
     low.several = sum(mode == "dense" for mode in request.modes) > 1
     results: list[Result] = []
     operands: list[Space] = []
@@ -259,6 +261,16 @@ def _flat(model: Model | None) -> bool:
     cost digits.
     """
     return model is not None and max(model.tree.depth, default=0) < FLAT_DEPTH
+
+
+def _shallow(model: Model | None) -> bool:
+    """Whether sums over the joints above two others are shorter than what pairs of paths cost."""
+    if model is None:
+        return False
+    above = [0] * model.n_bodies
+    for k, p in enumerate(model.parent):
+        above[k] = model.joints[k].nv + (above[p] if p >= 0 else 0)
+    return max(above, default=0) <= SHALLOW
 
 
 def _operator_count(request: Request) -> int:

@@ -28,7 +28,7 @@ _DIRECTED = {"up": StepKind.TIP_TO_BASE, "down": StepKind.BASE_TO_TIP}
 _WHOLE = ("small_solve", "row_solve", "assemble", "matrix")
 _SUMS = ("total", "scatter", "to_point", "to_row")
 # fields that are complete only when the step that computes them has ended
-_AFTER = (*_SUMS, "pair", *_WHOLE)
+_AFTER = (*_SUMS, "pair", "square", *_WHOLE)
 
 
 def schedule(outputs: Iterable[Field]) -> list[Step]:
@@ -65,7 +65,7 @@ def runs_in(x: Field) -> Domain:
     """The loop a field is computed in: over bodies, over points, or once."""
     if x.op in _WHOLE:
         return Domain.WORLD
-    if x.op == "pair":
+    if x.op in ("pair", "square"):
         return Domain.PAIR
     if x.type.cols == "p":
         return Domain.PATH

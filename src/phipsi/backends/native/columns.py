@@ -23,6 +23,7 @@ from phipsi.backends.native.lanes import (
     plus_scaled,
     write_loop,
 )
+from phipsi.backends.native.masks import masked_load, masked_store
 from phipsi.backends.native.pairs import Pairs
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import REMADE, is_column, root
@@ -37,6 +38,7 @@ from phipsi.backends.native.record import (
     START,
     TOGETHER,
 )
+from phipsi.backends.native.squares import Square
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
@@ -60,6 +62,7 @@ class Columns:
         self._component: Any = None  # of the seed's block
         self._seed_index: Any = None  # body or point the current path starts at
         self._pairs: list[Pairs] = []
+        self._squares: list[Square] = []
 
     def emit(self, phase: Phase) -> None:
         """The code of one phase."""
@@ -191,7 +194,9 @@ class Columns:
         """For every group of columns, from the body of its seed to the root."""
         k, b = self.k, self.k.b
         self.kind = phase.seed_kind
-        self._pairs = [Pairs(k, self, x, i) for i, x in enumerate(phase.pairs)]
+        pairs = [x for x in phase.pairs if x.op == "pair"]
+        self._pairs = [Pairs(k, self, x, i) for i, x in enumerate(pairs)]
+        self._squares = [k.squares[x] for x in phase.pairs if x.op == "square"]
         word = SEEDS[self.kind] + (TOGETHER if self.several else SINGLE)
         groups, count = b.inttoptr(k.word(word), POINTER), k.word(word + 1)
         step = Step(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
@@ -219,7 +224,7 @@ class Columns:
             self._walk(step, start)
 
         write_loop(b, count, group)
-        self._pairs = []
+        self._pairs, self._squares = [], []
 
     def _walk(self, step: Step, start: Any) -> None:
         k, b = self.k, self.k.b
@@ -274,6 +279,8 @@ class Columns:
         for pair in self._pairs:
             if needs_joint(pair.field.args[0]):
                 pair.visit(values)
+        for square in self._squares:
+            square.visit(self, values)
         sums = [x for x in step.fields if x.op == "up"]
         for x in sums:
             values.value(x)
@@ -372,20 +379,3 @@ def needs_joint(x: Field) -> bool:
         elif y.op not in REMADE:
             return True  # kept, with numbers that only the joint type knows
     return False
-
-
-def masked_load(b: Any, e: Any, where: Any, mask: Any) -> Any:
-    """A vector of which only the lanes in the mask are read; the others are zero."""
-    name = f"llvm.masked.load.v{e.lanes}f64.p0"
-    kind = ir.FunctionType(e.vector, [POINTER, I32, e.mask, e.vector])
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    zero = ir.Constant(e.vector, [0.0] * e.lanes)
-    return b.call(function, [where, ir.Constant(I32, 8), mask, zero])
-
-
-def masked_store(b: Any, e: Any, value: Any, where: Any, mask: Any) -> None:
-    """Write the lanes in the mask."""
-    name = f"llvm.masked.store.v{e.lanes}f64.p0"
-    kind = ir.FunctionType(ir.VoidType(), [e.vector, POINTER, I32, e.mask])
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    b.call(function, [value, where, ir.Constant(I32, 8), mask])

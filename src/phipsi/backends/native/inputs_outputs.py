@@ -191,6 +191,8 @@ class InputsOutputs:
                 clear(self.result_base(r), self._entries(r))
         for small in k.small.values():
             clear(small.matrix, b.mul(small.size, small.size))
+        for square in k.squares.values():
+            square.clear(clear)
         for rows in k.row_matrices.values():
             clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
 
@@ -212,9 +214,10 @@ class InputsOutputs:
 
     def _of_rows(self, r: Result) -> bool:
         """True for a matrix between constraint rows that pairs of paths made in two halves."""
+        if r.layout != "blocks" or r.field.op != "matrix" or r.takes.index != "row":
+            return False
         data: Any = r.field.data
-        pairs = r.layout == "blocks" and any(part.how == "pairs" for part in data)
-        return pairs and r.takes.index == "row"
+        return any(part.how == "pairs" for part in data)
 
     def _mirror(self, r: Result) -> None:
         """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
@@ -378,6 +381,7 @@ class InputsOutputs:
     def finish(self) -> None:
         """Mirror what is symmetric, look for what is not finite, and write the status."""
         k, b, e = self.k, self.k.b, self.k.config
+        self._add_squares()
         for r in k.results:
             if self.mirrored(r) or self._of_rows(r):
                 self._mirror(r)
@@ -392,6 +396,15 @@ class InputsOutputs:
         code = ir.Constant(e.integers, [NOT_FINITE] * e.lanes)
         first = b.and_(bad, b.icmp_signed("==", status, zero))
         b.store(b.select(first, code, status), self.base(self.buffers - 1), align=8)
+
+    def _add_squares(self) -> None:
+        """Products of the columns that paths have left, into the upper halves of results."""
+        for r in self.matrices():
+            data: Any = r.field.data
+            for part, y in zip(data, r.field.args, strict=True):
+                if y.op == "square":
+                    assert part.coefficient == 1
+                    self.k.squares[y].emit(self.matrix_base(r))
 
     def _nothing(self, r: Result) -> Any:
         """Σ (x − x) over the numbers of a result: zero exactly if all are finite."""

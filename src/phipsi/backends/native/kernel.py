@@ -52,6 +52,7 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
+from phipsi.backends.native.squares import Square
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
 from phipsi.expressions.spaces import Space
@@ -176,6 +177,8 @@ class Kernel(PointMemory):
         self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
         self._clear_world_record()
         self.small = {x: Small(self, x) for x in self.plan.small}
+        squares = [x for p in self.phases for x in p.pairs if x.op == "square"]
+        self.squares = {x: Square(self, x, i) for i, x in enumerate(squares)}
         self.row_matrices = {x: RowMatrix(self, x) for x in self.plan.row_matrices}
         self.io.clear_matrices()
         for phase in self.phases:

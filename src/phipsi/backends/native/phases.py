@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from phipsi.backends.native.plan import SOLVES, is_column
+from phipsi.backends.native.plan import MEETINGS, SOLVES, is_column
 from phipsi.sweeps.ir import Field, Step, StepKind
 from phipsi.sweeps.schedule import dependencies
 
@@ -39,7 +39,7 @@ def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]
     everything = [x for s in steps for x in s.fields]
     whole = [x for x in everything if x.op == "matrix" and x in set(results)]
     used = {y for x in everything if x.op in SOLVES for y in x.args[:1]}
-    left = [x for x in everything if x.op != "pair" and (x not in whole or x in used)]
+    left = [x for x in everything if x.op not in MEETINGS and (x not in whole or x in used)]
     kinds = {x: (x.type.cols,) if is_column(x) else ("",) for x in left}
     for x in left:
         if x.op in ("matrix", "assemble") or (x.op in SOLVES and not is_column(x)):
@@ -60,7 +60,7 @@ def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]
         seed: Any = kind[1] if len(kind) > 1 else None
         met: tuple[Field, ...] = ()
         if seed is not None:
-            met = tuple(x for x in everything if x.op == "pair" and x.args[0] in behind[seed])
+            met = tuple(x for x in everything if x.op in MEETINGS and x.args[0] in behind[seed])
         out.append(Phase(kind[0], part, seed, met))
     return out or [Phase("", ())]
 
@@ -112,7 +112,7 @@ def _sources(x: Field) -> list[Field]:
     """What a field is computed from; the paths instead of their pairs."""
     out: list[Field] = []
     for y in dependencies(x):
-        out += dependencies(y) if y.op == "pair" else [y]
+        out += dependencies(y) if y.op in MEETINGS else [y]
     return out
 
 
@@ -135,7 +135,7 @@ def _path_seeds(steps: list[Step]) -> list[Field]:
 def _behind(steps: list[Step], seed: Field) -> set[Field]:
     """The fields that depend on a seed."""
     found = {seed}
-    fields = [x for s in steps for x in s.fields if x.type.cols == "p" and x.op != "pair"]
+    fields = [x for s in steps for x in s.fields if x.type.cols == "p" and x.op not in MEETINGS]
     while True:
         more = {x for x in fields if x not in found and any(y in found for y in dependencies(x))}
         if not more:

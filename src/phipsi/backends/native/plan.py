@@ -21,6 +21,7 @@ REMADE = (
 _CROSS_BODY = ("down", "gather", "relative")
 _ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
 SOLVES = ("small_solve", "row_solve")
+MEETINGS = ("pair", "square")  # what the paths of two columns make together
 SUMS = ("total", "scatter", "to_point", "to_row")
 SUPPORTED = {
     "input", "zero", "eye", "transform", "hinge_axes", "hinge_axes_rate", "M", "Jr", "gravity",
@@ -28,8 +29,9 @@ SUPPORTED = {
     "cross_force", "crm", "regress", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
     "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
     "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
-    "pair", "assemble", "small_solve", "row_solve", "relative", "relative_twist", "closure_row",
-    "closure_row_rate", "of_mate", "of_point", "of_row", "to_point", "to_row", "selected",
+    "pair", "square", "assemble", "small_solve", "row_solve", "relative", "relative_twist",
+    "closure_row", "closure_row_rate", "of_mate", "of_point", "of_row", "to_point",
+    "to_row", "selected",
     "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
     "below_root", "gyration", "inertia_rate", "vee", "half", "hinge_bend_trace",
 }  # fmt: skip
@@ -176,7 +178,7 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
             if x.op in SUMS:
                 wanted[x] = None
     for x in pairs:
-        if root(x.args[1]).op not in REMADE:
+        if x.op == "pair" and root(x.args[1]).op not in REMADE:
             wanted[root(x.args[1])] = None
             plan.whole.add(root(x.args[1]))
     for x in outputs:

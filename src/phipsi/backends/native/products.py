@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from phipsi.backends.native.columns import masked_load, masked_store
 from phipsi.backends.native.lanes import DOUBLE, I64, Lane, fold_loop, write_loop
+from phipsi.backends.native.masks import masked_load, masked_store
 from phipsi.backends.native.record import ASIDE
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.request import Result

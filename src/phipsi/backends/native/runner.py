@@ -204,13 +204,14 @@ class NativeCode:
             for columns in (False, True)
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
-        n_pairs = sum(len(p.pairs) for p in self.phases)
+        met = [x.op for p in self.phases for x in p.pairs]
+        n_pairs, squares = met.count("pair"), 2 * met.count("square") * model.nv**2
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.machine.lanes)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside]
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares]
         first = len(once) + len(between)
         sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -303,7 +304,7 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
     for p in phases:
         lines.append(f"phase {p.columns}")
         for x in p.pairs:
-            lines.append(f"pair {[numbers.get(y, -1) for y in x.args]} {x.data}")
+            lines.append(f"{x.op} {[numbers.get(y, -1) for y in x.args]} {x.data}")
         for s in p.steps:
             lines.append(f"step {s.kind.value} {s.domain.value}")
             for x in s.fields:

@@ -20,7 +20,7 @@ from phipsi.model.points import PointSet
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
 # layout of a body's integers
-PARENT, KIND, Q_OFFSET, V_OFFSET, HUB, ON_HUB, N_INTEGERS = range(7)
+PARENT, KIND, Q_OFFSET, V_OFFSET, V_END, V_SUBTREE, HUB, ON_HUB, N_INTEGERS = range(9)
 # integers of a point, of a link and of a constraint row
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
@@ -136,7 +136,9 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         qs, vs = model.q_slices[k], model.v_slices[k]
         parent = model.parent[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
-        integers[k] = (parent, index[code.kind, code.params], qs.start, vs.start, hub, on_hub)
+        kind = index[code.kind, code.params]
+        last = model.v_slices[max(model.tree.subtree(k))].stop  # bodies are numbered depth first
+        integers[k] = (parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub)
         above = np.eye(3) if parent < 0 else turns[parent]
         c = turns[k]
         doubles[k, :9] = (above.T @ model.placement_rotations[k] @ c).ravel()
