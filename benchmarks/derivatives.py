@@ -19,6 +19,7 @@ from timing import race
 
 import phipsi as pp
 from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.compiler import program_of
 
 WHAT = ("inverse dynamics", "forward dynamics")
@@ -98,6 +99,65 @@ def main() -> None:
                 f"{batch:.3f} | {pin / batch:.1f}× |",
                 flush=True,
             )
+    tensors(options.rounds)
+    gradients(options.robots, options.rounds)
+
+
+def tree_of_20() -> pp.Model:
+    """A binary tree of revolute joints about x, y and z in turn."""
+    builder, rng = pp.ModelBuilder(), np.random.default_rng(0)
+    for i in range(20):
+        edges = rng.uniform(0.1, 0.2, 3) ** 2
+        builder.add_body(
+            f"b{i}",
+            parent="world" if i == 0 else f"b{(i - 1) // 2}",
+            joint=pp.joints.Revolute(np.eye(3)[i % 3]),
+            placement=pp.Pose(translation=(0.1, 0.05, 0.2)),
+            inertia=pp.SpatialInertia(1.0, (0, 0, 0.1), np.diag((edges.sum() - edges) / 12)),
+        )
+    return builder.build()
+
+
+def tensors(rounds: int, size: int = 64) -> None:
+    """Christoffel symbols and sensitivities of a tree of 20 dofs, in forward dynamics."""
+    model = tree_of_20()
+    s = States(model, size)
+    found = race(
+        {
+            "forward dynamics": lambda: pp.forward_dynamics(model, s.q, s.v, s.tau),
+            "christoffel_symbols": lambda: pp.christoffel_symbols(model, s.q),
+            "mass_matrix_sensitivity": lambda: pp.mass_matrix_sensitivity(model, s.q),
+        },
+        rounds=rounds,
+    )
+    one = found.pop("forward dynamics")
+    print(f"\n| tree of 20 dofs, batch of {size} | µs | forward dynamics |\n|---|---|---|")
+    for name, seconds in found.items():
+        print(f"| {name} | {1e6 * seconds / size:.1f} | {seconds / one:.0f} evaluations |")
+
+
+def gradients(robots: list[str], rounds: int, size: int = 256) -> None:
+    """All gradients of c* y by q, v and the third input, in evaluations of y."""
+    print("\n| gradients by q, v and τ or v̇, batch | model | µs | evaluations |\n|---|---|---|---|")
+    for name in robots:
+        model = load_robot(name)
+        s = States(model, size)
+        for what, y, third in (
+            ("inverse dynamics", INVERSE_DYNAMICS, "vdot"),
+            ("forward dynamics", FORWARD_DYNAMICS, "tau"),
+        ):
+            plain = pp.compile(y, model)
+            gradient = pp.vjp(y, model, ("q", "v", third))
+            args = (s.q, s.v, getattr(s, third))
+            found = race(
+                {
+                    "y": lambda plain=plain, args=args: plain(*args),
+                    "gradient": lambda g=gradient, args=args, c=s.v: g(*args, c),
+                },
+                rounds=rounds,
+            )
+            ratio = found["gradient"] / found["y"]
+            print(f"| {what} | {name} | {1e6 * found['gradient'] / size:.2f} | {ratio:.1f} |")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
 
 # FE_ALL_EXCEPT of the C library
+_AHEAD = 2  # square blocks between a number that is written and one whose line is asked for
 ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
 
 
@@ -196,6 +197,9 @@ class _Writer:
                 for j in range(lanes)
             ]
             self.look_at(rows, lanes)
+            ahead = b.mul(b.add(i, i64(_AHEAD * lanes)), i64(8))
+            for base in bases:  # stores wait for their lines one after the other
+                self.expect(b.gep(base, [ahead], source_etype=I8))
             for row, base in zip(turned(b, rows), bases, strict=True):
                 b.store(row, b.gep(base, [b.mul(i, i64(8))], source_etype=I8), align=8)
 
@@ -235,6 +239,13 @@ class _Writer:
         old = b.load(status, align=8, typ=integers)
         fresh = b.and_(bad, b.icmp_signed("==", old, ir.Constant(integers, [0] * lanes)))
         b.store(b.select(fresh, ir.Constant(integers, [NOT_FINITE] * lanes), old), status, align=8)
+
+    def expect(self, where: Any) -> None:
+        """Ask for a line of memory that is going to be written."""
+        name = "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        self.b.call(function, [where, *(ir.Constant(I32, x) for x in (1, 3, 1))])
 
     def clear_flags(self) -> None:
         """Forget floating-point exceptions: failures are in the status, not in warnings."""
