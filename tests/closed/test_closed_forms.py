@@ -8,7 +8,7 @@ from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
 from phipsi.algorithms.closed_forms import FORMS, closed_form
-from phipsi.operators import A, J, Lambda, mass_matrix
+from phipsi.operators import A, A_grasp, J, Lambda, M, mass_matrix
 
 BACKENDS = ("reference", "native")
 # machine code takes seconds per program to make, so it gets fewer of them
@@ -173,3 +173,35 @@ def test_contradictory_rows_are_named(backend):
     (vdot, _), status = program(*state, many, on_error="mask")
     np.testing.assert_array_equal(status != 0, [False, True, False])
     np.testing.assert_array_equal(np.isnan(vdot).any(-1), [False, True, False])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arms_that_hold_an_object_as_the_paper_writes_it(backend):
+    """RCCFD: Om = Λ(arms) + A M_C⁻¹ A*, with A = col φ*(C, O_i) of the object's motion."""
+    rng = np.random.default_rng(0)
+    b = pp.ModelBuilder()
+    inertia = pp.SpatialInertia(3.0, (0.1, 0.0, 0.05), (0.4, 0.5, 0.6))
+    b.add_body("object", joint=pp.joints.Free(), inertia=inertia)
+    for i in range(2):
+        parent = "world"
+        for k in range(7):
+            axis = np.eye(3)[k % 3]
+            placement = pp.Pose(None, (0.3 * i, 0.1, 0.2))
+            rod = pp.SpatialInertia(1.0, (0, 0, 0.1), 0.02)
+            b.add_body(f"arm{i}.{k}", parent=parent, joint=pp.joints.Revolute(axis),
+                       placement=placement, inertia=rod)  # fmt: skip
+            parent = f"arm{i}.{k}"
+    model = b.build()
+    q = model.random_configuration(rng)
+    poses = dict(zip(model.body_names, pp.body_poses(model, q), strict=True))
+    held = np.linalg.inv(poses["object"])
+    welds = []
+    for i in range(2):
+        X = held @ poses[f"arm{i}.6"]
+        ends = {"a": (f"arm{i}.6", pp.Pose()), "b": ("object", pp.Pose(X[:3, :3], X[:3, 3]))}
+        welds.append(pp.constraints.Weld(name=f"grip{i}", **ends))
+    system = pp.System(model, welds, secondary=["object"])
+    grasp = A["S"] @ A_grasp
+    om = A["P"] @ Lambda @ A["P"].T + grasp @ M.inv @ grasp.T
+    found = pp.compile(om, system, mode="dense", backend=backend)(q)
+    assert_allclose(found, pp.delassus_matrix(system, q), rtol=0, atol=1e-10 * np.abs(found).max())

@@ -48,6 +48,7 @@ M = catalogue_leaf("M")
 Jr = catalogue_leaf("Jr")
 shift = catalogue_leaf("shift")
 A = catalogue_leaf("A")
+A_grasp = catalogue_leaf("A_grasp")
 Adot = catalogue_leaf("Adot")
 B = catalogue_leaf("B")
 free = catalogue_leaf("free")
@@ -189,6 +190,7 @@ def parse(text: str) -> Expr:
 
 __all__ = [
     "A",
+    "A_grasp",
     "Adot",
     "B",
     "Bdot",

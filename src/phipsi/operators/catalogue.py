@@ -92,6 +92,8 @@ row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on
     "SOA eq. 0.19")
 row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time derivative of A",
     "closed_chain 2")
+row("A_grasp", "A_grasp", r"A_{\mathrm{grasp}}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
+    "motions of the held object at its contacts, the papers' col φ*", "88-11 II eq. 2.7")
 row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
 row("bend", "bend", r"\operatorname{bend}", (RATES, MOTIONS), MEMORYLESS, "q",

@@ -166,6 +166,7 @@ DEFINITIONS: dict[str, Callable[[Expr], Expr | None]] = {
     ),
     "A": lambda x: catalogue_leaf("A") @ _chosen(x) if x.params else None,
     "B": lambda x: B @ _chosen(x).T if x.params else None,
+    "A_grasp": lambda x: (B @ leaf(CATALOGUE["select"], params=("S",)).T).T,
     "U": lambda x: (
         catalogue_leaf("Udot")
         - catalogue_leaf("Adot") @ B.T @ V
