@@ -332,3 +332,15 @@ def test_fingers_that_press_too_little_let_the_box_go():
     )
     assert_allclose(stopped.t[-1], 0.5, rtol=1e-6)
     assert contacts.Point in {type(x) for x in grasp.contacts}
+
+
+def test_runs_with_changes_are_saved_and_read(tmp_path):
+    arm = pp.examples.planar_arm(3)
+    changes = [top.at(0.2, top.Lock("joint2")), top.at(0.4, top.Unlock("joint2"))]
+    run = pp.simulate(arm, [0, 0, 0], [1, 0, 0], 0.5, events=changes)
+    run.save(tmp_path / "run.npz")
+    back = pp.Trajectory.load(tmp_path / "run.npz")
+    assert_allclose(back.q, run.q, rtol=0, atol=0)
+    assert_allclose(back.energy, run.energy, rtol=0, atol=0)
+    assert [(e.name, e.t) for e in back.events] == [(e.name, e.t) for e in run.events]
+    near(back.resample(run.t[::3]).q, run.q[::3], 1e-12)
