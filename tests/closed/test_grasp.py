@@ -415,3 +415,20 @@ def test_contact_axes_are_those_of_the_objects_pose(kind):
     wrench = grasp.contact_forces(q, v, tau)[0]
     near(plain.contact_axes[0] @ wrench[3:], f[3:6], 1e-8)
     near(plain.contact_axes[0] @ wrench[:3], f[:3], 1e-8)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_derivatives_of_held_objects_agree_with_complex_steps(seed):
+    """All contacts, the velocity row of the soft finger included."""
+    grasp, q, v, tau, _ = drawn(seed, LOOSE[seed])
+    model = grasp.model
+    found = pp.forward_dynamics_derivatives(grasp, q, v, tau)
+    program = pp.compile(closed_form(None, False, False), grasp, backend="reference")
+    h, eye = 1e-30, np.eye(model.nv)
+    steps = [
+        (q + 1j * h * model.qdot(q, eye), v, tau),
+        (q, v + 1j * h * eye, tau),
+        (q, v, tau + 1j * h * eye),
+    ]
+    for mine, state in zip(found, steps, strict=True):
+        near(mine, np.imag(program(*state)[0]).T / h, 1e-8)

@@ -331,6 +331,19 @@ def test_fingers_that_press_too_little_let_the_box_go():
         events=pp.contact_events(grasp, controller, action="stop"),
     )
     assert_allclose(stopped.t[-1], 0.5, rtol=1e-6)
+
+    # the same squeeze as force elements: springs that are let go
+    def squeezing(t):
+        return [0, 0, 0, 0, 0, -2.0 if t > 0.1 else 0.0]
+
+    pull = [pp.forces.Wrench("box", squeezing)]  # 2 N more to carry: 6.9 N, friction gives 5.9 N
+    steady = efforts(1.2 * needed)
+    for action in ("stop", "release"):
+        watching = pp.contact_events(grasp, lambda t, q, v: steady, forces=pull, action=action)
+        pulled = pp.simulate(
+            grasp, q, zero, 0.15, controller=lambda t, q, v: steady, forces=pull, events=watching
+        )
+        assert_allclose(pulled.events[0].t, 0.1, atol=1e-6)
     assert contacts.Point in {type(x) for x in grasp.contacts}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -12,6 +12,7 @@ from phipsi.algorithms.grasp import Grasp
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError
 from phipsi.simulation.events import Event
+from phipsi.simulation.force import Force, State, bind_forces, provides
 
 Array = NDArray[Any]
 
@@ -21,15 +22,21 @@ class ContactMargin:
     """The smallest margin of a contact's inequalities as a function of (t, q, v).
 
     It is the number of an `Event`: zero where the contact begins to open or to slip. The contact
-    forces are those under the efforts of `controller(t, q, v)`, none if it is None.
+    forces are those under the efforts of `controller(t, q, v)`, none if it is None, and of the
+    force elements `forces`.
     """
 
     def __init__(
-        self, grasp: Grasp, contact: str, controller: Callable[..., Any] | None = None
+        self,
+        grasp: Grasp,
+        contact: str,
+        controller: Callable[..., Any] | None = None,
+        forces: Sequence[Force] = (),
     ) -> None:
         if contact not in grasp.contact_names:
             raise InputError(f"there is no contact {contact!r}; {list(grasp.contact_names)} are.")
         self.grasp, self.contact, self.controller = grasp, contact, controller
+        self._elements = bind_forces(forces, grasp.model)
         start = f"{contact}: "
         self._zero = np.zeros(grasp.model.nv)
         names = [f"{c.name}: {cone.name}" for c in grasp.contacts for cone in c.cones()]
@@ -38,24 +45,39 @@ class ContactMargin:
     def __call__(self, t: float, q: Array, v: Array) -> float:
         """The margin in N."""
         tau = self._zero if self.controller is None else self.controller(t, q, v)
-        margins = self.grasp.check(q, v, tau).margins[..., self._mine]
+        load = None
+        if self._elements:
+            state = State(self.grasp.model, t, q, v)
+            for element in self._elements:
+                if provides(element, "efforts"):
+                    tau = tau + element.efforts(state)
+                if provides(element, "body_forces"):
+                    more = element.body_forces(state)
+                    load = more if load is None else load + more
+        margins = self.grasp.check(q, v, tau, load).margins[..., self._mine]
         return float(margins.min(initial=np.inf)) if margins.size else 1.0
 
-    def within(self, system: System, controller: Callable[..., Any] | None) -> Any:
+    def within(
+        self, system: System, controller: Callable[..., Any] | None, forces: Sequence[Force] = ()
+    ) -> Any:
         """The same in another phase of a run; 1 where the contact does not act."""
         if not isinstance(system, Grasp) or self.contact not in system.contact_names:
             return lambda t, q, v: 1.0
-        return ContactMargin(system, self.contact, controller)
+        return ContactMargin(system, self.contact, controller, forces)
 
 
 def contact_events(
-    grasp: Grasp, controller: Callable[..., Any] | None = None, *, action: Any = None
+    grasp: Grasp,
+    controller: Callable[..., Any] | None = None,
+    *,
+    forces: Sequence[Force] = (),
+    action: Any = None,
 ) -> list[Event]:
     """One event per one-sided contact that goes off when it begins to open or to slip.
 
-    **Arguments:** `grasp`; `controller`, the one of the run; `action`, as for `Event`: None
-    records, "stop" ends the run; "release" takes the contact away, as it happens to a finger that
-    lifts off. Forces of force elements are not seen.
+    **Arguments:** `grasp`; `controller` and `forces`, those of the run; `action`, as for `Event`:
+    None records, "stop" ends the run; "release" takes the contact away, as it happens to a finger
+    that lifts off.
     **Returns:** events named "contact 'left' breaks". **Source:** closed_chain 9.
 
     >>> import numpy as np, phipsi as pp
@@ -70,5 +92,6 @@ def contact_events(
         if c.cones():
             act = Release(c.name) if action == "release" else action
             name = f"contact {c.name!r} breaks"
-            out.append(Event(ContactMargin(grasp, c.name, controller), -1, act, name))
+            margin = ContactMargin(grasp, c.name, controller, forces)
+            out.append(Event(margin, -1, act, name))
     return out

@@ -236,7 +236,8 @@ class _Runner:
 
     def _margin(self, phase: Phase, function: ContactMargin) -> Any:
         control = None if self.controller is None else self._controller(phase)
-        return function.within(phase.system, control)
+        carried = [_Carried(phase, self.elements)] if self.elements else []
+        return function.within(phase.system, control, carried)
 
     def _acting(self, phase: Phase, user: Callable[..., Any]) -> Any:
         def action(t: float, q: Array, v: Array) -> Any:
