@@ -1,4 +1,4 @@
-"""Derivatives of inverse and forward dynamics against Pinocchio, on one core.
+"""Derivatives of inverse and forward dynamics, and regressors, against Pinocchio, on one core.
 
     python derivatives.py [robots …]
 
@@ -20,12 +20,14 @@ from timing import race
 import phipsi as pp
 from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.regressors import REGRESSOR
 from phipsi.compiler import program_of
 
-WHAT = ("inverse dynamics", "forward dynamics")
+WHAT = ("inverse dynamics", "forward dynamics", "efforts by parameters")
 PROGRAMS = {
     "inverse dynamics": lambda m: program_of(inverse_dynamics_operators(), m, "dense"),
     "forward dynamics": lambda m: program_of(forward_dynamics_operators(), m, "dense"),
+    "efforts by parameters": lambda m: program_of(REGRESSOR, m, "dense"),
 }
 
 
@@ -34,6 +36,8 @@ def theirs(peer: Pinocchio, what: str) -> Callable[[], Any]:
     q, v, vdot, tau = (a[0].copy() for a in (peer.q, peer.v, peer.vdot, peer.tau))
     if what == "inverse dynamics":
         return lambda: pin.computeRNEADerivatives(model, data, q, v, vdot)
+    if what == "efforts by parameters":
+        return lambda: pin.computeJointTorqueRegressor(model, data, q, v, vdot)
     return lambda: pin.computeABADerivatives(model, data, q, v, tau)
 
 
@@ -44,6 +48,9 @@ def answers(peer: Pinocchio, what: str, i: int) -> list[np.ndarray]:
         pin.computeRNEADerivatives(model, data, q, v, vdot)
         mass = np.triu(data.M) + np.triu(data.M, 1).T
         return [T.T @ x @ T for x in (data.dtau_dq.copy(), data.dtau_dv.copy(), mass)]
+    if what == "efforts by parameters":  # their bodies may be in another order: efforts instead
+        pi = np.concatenate([x.toDynamicParameters() for x in model.inertias[1:]])
+        return [T.T @ pin.computeJointTorqueRegressor(model, data, q, v, vdot) @ pi]
     pin.computeABADerivatives(model, data, q, v, tau)
     inverse = np.triu(data.Minv) + np.triu(data.Minv, 1).T
     return [T.T @ x @ T for x in (data.ddq_dq.copy(), data.ddq_dv.copy(), inverse)]
@@ -53,6 +60,7 @@ def functions(model: pp.Model, s: States, what: str, size: int | None) -> Callab
     named = {
         "inverse dynamics": (pp.inverse_dynamics_derivatives, s.vdot),
         "forward dynamics": (pp.forward_dynamics_derivatives, s.tau),
+        "efforts by parameters": (pp.regressor, s.vdot),
     }
     function, third = named[what]
     if size is None:
@@ -61,6 +69,7 @@ def functions(model: pp.Model, s: States, what: str, size: int | None) -> Callab
     args = [np.ascontiguousarray(a[:size]) for a in (s.q, s.v, third)]
     program, out = PROGRAMS[what](model), function(model, *args)
     status = np.empty(size, dtype=np.int64)
+    out = out if isinstance(out, tuple) else (out,)
     return lambda: program.ufunc(*args, out=(*out, status))
 
 
@@ -79,6 +88,8 @@ def main() -> None:
             s = States(model, options.batch)
             peer = Pinocchio(name, model, s)
             ours = functions(model, s, what, None)()
+            if what == "efforts by parameters":
+                ours = (ours @ pp.inertial_parameters(model),)
             for x, y in zip(ours, answers(peer, what, 0), strict=True):
                 error = np.abs(x - y).max() / max(1.0, np.abs(y).max())
                 assert error < 1e-8, (what, name, error)

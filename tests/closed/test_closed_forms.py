@@ -150,6 +150,8 @@ def test_rows_are_refused_without_a_system():
         pp.compile(mass_matrix.inv, four_bar(), points=["tip"])
     with pytest.raises(pp.errors.InputError, match="RCCFD"):
         pp.forward_dynamics(four_bar(), [0, 0, 0], [0, 0, 0], [0, 0, 0], algorithm="FD4")
+    with pytest.raises(pp.errors.InputError, match="closed_inverse_dynamics"):
+        pp.inverse_dynamics(four_bar(), [0, 0, 0], [0, 0, 0], [0, 0, 0])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

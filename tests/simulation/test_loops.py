@@ -228,7 +228,10 @@ def test_constraints_survive_files_and_resampling(tmp_path):
     assert run.system is system
     finer = run.resample(np.linspace(0, 0.5, 50))
     assert finer.constraint_residuals.shape == (50, 5)
-    assert np.abs(finer.constraint_residuals).max() < 1e-7
+    assert np.abs(finer.constraint_residuals).max() < 1e-10
+    assert np.abs(system.jacobian(run.at(0.123)[0]) @ run.at(0.123)[1]).max() < 1e-9
+    loose = pp.simulate(system, *start(system), 0.5, stabilization="none", rtol=1e-4)
+    assert np.abs(loose.resample([0.21, 0.43]).constraint_residuals).max() > 1e-9
     run.save(tmp_path / "run.npz")
     back = pp.Trajectory.load(tmp_path / "run.npz")
     assert_allclose(back.constraint_residuals, run.constraint_residuals)

@@ -136,6 +136,7 @@ def _check_driven(
     e = missing.reshape(-1, nv)[worst]
     motion = np.linalg.solve(L.reshape(-1, nv, nv)[worst].T, e)
     needs = motion @ (L.reshape(-1, nv, nv)[worst] @ e) / np.abs(motion).max()
+    motion = np.where(np.abs(motion) > 1e-12 * np.abs(motion).max(), motion, 0.0)
     motion = motion / np.abs(motion).max()
     entries = [
         (abs(motion[at]).max(), name, motion[at])

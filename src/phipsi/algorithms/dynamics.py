@@ -152,6 +152,12 @@ def inverse_dynamics(
     >>> inverse_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # hold a rod of 1 kg and 1 m
     array([4.905])
     """
+    if isinstance(model, ConstrainedModel):
+        raise InputError(
+            "the efforts that a system with loops needs depend on which joints are driven:\n"
+            "    pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
+            "Those of its tree alone, with the loops cut:  pp.inverse_dynamics(system.model, …)"
+        )
     if f_ext is points is f0 is None:
         return program_of(INVERSE_DYNAMICS, model)(q, v, vdot)
     program, loads = _program(_inverse, model, f_ext, points, f0)

@@ -304,8 +304,9 @@ class _Runner:
             impulses,
             self.stages.counts - counts,
         )
-        place = next(i for i, r in enumerate(self.records) if r is last)
-        self.records[place] = replace(last, q_after=new_q, v_after=new_v, change=record)
+        for _, old_record in fired:  # events at one time share one jump
+            place = next(i for i, r in enumerate(self.records) if r is old_record)
+            self.records[place] = replace(old_record, q_after=new_q, v_after=new_v, change=record)
         self.topology = now
         return new_q, new_v
 

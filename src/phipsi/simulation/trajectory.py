@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
 from phipsi.algorithms.system import System
-from phipsi.errors import InputError
+from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.model import Model
 from phipsi.simulation import plotting, storage
 from phipsi.simulation.chart import Chart
@@ -20,6 +20,11 @@ from phipsi.simulation.dense import DenseRecord, hermite
 from phipsi.simulation.events import EventRecord
 
 Array = NDArray[Any]
+
+# Samples with smaller residuals than this (rad, m) come from a run that projects.
+_PROJECTED = 1e-9
+# With more rates than this, projections of many states take too long.
+_LARGE = 300
 Stored = Callable[[Array, Array, Array], Array]
 
 
@@ -127,7 +132,8 @@ class Trajectory:
         With the default output of an adaptive run the integrator's own dense output is used, with
         its accuracy. Otherwise states come from cubic Hermite interpolation on the group between
         samples, with an error of O(h⁴) in q and O(h³) in v for samples h apart; `interpolation`
-        says which. Efforts are interpolated linearly.
+        says which. Efforts are interpolated linearly. If all samples are on the constraints of a
+        system, states between them are projected too.
 
         >>> import numpy as np, phipsi as pp
         >>> fall = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0)
@@ -143,6 +149,7 @@ class Trajectory:
             q, v = self._dense.state(chart, wanted)
         else:
             q, v = hermite(chart, self.t, self.q, self.v, self.model.difference, wanted)
+        q, v = self._on_constraints(q, v)
         last = wanted == self.t[-1]  # the last sample may be behind a jump
         q[last], v[last] = self.q[-1], self.v[-1]
         columns = [np.interp(wanted, self.t, column) for column in self.tau.T]
@@ -160,6 +167,18 @@ class Trajectory:
             dense=self._dense,
             system=self.system,
         )
+
+    def _on_constraints(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """States between samples that are on the constraints, brought onto them as well."""
+        residuals = self.constraint_residuals
+        if self.system is None or not residuals.size or np.abs(residuals).max() > _PROJECTED:
+            return q, v
+        if self.model.nv > _LARGE:
+            return q, v
+        try:
+            return self.system.project(q, v)
+        except ConvergenceError:
+            return q, v
 
     def _resampled_phases(self, wanted: Array) -> Trajectory:
         """Each time in the phase it belongs to; at a change, the one after it."""
