@@ -105,14 +105,19 @@ def test_vectors(name, model, seed, wrt):
 @given(trees, seeds, st.sampled_from(["q", "v"]))
 @settings(max_examples=4)
 def test_points_in_all_axes(axes, expr, model, seed, wrt):
-    if expr is POINT_BIAS and wrt == "q":
-        with pytest.raises(SpaceError, match="Ḃ"):
-            pp.diff(expr, "q")
-        return
     values = state(model, seed)
     u = direction(model, seed, wrt, values)
     expected = complex_step(expr, model, values, wrt, u, axes=axes)
-    close(run(pp.diff(expr, wrt), model, {**values, "x": u}, axes=axes), expected)
+    L = pp.diff(expr, wrt)
+    close(run(L, model, {**values, "x": u}, axes=axes), expected)
+    where = pp.model.points.point_set(model, points_of(model), axes)
+    close(pp.dense(L, model, points=where, **values) @ u, expected.reshape(-1))
+    along = pp.diff(expr, wrt, along=DIRECTION[wrt])
+    close(run(along, model, {**values, DIRECTION[wrt]: u}, axes=axes), expected)
+    second = pp.diff(along, "q", along="v")
+    inputs = {**values, DIRECTION[wrt]: u}
+    expected = complex_step(along, model, inputs, "q", values["v"], axes=axes)
+    close(run(second, model, inputs, axes=axes), expected)
 
 
 OPERATORS = {

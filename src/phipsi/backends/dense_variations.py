@@ -15,6 +15,8 @@ from phipsi.backends.dense_leaves import Configuration, cross, picks_rate
 from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.scalars import NUMPY_OPS
+from phipsi.spatial import crm, skew
+from phipsi.spatial import phi as rigid
 
 Array = NDArray[Any]
 
@@ -50,15 +52,42 @@ def bend_force(c: Configuration, f: Array, *directions: Array, hole: int | None 
     return np.hstack([c.zeros(c.model.nv, 0), *out])
 
 
-def swing(c: Configuration, x: Array) -> Array:
-    """V ↦ Ḃ{V}* x, column by column."""
-    out = [picks_rate(c, V).T @ x for V in _units(6 * c.model.n_bodies)]
+def point_variation(c: Configuration, *motions: Array) -> Array:
+    """Ḃ{V; …}: every motion turns what B turns into body axes, and moves the world's origin."""
+    if len(motions) == 1:
+        return picks_rate(c, motions[0])
+    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    for i, k in enumerate(c.points.body):
+        if k < 0 or c.points.axes == "body":
+            continue
+        R = c.world_rotation[k].T
+        spatial = c.points.axes == "spatial"
+        block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, np.zeros(3))
+        for V in reversed(motions):
+            local = V[6 * k : 6 * k + 6, 0]
+            turn = -np.kron(np.eye(2), skew(local[:3]))
+            block = (crm(local).T if spatial else turn) @ block
+        if not spatial:
+            block = rigid(np.eye(3), c.points.offset[i]) @ block
+        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+    return out
+
+
+def swing(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
+    """V ↦ Ḃ{motions; V}* x, column by column; V may stand elsewhere."""
+    at = len(motions) if hole is None else hole
+    before, after = motions[:at], motions[at:]
+    units = _units(6 * c.model.n_bodies)
+    out = [point_variation(c, *before, V, *after).T @ x for V in units]
     return np.hstack([c.zeros(6 * len(c.points), 0), *out])
 
 
-def swing_force(c: Configuration, f: Array) -> Array:
-    """V ↦ Ḃ{V} f, column by column."""
-    out = [picks_rate(c, V) @ f for V in _units(6 * c.model.n_bodies)]
+def swing_force(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
+    """V ↦ Ḃ{motions; V} f, column by column; V may stand elsewhere."""
+    at = len(motions) if hole is None else hole
+    before, after = motions[:at], motions[at:]
+    units = _units(6 * c.model.n_bodies)
+    out = [point_variation(c, *before, V, *after) @ f for V in units]
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
@@ -87,7 +116,7 @@ TRACES: dict[Op, Callable[..., Array]] = {
 
 VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,
-    "Bdot": picks_rate,
+    "Bdot": point_variation,
     "bend": bend,
     "bend_force": bend_force,
     "swing": swing,

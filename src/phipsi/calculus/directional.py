@@ -179,12 +179,9 @@ class Directional:
                 changed = with_arguments(x.name, *args[:i], change, *args[i + 1 :], hole=hole)
                 terms.append((1, changed))
         if self.u is not None:
-            if x.name == "Hdot":
-                terms.append((1, hinge_variation(*args, self.u)))
-            elif x.name in HOLED:
-                terms.append((1, with_arguments(x.name, *args, self.u, hole=hole)))
-            else:
-                raise SpaceError(no_rule(x))
+            hinge = x.name in ("Hdot", "bend", "bend_force")
+            last = self.u if hinge else self.motion
+            terms.append((1, with_arguments(x.name, *args, last, hole=hole)))
         return total_of(terms) if len(terms) > 1 else nothing
 
     def _riccati(self, x: Expr) -> Expr:

@@ -32,7 +32,6 @@ from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
-    MOTIONS,
     ONE,
     PARAMETERS,
     POINT_FORCES,
@@ -168,7 +167,7 @@ class Tangent:
             return regress(x)
         if name in CONSTANT:
             return none
-        if name == "Hdot":
+        if name in ("Hdot", "Bdot"):
             return self._push_variation(A, x, forward=True)
         if A.args or A.row.riccati:
             return self._push_compound(A, x)
@@ -181,8 +180,6 @@ class Tangent:
             return -(phi @ E_phi @ cross_force(named(phi @ x)) @ H.T) if by_q else none
         if name == "B":
             return swing_force(x) @ phi.T @ H.T if by_q else none
-        if name == "Bdot" and self.wrt == "v":
-            return swing_force(x) @ phi.T @ H.T
         if name == "total":
             return -(A @ cross_force(x) @ phi.T @ H.T) if by_q else none
         return self._push_compound(A, x)
@@ -195,7 +192,7 @@ class Tangent:
             return x.T @ self(core)
         if name in CONSTANT:
             return none
-        if name == "Hdot":
+        if name in ("Hdot", "Bdot"):
             return self._push_variation(core, x, forward=False)
         if core.args or core.row.riccati:
             return self._push_compound(core, x, flipped=True)
@@ -209,25 +206,26 @@ class Tangent:
             return phi.T @ cross(moved) @ H.T if by_q else none
         if name == "B":
             return swing(x) @ phi.T @ H.T if by_q else none
-        if name == "Bdot" and self.wrt == "v":
-            return swing(x) @ phi.T @ H.T
         if name == "total":
             return cross(A @ x) @ phi.T @ H.T if by_q else none
         return self._push_compound(core, x, flipped=True)
 
     def _push_variation(self, A: Expr, x: Expr, *, forward: bool) -> Expr:
-        """Ḣ{u; …} or its adjoint: by its last direction, and by q."""
-        args = A.args or (v,)
-        make = bend_force if forward else bend
-        out = zero(self.space, EFFORTS if forward else MOTIONS)
+        """Ḣ{u; …}, Ḃ{V; …} or their adjoints: by every direction, and by q."""
+        hinge = A.name == "Hdot"
+        args = A.args or ((v,) if hinge else (V,))
+        name = ("bend" if hinge else "swing") + ("_force" if forward else "")
+        gives = A.gives if forward else A.T.gives
+        out = zero(self.space, gives)
         for i, y in enumerate(args):
             inner = self(y)
-            if inner.op is Op.ZERO:
-                continue
-            others = (*args[:i], *args[i + 1 :])
-            name = "bend_force" if forward else "bend"
-            out = out + with_arguments(name, x, *others, hole=i) @ inner
-        return out + make(x, *args) if self.wrt == "q" else out
+            if inner.op is not Op.ZERO:
+                others = (*args[:i], *args[i + 1 :])
+                out = out + with_arguments(name, x, *others, hole=i) @ inner
+        if self.wrt != "q":
+            return out
+        last = with_arguments(name, x, *args)
+        return out + (last if hinge else last @ phi.T @ H.T)
 
     def _push_compound(self, core: Expr, x: Expr, *, flipped: bool = False) -> Expr:
         meaning = definition(core)

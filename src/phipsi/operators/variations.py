@@ -5,7 +5,8 @@
     bend{x}         u ↦ Ḣ{u}* x,    bend{x; u}  is  w ↦ Ḣ{u; w}* x,  bend[0]{x; u}  w ↦ Ḣ{w; u}* x
     bend_force{f}   u ↦ Ḣ{u} f, with further directions in the same way
     Ḃ{V}            B when the bodies move with V;  Ḃ without braces is Ḃ of the velocities
-    swing{x}        V ↦ Ḃ{V}* x
+    Ḃ{V; W}         its change along W, V held in body axes
+    swing{x}        V ↦ Ḃ{V}* x, with further directions in the same way
     swing_force{f}  V ↦ Ḃ{V} f
 
 All are linear in every direction. They vanish for joints whose axes are fixed in the body.
@@ -21,37 +22,36 @@ from phipsi.expressions.spaces import FORCES, MOTIONS, ONE, POINT_FORCES, RATES,
 from phipsi.operators.catalogue import CATALOGUE
 
 # the space of the first argument, and that of the others
-WITH_ARGUMENTS: dict[str, tuple[Space, Space | None]] = {
+WITH_ARGUMENTS: dict[str, tuple[Space, Space]] = {
     "Hdot": (RATES, RATES),
-    "Bdot": (MOTIONS, None),
+    "Bdot": (MOTIONS, MOTIONS),
     "bend": (RATES, RATES),
     "bend_force": (FORCES, RATES),
-    "swing": (MOTIONS, None),
-    "swing_force": (POINT_FORCES, None),
+    "swing": (MOTIONS, MOTIONS),
+    "swing_force": (POINT_FORCES, MOTIONS),
 }
 
 
-HOLED = ("bend", "bend_force")
+HOLED = ("bend", "bend_force", "swing", "swing_force")
 
 
 def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
     """The leaf with these vectors in its braces; it is linear in each of them.
 
-    `hole` says at which place of bend and bend_force the free direction stands, the last if None.
+    `hole` says at which place of bend or swing the free direction stands, the last if None.
     """
     first, others = WITH_ARGUMENTS[name]
     params = () if hole is None or hole == len(args) - 1 else (hole,)
     if params and (name not in HOLED or not 0 <= params[0] < len(args)):
         raise SpaceError(f"{name}[{hole}]{{…}} has no free direction at place {hole}")
     row = CATALOGUE[name]
-    if not args or (len(args) > 1 and others is None):
-        raise SpaceError(f"{name}{{…}} takes {'one vector' if others is None else 'vectors'}")
+    if not args:
+        raise SpaceError(f"{name}{{…}} takes vectors")
     coefficient: Number = 1
     plain: list[Expr] = []
     for i, x in enumerate(args):
         space = first if i == 0 else others
         if x.takes is not ONE or x.gives is not space:
-            assert space is not None
             raise SpaceError(f"{name}{{…}} takes {space.phrase}, but {x} is: {signature(x)}")
         if x.op is Op.ZERO:
             return zero(row.takes, row.gives)
@@ -63,7 +63,7 @@ def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
 
 
 def hole_of(x: Expr) -> int:
-    """Where the free direction of bend or bend_force stands among the directions."""
+    """Where the free direction of bend or swing stands among the directions."""
     place = x.params[0] if x.params else len(x.args) - 1
     assert isinstance(place, int)
     return place
@@ -79,9 +79,9 @@ def hinge_variation(*directions: Expr) -> Expr:
     return with_arguments("Hdot", *directions)
 
 
-def point_variation(motion: Expr) -> Expr:
-    """Ḃ{V}: how B changes when the bodies move with V."""
-    return with_arguments("Bdot", motion)
+def point_variation(*motions: Expr) -> Expr:
+    """Ḃ{V; …}: how B changes when the bodies move with V."""
+    return with_arguments("Bdot", *motions)
 
 
 def bend(x: Expr, *directions: Expr) -> Expr:
@@ -94,11 +94,11 @@ def bend_force(f: Expr, *directions: Expr) -> Expr:
     return with_arguments("bend_force", f, *directions)
 
 
-def swing(x: Expr) -> Expr:
-    """V ↦ Ḃ{V}* x."""
-    return with_arguments("swing", x)
+def swing(x: Expr, *motions: Expr) -> Expr:
+    """V ↦ Ḃ{motions; V}* x."""
+    return with_arguments("swing", x, *motions)
 
 
-def swing_force(f: Expr) -> Expr:
-    """V ↦ Ḃ{V} f."""
-    return with_arguments("swing_force", f)
+def swing_force(f: Expr, *motions: Expr) -> Expr:
+    """V ↦ Ḃ{motions; V} f."""
+    return with_arguments("swing_force", f, *motions)

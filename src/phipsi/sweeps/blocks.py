@@ -236,59 +236,73 @@ class Blocks:
         """V = φ* H* v."""
         return self.vector(V)
 
-    def point_block(self, name: str, motion: Expr | None = None) -> Field:
-        """B or its change along a motion of the bodies, one transformation per point."""
-        out = self._point_block(name, motion)
+    def point_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
+        """B or its change along motions of the bodies, one transformation per point."""
+        out = self._point_block(name, motions)
         if out.op != "zero":
             out.label = name
         return out
 
-    def _moving(self, motion: Expr | None) -> Field:
-        return self.velocity() if motion is None else self.vector(motion)
-
     def swing_block(self, x: Expr) -> Field:
-        """V ↦ Ḃ{V}* y (swing) or Ḃ{V} f (swing_force), 6 × 6 per point."""
+        """V ↦ Ḃ{…; V}* y (swing) or Ḃ{…; V} f (swing_force), 6 × 6 per point.
+
+        Every direction of Ḃ is a factor between the lever and the turn of a point: −spin in world
+        axes; in spatial axes cross* in front of what is there.
+        """
         b = self.builder
-        force = x.name == "swing_force"
-        u = self.vector(x.args[0])
-        point6 = Type(Domain.POINT, "6", "6")
-        if self.axes == "body" or u.op == "zero":
-            return b.zero(point6)
+        force, place = x.name == "swing_force", hole_of(x)
+        u, *motions = (self.vector(y) for y in x.args)
+        if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
+            return b.zero(Type(Domain.POINT, "6", "6"))
         u = u if force else b.gather(u)
+        first, factors, last = self._point_factors(motions)
+        before, after = factors[:place], factors[place:]
+        if force:
+            left, right = [first, *before], [*after, last]
+        else:
+            left = [b.transpose(y) for y in (last, *reversed(after))]
+            right = [b.transpose(y) for y in (*reversed(before), first)]
+        for y in reversed(right):
+            u = b.mul(y, u)
+        if self.axes == "spatial":
+            out = b.unary("crq", u, "6", "6") if force else b.scale(-1, b.unary("crm", u, "6", "6"))
+        else:
+            out = b.scale(1 if force else -1, b.unary("swing", u, "6", "6"))
+        for y in reversed(left):
+            out = b.mul(y, out)
+        return out
+
+    def _point_factors(self, motions: list[Field]) -> tuple[Field, list[Field], Field]:
+        """B = first · last, and what every motion puts between them."""
+        b = self.builder
         pose = b.gather(self.pose())
+        gathered = [b.gather(m) for m in motions]
         if self.axes == "spatial":
             inverse = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
-            if force:
-                return b.unary("crq", b.mul(inverse, u), "6", "6")
-            return b.scale(-1, b.mul(b.transpose(inverse), b.unary("crm", u, "6", "6")))
+            crosses = [b.transpose(b.unary("crm", m, "6", "6")) for m in gathered]
+            return b.eye(Domain.POINT, "6"), crosses, inverse
         arm = b.leaf("point_arm", Type(Domain.POINT, "6", "6", Kind.RIGID))
         turn = b.transpose(b.unary("rotation", pose, "6", "6", Kind.RIGID))
-        if force:
-            return b.mul(arm, b.unary("swing", b.mul(turn, u), "6", "6"))
-        seen = b.unary("swing", b.mul(b.transpose(arm), u), "6", "6")
-        return b.scale(-1, b.mul(b.transpose(turn), seen))
+        return arm, [b.scale(-1, b.unary("spin", m, "6", "6")) for m in gathered], turn
 
-    def _point_block(self, name: str, motion: Expr | None = None) -> Field:
+    def _point_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
         b = self.builder
-        if motion is not None and self.vector(motion).op == "zero":
-            return b.zero(Type(Domain.POINT, "6", "6"))
         point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
         if self.axes == "body":
             frame = b.leaf("point_frame", point6)
             return frame if name == "B" else b.zero(point6)
-        pose = b.gather(self.pose())
-        if self.axes == "spatial":
-            inverse = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
-            if name == "B":
-                return inverse
-            crm = b.unary("crm", b.gather(self._moving(motion)), "6", "6")
-            return b.mul(b.transpose(crm), inverse)
-        arm = b.leaf("point_arm", point6)
-        turn = b.transpose(b.unary("rotation", pose, "6", "6", Kind.RIGID))
+        if name == "B" and self.axes == "spatial":
+            return b.unary("rigid_inverse", b.gather(self.pose()), "6", "6", Kind.RIGID)
         if name == "B":
-            return b.make("mul", (arm, turn), None, point6)
-        spin = b.unary("spin", b.gather(self._moving(motion)), "6", "6")
-        return b.scale(-1, b.mul(arm, b.mul(spin, turn)))
+            first, _, last = self._point_factors([])
+            return b.make("mul", (first, last), None, point6)
+        moving = [self.vector(y) for y in motions] or [self.velocity()]
+        if any(m.op == "zero" for m in moving):
+            return b.zero(Type(Domain.POINT, "6", "6"))
+        first, factors, out = self._point_factors(moving)
+        for y in reversed(factors):
+            out = b.mul(y, out)
+        return b.mul(first, out)
 
     def relative(self) -> Field:
         """φ(p, mate of p) for every frame p of a closure, in the axes of p."""

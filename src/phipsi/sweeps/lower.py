@@ -122,7 +122,7 @@ class Lowering(Diagonals):
                 return b.mul(b.transpose(transform), b.down(u))
             return b.up(b.mul(transform, u))
         if name in ("B", "Bdot") and not core.params:
-            blocks = self.point_block(name, core.args[0] if core.args else None)
+            blocks = self.point_block(name, core.args)
             if flipped:
                 return b.mul(b.transpose(blocks), b.gather(u))
             return b.scatter(b.mul(blocks, u))
