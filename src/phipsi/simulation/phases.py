@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,8 @@ from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
 from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event, EventRecord
-from phipsi.simulation.force import Force, State, bind_forces, provides
+from phipsi.simulation.force import bind_forces
+from phipsi.simulation.phase import Carried, ChangeRecord, Phase, places_of
 from phipsi.simulation.topology import Change, Topology, changes_of
 from phipsi.simulation.trajectory import Trajectory
 
@@ -29,74 +29,6 @@ Array = NDArray[Any]
 _CLOSED = 1e-6  # what a constraint that is switched on may be open by, rad or m
 _RANK = 1e-10
 _BROKEN = 1e-9  # N, below which the margin of a contact counts as negative
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ChangeRecord:
-    """What a change of topology did.
-
-    **Attributes:** `changes`; `energy`, `energy_after`, J, kinetic and potential, of what was there
-    before and of what is there after; `momentum`, `momentum_after` (6,); `rows`, names of the rows
-    that acted in the jump, and their `impulses`; `steps`, how often each step of the dynamics was
-    executed for it.
-    """
-
-    changes: tuple[Change, ...]
-    energy: float
-    energy_after: float
-    momentum: Array
-    momentum_after: Array
-    rows: tuple[str, ...]
-    impulses: Array
-    steps: Counter[tuple[str, str]]
-
-
-@final
-class Phase:
-    """A stretch of a run during which the topology stays the same.
-
-    **Attributes:** `t0`, `t1`, s; `topology`; `system` on the reduced model; `trajectory` in the
-    coordinates of that model, its t from 0; `has_all_steps`, whether it was recorded at every step.
-    """
-
-    def __init__(self, topology: Topology, t0: float, q: Array, v: Array) -> None:
-        self.topology, self.t0, self.t1 = topology, t0, t0
-        self.model = topology.reduced()
-        self._q, self._v = q, np.zeros_like(v)
-        whole = topology.model
-        names = self.model.joint_names
-        self.at_q = _places([whole.q_slice(n) for n in names])
-        self.at_v = _places([whole.v_slice(n) for n in names])
-        self.trajectory: Trajectory
-        self.has_all_steps = True
-
-    @cached_property
-    def system(self) -> System:
-        """The constraints on the reduced model."""
-        return self.topology.system(self.model)
-
-    def lower(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """The entries of the joints that move."""
-        return q[..., self.at_q], v[..., self.at_v]
-
-    def lift(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """All coordinates and rates."""
-        batch = q.shape[:-1]
-        all_q = np.broadcast_to(self._q, (*batch, len(self._q))).copy()
-        all_v = np.broadcast_to(self._v, (*batch, len(self._v))).copy()
-        all_q[..., self.at_q], all_v[..., self.at_v] = q, v
-        return all_q, all_v
-
-    def resampled(self, times: Array) -> Trajectory:
-        """The phase at times of the whole run, in its own coordinates."""
-        return self.trajectory.resample(np.clip(times - self.t0, 0.0, self.trajectory.t[-1]))
-
-    def lift_rates(self, tau: Array) -> Array:
-        """Efforts of all joints, zero where nothing moves."""
-        out = np.zeros((*tau.shape[:-1], len(self._v)))
-        out[..., self.at_v] = tau
-        return out
 
 
 def simulate_changing(
@@ -182,7 +114,7 @@ class _Runner:
         if self.controller is not None:
             given["controller"] = self._controller(phase)
         if self.elements:
-            given["forces"] = [_Carried(phase, self.elements)]
+            given["forces"] = [Carried(phase, self.elements)]
         moved = {n: x for n, x in self.prescribed.items() if n in phase.model.joint_names}
         if moved:
             given["prescribed"] = {n: self._function(phase, x) for n, x in moved.items()}
@@ -236,7 +168,7 @@ class _Runner:
 
     def _margin(self, phase: Phase, function: ContactMargin) -> Any:
         control = None if self.controller is None else self._controller(phase)
-        carried = [_Carried(phase, self.elements)] if self.elements else []
+        carried = [Carried(phase, self.elements)] if self.elements else []
         return function.within(phase.system, control, carried)
 
     def _acting(self, phase: Phase, user: Callable[..., Any]) -> Any:
@@ -344,7 +276,7 @@ class _Runner:
         rows, impulses = system.row_names, np.zeros(system.n_rows)
         stopped = [n for n in stopped if n in model.joint_names]
         if stopped:
-            places = _places([model.v_slice(n) for n in stopped])
+            places = places_of([model.v_slice(n) for n in stopped])
             G = np.concatenate([system.jacobian(at), np.eye(model.nv)[places]])
             wanted = np.concatenate([system.rates, np.zeros(len(places))])
             M = mass_matrix(model, at)
@@ -402,57 +334,6 @@ class _Runner:
         )
 
 
-class _Carried(Force):
-    """Force elements of the whole mechanism on the reduced model of a phase."""
-
-    def __init__(self, phase: Phase, elements: Sequence[Force]) -> None:
-        self._phase, self._elements = phase, elements
-        whole, model = phase.topology.model, phase.model
-        self._host = np.full(whole.n_bodies, -1)
-        self._turn = np.zeros((whole.n_bodies, 3, 3))
-        self._arm = np.zeros((whole.n_bodies, 3))
-        for i, name in enumerate(whole.body_names):
-            if name in phase.topology.absent:
-                continue
-            body, X = model.resolve_point(name)
-            self._host[i], self._turn[i], self._arm[i] = body, X.rotation, X.translation
-
-    def _state(self, state: State) -> State:
-        q, v = self._phase.lift(state.q, state.v)
-        return State(self._phase.topology.model, self._phase.t0 + state.t, q, v)
-
-    def efforts(self, state: State) -> Any:
-        """Efforts of the joints that move."""
-        whole = self._state(state)
-        out = np.zeros(state.v.shape)
-        for element in self._elements:
-            if provides(element, "efforts"):
-                out = out + np.asarray(element.efforts(whole))[..., self._phase.at_v]
-        return out
-
-    def body_forces(self, state: State) -> Any:
-        """Forces on bodies, those on welded ones at what they are welded to."""
-        whole, model = self._state(state), self._phase.model
-        out = np.zeros((*state.v.shape[:-1], model.n_bodies, 6))
-        for element in self._elements:
-            if not provides(element, "body_forces"):
-                continue
-            load = np.asarray(element.body_forces(whole))
-            moment = np.einsum("bij,...bj->...bi", self._turn, load[..., :3])
-            force = np.einsum("bij,...bj->...bi", self._turn, load[..., 3:])
-            moment = moment + np.cross(self._arm, force)
-            for i, body in enumerate(self._host):
-                if body >= 0:
-                    out[..., body, :3] += moment[..., i, :]
-                    out[..., body, 3:] += force[..., i, :]
-        return out
-
-    def potential_energy(self, state: State) -> Any:
-        """Of all elements."""
-        whole = self._state(state)
-        return sum(np.asarray(x.potential_energy(whole)) for x in self._elements)
-
-
 def _check_closed(system: System, q: Array, fresh: set[str]) -> None:
     gap = np.abs(system.residual(q))
     for i in np.flatnonzero(gap > _CLOSED):
@@ -464,8 +345,3 @@ def _check_closed(system: System, q: Array, fresh: set[str]) -> None:
                 f"its bodies would have to jump. Let the event wait until it is closed, or hold "
                 f"the bodies where they are: as_is=True."
             )
-
-
-def _places(slices: Sequence[slice]) -> Array:
-    parts = [np.arange(s.start, s.stop) for s in slices]
-    return np.concatenate([np.zeros(0, dtype=int), *parts]).astype(int)
