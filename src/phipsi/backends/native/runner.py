@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -279,14 +281,25 @@ def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
 # ------------------------------------------------------------------------
 
 
+_IMPORTED = time.time()
+
+
 @cache
 def _version() -> str:
-    """Versions of everything that writes code, with a digest of our own sources."""
+    """Versions of everything that writes code, with a digest of our own sources.
+
+    Sources that have changed since they were imported are not the ones that run: what such a
+    process compiles must not be found by others.
+    """
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    joints = here.parent.parent / "model"
-    for path in sorted([*here.glob("*.py"), *joints.glob("*.py")]):
+    package = here.parent.parent
+    folders = (here, here.parent, package / "model", package / "sweeps")
+    paths = sorted(path for folder in folders for path in folder.glob("*.py"))
+    for path in paths:
         digest.update(path.read_bytes())
+    if max(path.stat().st_mtime for path in paths) > _IMPORTED:
+        digest.update(f"{os.getpid()} {_IMPORTED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
 
 
