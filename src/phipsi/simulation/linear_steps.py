@@ -44,7 +44,7 @@ def step_derivatives(
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
     >>> A, B = pp.step_derivatives(arm, [0.0], [0.0], [0.0], 0.1)
-    >>> A.round(3), B.round(3)
+    >>> A.round(3) + 0.0, B.round(3)
     (array([[1. , 0.1],
            [0. , 1. ]]), array([[0.03],
            [0.3 ]]))
