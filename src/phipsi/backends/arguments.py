@@ -118,3 +118,7 @@ def _place(program: Program, name: str, index: tuple[int, ...]) -> str:
     if len(index) > 1 and index[0] < m.n_bodies and name not in ("f0", "G", "H"):
         return f"body {m.body_names[index[0]]!r}"
     return f"index {list(index)}"
+
+
+def never(*_: Any) -> None:
+    """The direct call of programs that have none."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phipsi.backends import layout
-from phipsi.backends.arguments import bind_arguments, check_finite
+from phipsi.backends.arguments import bind_arguments, check_finite, never
 from phipsi.backends.failures import CONTRADICTION, NOT_FINITE, Failure, error_of, status_of
-from phipsi.backends.native.runner import NativeCode, can_run, never
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import batch_pieces, run_together
@@ -21,6 +20,9 @@ from phipsi.rewrite.engine import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.ir import Step, SweepProgram
 from phipsi.sweeps.request import Lowered, Request, Result
+
+if TYPE_CHECKING:
+    from phipsi.backends.native.runner import NativeCode
 
 Array = np.ndarray
 
@@ -50,7 +52,7 @@ class Program:
         self.request, self.rewriting, self.lowered = request, rewriting, lowered
         self.model, self.steps = model, steps
         self.sweep_program = SweepProgram(steps, [], list(lowered.inputs))
-        native = backend == "native" and can_run(steps, lowered, model)
+        native = backend == "native" and native_runner().can_run(steps, lowered, model)
         self._by_column = by_column  # the program for one column, if several are asked for
         if by_column is not None and by_column.backend == "native":
             native = True
@@ -86,7 +88,7 @@ class Program:
         if self._native is None and self.backend == "native":
             with self._lock:
                 if self._native is None:
-                    self._native = NativeCode(
+                    self._native = native_runner().NativeCode(
                         self.steps,
                         self.lowered,
                         layout.input_shapes(self),
@@ -427,6 +429,13 @@ class Program:
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
             target[...] = result
         return targets
+
+
+def native_runner() -> Any:
+    """The native backend, loaded with LLVM when a program first needs it."""
+    from phipsi.backends.native import runner
+
+    return runner
 
 
 def _mask(results: list[Any], status: Array) -> None:

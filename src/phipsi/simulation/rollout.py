@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.backends.native.runner import NativeCode
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
 from phipsi.model.model import Model
-from phipsi.simulation import rollout_code as code
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.checks import checked_model, refuse_not_finite
 from phipsi.simulation.tableaux import METHODS, Method
+
+if TYPE_CHECKING:
+    from phipsi.backends.native.runner import NativeCode
 
 Array = NDArray[np.float64]
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -90,7 +91,11 @@ def rollout(
     program = compile(form, model, backend="native")
     native = program.native
     assert native is not None
-    machine = code.rollout_code(native, method)
+    from phipsi.simulation.rollout_code import (
+        rollout_code,
+    )  # with LLVM, which takes a while to load
+
+    machine = rollout_code(native, method)
     function = _CALL(machine.address("phipsi_rollout"))
 
     def part(first: int, last: int) -> None:
@@ -115,7 +120,7 @@ def _run(
     """One call of the machine code, with memory of its own."""
     q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
-    lanes = native.machine.lanes
+    lanes, code = native.machine.lanes, _code()
     work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
     scratch = np.zeros(int(native.data[native.words]) // 8 + 8)
     job = np.zeros(code.WORDS, dtype=np.int64)
@@ -267,3 +272,10 @@ def _failure(
         )
     text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
     return SimulationError(text, found)
+
+
+def _code() -> Any:
+    """The code generator, loaded with LLVM when it is first needed."""
+    from phipsi.simulation import rollout_code
+
+    return rollout_code

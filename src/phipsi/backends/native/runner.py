@@ -16,6 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from phipsi.backends import layout
+from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
@@ -53,10 +54,6 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Lowered, Result
 
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
-
-
-def never(*_: Any) -> None:
-    """The direct call of programs that have none."""
 
 
 class NativeCode:

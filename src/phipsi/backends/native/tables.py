@@ -137,7 +137,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         parent = model.parent[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
         kind = index[code.kind, code.params]
-        last = model.v_slices[max(model.tree.subtree(k))].stop  # bodies are numbered depth first
+        last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
         integers[k] = (parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub)
         above = np.eye(3) if parent < 0 else turns[parent]
         c = turns[k]
