@@ -14,12 +14,16 @@ from phipsi.expressions.spaces import (
     MOTIONS,
     NORMALISED,
     ONE,
+    PARAMETER_WEIGHTS,
+    PARAMETERS,
     POINT_FORCES,
     POINT_MOTIONS,
     POSES,
     RATES,
+    ROW_FORCES,
     ROW_RATES,
     WORLD_FORCE,
+    WORLD_MOTION,
     Space,
 )
 from phipsi.expressions.structure import (
@@ -104,6 +108,8 @@ row("swing", "swing", r"\operatorname{swing}", (MOTIONS, POINT_MOTIONS), MEMORYL
     "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "open_chain 6")
 row("swing_force", "swing_force", r"\operatorname{swing_{f}}", (MOTIONS, FORCES), MEMORYLESS, "q",
     "how B f changes when its body moves: V ↦ Ḃ{V} f", "open_chain 6")
+row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
+    "keeps the angular half of every motion", "open_chain 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "open_chain 2")
 
@@ -143,6 +149,10 @@ row("dq", "dq", r"\delta q", (ONE, RATES), GENERAL, "dq", "a direction in which 
 row("dv", "dv", r"\delta v", (ONE, RATES), GENERAL, "dv", "a direction in which v changes", "")
 row("dvdot", "dv̇", r"\delta\dot{v}", (ONE, RATES), GENERAL, "dvdot", "a direction in which v̇ changes", "")
 row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction in which τ changes", "")
+row("dinertia", "dπ", r"\delta\pi", (ONE, PARAMETERS), GENERAL, "dinertia",
+    "a direction in which the inertial parameters change", "")
+row("pick_inertia", "pick_inertia", r"\operatorname{pick_{\pi}}", (ONE, PARAMETERS), GENERAL, "",
+    "one inertial parameter, pick_inertia[body, i]", "sensitivity 8")
 row("pick", "pick", r"\operatorname{pick}", (ONE, RATES), GENERAL, "", "unit rate of one dof, pick[joint]",
     "seed 4 eq. 2.11")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
@@ -167,7 +177,18 @@ row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     "gyroscopic forces, the papers' pair", "88-11 eq. 2.23")
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
     "open_chain 2")
+
+# ---- what a gradient is taken with: the operand of `vjp`, in every space -------------------------------
+for _space in (RATES, EFFORTS, NORMALISED, MOTIONS, FORCES, POINT_MOTIONS, POINT_FORCES, ROW_RATES,
+               ROW_FORCES, WORLD_MOTION, WORLD_FORCE, PARAMETERS, PARAMETER_WEIGHTS):
+    row(f"weight_{_space.name}", f"weight_{_space.name}", rf"c_{{\text{{{_space.phrase}}}}}",
+        (ONE, _space), GENERAL, "x", f"the operand x, a vector of {_space.phrase}", "")
 # fmt: on
+
+
+def weight(space: Space) -> Expr:
+    """The operand of a program as a vector of a space, for what is linear in it but no operator."""
+    return leaf(CATALOGUE[f"weight_{space.name}"])
 
 
 def catalogue_leaf(name: str, *args: Expr) -> Expr:
