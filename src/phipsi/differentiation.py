@@ -215,7 +215,7 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is no operator of the algebra, because
-    y contains P, D, G, ψ or bd(…), c is the leaf ``weight_…`` that stands for the operand of a
+    y contains P, D, G, ψ or bd(…), c is the leaf ``weight[…]`` that stands for the operand of a
     program, and the gradient is a vector.
 
     >>> from phipsi.differentiation import gradient

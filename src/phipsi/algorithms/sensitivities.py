@@ -14,6 +14,7 @@ from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.compiler import program_of
 from phipsi.differentiation import Family, along_units, diff
+from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -38,8 +39,10 @@ def _inertia_family() -> Family:
 
 
 @cache
-def _log_det_gradient() -> Expr:
-    return diff(LOG_DET, "q").T
+def _log_det_gradient(wrt: str) -> Expr:
+    if wrt not in ("q", "inertia"):
+        raise InputError(f'wrt={wrt!r}: log det ℳ depends on "q" and on "inertia"')
+    return diff(LOG_DET, wrt).T
 
 
 @cache
@@ -130,22 +133,25 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     return np.moveaxis(out, -3, -1)
 
 
-def log_det_mass_matrix_gradient(model: Model, q: ArrayLike) -> Array:
+def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") -> Array:
     """Gradient of the logarithm of the determinant of the mass matrix.
 
     g = −2 H vee(Y P⁺) + 2 bend_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
     inverse, no derivative of P. The torque of the Fixman potential ½ kT log det ℳ is −½ kT g. Where
-    v are quasi-velocities it is the gradient of the determinant with respect to v.
+    v are quasi-velocities it is the gradient of the determinant with respect to v. By the inertial
+    parameters it is inertia_trace(Υ): tr(Υ(k) ∂M(k)/∂π).
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv), in the directions of v.
-    **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18).
+    **Arguments:** `q` (..., nq); `wrt` "q" or "inertia".
+    **Returns:** (..., nv), in the directions of v; by inertial parameters (..., n, 10), in the
+    order of `inertial_parameters`.
+    **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18), 8 (E19).
 
     >>> from phipsi.algorithms import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
     """
-    return program_of(_log_det_gradient(), model)(q)
+    return program_of(_log_det_gradient(wrt), model)(q)
 
 
 def operational_space_inertia_sensitivity(

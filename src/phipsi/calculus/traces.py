@@ -29,6 +29,7 @@ from phipsi.expressions.node import (
     half,
     identity,
     inertia_trace,
+    outer,
     product,
     total_of,
     vee,
@@ -44,6 +45,7 @@ from phipsi.expressions.structure import (
 )
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import Riccati, definition, family_of, transition_step, v
+from phipsi.rewrite.collect import positive
 from phipsi.rewrite.primitive import Factors, expanded_products
 from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part, one_step_factors
 
@@ -80,7 +82,7 @@ class Blocks:
         """Hand on what waits; what is made of the most comes first."""
         while self._waiting:
             x = max(self._waiting, key=lambda y: (height(y), str(y)))
-            weight = total_of(self._waiting.pop(x))
+            weight = gathered(self._waiting.pop(x))
             if x.is_vector:
                 meaning = definition(x)
                 assert meaning is not None
@@ -251,6 +253,22 @@ class Blocks:
             return
         turned = -vee(block_diagonal(step.T @ a.T @ C.T @ F) @ A.T @ b.T)
         self.relative.append((1, turned if step.name == "E_phi" else _ANGULAR.T @ turned))
+
+
+def gathered(terms: Terms) -> Expr:
+    """Σ of the terms, with outer(x; y) + outer(x; z) as outer(x; y + z), and so on the left."""
+    flat = total_of(terms).terms
+    out = [(c, y) for c, y in flat if y.op is not Op.OUTER]
+    by_left: dict[Expr, Terms] = {}
+    for c, y in flat:
+        if y.op is Op.OUTER:
+            by_left.setdefault(y.args[0], []).append((c, y.args[1]))
+    by_right: dict[Expr, Terms] = {}
+    for x, parts in by_left.items():
+        sign, y = positive(total_of(parts))
+        by_right.setdefault(y, []).append((sign, x))
+    out += [(1, outer(total_of(parts), y)) for y, parts in by_right.items()]
+    return total_of(out)
 
 
 @lru_cache(maxsize=2**14)

@@ -30,8 +30,9 @@ from phipsi.expressions.node import (
     vee_force,
     written,
 )
+from phipsi.expressions.spaces import SPACES
 from phipsi.expressions.parse import Vocabulary, parse_with
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
+from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, weight
 from phipsi.operators.definitions import Riccati
 from phipsi.operators.variations import (
     WITH_ARGUMENTS,
@@ -145,6 +146,10 @@ def _with_params(name: str, inside: str) -> Expr:
         return pick(parts[0], int(parts[1]) if len(parts) > 1 else 0)
     if name == "pick_inertia":
         return pick_inertia(parts[0], int(parts[1]) if len(parts) > 1 else 0)
+    if name == "weight":
+        if inside.strip() not in SPACES:
+            raise ValueError(f"'{inside}' is no space; there are {', '.join(SPACES)}")
+        return weight(SPACES[inside.strip()])
     try:
         at = tuple(float(part) for part in parts)
     except ValueError:
@@ -277,5 +282,6 @@ __all__ = [
     "vdot",
     "vee",
     "vee_force",
+    "weight",
     "written",
 ]

@@ -6,6 +6,8 @@ others) or its block formula in `sweeps/blocks.py` (it is primitive).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import (
@@ -14,16 +16,13 @@ from phipsi.expressions.spaces import (
     MOTIONS,
     NORMALISED,
     ONE,
-    PARAMETER_WEIGHTS,
     PARAMETERS,
     POINT_FORCES,
     POINT_MOTIONS,
     POSES,
     RATES,
-    ROW_FORCES,
     ROW_RATES,
     WORLD_FORCE,
-    WORLD_MOTION,
     Space,
 )
 from phipsi.expressions.structure import (
@@ -177,18 +176,14 @@ row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     "gyroscopic forces, the papers' pair", "88-11 eq. 2.23")
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
     "open_chain 2")
-
-# ---- what a gradient is taken with: the operand of `vjp`, in every space -------------------------------
-for _space in (RATES, EFFORTS, NORMALISED, MOTIONS, FORCES, POINT_MOTIONS, POINT_FORCES, ROW_RATES,
-               ROW_FORCES, WORLD_MOTION, WORLD_FORCE, PARAMETERS, PARAMETER_WEIGHTS):
-    row(f"weight_{_space.name}", f"weight_{_space.name}", rf"c_{{\text{{{_space.phrase}}}}}",
-        (ONE, _space), GENERAL, "x", f"the operand x, a vector of {_space.phrase}", "")
+row("weight", "weight", r"c", (ONE, EFFORTS), GENERAL, "x",
+    "what a gradient is taken with, the operand x as a vector of a space: weight[rates]", "")
 # fmt: on
 
 
 def weight(space: Space) -> Expr:
     """The operand of a program as a vector of a space, for what is linear in it but no operator."""
-    return leaf(CATALOGUE[f"weight_{space.name}"])
+    return leaf(replace(CATALOGUE["weight"], gives=space), params=(space.name,))
 
 
 def catalogue_leaf(name: str, *args: Expr) -> Expr:

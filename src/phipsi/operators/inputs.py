@@ -16,8 +16,6 @@ DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
 """Inputs that say in which direction something is differentiated, as vectors of the joints.
 
 Another is "dinertia", ten numbers for every body."""
-WEIGHT = "weight_"
-"""How the names of the leaves begin that stand for the operand, see `catalogue.weight`."""
 
 
 def leaves_of(x: Expr) -> set[Expr]:
@@ -65,7 +63,7 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
 
 def weights_of(expressions: Iterable[Expr]) -> list[Expr]:
     """The leaves among the expressions that stand for the operand."""
-    found = {y: None for x in expressions for y in leaves_of(x) if y.name.startswith(WEIGHT)}
+    found = {y: None for x in expressions for y in leaves_of(x) if y.name == "weight"}
     return sorted(found, key=str)
 
 

@@ -29,6 +29,9 @@ VARIATIONS = {
 }
 
 
+_MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
+
+
 class Blocks:
     """Block formulas of the leaves, and what is memoryless by construction."""
 
@@ -50,7 +53,7 @@ class Blocks:
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
-            mirrored = self._blocks.get(x.T) if x.op is Op.BD else None
+            mirrored = self._blocks.get(x.T) if x.op in _MIRRORED else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if not out.label and x.op is Op.LEAF:
                 out.label = x.text("ascii")

@@ -46,6 +46,8 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
             entries = 10
         data: tuple[float, ...] = x.data  # type: ignore[assignment]
         return entries * (len(x.args) - 1 + sum(abs(c) != 1 for c in data))
+    if x.op == "sym":
+        return rows * (rows + 1) // 2
     if x.op in ("closure_row", "closure_row_rate"):
         return 6
     if x.op == "relative":

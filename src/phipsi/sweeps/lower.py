@@ -16,7 +16,7 @@ from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
 from phipsi.operators.definitions import definition, transition_step
-from phipsi.operators.inputs import DIRECTIONS, WEIGHT
+from phipsi.operators.inputs import DIRECTIONS
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
 from phipsi.rewrite.steps import is_block_operator
 from phipsi.sweeps.blocks import block_size
@@ -172,7 +172,7 @@ class Lowering(Diagonals):
             if any(y.op == "zero" for y in args):
                 return b.zero(type_)
             return b.make(op, args, x.data, type_)
-        if name.startswith(WEIGHT):
+        if name == "weight":
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), "x")
         if name in self.given and name != "gravity":

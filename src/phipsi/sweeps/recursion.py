@@ -144,7 +144,7 @@ class Recursion:
 
     def _tight(self, x: Field, at: str) -> str:
         text = self._text(x, at)
-        if x.op == "add" and x not in self.names:
+        if x.op in ("add", "sym") and x not in self.names:
             return rf"\left[{text}\right]" if self.latex else f"[{text}]"
         return text
 
@@ -158,6 +158,8 @@ class Recursion:
             return f"{a} {self._tight(x.args[1], at)} {self._star(x.args[0], at)}"
         if x.op == "T":
             return self._star(x.args[0], at)
+        if x.op == "sym":
+            return f"{self._text(x.args[0], at)} + {self._star(x.args[0], at)}"
         if x.op == "inv":
             return self._powered(x.args[0], at, _power(self.latex))
         if x.op == "up":

@@ -192,7 +192,7 @@ def _check_operands(request: Request) -> None:
     taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
     weights = {x.gives for x in weights_of(request.expressions)}
     if len(weights) > 1 or (weights and taken and not request.same_operand):
-        raise InputError("weight_… stands for the one operand x of a program; here are several")
+        raise InputError("weight[…] stands for the one operand x of a program; here are several")
     taken |= weights
     if request.same_operand and len(taken) > 1:
         raise InputError(
