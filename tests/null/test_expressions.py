@@ -81,8 +81,8 @@ from phipsi.operators.variations import with_arguments
 
 STYLES = ("greek", "ascii")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
-FUNCTIONS = {"select", "total", "bend", "bend_force", "swing", "swing_force", "pick", "pick_inertia",
-             "weight"}  # fmt: skip
+FUNCTIONS = {"select", "total", "bend", "bend_force", "swing", "swing_force", "pick",
+             "pick_inertia", "weight"}  # fmt: skip
 NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.bend(ops.v),

@@ -339,6 +339,6 @@ def no_trace(x: Expr) -> str:
     """Text for the derivative of a log det of something that is no mass matrix."""
     return (
         f"no derivative is known for  {x}.\n"
-        "Known are those of  logdet(D)  and of  logdet(ℳ)  with ℳ = W + H φ M φ* H*, times a number. "
-        "For another X take the trace of X⁻¹ δX:  pp.diff(X, 'q').compile(model) gives all δX"
+        "Known are those of  logdet(D)  and of  logdet(ℳ)  with ℳ = W + H φ M φ* H*, times a "
+        "number. For another X take the trace of X⁻¹ δX:  pp.diff(X, 'q').compile(model)"
     )

@@ -21,7 +21,6 @@ from phipsi.calculus.traces import Blocks, no_gradient
 from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
     Expr,
-    bend_trace,
     cross,
     cross_force,
     inertia_of,
@@ -102,7 +101,7 @@ class Gradient(Blocks):
         self.blocks(X, hinge_variation(*directions))
         self.hinge_blocks(X, directions, fixed=place)
 
-    # -- l* (δA) x -----------------------------------------------------------------------------------
+    # -- l* (δA) x ---------------------------------------------------------------------------------
 
     def operator(self, left: Expr, A: Expr, x: Expr) -> None:
         """Hand on left* (δA) x."""
@@ -170,7 +169,7 @@ class Gradient(Blocks):
         else:
             raise SpaceError(no_rule(A))
 
-    # -- how H and B change: forms that are linear in every vector -----------------------------------
+    # -- how H and B change: forms that are linear in every vector ---------------------------------
 
     def _hinge(
         self, left: Expr, directions: tuple[Expr, ...], f: Expr, fixed: int | None = None

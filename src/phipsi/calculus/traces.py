@@ -179,7 +179,7 @@ class Blocks:
             raise SpaceError(no_trace(z))
         self.blocks(f.D, number * f.D.inv)
 
-    # -- bd(…) ---------------------------------------------------------------------------------------
+    # -- bd(…) -------------------------------------------------------------------------------------
 
     def _diagonal(self, factors: Factors, Z: Expr, whole: Expr) -> None:
         """tr(Z δ bd(product)), peeled from both ends as it is computed."""

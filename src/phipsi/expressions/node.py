@@ -429,7 +429,7 @@ def regress(x: Expr) -> Expr:
 
 
 def inertia_of(pi: Expr) -> Expr:
-    """The memoryless operator M(π) of a vector of inertial parameters, in the order of `regress`."""
+    """The memoryless operator M(π) of inertial parameters, in the order of `regress`."""
     if pi.takes is not ONE or pi.gives is not PARAMETERS:
         raise SpaceError(check.no_parameters(pi))
     if pi.op is Op.ZERO:

@@ -195,7 +195,13 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name + place, tuple(args))
-        if nxt == "[" and self.leaves[name].name in ("total", "pick", "pick_inertia", "weight", *SELECTABLE):
+        if nxt == "[" and self.leaves[name].name in (
+            "total",
+            "pick",
+            "pick_inertia",
+            "weight",
+            *SELECTABLE,
+        ):
             try:
                 return self.words.with_params(self.leaves[name].name, self.brackets())
             except ValueError as wrong:

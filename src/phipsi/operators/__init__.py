@@ -30,8 +30,8 @@ from phipsi.expressions.node import (
     vee_force,
     written,
 )
-from phipsi.expressions.spaces import SPACES
 from phipsi.expressions.parse import Vocabulary, parse_with
+from phipsi.expressions.spaces import SPACES
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, weight
 from phipsi.operators.definitions import Riccati
 from phipsi.operators.variations import (

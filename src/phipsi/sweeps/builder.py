@@ -183,9 +183,11 @@ class Builder:
     def _symmetrized(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
         """X + X* as one symmetric block."""
         have = {x: c for c, x in terms}
-        halves = [
-            (c, x) for c, x in terms if x.op != "T" and have.get(self._made_transpose(x)) == c
-        ]
+        halves: list[tuple[Number, Field]] = []
+        for c, x in terms:
+            other = self._made_transpose(x) if x.op != "T" else None
+            if other is not None and have.get(other) == c:
+                halves.append((c, x))
         if not halves:
             return terms
         gone = {y for _, x in halves for y in (x, self.transpose(x))}

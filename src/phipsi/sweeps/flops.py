@@ -11,7 +11,8 @@ _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "J
          "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
          "regress", "crq", "swing", "spin",
          "hinge_axes_along", "hinge_bend", "hinge_bend_force", "hinge_bend_trace",
-         "vee", "vee_force", "half", "pick", "pick_parameter", "angular", "inertia_of", "inertia_trace")  # fmt: skip
+         "vee", "vee_force", "half", "pick", "pick_parameter", "angular",
+         "inertia_of", "inertia_trace")  # fmt: skip
 
 
 def flops(x: Field, r: int, columns: int = 1) -> int:

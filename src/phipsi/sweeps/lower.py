@@ -216,7 +216,7 @@ class Lowering(Diagonals):
         return hinge.start + i
 
     def picked_parameter(self, x: Expr) -> Hashable:
-        """The number of the inertial parameter of all that is named, or its name without a model."""
+        """The number of the inertial parameter that is named, or its name without a model."""
         body, i = (*x.params, 0)[:2]
         if self.model is None:
             return x.params
