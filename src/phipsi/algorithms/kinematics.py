@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.compiler import program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
-from phipsi.model.points import point_set
+from phipsi.model.points import PointSet, point_set
 from phipsi.operators import (
     B,
     Bdot,
@@ -61,7 +61,7 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     return program_of(pose, model)(q)
 
 
-def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None) -> Array:
+def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
     """Pose of named frames in the world.
 
     X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
@@ -76,7 +76,7 @@ def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None)
     >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
     array([2., 0., 0.])
     """
-    where = point_set(model, list(model.frames) if frames is None else list(frames))
+    where = point_set(model, list(model.frames) if frames is None else frames)
     bodies = body_poses(model, q)
     world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
     hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
