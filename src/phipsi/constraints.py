@@ -333,15 +333,16 @@ class Coupling(Constraint):
 
     def with_locked(self, model: Model, locked: Mapping[str, ArrayLike]) -> Coupling | None:
         """The coupling of the joints that are left, the others' share in its offset."""
-        shares = dict(zip(self.joints, self.coefficients, strict=True))  # type: ignore[arg-type]
+        numbers: Any = self.coefficients
+        shares: dict[str, float] = dict(zip(self.joints, numbers, strict=True))
         gone = [name for name in shares if name in locked]
         if not gone:
             return self
         still = sum(shares.pop(name) * float(np.squeeze(locked[name])) for name in gone)
         if not shares:
             return None
-        numbers = tuple(shares.values())
-        return replace(self, joints=tuple(shares), coefficients=numbers, offset=self.offset - still)
+        left = {"joints": tuple(shares), "coefficients": tuple(shares.values())}
+        return replace(self, **left, offset=self.offset - still)
 
 
 @final
