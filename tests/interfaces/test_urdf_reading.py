@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi.algorithms import forward_dynamics, inverse_dynamics
+from phipsi import forward_dynamics, inverse_dynamics
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.files import FileError

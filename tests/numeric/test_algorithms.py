@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.compiler import compile
 from phipsi.errors import InputError, ModelError, SingularHingeError, SingularMatrixError
 from phipsi.examples import free_flyer, planar_arm, seven_joint_arm

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peers import InPinocchio, pinocchio_tree
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.examples import free_flyer
 
 # seed, bodies, roots, armature, only joints with constant axes

@@ -34,7 +34,7 @@ def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (...).
     **Cost:** one base-to-tip sweep, O(N). **Source:** MC sec. 6.
 
-    >>> from phipsi.algorithms import kinetic_energy
+    >>> from phipsi import kinetic_energy
     >>> from phipsi.examples import planar_arm
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
     1.5
@@ -50,7 +50,7 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (...).
     **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 4.5.
 
-    >>> from phipsi.algorithms import potential_energy
+    >>> from phipsi import potential_energy
     >>> from phipsi.examples import planar_arm
     >>> float(potential_energy(planar_arm(1), [1.5707963267948966]))
     4.905
@@ -66,7 +66,7 @@ def center_of_mass(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., 3). A model without mass raises `ModelError`.
     **Cost:** one base-to-tip sweep, O(N). **Source:** MM eq. 2.
 
-    >>> from phipsi.algorithms import center_of_mass
+    >>> from phipsi import center_of_mass
     >>> from phipsi.examples import planar_arm
     >>> center_of_mass(planar_arm(2), [0.0, 0.0])
     array([1., 0., 0.])
@@ -89,7 +89,7 @@ def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin")
     **Arguments:** `q` (..., nq), `v` (..., nv); `about`, "origin" or "com". **Returns:** (..., 6).
     **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 12.
 
-    >>> from phipsi.algorithms import momentum
+    >>> from phipsi import momentum
     >>> from phipsi.examples import planar_arm
     >>> momentum(planar_arm(1), [0.0], [3.0]).round(12)
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
@@ -111,7 +111,7 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** open_chain 6 and 12.
 
-    >>> from phipsi.algorithms import centroidal_momentum_matrix
+    >>> from phipsi import centroidal_momentum_matrix
     >>> from phipsi.examples import planar_arm
     >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
@@ -129,7 +129,7 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** open_chain 4.3.
 
-    >>> from phipsi.algorithms import centroidal_momentum_matrix_dot
+    >>> from phipsi import centroidal_momentum_matrix_dot
     >>> from phipsi.examples import planar_arm
     >>> centroidal_momentum_matrix_dot(planar_arm(1), [0.0], [2.0])[:, 0].round(12) + 0
     array([ 0.,  0.,  0., -1.,  0.,  0.])

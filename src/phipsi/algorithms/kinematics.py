@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.compiler import program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
-from phipsi.model.points import point_set
+from phipsi.model.points import PointSet, point_set
 from phipsi.operators import (
     B,
     Bdot,
@@ -53,7 +53,7 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., n, 4, 4).
     **Cost:** one base-to-tip sweep. **Source:** open_chain 2.
 
-    >>> from phipsi.algorithms import body_poses
+    >>> from phipsi import body_poses
     >>> from phipsi.examples import planar_arm
     >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
     array([1., 0., 0.])
@@ -61,7 +61,7 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     return program_of(pose, model)(q)
 
 
-def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None) -> Array:
+def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
     """Pose of named frames in the world.
 
     X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
@@ -71,12 +71,12 @@ def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None)
     `model.frames` in their order by default. **Returns:** (..., len(frames), 4, 4).
     **Cost:** one base-to-tip sweep and one product per frame. **Source:** open_chain 2.
 
-    >>> from phipsi.algorithms import frame_poses
+    >>> from phipsi import frame_poses
     >>> from phipsi.examples import planar_arm
     >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
     array([2., 0., 0.])
     """
-    where = point_set(model, list(model.frames) if frames is None else list(frames))
+    where = point_set(model, list(model.frames) if frames is None else frames)
     bodies = body_poses(model, q)
     world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
     hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
@@ -94,7 +94,7 @@ def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., n, 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.1.
 
-    >>> from phipsi.algorithms import body_velocities
+    >>> from phipsi import body_velocities
     >>> from phipsi.examples import planar_arm
     >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
     array([0., 0., 2., 0., 1., 0.])
@@ -120,7 +120,7 @@ def frame_velocities(
     of `model.frames` by default. **Returns:** (..., len(frames), 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.18.
 
-    >>> from phipsi.algorithms import frame_velocities
+    >>> from phipsi import frame_velocities
     >>> from phipsi.examples import planar_arm
     >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
@@ -144,7 +144,7 @@ def body_accelerations(
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** (..., n, 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2; open_chain 4.3.
 
-    >>> from phipsi.algorithms import body_accelerations
+    >>> from phipsi import body_accelerations
     >>> from phipsi.examples import planar_arm
     >>> body_accelerations(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0], classical=True)[1]
     array([ 0.,  0.,  0., -1.,  0.,  0.])
@@ -164,7 +164,7 @@ def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world")
     in the axes of the body or frame. **Returns:** (..., 6 nC, nv).
     **Cost:** O(N) per row or column, whichever are fewer. **Source:** SOA eq. 0.16–0.18.
 
-    >>> from phipsi.algorithms import jacobian
+    >>> from phipsi import jacobian
     >>> from phipsi.examples import planar_arm
     >>> jacobian(planar_arm(2), [0.0, 0.0], [("link2", (1, 0, 0))])[[2, 4]]
     array([[1., 1.],
@@ -185,7 +185,7 @@ def jacobian_dot(
     **Returns:** (..., 6 nC, nv), 1/s times the units of J.
     **Cost:** O(N) per row or column, whichever are fewer. **Source:** open_chain 4.3 and 6.
 
-    >>> from phipsi.algorithms import jacobian_dot
+    >>> from phipsi import jacobian_dot
     >>> from phipsi.examples import planar_arm
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
@@ -206,7 +206,7 @@ def jacobian_dot_v(
     **Returns:** (..., 6 nC).
     **Cost:** one base-to-tip sweep. **Source:** MM sec. V.A; open_chain 6.
 
-    >>> from phipsi.algorithms import jacobian_dot_v
+    >>> from phipsi import jacobian_dot_v
     >>> from phipsi.examples import planar_arm
     >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
     array([ 0.,  0.,  0., -2.,  0.,  0.])
