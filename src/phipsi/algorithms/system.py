@@ -216,9 +216,7 @@ class System(ConstrainedModel):
         **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
         """
         flat, batch = self._flat(q)
-        poses, motion = self._rows.kinematics(flat)
-        rows = self._rows.jacobian(self._rows.evaluate(flat, poses), motion)
-        return rows.reshape(*batch, self.n_rows, self.model.nv)
+        return self._rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
         """d/dt(A J) v: what the rows accelerate by at vdot = 0; the papers' U is its negative.
@@ -227,9 +225,7 @@ class System(ConstrainedModel):
         **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
         """
         flat, batch, rates = self._flat_state(q, v)
-        poses, motion, drift = self._rows.point_rates(flat, rates)
-        values = self._rows.bias(self._rows.evaluate(flat, poses), motion, drift)
-        return values.reshape(*batch, self.n_rows)
+        return self._rows.bias(flat, rates).reshape(*batch, self.n_rows)
 
     # ---- configurations -----------------------------------------------------------------------
 
