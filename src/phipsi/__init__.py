@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from phipsi.algorithms.energy import (
         center_of_mass,
+        center_of_mass_jacobian,
         centroidal_momentum_matrix,
         centroidal_momentum_matrix_dot,
         kinetic_energy,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         body_accelerations,
         body_poses,
         body_velocities,
+        frame_accelerations,
         frame_poses,
         frame_velocities,
         jacobian,
@@ -184,6 +186,7 @@ __all__ = [
     "body_poses",
     "body_velocities",
     "center_of_mass",
+    "center_of_mass_jacobian",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
     "christoffel_symbols",
@@ -207,6 +210,7 @@ __all__ = [
     "forces",
     "forward_dynamics",
     "forward_dynamics_derivatives",
+    "frame_accelerations",
     "frame_poses",
     "frame_velocities",
     "from_drake",
@@ -281,8 +285,8 @@ _HOMES = {
         "mass_matrix_inverse"
     ),
     "algorithms.energy": (
-        "center_of_mass centroidal_momentum_matrix centroidal_momentum_matrix_dot kinetic_energy "
-        "momentum potential_energy"
+        "center_of_mass center_of_mass_jacobian centroidal_momentum_matrix "
+        "centroidal_momentum_matrix_dot kinetic_energy momentum potential_energy"
     ),
     "algorithms.grasp": "Grasp GraspCheck",
     "algorithms.hybrid": "HybridDynamics hybrid_dynamics",
@@ -290,8 +294,8 @@ _HOMES = {
     "algorithms.ik_search": "IKResult",
     "algorithms.inverse_kinematics": "inverse_kinematics",
     "algorithms.kinematics": (
-        "body_accelerations body_poses body_velocities frame_poses frame_velocities jacobian "
-        "jacobian_dot jacobian_dot_v"
+        "body_accelerations body_poses body_velocities frame_accelerations frame_poses "
+        "frame_velocities jacobian jacobian_dot jacobian_dot_v"
     ),
     "algorithms.loop_graph": "GraphJoint",
     "algorithms.minimal_parameters": "BaseParameters base_parameters",

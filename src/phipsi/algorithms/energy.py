@@ -73,11 +73,27 @@ def center_of_mass(model: Model, q: ArrayLike) -> Array:
     """
     mass = _mass(model)
     if mass == 0:
-        raise ModelError(
-            "the model has no mass centre: none of its "
-            f"{model.n_bodies} moving bodies has mass (bodies welded to the world do not count)."
-        )
+        raise _no_mass(model)
     return _first_moment(_whole_inertia(model, q)) / mass
+
+
+def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
+    """Joint rates → velocity of the mass centre, m/s in world axes.
+
+    The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., 3, nv). A model without mass raises
+    `ModelError`. **Cost:** O(N) for each row. **Source:** open_chain 6 and 12.
+
+    >>> from phipsi import center_of_mass_jacobian
+    >>> from phipsi.examples import planar_arm
+    >>> center_of_mass_jacobian(planar_arm(2), [0.0, 0.0])[1]
+    array([1.  , 0.75])
+    """
+    mass = _mass(model)
+    if mass == 0:
+        raise _no_mass(model)
+    return program_of(MOMENTUM_MATRIX, model, "dense")(q)[..., 3:, :] / mass
 
 
 def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
@@ -148,6 +164,13 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
 
 def _whole_inertia(model: Model, q: ArrayLike) -> Array:
     return program_of(WHOLE_INERTIA, model, "dense")(q)
+
+
+def _no_mass(model: Model) -> ModelError:
+    return ModelError(
+        "the model has no mass centre: none of its "
+        f"{model.n_bodies} moving bodies has mass (bodies welded to the world do not count)."
+    )
 
 
 def _mass(model: Model) -> float:
