@@ -6,7 +6,7 @@ from random_models import ALL, chain, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import derivatives, dynamics
+from phipsi.algorithms import derivatives, diagonal, dynamics, sensitivities
 from phipsi.sweeps.request import FLAT_DEPTH
 
 JOINTS = {
@@ -97,7 +97,7 @@ def test_sensitivities(kinds):
     q, v, *_ = state(model, (9,))
     for expr, args in (
         (pp.diff(ops.mass_matrix, "q", along="v"), (q, v)),
-        (pp.algorithms.sensitivities.CORIOLIS_MATRIX, (q, v)),
+        (sensitivities.CORIOLIS_MATRIX, (q, v)),
         (pp.diff(ops.mass_matrix.inv, "q", along="v"), (q, v)),
     ):
         native, reference = both(expr, model, mode="dense")
@@ -105,7 +105,7 @@ def test_sensitivities(kinds):
         close(native(*(a[2] for a in args)), reference(*args)[2], 1e-10)
     for expr, args in (
         (pp.diff(ops.logdet(ops.mass_matrix), "q").T, (q,)),
-        (pp.algorithms.diagonal._coriolis(), (q, v)),
+        (diagonal._coriolis(), (q, v)),
     ):
         native, reference = both(expr, model)
         close(native(*args), reference(*args), 1e-9)
