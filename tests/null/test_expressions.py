@@ -82,7 +82,7 @@ from phipsi.operators.variations import with_arguments
 STYLES = ("greek", "ascii")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
 FUNCTIONS = {"select", "total", "bend", "bend_force", "swing", "swing_force", "pick",
-             "pick_inertia", "weight"}  # fmt: skip
+             "pick_inertia", "weight", "sway", "sway_force"}  # fmt: skip
 NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.bend(ops.v),
@@ -94,6 +94,8 @@ EXPRESSIONS: list[Expr] = [
     ops.cross_force(M @ V) @ phi.T,
     ops.pick("shoulder", 2),
     ops.pick("knee").T @ ops.H,
+    ops.sway(ops.J @ ops.v) @ phi.T,
+    with_arguments("Adot", V, V) @ ops.J,
     ops.pick_inertia("thigh", 3),
     ops.outer(ops.H.T @ ops.v, ops.b) @ phi.T,
     ops.outer(ops.v, ops.H.T @ ops.v).T,

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.dense_closures import rows_rate
 from phipsi.backends.dense_leaves import (
     Configuration,
     cross,
     cross_force,
     inertia_of,
+    picks,
     picks_rate,
 )
+from phipsi.errors import InputError
 from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.scalars import NUMPY_OPS
@@ -97,6 +100,27 @@ def swing_force(c: Configuration, f: Array, *motions: Array, hole: int | None = 
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
+def row_variation(c: Configuration, *motions: Array) -> Array:
+    """Ȧ{V} on the frames of closures, by complex steps."""
+    if len(motions) > 1:
+        raise InputError("Ȧ along two motions has no dense value; compile it instead")
+    return rows_rate(c, picks(c).T @ motions[0])
+
+
+def sway(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
+    """V ↦ Ȧ{V} x, column by column."""
+    units = _units(6 * c.model.n_bodies)
+    out = [row_variation(c, *motions, V) @ x for V in units]
+    return np.hstack([c.zeros(row_variation(c, *motions, 0 * units[0]).shape[0], 0), *out])
+
+
+def sway_force(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
+    """V ↦ Ȧ{V}* f, column by column."""
+    units = _units(6 * c.model.n_bodies)
+    out = [row_variation(c, *motions, V).T @ f for V in units]
+    return np.hstack([c.zeros(6 * len(c.points), 0), *out])
+
+
 def vee(c: Configuration, x: Array) -> Array:
     """f with f* s = tr(cross(s) X), by the unit motions s."""
     units = np.eye(6 * c.model.n_bodies)
@@ -143,4 +167,7 @@ VARIATIONS: dict[str, Callable[..., Array]] = {
     "bend_force": bend_force,
     "swing": swing,
     "swing_force": swing_force,
+    "Adot": row_variation,
+    "sway": sway,
+    "sway_force": sway_force,
 }

@@ -10,7 +10,12 @@ import numpy as np
 from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST, Failure
 from phipsi.backends.reference_blocks import rigid
 from phipsi.backends.scalars import Scalars, matrix, solve_semidefinite
-from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
+from phipsi.model.closure_rows import (
+    closure_row,
+    closure_row_along,
+    closure_row_rate,
+    relative_twist,
+)
 from phipsi.model.closures import ClosureSet
 from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import Field
@@ -99,6 +104,31 @@ class ClosureOperations:
         twist = _listed(self._at(x.args[1], k))
         row = closure_row_rate(form, side, turn, arm, twist, numbers, self.scalars.sqrt)
         return _column(row, self.batch, self.dtype)
+
+    def _closure_row_along(self, x: Field, k: int) -> Array:
+        return _column(self._row_along(x, k, self._ends(x, k)), self.batch, self.dtype)
+
+    def _ends(self, x: Field, k: int) -> list[Any]:
+        """Pairs of motions, of the frame and of its mate."""
+        columns = [_listed(self._at(y, k)) for y in x.args[1:]]
+        return list(zip(columns[::2], columns[1::2], strict=False))
+
+    def _row_along(self, x: Field, k: int, motions: list[Any]) -> list[Any]:
+        form, side, numbers = self._link(k)
+        turn, arm = _parts(self._at(x.args[0], k))
+        return closure_row_along(form, side, turn, arm, motions, numbers, self.scalars.sqrt)
+
+    def _closure_sway(self, x: Field, k: int) -> Array:
+        given, (place, end) = self._ends(x, k), x.data  # type: ignore[misc]
+        columns: list[Array] = []
+        for i in range(6):
+            unit = [self._const(np.array(float(i == j))) for j in range(6)]
+            still = [0 * u for u in unit]
+            free = (unit, still) if end == 0 else (still, unit)
+            motions = [*given[:place], free, *given[place:]]
+            columns.append(_column(self._row_along(x, k, motions), self.batch, self.dtype))
+        out = np.concatenate(columns, axis=-1)
+        return out if len(x.args) % 2 else out * self._at(x.args[-1], k)
 
     def _row_solve(self, x: Field, k: int) -> None:
         """A⁻¹ u of a matrix between constraint rows, semidefinite where rows are redundant."""

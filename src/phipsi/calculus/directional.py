@@ -4,7 +4,7 @@ Everything is in body axes, where M is constant and E_φ(p, k), H(k) depend on t
 When the joints move with the rates u, body k moves by s = H* u relative to its parent, and
 
     δE_φ = −E_φ cross(s)*      δφ = φ δE_φ φ        δH = Ḣ{u}        δgravity = −cross(s) gravity
-    δB = Ḃ{φ* s}               δtotal = −total cross(φ* s)*          δshift = −shift cross(Π s)*
+    δB = Ḃ{φ* s},  δA = Ȧ{φ* s}      δtotal = −total cross(φ* s)*      δshift = −shift cross(Π s)*
 
 with Π the angular half of a motion, and δM = M(δπ) when the inertial parameters change, else 0.
 
@@ -54,6 +54,7 @@ from phipsi.operators.variations import (
     hinge_variation,
     hole_of,
     point_variation,
+    row_variation,
     with_arguments,
 )
 from phipsi.rewrite.inverses import riccati_of
@@ -193,6 +194,8 @@ class Directional:
             return phi @ self(E_phi) @ phi
         if x.name == "B":
             return point_variation(self.motion)
+        if x.name == "A":
+            return row_variation(self.motion)
         if x.name == "total":
             return -(x @ cross(self.motion).T)
         if x.name == "gravity":
@@ -205,7 +208,7 @@ class Directional:
         args = x.args
         if x.name == "Hdot" and not args:
             args = (v,)
-        if x.name == "Bdot" and not args:
+        if x.name in ("Bdot", "Adot") and not args:
             args = (catalogue_leaf("V"),)
         terms: list[tuple[int, Expr]] = [(0, x)]
         hole = hole_of(x) if x.name in HOLED else None

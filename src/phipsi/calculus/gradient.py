@@ -16,7 +16,7 @@ rules for blocks are in `traces`.
 from __future__ import annotations
 
 from phipsi.calculus.directional import CONSTANT, no_rule
-from phipsi.calculus.tangent import named
+from phipsi.calculus.tangent import CHANGES, named
 from phipsi.calculus.traces import Blocks, no_gradient
 from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
@@ -33,7 +33,7 @@ from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import ONE
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, V, definition, family_of, phi, v
-from phipsi.operators.variations import hinge_variation, hole_of, point_variation, with_arguments
+from phipsi.operators.variations import HOLED, hinge_variation, hole_of, with_arguments
 
 _ANGULAR = catalogue_leaf("angular")
 
@@ -156,9 +156,11 @@ class Gradient(Blocks):
             self.motion.append((1, with_arguments("swing_force", x).T @ left))
         elif name == "Hdot":
             self._hinge(left, A.args or (v,), x)
-        elif name == "Bdot":
-            self._point(left, A.args or (V,), x)
-        elif name in ("bend", "bend_force", "swing", "swing_force"):
+        elif name == "A" and not A.params:
+            self.motion.append((1, with_arguments("sway", x).T @ left))
+        elif name in ("Bdot", "Adot"):
+            self._moving(name, left, A.args or (V,), x)
+        elif name in HOLED:
             self._holed(left, A, x)
         elif name == "psi":
             self.operator(A.T @ left, family_of(A).E_psi, A @ x)
@@ -182,28 +184,30 @@ class Gradient(Blocks):
                 others = (*directions[:i], *directions[i + 1 :])
                 self.vector(y, with_arguments("bend_force", f, *others, hole=i).T @ left)
 
-    def _point(
-        self, left: Expr, motions: tuple[Expr, ...], f: Expr, fixed: int | None = None
+    def _moving(
+        self, name: str, left: Expr, motions: tuple[Expr, ...], f: Expr, fixed: int | None = None
     ) -> None:
-        """Hand on left* Ḃ{motions} f; the motion at the place `fixed` does not change."""
+        """Hand on left* Ḃ{motions} f or left* Ȧ{motions} f; the motion at `fixed` is held."""
+        holed = CHANGES[name][0]
         if self.wrt == "q":
-            self.motion.append((1, with_arguments("swing_force", f, *motions).T @ left))
+            self.motion.append((1, with_arguments(holed, f, *motions).T @ left))
         for i, y in enumerate(motions):
             if i != fixed and self.depends(y):
                 others = (*motions[:i], *motions[i + 1 :])
-                self.vector(y, with_arguments("swing_force", f, *others, hole=i).T @ left)
+                self.vector(y, with_arguments(holed, f, *others, hole=i).T @ left)
 
     def _holed(self, left: Expr, A: Expr, x: Expr) -> None:
         """bend{z; …} x and the like: the same forms, with x at the free place."""
         z, *others = A.args
         place = hole_of(A)
         directions = (*others[:place], x, *others[place:])
-        hinge = A.name.startswith("bend")
-        change = (hinge_variation if hinge else point_variation)(*directions)
-        form = self._hinge if hinge else self._point
-        if A.name.endswith("_force"):
-            form(left, directions, z, place)
-            self.vector(z, change.T @ left)
+        name, forward = next(
+            (n, A.name == pair[0]) for n, pair in CHANGES.items() if A.name in pair
+        )
+        change = with_arguments(name, *directions)
+        ends = (left, z) if forward else (z, left)
+        if name == "Hdot":
+            self._hinge(ends[0], directions, ends[1], place)
         else:
-            form(z, directions, left, place)
-            self.vector(z, change @ left)
+            self._moving(name, ends[0], directions, ends[1], place)
+        self.vector(z, (change.T if forward else change) @ left)

@@ -42,7 +42,15 @@ from phipsi.expressions.spaces import (
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, M, V, definition, phi, v
 from phipsi.operators.inputs import inputs_of, leaves_of
-from phipsi.operators.variations import bend, bend_force, swing, swing_force, with_arguments
+from phipsi.operators.variations import (
+    bend,
+    bend_force,
+    sway,
+    sway_force,
+    swing,
+    swing_force,
+    with_arguments,
+)
 
 VARIABLES: dict[str, Space] = {
     "q": RATES,
@@ -61,6 +69,14 @@ VARIABLES: dict[str, Space] = {
 """What can be differentiated by, and the space its changes live in.
 
 "inertia" stands for the ten inertial parameters of every body, in which M is linear."""
+
+
+CHANGES = {
+    "Hdot": ("bend_force", "bend"),
+    "Bdot": ("swing_force", "swing"),
+    "Adot": ("sway", "sway_force"),
+}
+"""How Ḣ f, Ḣ* x and so on depend on the direction: names of the operators that say it."""
 
 
 class NoOperatorError(SpaceError):
@@ -174,7 +190,7 @@ class Tangent:
             return regress(x)
         if name in CONSTANT:
             return none
-        if name in ("Hdot", "Bdot"):
+        if name in CHANGES:
             return self._push_variation(A, x, forward=True)
         if A.args or A.row.riccati:
             return self._push_compound(A, x)
@@ -189,6 +205,8 @@ class Tangent:
             return -(phi @ E_phi @ cross_force(named(phi @ x)) @ H.T) if by_q else none
         if name == "B":
             return swing_force(x) @ phi.T @ H.T if by_q else none
+        if name == "A" and not A.params:
+            return sway(x) @ phi.T @ H.T if by_q else none
         if name == "total":
             return -(A @ cross_force(x) @ phi.T @ H.T) if by_q else none
         return self._push_compound(A, x)
@@ -201,7 +219,7 @@ class Tangent:
             return x.T @ self(core)
         if name in CONSTANT:
             return none
-        if name in ("Hdot", "Bdot"):
+        if name in CHANGES:
             return self._push_variation(core, x, forward=False)
         if core.args or core.row.riccati:
             return self._push_compound(core, x, flipped=True)
@@ -217,15 +235,17 @@ class Tangent:
             return phi.T @ cross(moved) @ H.T if by_q else none
         if name == "B":
             return swing(x) @ phi.T @ H.T if by_q else none
+        if name == "A" and not core.params:
+            return sway_force(x) @ phi.T @ H.T if by_q else none
         if name == "total":
             return cross(A @ x) @ phi.T @ H.T if by_q else none
         return self._push_compound(core, x, flipped=True)
 
     def _push_variation(self, A: Expr, x: Expr, *, forward: bool) -> Expr:
-        """Ḣ{u; …}, Ḃ{V; …} or their adjoints: by every direction, and by q."""
+        """Ḣ{u; …}, Ḃ{V; …}, Ȧ{V; …} or their adjoints: by every direction, and by q."""
         hinge = A.name == "Hdot"
         args = A.args or ((v,) if hinge else (V,))
-        name = ("bend" if hinge else "swing") + ("_force" if forward else "")
+        name = CHANGES[A.name][0 if forward else 1]
         gives = A.gives if forward else A.T.gives
         out = zero(self.space, gives)
         for i, y in enumerate(args):

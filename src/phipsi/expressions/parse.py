@@ -184,7 +184,7 @@ class _Reader:
     def _decorated(self, name: str) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        if nxt == "[" and self.leaves[name].name.startswith(("bend", "swing")):
+        if nxt == "[" and self.leaves[name].name.startswith(("bend", "swing", "sway")):
             place = f"[{self.brackets()}]"
             nxt = self.text[self.at : self.at + 1]
         if nxt == "{":

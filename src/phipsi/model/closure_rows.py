@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from phipsi.model.dual import Dual, rate_of, value_of
+
 Rows = Sequence[Sequence[Any]]
 Vector = Sequence[Any]
 
@@ -66,6 +68,35 @@ def closure_row_rate(
     columns = [cross(spin, [row[j] for row in turn]) for j in range(3)]
     rate = [[columns[j][i] for j in range(3)] for i in range(3)]
     return _linear(form, side, rate, speed, numbers, constant=0)
+
+
+def closure_row_along(
+    form: str,
+    side: int,
+    turn: Rows,
+    arm: Vector,
+    motions: Sequence[tuple[Vector, Vector]],
+    numbers: Vector,
+    root: Callable[[Any], Any],
+) -> list[Any]:
+    """The row differentiated along motions one after the other, each held while the next one acts.
+
+    A motion is [ω; v] of this frame and of the other one, each in its own axes. One motion gives
+    `closure_row_rate`; every further one is a derivative of that formula, by dual numbers.
+    """
+    twist = relative_twist(turn, arm, *motions[-1])
+    if len(motions) == 1:
+        return closure_row_rate(form, side, turn, arm, twist, numbers, root)
+    columns = [cross(list(twist[:3]), [row[j] for row in turn]) for j in range(3)]
+    moving = [[Dual(turn[i][j], columns[j][i]) for j in range(3)] for i in range(3)]
+    sliding = [Dual(x, r) for x, r in zip(arm, twist[3:], strict=True)]
+
+    def dual_root(x: Any) -> Any:
+        value = root(value_of(x))
+        return Dual(value, rate_of(x) / (2 * value))
+
+    out = closure_row_along(form, side, moving, sliding, motions[:-1], numbers, dual_root)
+    return [rate_of(x) for x in out]
 
 
 def relative_twist(turn: Rows, arm: Vector, own: Vector, other: Vector) -> list[Any]:

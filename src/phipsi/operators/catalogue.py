@@ -107,6 +107,10 @@ row("swing", "swing", r"\operatorname{swing}", (MOTIONS, POINT_MOTIONS), MEMORYL
     "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "open_chain 6")
 row("swing_force", "swing_force", r"\operatorname{swing_{f}}", (MOTIONS, FORCES), MEMORYLESS, "q",
     "how B f changes when its body moves: V ↦ Ḃ{V} f", "open_chain 6")
+row("sway", "sway", r"\operatorname{sway}", (MOTIONS, ROW_RATES), GENERAL, "q",
+    "how A x changes when the bodies move: V ↦ Ȧ{V} x", "closed_chain 2")
+row("sway_force", "sway_force", r"\operatorname{sway_{f}}", (MOTIONS, POINT_FORCES), GENERAL, "q",
+    "how A* f changes when the bodies move: V ↦ Ȧ{V}* f", "closed_chain 2")
 row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
     "keeps the angular half of every motion", "open_chain 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",

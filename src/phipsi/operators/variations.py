@@ -1,4 +1,4 @@
-"""Leaves that say how H and B change, along given directions or as operators of the direction.
+"""Leaves that say how H, B and A change, along given directions or as operators of the direction.
 
     Ḣ{u}            H when the joints move with the rates u: δH;  Ḣ without braces is Ḣ{v}
     Ḣ{u; w}         its change along w, u held: second derivatives
@@ -8,6 +8,8 @@
     Ḃ{V; W}         its change along W, V held in body axes
     swing{x}        V ↦ Ḃ{V}* x, with further directions in the same way
     swing_force{f}  V ↦ Ḃ{V} f
+    Ȧ{V}            A when the bodies move with V;  Ȧ without braces is Ȧ of the velocities
+    sway{x}         V ↦ Ȧ{V} x, and sway_force{f}  V ↦ Ȧ{V}* f, with further directions
 
 All are linear in every direction. They vanish for joints whose axes are fixed in the body.
 """
@@ -18,7 +20,16 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.check import signature
 from phipsi.expressions.node import Expr, Number, leaf, zero
 from phipsi.expressions.row import Op
-from phipsi.expressions.spaces import FORCES, MOTIONS, ONE, POINT_FORCES, RATES, Space
+from phipsi.expressions.spaces import (
+    FORCES,
+    MOTIONS,
+    ONE,
+    POINT_FORCES,
+    POINT_MOTIONS,
+    RATES,
+    ROW_FORCES,
+    Space,
+)
 from phipsi.operators.catalogue import CATALOGUE
 
 # the space of the first argument, and that of the others
@@ -29,10 +40,13 @@ WITH_ARGUMENTS: dict[str, tuple[Space, Space]] = {
     "bend_force": (FORCES, RATES),
     "swing": (MOTIONS, MOTIONS),
     "swing_force": (POINT_FORCES, MOTIONS),
+    "Adot": (MOTIONS, MOTIONS),
+    "sway": (POINT_MOTIONS, MOTIONS),
+    "sway_force": (ROW_FORCES, MOTIONS),
 }
 
 
-HOLED = ("bend", "bend_force", "swing", "swing_force")
+HOLED = ("bend", "bend_force", "swing", "swing_force", "sway", "sway_force")
 
 
 def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
@@ -107,3 +121,18 @@ def swing(x: Expr, *motions: Expr) -> Expr:
 def swing_force(f: Expr, *motions: Expr) -> Expr:
     """V ↦ Ḃ{motions; V} f."""
     return with_arguments("swing_force", f, *motions)
+
+
+def row_variation(*motions: Expr) -> Expr:
+    """Ȧ{V; …}: how A changes when the bodies move with V."""
+    return with_arguments("Adot", *motions)
+
+
+def sway(x: Expr, *motions: Expr) -> Expr:
+    """V ↦ Ȧ{motions; V} x."""
+    return with_arguments("sway", x, *motions)
+
+
+def sway_force(f: Expr, *motions: Expr) -> Expr:
+    """V ↦ Ȧ{motions; V}* f."""
+    return with_arguments("sway_force", f, *motions)

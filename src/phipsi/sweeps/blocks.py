@@ -322,21 +322,51 @@ class Blocks:
         type_ = Type(Domain.POINT, "6", "6", Kind.RIGID)
         return self.builder.make("relative", (self.pose(),), None, type_)
 
-    def link_block(self, name: str) -> Field:
-        """A* or its time derivative: what one row has at one point, in the axes of the point."""
+    def link_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
+        """A* or its change along motions: what a row has at a point, in the axes of the point."""
         b = self.builder
         row = Type(Domain.LINK, "6", "1")
         relative = self.relative()
+        moving = [self.vector(y) for y in motions] or [self.velocity()]
         if name == "A":
             out = b.make("closure_row", (b.along("of_point", relative),), None, row)
+        elif any(m.op == "zero" for m in moving):
+            return b.zero(row)
+        elif len(moving) > 1:
+            args = (b.along("of_point", relative), *self._link_motions(moving))
+            out = b.make("closure_row_along", args, None, row)
         else:
-            motion = b.mul(b.transpose(self.point_block("B")), b.gather(self.velocity()))
+            motion = self._point_motion(moving[0])
             args = (relative, motion, b.along("of_mate", motion))
             twist = b.make("relative_twist", args, None, Type(Domain.POINT, "6", "1"))
             args = (b.along("of_point", relative), b.along("of_point", twist))
             out = b.make("closure_row_rate", args, None, row)
         out.label = name
         return out
+
+    def _point_motion(self, motion: Field) -> Field:
+        """Motions of the frames of closures in their own axes."""
+        b = self.builder
+        return b.mul(b.transpose(self.point_block("B")), b.gather(motion))
+
+    def _link_motions(self, motions: list[Field]) -> list[Field]:
+        """Motions of the frame of a link and of its mate, one after the other."""
+        b = self.builder
+        ends = [(m, b.along("of_mate", m)) for m in map(self._point_motion, motions)]
+        return [b.along("of_point", y) for pair in ends for y in pair]
+
+    def sway_blocks(self, x: Expr) -> tuple[Field, Field]:
+        """How the row at a link changes with the motion of its frame and with that of the mate.
+
+        Those of sway_force{f} are multiplied by the component of f.
+        """
+        b = self.builder
+        held, *motions = (self.vector(y) for y in x.args)
+        times = [b.along("of_row", held)] if x.name == "sway_force" else []
+        args = (b.along("of_point", self.relative()), *self._link_motions(motions), *times)
+        type_ = Type(Domain.LINK, "6", "6")
+        one, other = (b.make("closure_sway", args, (hole_of(x), end), type_) for end in (0, 1))
+        return one, other
 
     def selection(self, x: Expr) -> Field:
         """The identity at the points of a selection, zero elsewhere."""

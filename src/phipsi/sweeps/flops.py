@@ -49,7 +49,7 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
         return entries * (len(x.args) - 1 + sum(abs(c) != 1 for c in data))
     if x.op == "sym":
         return rows * (rows + 1) // 2
-    if x.op in ("closure_row", "closure_row_rate"):
+    if x.op in ("closure_row", "closure_row_rate", "closure_row_along", "closure_sway"):
         return 6
     if x.op == "relative":
         return 105

@@ -141,10 +141,12 @@ class Lowering(Diagonals):
                 return b.scatter(b.mul(b.transpose(blocks), u))
             return b.mul(blocks, b.gather(u))
         if name in ("A", "Adot") and not core.params:
-            rows = self.link_block(name)
+            rows = self.link_block(name, core.args)
             if flipped:
                 return b.along("to_point", b.mul(rows, b.along("of_row", u)))
             return b.along("to_row", b.mul(b.transpose(rows), b.along("of_point", u)))
+        if name in ("sway", "sway_force"):
+            return self._sway(core, u, flipped=flipped)
         if name == "select":
             return b.mul(self.selection(core), u)
         if name == "total":
@@ -154,6 +156,29 @@ class Lowering(Diagonals):
         if meaning is not None:
             return self.apply(adjoint(meaning) if flipped else meaning, u)
         raise LoweringError(f"{x} has no sweep")  # a catalogue row without a formula: our bug
+
+    def _sway(self, x: Expr, u: Field, *, flipped: bool) -> Field:
+        """How A z or A* f change with the motions u of the bodies, or the adjoint of that."""
+        b = self.builder
+        row_side = x.name == "sway"  # z at the points, results at the rows
+        held = self.vector(x.args[0])
+        if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
+            gives = x.takes.dual if flipped else x.gives  # type: ignore[union-attr]
+            assert gives is not None
+            return b.zero(field_type(gives, u.type.cols))
+        own, other = self.sway_blocks(x)
+        here = b.along("of_point", held) if row_side else None
+        if not flipped:
+            motion = self._point_motion(u)
+            ends = b.along("of_point", motion), b.along("of_point", b.along("of_mate", motion))
+            row = b.add([(1, b.mul(own, ends[0])), (1, b.mul(other, ends[1]))])
+            if here is not None:
+                return b.along("to_row", b.mul(b.transpose(here), row))
+            return b.along("to_point", row)
+        force = b.along("of_point", u) if here is None else b.mul(here, b.along("of_row", u))
+        parts = [b.along("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
+        whole = b.add([(1, parts[0]), (1, b.along("of_mate", parts[1]))])
+        return b.scatter(b.mul(self.point_block("B"), whole))
 
     def _recursion(self, step: Expr, u: Field) -> Field:
         """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""

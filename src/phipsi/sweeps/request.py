@@ -26,7 +26,7 @@ BACKENDS = ("native", "reference")
 SHALLOW = 24  # rates on the longest path for which squares are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
-NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot"}
+NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "sway", "sway_force"}
 
 
 @dataclass(frozen=True)

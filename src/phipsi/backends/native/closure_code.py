@@ -7,7 +7,12 @@ from typing import Any
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.memory import Memory
-from phipsi.model.closure_rows import closure_row, closure_row_rate, relative_twist
+from phipsi.model.closure_rows import (
+    closure_row,
+    closure_row_along,
+    closure_row_rate,
+    relative_twist,
+)
 from phipsi.sweeps.ir import Field
 
 
@@ -56,6 +61,32 @@ class ClosureCode:
         seen, twist = self._rigid(x.args[0]), self._column(x.args[1])
         row = closure_row_rate(form, side, seen.turn, seen.arm, twist, self._numbers(), self.sqrt)
         return bl.Dense([[c] for c in row])
+
+    def _closure_row_along(self, x: Field) -> bl.Block:
+        return bl.Dense([[c] for c in self._row_along(x, self._ends(x))])
+
+    def _ends(self, x: Field) -> list[Any]:
+        """Pairs of motions, of the frame and of its mate."""
+        columns = [self._column(y) for y in x.args[1:]]
+        return list(zip(columns[::2], columns[1::2], strict=False))
+
+    def _row_along(self, x: Field, motions: list[Any]) -> list[Any]:
+        form, side = self.memory.link_code
+        seen, numbers = self._rigid(x.args[0]), self._numbers()
+        return closure_row_along(form, side, seen.turn, seen.arm, motions, numbers, self.sqrt)
+
+    def _closure_sway(self, x: Field) -> bl.Block:
+        data: Any = x.data
+        given, (place, end) = self._ends(x), data
+        columns: list[list[Any]] = []
+        for i in range(6):
+            unit, still = [int(i == j) for j in range(6)], [0] * 6
+            free = (unit, still) if end == 0 else (still, unit)
+            columns.append(self._row_along(x, [*given[:place], free, *given[place:]]))
+        if len(x.args) % 2 == 0:  # multiplied by the component of a force
+            (times,) = self._column(x.args[-1])
+            columns = [[bl.mul(times, c) for c in column] for column in columns]
+        return bl.Dense(bl.transpose_rows(columns))
 
     def _numbers(self) -> list[Any]:
         if self.memory.link_code[0] not in ("body", "world"):

@@ -315,7 +315,7 @@ class Kernel(PointMemory):
             self.host_point = self.both(Domain.POINT, point)
             self.host_row = self.both(Domain.ROW, row)
             self.link_table = self.at(self.word(LINK_DOUBLES), self.b.mul(k, i64(48)))
-            if any(x.op in ("closure_row", "closure_row_rate") for x in step.fields):
+            if any(x.op.startswith("closure_") for x in step.fields):
                 write_cases(self.b, kind, len(self.link_codes), lambda i: self._link(step, i))
                 return
         self._visit(step, None)

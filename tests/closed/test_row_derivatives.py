@@ -1,0 +1,94 @@
+"""Derivatives of expressions with constraint rows A in them, against complex steps."""
+
+import numpy as np
+import pytest
+from random_systems import KINDS, admissible, random_system
+
+import phipsi as pp
+from phipsi.algorithms.closed_forms import closed_form
+from phipsi.operators import A, Adot, B, J, Lambda, U, V, tau
+
+STEP = 1e-30
+ROWS = A @ Lambda @ A.T
+FORCES = J.T @ A.T @ ROWS.inv @ A @ J @ pp.parse("v")
+VECTORS = {
+    "rates of the rows": A @ B.T @ V,
+    "their accelerations": U,
+    "forces of given rates": FORCES,
+    "second rates": Adot @ B.T @ V,
+    "constraint forces": ROWS.inv @ (A @ J @ pp.parse("mass_matrix^-1") @ tau - U),
+    "constrained accelerations": closed_form(None, False, False)[0],
+    "with articulated quantities": J.T @ A.T @ ROWS.inv @ U + pp.parse("D v"),
+}
+
+
+def close(x, y, tolerance=1e-9):
+    size = max(1.0, np.abs(y).max(initial=0.0))
+    assert np.shape(x) == np.shape(y)
+    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
+
+
+def drawn(seed):
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:3]]
+    system, q = random_system(seed, 5, kinds, independent=True)
+    nv = system.model.nv
+    rows = system.jacobian(q).shape[0]
+    values = {"q": q, "v": admissible(system, q, rng), "tau": rng.standard_normal(nv)}
+    return system, {**values, "Udot": rng.standard_normal(rows)}, rng
+
+
+def run(program, values):
+    return program(**{name: values[name] for name in program.inputs})
+
+
+def moved(model, values, wrt, u):
+    change = model.qdot(values["q"], u) if wrt == "q" else u
+    return {**values, wrt: values[wrt] + 1j * STEP * change}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_with_rows(name, seed):
+    expr, (system, values, rng) = VECTORS[name], drawn(seed)
+    model = system.model
+    plain = pp.compile(expr, system, backend="reference")
+    for wrt, direction in (("q", "dq"), ("v", "dv")):
+        u = rng.standard_normal(model.nv)
+        expected = run(plain, moved(model, values, wrt, u)).imag / STEP
+        along = pp.compile(pp.diff(expr, wrt, along=direction), system, backend="reference")
+        close(run(along, {**values, direction: u}), expected)
+        c = rng.standard_normal(expected.shape)
+        found = run(pp.vjp(expr, system, wrt, backend="reference"), {**values, "x": c})
+        close(np.sum(found * u), np.sum(c * expected))
+        if name != "with articulated quantities":
+            L = pp.compile(pp.diff(expr, wrt), system, mode="dense", backend="reference")
+            close(run(L, values) @ u, expected.reshape(-1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_dense_oracle_agrees(seed):
+    system, values, rng = drawn(seed)
+    u = rng.standard_normal(system.model.nv)
+    for expr in (A @ B.T @ V, FORCES):
+        L = pp.diff(expr, "q")
+        program = pp.compile(L, system, mode="dense", backend="reference")
+        close(pp.dense(L, system, values["q"], values["v"]) @ u, run(program, values) @ u)
+        along = pp.diff(expr, "q", along="dq")
+        close(pp.dense(along, system, values["q"], values["v"], dq=u), run(program, values) @ u)
+
+
+def test_rows_in_machine_code():
+    system, values, rng = drawn(3)
+    for name in ("their accelerations", "constrained accelerations"):
+        expr = VECTORS[name]
+        c = rng.standard_normal(run(pp.compile(expr, system, backend="reference"), values).shape)
+        both = [pp.vjp(expr, system, ("q", "v"), backend=b) for b in ("native", "reference")]
+        assert both[0].backend == "native"
+        for x, y in zip(*(run(p, {**values, "x": c}) for p in both), strict=True):
+            close(x, y)
+    dense = [
+        pp.compile(pp.diff(VECTORS["their accelerations"], "q"), system, mode="dense", backend=b)
+        for b in ("native", "reference")
+    ]
+    close(run(dense[0], values), run(dense[1], values))
