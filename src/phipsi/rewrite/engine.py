@@ -56,7 +56,7 @@ from phipsi.rewrite.patterns import (
     replace_in_sum,
 )
 
-_COMPOUND = ("mass_matrix", "J", "Lambda", "Omega")
+COMPOUND = ("mass_matrix", "J", "Lambda", "Omega")
 _MOST_STEPS = 2000
 
 
@@ -133,6 +133,11 @@ class Engine:
             x = self._record("collect common factors", x, y, "")
         return x
 
+    def simplified(self, x: Expr) -> Expr:
+        """x with its definitions written out and all rules applied, for what stands inside leaves."""
+        x = self._expanded(x)
+        return self._settled(x if self.armature else _without_armature(x))
+
     def _matrix(self, x: Expr) -> Expr | None:
         """Lemma A.1 for what is to be written out, if every block then lies on a path."""
         found = matrix_form(x)
@@ -155,7 +160,7 @@ class Engine:
 
     def _expanded(self, x: Expr) -> Expr:
         if x.op is Op.LEAF:
-            if x.name not in _COMPOUND or x.name in self.given:
+            if x.name not in COMPOUND or x.name in self.given:
                 return x
             meaning = definition(x)
             assert meaning is not None

@@ -28,6 +28,8 @@ from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, phi, transition_step
+from phipsi.operators.inputs import leaves_of
+from phipsi.rewrite.engine import COMPOUND, Engine
 from phipsi.rewrite.matrices import between_seeds, multiplied_out
 from phipsi.rewrite.steps import TRANSITIONS
 from phipsi.sweeps.blocks import block_size
@@ -55,6 +57,9 @@ class Matrices(Lowering):
 
     def small_matrix(self, x: Expr, *, local: bool = False) -> Field:
         """The whole matrix of an operator on points or rows, for a dense solve."""
+        if self.simplify and any(y.name in COMPOUND for y in leaves_of(x)):  # inside a leaf
+            engine = Engine(self.armature, frozenset(self.given), apply=True)
+            x = engine.simplified(x)
         found = lower_matrix(self, x, local=local)
         return found if found is not None else self.assembled(columns_matrix(self, x))
 

@@ -228,6 +228,7 @@ def lower_request(
     flat = _flat(model)
     given = dict.fromkeys(request.given, "")
     low = Matrices(given, request.points.axes, armature, pairs, model, flat)
+    low.simplify = request.rewrite == "full"
     low.squares = pairs == "symmetric" and _shallow(model)
     low.several = sum(mode == "dense" for mode in request.modes) > 1
     results: list[Result] = []
