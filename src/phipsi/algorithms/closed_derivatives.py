@@ -4,12 +4,13 @@ The equations of motion with constraints, differentiated at their solution (vdot
 
     [ℳ G*; G 0] d[vdot; f] = [−∂ID − (∂G)* f; −∂bias − (∂G) vdot]
 
-∂ID comes from the operator expressions of `derivatives`; the rows of the constraints are analytic
-functions of q and v, so that an imaginary step of 1e-30 gives their derivatives to rounding.
+with G = A J. ∂ID comes from the operator expressions of `derivatives`, the rest from those of G* f
+and of the rows' accelerations G vdot − U, whose derivatives are expressions too.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ from phipsi.algorithms.closed_chain import constrained_dynamics
 from phipsi.algorithms.derivatives import inverse_dynamics_derivatives
 from phipsi.algorithms.dynamics import mass_matrix_inverse
 from phipsi.algorithms.system import System
+from phipsi.compiler import program_of
+from phipsi.differentiation import diff
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.closures import ConstrainedModel
+from phipsi.operators import A, Adot, B, Bdot, J, V, a, phi, vdot, weight
 
 Array = NDArray[Any]
-_STEP = 1e-30
 _RANK = 1e-9
 
 
@@ -63,14 +68,20 @@ def constrained_dynamics_derivatives(
         return free - inverse @ np.swapaxes(G, -1, -2) @ (admittance @ gap)
 
     id_q, id_v, _ = inverse_dynamics_derivatives(tree, q, v, motion.vdot)
-    turned = q[..., None, :] + 1j * _STEP * tree.qdot(q[..., None, :], np.eye(nv))
-    sped = v[..., None, :] + 1j * _STEP * np.eye(nv)
-    dG = np.moveaxis(np.imag(system.jacobian(turned)), -3, -1) / _STEP  # (..., rows, nv, nv)
-    bias_q = np.swapaxes(np.imag(system.bias(turned, v[..., None, :])), -1, -2) / _STEP
-    bias_v = np.swapaxes(np.imag(system.bias(q[..., None, :], sped)), -1, -2) / _STEP
-    by_q = solve(
-        -id_q - np.einsum("...rik,...r->...ik", dG, motion.f),
-        -bias_q - np.einsum("...rik,...i->...rk", dG, motion.vdot),
-    )
-    by_v = solve(-id_v, -bias_v)
+    turned = program_of(_loads(), system, "dense")(q, motion.f)
+    rows_q, rows_v = program_of(_rows(), system, "dense")(q, v, motion.vdot)
+    by_q, by_v = solve(-id_q - turned, -rows_q), solve(-id_v, -rows_v)
     return by_q, by_v, solve(np.broadcast_to(np.eye(nv), inverse.shape))
+
+
+@cache
+def _loads() -> Expr:
+    """∂(G* f)/∂q of given multipliers f."""
+    return diff(J.T @ A.T @ weight(ROW_FORCES), "q")
+
+
+@cache
+def _rows() -> tuple[Expr, Expr]:
+    """∂/∂q and ∂/∂v of the accelerations of the rows, G vdot − U, of given vdot."""
+    accelerations = A @ J @ vdot + Adot @ B.T @ V + A @ (B.T @ phi.T @ a + Bdot.T @ V)
+    return diff(accelerations, "q"), diff(accelerations, "v")

@@ -134,7 +134,7 @@ class Engine:
         return x
 
     def simplified(self, x: Expr) -> Expr:
-        """x with its definitions written out and all rules applied, for what stands inside leaves."""
+        """x with definitions written out and all rules applied, for what stands inside leaves."""
         x = self._expanded(x)
         return self._settled(x if self.armature else _without_armature(x))
 
