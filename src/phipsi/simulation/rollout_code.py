@@ -270,7 +270,9 @@ class _Rollout:
         """vdot from q, v and tau; a failure is noted."""
         b = self.b
         scratch = b.inttoptr(self.job[SCRATCH], POINTER)
-        b.call(self.kernel.function, [self.data, scratch, self.buffers])
+        b.call(
+            self.kernel.function, [self.data, scratch, self.buffers, ir.Constant(ir.IntType(1), 1)]
+        )
         new = b.load(self.status, align=8, typ=self.e.integers)
         old = b.load(self._bad, typ=self.e.integers)
         zero = ir.Constant(self.e.integers, [0] * self.lanes)

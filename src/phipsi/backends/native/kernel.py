@@ -14,6 +14,7 @@ from phipsi.backends.native.columns import Columns
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import (
     DOUBLE,
+    I1,
     I8,
     I64,
     POINTER,
@@ -61,11 +62,12 @@ from phipsi.sweeps.request import Result
 
 
 class Kernel(PointMemory):
-    """Emits ``void kernel(data, scratch, buffers)`` for one group of lanes.
+    """Emits ``void kernel(data, scratch, buffers, fresh)`` for one group of lanes.
 
     Scratch holds, at offsets given in the data record, the body records (the first is the world's),
     the point records and the world record; `buffers` are the addresses of one packed buffer per
-    input and output. Lanes are configurations. A kernel for one configuration (one lane) works on
+    input and output. `fresh` is false if this kernel was the last to use the memory, for the
+    same data. Lanes are configurations. A kernel for one configuration (one lane) works on
     `together` columns of a matrix at once: there, lanes are columns, and what the configuration has
     once is the same in all of them.
     """
@@ -144,14 +146,14 @@ class Kernel(PointMemory):
     # -- the function ------------------------------------------------------------------------------
 
     def _emit(self) -> ir.Function:
-        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3)
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
         function = ir.Function(self.module, kind, f"phipsi_kernel_{self.config.lanes}")
         function.linkage = "internal"
-        for a in function.args:
+        for a in function.args[:3]:
             a.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.config.builder = self.group.builder = self.b
-        data, self.scratch, buffers = function.args
+        data, self.scratch, buffers, self.fresh = function.args
         count = BUFFERS + 2 * self.io.buffers
         words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
         self.buffers: list[Any] = [

@@ -88,20 +88,15 @@ class Products:
 
         def rows(i: Any, height: int) -> None:
             zero = ir.Constant(e.vector, [0.0] * e.lanes)
+            lefts = self._starts(a, i, height, k.bytes)
 
             def term(t: Any, sums: list[Any]) -> list[Any]:
-                right = [
-                    k.lane_load(
-                        self.aside,
-                        m.mul(m.add(m.mul(t, i64(_COLUMNS)), i64(c)), i64(k.bytes)),
-                    )
-                    for c in range(count)
-                ]
+                aside = k.at(self.aside, m.mul(t, i64(_COLUMNS * k.bytes)))
+                right = [k.lane_load(aside, i64(c * k.bytes)) for c in range(count)]
                 out: list[Any] = []
-                row = m.load(k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+                row = self._row(t)
                 for r in range(height):
-                    at = m.add(m.mul(m.add(i, i64(r)), self.size), row)
-                    left = k.lane_load(a, m.mul(at, i64(k.bytes)))
+                    left = k.lane_load(lefts[r], row)
                     for c in range(count):
                         old = Lane(e, sums[r * count + c])
                         out.append(left.times_plus(right[c], old).value)
@@ -118,10 +113,25 @@ class Products:
         write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
         write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 
+    def _starts(self, a: Any, i: Any, height: int, unit: int) -> list[Any]:
+        """Where rows i, i + 1, … of the left factor begin."""
+        m = self.k.b
+        step = m.mul(self.size, i64(unit))
+        out = [self.k.at(a, m.mul(i, step))]
+        while len(out) < height:
+            out.append(self.k.at(out[-1], step))
+        return out
+
+    def _row(self, t: Any) -> Any:
+        """Where the entry that belongs to kept row t stands in a row of the left factor."""
+        m = self.k.b
+        return m.load(self.k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+
     def _keep(self, i: Any, found: Any, entries: list[Any], e: Any) -> list[Any]:
         """Note row i, and count it unless it is all zero; then the next one takes its place."""
         m = self.k.b
-        m.store(i, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
+        place = m.mul(i, i64(self.k.bytes))
+        m.store(place, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
         several = e.lanes > 1
         kind = ir.VectorType(I64, e.lanes) if several else I64
         bits: Any = None
@@ -161,14 +171,15 @@ class Products:
             zero = ir.Constant(g.vector, [0.0] * g.lanes)
 
             def rows(i: Any, height: int) -> None:
+                lefts = self._starts(a, i, height, 8)
+
                 def term(t: Any, sums: list[Any]) -> list[Any]:
                     where = k.at(self.aside, m.mul(t, i64(width)))
                     right = Lane(g, m.load(where, align=8, typ=g.vector))
                     out: list[Any] = []
-                    row = m.load(k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+                    row = self._row(t)
                     for r in range(height):
-                        at = m.add(m.mul(m.add(i, i64(r)), self.size), row)
-                        one = m.load(k.at(a, m.mul(at, i64(8))), align=8, typ=DOUBLE)
+                        one = m.load(k.at(lefts[r], row), align=8, typ=DOUBLE)
                         out.append(g.splat(one).times_plus(right, Lane(g, sums[r])).value)
                     return out
 

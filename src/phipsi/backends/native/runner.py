@@ -47,6 +47,7 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
+from phipsi.backends.native.zeros import filled_chunks, zeros_stay
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
@@ -86,7 +87,7 @@ class NativeCode:
         shapes.append(())
         self.pattern = core_pattern(shapes)
         self.has_direct = direct.available()
-        self.words = BUFFERS + 2 * len(shapes)
+        self.words = BUFFERS + 3 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
         steps = [s for p in self.phases for s in p.steps]
@@ -98,10 +99,13 @@ class NativeCode:
             if p.columns == "path"
         }
         self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
+        sparse = [zeros_stay(r) for r in self.results]
+        chunks = filled_chunks(model, self.machine.lanes) if any(sparse) else None
+        self.filled = [chunks if some else None for some in sparse]
         self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
         owned = (
-            self.code, self.data, self.tables, self.seeds, self.branches,
+            self.code, self.data, self.tables, self.seeds, self.branches, self.filled,
             Scratch(self.data, self.words),
         )  # fmt: skip
         loop = self.code.address("phipsi_loop")
@@ -215,7 +219,9 @@ class NativeCode:
         sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
-        data[BUFFERS : self.words] = [*starts[first : first + len(counts)], *counts]
+        outputs = [0 if x is None else x.ctypes.data for x in self.filled]
+        filled = [0] * len(self.slots) + outputs + [0]
+        data[BUFFERS : self.words] = [*starts[first : first + len(counts)], *counts, *filled]
         data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
 
