@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.engine import MachineCode, machine_code
 from phipsi.backends.native.kernel import Kernel
@@ -72,7 +71,7 @@ def work_size(method: Method, nq: int, nv: int) -> int:
 
 
 def _emit(native: NativeCode, method: Method) -> str:
-    module = ir.Module("phipsi")
+    module = ir.Module()
     kernel = native.wide_kernel(module)
     _Rollout(module, kernel, native, method)
     return str(module)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from phipsi.backends.native import blocks as bl
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import (
     DOUBLE,

@@ -16,8 +16,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import numpy._core._multiarray_umath as umath
-from llvmlite import ir
 
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import scratch
 from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER
 from phipsi.backends.native.trigonometry import i64

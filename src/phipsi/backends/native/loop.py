@@ -10,9 +10,8 @@ import platform
 from collections.abc import Collection
 from typing import Any
 
-from llvmlite import ir
-
 from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.record import BUFFERS
 from phipsi.backends.native.scratch import acquire, release

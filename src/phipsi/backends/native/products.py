@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I64, Lane, fold_loop, write_loop
 from phipsi.backends.native.masks import masked_load, masked_store
 from phipsi.backends.native.record import ASIDE

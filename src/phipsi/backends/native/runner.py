@@ -13,11 +13,11 @@ from typing import Any
 
 import llvmlite
 import numpy as np
-from llvmlite import ir
 
 from phipsi.backends import layout
 from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
 from phipsi.backends.native.engine import (
     Machine,
@@ -119,7 +119,7 @@ class NativeCode:
 
     def emit(self) -> str:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
-        module = ir.Module("phipsi")
+        module = ir.Module()
         kernels: dict[int, ir.Function] = {}
         for lanes in (self.machine.lanes, 1):
             kernels[lanes] = self._kernel(module, lanes).function

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I32, I64, Emitter, Lane
 
 LARGEST = 2.0**20
