@@ -331,6 +331,10 @@ class IRBuilder:
         """Bits that differ."""
         return self._binary("xor", x, y)
 
+    def shl(self, x: Value, y: Value) -> Value:
+        """Bits moved up."""
+        return self._binary("shl", x, y)
+
     def lshr(self, x: Value, y: Value) -> Value:
         """Bits moved down."""
         return self._binary("lshr", x, y)
@@ -483,6 +487,11 @@ class IRBuilder:
             self._write(f"  {text}")
             return Value(gives, "")
         return self._value(gives, text)
+
+    def call_address(self, signature: FunctionType, address: Value, args: Sequence[Value]) -> None:
+        """Call a function that returns nothing by its address."""
+        listed = ", ".join([x.typed for x in args])
+        self._write(f"  call {signature.gives} {address.name}({listed})")
 
     def phi(self, type_: Type) -> Phi:
         """A value that depends on where control came from."""

@@ -19,6 +19,7 @@ from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
+from phipsi.backends.native.crew import crew, shares_of
 from phipsi.backends.native.engine import (
     Machine,
     MachineCode,
@@ -85,7 +86,7 @@ class NativeCode:
         shapes = [input_shapes[n] for n in names]
         shapes += [_output_shape(r, model, points) for r in lowered.results]
         shapes.append(())
-        self.pattern = core_pattern(shapes)
+        self.shapes, self.pattern = shapes, core_pattern(shapes)
         self.has_direct = direct.available()
         self.words = BUFFERS + 3 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
@@ -129,6 +130,15 @@ class NativeCode:
         if self.has_direct:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
+
+    def run_shared(self, arrays: list[np.ndarray], pieces: list[slice]) -> bool:
+        """Run parts of a batch at the same time; False, and nothing done, if others are at it."""
+        plain = all(a.dtype == np.float64 and a.flags.aligned for a in arrays[:-1])
+        if len(pieces) < 2 or not plain:  # NumPy knows how to convert
+            return False
+        sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
+        loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
+        return crew().run(shares_of(loop, data, list(sizes), arrays, pieces))
 
     def wide_kernel(self, module: ir.Module) -> Kernel:
         """The kernel for a group of configurations, in another module."""
