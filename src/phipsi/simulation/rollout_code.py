@@ -83,15 +83,16 @@ class _Lanes:
 
     def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
         self.e, self._function = emitter, sincos
-        self._known: dict[int, tuple[Lane, Lane]] = {}
+        self._known: dict[str, tuple[Lane, Lane]] = {}
 
     def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
-        if id(x.value) not in self._known:
+        key = x.value.name
+        if key not in self._known:
             pair = self.e.builder.call(self._function, [x.value])
             parts = (self.e.builder.extract_value(pair, i) for i in range(2))
             sine, cosine = (Lane(self.e, part) for part in parts)
-            self._known[id(x.value)] = (sine, cosine)
-        return self._known[id(x.value)]
+            self._known[key] = (sine, cosine)
+        return self._known[key]
 
     def sin(self, x: Lane) -> Lane:
         return self._sincos(x)[0]

@@ -11,6 +11,7 @@ from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop, plus_scaled
+from phipsi.backends.native.mirror import mirror_squares
 from phipsi.backends.native.products import Products
 from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES, N_RATES
 from phipsi.backends.native.tables import JointCode
@@ -259,6 +260,9 @@ class InputsOutputs:
         """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
         k, b = self.k, self.k.b
         n, base, halves = k.count_of(r.takes), self.result_base(r), self._of_rows(r)
+        if k.group is not k.config and not halves:
+            mirror_squares(k, base, n)
+            return
 
         def row(i: Any) -> None:
             def entry(j: Any) -> None:
@@ -450,7 +454,8 @@ class InputsOutputs:
         def add(e: Any, start: Any, i: Any, sums: list[Any]) -> list[Any]:
             out: list[Any] = []
             for j, old in enumerate(sums):  # sums of their own do not wait for each other
-                where = k.at(base, b.mul(b.add(start, b.add(i, i64(j))), i64(k.bytes)))
+                ahead = i64(j * e.lanes // k.config.lanes)
+                where = k.at(base, b.mul(b.add(start, b.add(i, ahead)), i64(k.bytes)))
                 x = b.load(where, align=8, typ=e.vector)
                 out.append(b.fadd(old, b.fsub(x, x)))
             return out
@@ -468,7 +473,12 @@ class InputsOutputs:
         g = k.group  # numbers of one configuration lie side by side
         whole = b.mul(b.udiv(count, i64(g.lanes)), i64(g.lanes))
         zero = ir.Constant(g.vector, [0.0] * g.lanes)
-        wide = fold_loop(b, whole, g.lanes, [zero], lambda i, s: add(g, i64(0), i, s))[0]
+        many = b.mul(b.udiv(count, i64(4 * g.lanes)), i64(4 * g.lanes))
+        parts = fold_loop(b, many, 4 * g.lanes, [zero] * 4, lambda i, s: add(g, i64(0), i, s))
+        some = fold_loop(
+            b, b.sub(whole, many), g.lanes, [parts[0]], lambda i, s: add(g, many, i, s)
+        )
+        wide = b.fadd(b.fadd(some[0], parts[1]), b.fadd(parts[2], parts[3]))
         out: Any = ir.Constant(e.vector, [0.0])
         at = ir.Constant(I32, 0)
         for lane in range(g.lanes):

@@ -8,6 +8,7 @@ from typing import Any
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
+from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.columns import Columns
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
@@ -176,6 +177,8 @@ class Kernel(PointMemory):
         }
         self.status = self.b.alloca(self.config.integers)
         self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
+        several = self.group is not self.config
+        self.angles = Angles(self) if several and "q" in self.io.inputs else None
         self._clear_world_record()
         self.small = {x: Small(self, x) for x in self.plan.small}
         squares = [x for p in self.phases for x in p.pairs if x.op == "square"]
@@ -192,6 +195,8 @@ class Kernel(PointMemory):
         self.io.write_world_results("")
         self.io.finish()
         self.b.ret_void()
+        if self.angles is not None:
+            self.angles.finish()
         return function
 
     def area(self, word: int, unit: int) -> Any:
@@ -435,7 +440,10 @@ class Kernel(PointMemory):
 
     def coordinate(self, name: str, i: int) -> Lane:
         """Component i of the body's part of q or v."""
-        return self.io.coordinate(name, i)
+        out = self.io.coordinate(name, i)
+        if name == "q" and self.angles is not None:
+            self.angles.note(out, self.b.add(self.q_offset, i64(i)))
+        return out
 
     def read_input(self, x: Field, code: JointCode | None) -> bl.Block:
         """The block of an input field."""
@@ -508,6 +516,9 @@ class Kernel(PointMemory):
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:
         """Sine and cosine."""
+        known = None if self.angles is None else self.angles.find(x)
+        if known is not None:
+            return known
         pair = self.b.call(self.sincos_function, [x.value])
         e = self.emitter
         return Lane(e, self.b.extract_value(pair, 0)), Lane(e, self.b.extract_value(pair, 1))

@@ -13,6 +13,7 @@ from typing import Any
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
+from phipsi.backends.native.mirror import turned
 from phipsi.backends.native.record import BUFFERS
 from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
@@ -282,22 +283,3 @@ class _Writer:
         kind = ir.FunctionType(I32, [I32])
         clear = ir.Function(self.module, kind, "feclearexcept")
         self.b.call(clear, [ir.Constant(I32, ALL_EXCEPTIONS)])
-
-
-def turned(b: Any, rows: list[Any]) -> list[Any]:
-    """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
-    n = len(rows)
-    width = n // 2
-    while width:
-        out = list(rows)
-        for i in range(n):
-            if i & width:
-                continue
-            upper = [j if not j & width else n + (j ^ width) for j in range(n)]
-            lower = [j | width if not j & width else n + j for j in range(n)]
-            for target, indices in ((i, upper), (i | width, lower)):
-                mask = ir.Constant(ir.VectorType(I32, n), indices)
-                out[target] = b.shuffle_vector(rows[i], rows[i | width], mask)
-        rows = out
-        width //= 2
-    return rows

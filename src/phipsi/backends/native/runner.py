@@ -224,7 +224,8 @@ class NativeCode:
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.machine.lanes)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares]
+        angles = 2 * (model.nq + self.machine.lanes)
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares, angles]
         first = len(once) + len(between)
         sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])

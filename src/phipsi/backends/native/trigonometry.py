@@ -30,9 +30,12 @@ _COS = (
 
 def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     """Add the function ``{sin, cos} sincos(x)`` to the module."""
+    name = f"phipsi_sincos_{lanes}"
+    if name in module.globals:
+        return module.globals[name]
     e = Emitter(lanes, fused=fused)
     pair = ir.LiteralStructType([e.vector, e.vector])
-    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), f"phipsi_sincos_{lanes}")
+    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
     function.linkage = "internal"
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     x = Lane(e, function.args[0])
