@@ -247,19 +247,38 @@ class InPinocchio:
         varying = (joints.Universal, joints.Composite)
         return not any(isinstance(joint, varying) for joint in self.ours.joints)
 
+    REFERENCE = {
+        "world": pin.LOCAL_WORLD_ALIGNED,
+        "body": pin.LOCAL,
+        "spatial": pin.WORLD,
+    }
+
     def jacobians(self, q, v, frame: str, axes: str):
         """Jacobian of a frame and its rate."""
-        reference = {
-            "world": pin.LOCAL_WORLD_ALIGNED,
-            "body": pin.LOCAL,
-            "spatial": pin.WORLD,
-        }[axes]
+        reference = self.REFERENCE[axes]
         number = self.theirs.getFrameId(frame)
         pin.computeJointJacobiansTimeVariation(self.theirs, self.data, self.q(q), self.v(v))
         pin.updateFramePlacements(self.theirs, self.data)
         J = pin.getFrameJacobian(self.theirs, self.data, number, reference)
         rate = pin.getFrameJacobianTimeVariation(self.theirs, self.data, number, reference)
         return J[SWAP][:, self.back], rate[SWAP][:, self.back]
+
+    def frame_motions(self, q, v, vdot, frame: str, axes: str):
+        """Velocity, acceleration and classical acceleration of a frame."""
+        reference = self.REFERENCE[axes]
+        number = self.theirs.getFrameId(frame)
+        pin.forwardKinematics(self.theirs, self.data, self.q(q), self.v(v), self.v(vdot))
+        pin.updateFramePlacements(self.theirs, self.data)
+        functions = (
+            pin.getFrameVelocity,
+            pin.getFrameAcceleration,
+            pin.getFrameClassicalAcceleration,
+        )
+        return [f(self.theirs, self.data, number, reference).vector[SWAP] for f in functions]
+
+    def com_jacobian(self, q):
+        """Jacobian of the mass centre."""
+        return pin.jacobianCenterOfMass(self.theirs, self.data, self.q(q))[:, self.back].copy()
 
     def centroidal(self, q, v):
         """Mass centre, momentum about it, the matrix and its rate."""

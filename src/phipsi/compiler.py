@@ -12,7 +12,7 @@ from phipsi.errors import InputError, LoweringError
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
-from phipsi.model.points import ANY_POINTS, PointSet, point_set
+from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
@@ -29,6 +29,7 @@ def compile(
     blocks: Sequence[tuple[Any, Any]] | None = None,
     columns: bool = False,
     points: Sequence[Any] | PointSet | None = None,
+    axes: str | None = None,
     given: Sequence[str] = (),
     rewrite: str = "full",
     backend: str | None = None,
@@ -41,7 +42,9 @@ def compile(
     evaluated; operators are applied to an operand (``mode="apply"``), written out as matrices
     ("dense"), or picked block by block ("blocks": the pairs in `blocks`, or all diagonal blocks in
     storage layout). `columns` lets operands have several columns, on the last axis. `points` are
-    ``[(body_or_frame, offset), …]`` for B and J. Quantities named in `given` become inputs instead
+    ``[(body_or_frame, offset), …]`` for B and J, whose motions and forces are at the point in world
+    axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
+    world's origin, in world axes). Quantities named in `given` become inputs instead
     of being computed. For a `System` the points are the frames of its closures, with the constraint
     rows A on them. ``rewrite="as_written"`` keeps the form and only shares and fuses.
     `same_operand` applies all operators of a tuple to one and the same operand.
@@ -55,14 +58,14 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
-    model, points = _unpacked(model, points)
+    model, points = _unpacked(model, points, axes)
     if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
         raise InputError(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
             f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
         )
     backend = backend or default_backend()
-    where = point_set(model, points)
+    where = point_set(model, points, axes)
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
     key = (request, backend, reproducible)
     if key not in model.programs:
@@ -87,7 +90,11 @@ def program_of(
 
 
 def program_at(
-    expr: Expr, model: Model, points: Sequence[Any] | PointSet, axes: str, mode: str = "apply"
+    expr: Expr | tuple[Expr, ...],
+    model: Model,
+    points: Sequence[Any] | PointSet,
+    axes: str,
+    mode: str = "apply",
 ) -> Program:
     """The same for points, which are looked up by their names and offsets if these are tuples."""
     if not isinstance(points, (list, tuple)):
@@ -103,15 +110,15 @@ def program_at(
 
 
 def _unpacked(
-    model: Model | ConstrainedModel, points: Sequence[Any] | PointSet | None
+    model: Model | ConstrainedModel, points: Sequence[Any] | PointSet | None, axes: str | None
 ) -> tuple[Model, Sequence[Any] | PointSet | None]:
     """The forest of a system, with the frames of its closures as points."""
     if not isinstance(model, ConstrainedModel):
         return model, points
-    if points is not None:
+    if points is not None or axes is not None:
         raise InputError(
-            "the points of a system are the frames of its closures; for other points compile for "
-            "system.model"
+            "the points of a system are the frames of its closures, in their own axes; for other "
+            "points and axes compile for system.model"
         )
     return model.model, model.closures.points
 
@@ -150,13 +157,16 @@ def explain(
     *,
     latex: bool = False,
     rewrite: str = "full",
-    mode: str = "apply",
+    mode: str | Sequence[str] = "apply",
     points: Sequence[Any] | PointSet | None = None,
+    axes: str | None = None,
+    given: Sequence[str] = (),
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
+    `points`, `axes` and `given` are those of `compile`; without points, those of B and J are any.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
@@ -171,16 +181,20 @@ def explain(
     cost  O(N), about 115 flops per body with one-dof hinges
     """
     if model is not None:
-        model, points = _unpacked(model, points)
+        model, points = _unpacked(model, points, axes)
         names = {leaf.name for x in _tuple(expr) for leaf in leaves_of(x)}
         if points is None and names & NEEDS_POINTS and model.n_bodies:
             points = [model.body_names[-1]]
-        return compile(expr, model, mode=mode, rewrite=rewrite, points=points).explain(latex=latex)
+        program = compile(
+            expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, given=given
+        )
+        return program.explain(latex=latex)
     if mode != "apply":
         raise InputError(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
         )
-    request = Request.make(expr, mode, None, False, (), rewrite, ANY_POINTS)
+    where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
+    request = Request.make(expr, mode, None, False, given, rewrite, where)
     check_request(request, "reference", has_points=True)
     rewriting = engine.rewrite(request, armature=True)
     lowered = lower_request(request, rewriting.expressions, None)

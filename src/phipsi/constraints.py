@@ -17,8 +17,8 @@ numbers in `b`, give `axis_b`, or give `b` a `Pose` with the rotation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -63,6 +63,18 @@ class Constraint(ABC):
         """For a row on coordinates: coefficients (nq,) and offset of its residual c* q − offset."""
         return None
 
+    def sides(self) -> tuple[End, ...]:
+        """The two ends, if it is a joint between two."""
+        return ()
+
+    def with_locked(self, model: Model, locked: Mapping[str, ArrayLike]) -> Constraint | None:
+        """What it says where joints stand still; None if there is no motion left for it to bind.
+
+        **Arguments:** `model`, without the locked joints; `locked`, joint → its coordinates.
+        """
+        hosts = {_end(model, side, "end", repr(self.name))[0] for side in self.sides()}
+        return None if len(hosts) == 1 else self
+
 
 @dataclass(frozen=True)
 class _Joint(Constraint):
@@ -81,6 +93,10 @@ class _Joint(Constraint):
 
     def _who(self) -> str:
         return f"{type(self).__name__} {self.name!r}"
+
+    def sides(self) -> tuple[End, ...]:
+        """Its ends a and b."""
+        return self.a, self.b
 
     def _between(
         self,
@@ -314,6 +330,19 @@ class Coupling(Constraint):
         for name, c in zip(self.joints, self.coefficients, strict=True):  # type: ignore[arg-type]
             row[model.q_slice(name)] = c
         return row, self.offset
+
+    def with_locked(self, model: Model, locked: Mapping[str, ArrayLike]) -> Coupling | None:
+        """The coupling of the joints that are left, the others' share in its offset."""
+        numbers: Any = self.coefficients
+        shares: dict[str, float] = dict(zip(self.joints, numbers, strict=True))
+        gone = [name for name in shares if name in locked]
+        if not gone:
+            return self
+        still = sum(shares.pop(name) * float(np.squeeze(locked[name])) for name in gone)
+        if not shares:
+            return None
+        left = {"joints": tuple(shares), "coefficients": tuple(shares.values())}
+        return replace(self, **left, offset=self.offset - still)
 
 
 @final

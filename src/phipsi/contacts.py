@@ -94,6 +94,10 @@ class Contact(Constraint):
         """Rotation (3, 3) from the axes of the closure's frame to the contact axes."""
         return np.eye(3)
 
+    def sides(self) -> tuple[End, ...]:
+        """The object's and the finger's."""
+        return self.object, self.finger
+
     def _ends(self) -> dict[str, Any]:
         return {"name": self.name, "a": self.object, "b": self.finger}
 

@@ -14,16 +14,12 @@ Needs PyTorch (``pip install "phipsi[torch]"``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.algorithms.energy import KINETIC_ENERGY
-from phipsi.expressions.node import Expr
-from phipsi.interfaces.bridge import Bridge, ExpressionBridge, PosesBridge, RolloutBridge
-from phipsi.model.model import Model
+from phipsi.interfaces.bridge import Bridge
+from phipsi.interfaces.bridge_functions import Functions
 from phipsi.simulation.optional import needed
 
 __all__ = [
@@ -34,72 +30,6 @@ __all__ = [
     "kinetic_energy",
     "rollout",
 ]
-
-
-def function(
-    expr: Expr,
-    model: Model,
-    *,
-    points: Sequence[Any] | None = None,
-    backend: str | None = None,
-) -> Callable[..., Any]:
-    """A differentiable function of tensors from a vector or scalar expression.
-
-    It takes the inputs of the compiled program in their order (`.inputs`), with batches on leading
-    axes, and is differentiable by all of them: forward by the derivative of the expression,
-    backward by the sweeps of its adjoint.
-
-    >>> import phipsi.torch as pt                                        # doctest: +SKIP
-    >>> from phipsi.operators import mass_matrix, tau
-    >>> solve = pt.function(mass_matrix.inv @ tau, model)                # doctest: +SKIP
-    >>> vdot = solve(q, tau)                                             # doctest: +SKIP
-    """
-    return _wrapped(ExpressionBridge(expr, model, points, backend))
-
-
-def forward_dynamics(model: Model, q: Any, v: Any, tau: Any) -> Any:
-    """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
-    return _named(FORWARD_DYNAMICS, model)(q, v, tau)
-
-
-def inverse_dynamics(model: Model, q: Any, v: Any, vdot: Any) -> Any:
-    """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
-    return _named(INVERSE_DYNAMICS, model)(q, v, vdot)
-
-
-def kinetic_energy(model: Model, q: Any, v: Any) -> Any:
-    """Kinetic energy (...); see `phipsi.kinetic_energy`."""
-    return _named(KINETIC_ENERGY, model)(q, v)
-
-
-def frame_poses(model: Model, q: Any, frames: Sequence[Any]) -> Any:
-    """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
-    return _poses(model, tuple(frames))(q)
-
-
-def rollout(
-    model: Model, q0: Any, v0: Any, tau: Any, dt: float, *, integrator: str = "semi_implicit"
-) -> tuple[Any, Any]:
-    """States (..., steps + 1, nq) and (..., steps + 1, nv) under the efforts (..., steps, nv).
-
-    Backward runs the adjoint of the integrator; see `phipsi.rollout_gradient`.
-    """
-    return _rollout(model, float(dt), int(tau.shape[-2]), integrator)(q0, v0, tau)
-
-
-@lru_cache(maxsize=64)
-def _named(expr: Expr, model: Model) -> Callable[..., Any]:
-    return _wrapped(ExpressionBridge(expr, model, None, None))
-
-
-@lru_cache(maxsize=64)
-def _poses(model: Model, frames: tuple[Any, ...]) -> Callable[..., Any]:
-    return _wrapped(PosesBridge(model, frames, None))
-
-
-@lru_cache(maxsize=64)
-def _rollout(model: Model, dt: float, steps: int, integrator: str) -> Callable[..., Any]:
-    return _wrapped(RolloutBridge(model, dt, steps, integrator))
 
 
 def _torch() -> Any:
@@ -125,8 +55,16 @@ def _wrapped(bridge: Bridge) -> Callable[..., Any]:
         out = apply(*full)
         return out if len(bridge.results) > 1 else out[0]
 
-    call.inputs = bridge.names  # type: ignore[attr-defined]
     return call
+
+
+_functions = Functions(_wrapped)
+function = _functions.function
+forward_dynamics = _functions.forward_dynamics
+inverse_dynamics = _functions.inverse_dynamics
+kinetic_energy = _functions.kinetic_energy
+frame_poses = _functions.frame_poses
+rollout = _functions.rollout
 
 
 def _operation(bridge: Bridge) -> Callable[..., Any]:

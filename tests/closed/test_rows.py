@@ -82,6 +82,18 @@ def test_jacobian_is_the_derivative_of_the_residual_also_off_the_constraints(see
         assert_allclose(system.jacobian(at), np.transpose(columns), atol=1e-12)
 
 
+@pytest.mark.parametrize(("seed", "kind"), SYSTEMS)
+def test_the_rows_for_assembly_have_their_derivative_too(seed, kind):
+    system, q = built(seed, kind)
+    h, model, rows = 1e-30, system.model, system.rows
+    at = elsewhere(system, q)
+    turned = at + 1j * h * model.qdot(at, np.eye(model.nv))
+    values = rows.strict_residual(turned, rows.residual(turned, rows.poses(turned))[1])
+    poses, motion = rows.kinematics(at[None])
+    slopes = rows.strict_jacobian(rows.residual(at[None], poses)[1], motion)[0]
+    assert_allclose(slopes, values.imag.T / h, atol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_general_rows_are_their_matrix_times_the_point_jacobian(seed):
     system, q = built(seed, "Rows")

@@ -9,7 +9,9 @@ from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.errors import InputError, SpaceError
 from phipsi.interfaces.bridge import ExpressionBridge, PosesBridge, RolloutBridge
+from phipsi.interfaces.bridge_functions import Functions
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
+from phipsi.model.points import point_set
 from phipsi.operators import B, J, M, V, f0, f_ext, mass_matrix, phi, tau, v
 
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
@@ -102,7 +104,7 @@ def test_points():
 def test_poses():
     model = curved(2)
     frames = [model.body_names[-1], (model.body_names[1], (0.1, 0.0, -0.3))]
-    bridge = PosesBridge(model, frames, None)
+    bridge = PosesBridge(model, point_set(model, frames), None)
     check(bridge, model, batch=(2, 3))
 
 
@@ -147,6 +149,37 @@ def test_what_is_refused():
     with pytest.raises(InputError, match="do not broadcast"):
         bridge.batch([(4, 2), (3, 2), (2,)])
     assert bridge.batch([(4, 1, 2), (3, 2), (2,)]) == (4, 3)
+
+
+def test_the_functions_of_a_framework():
+    """Wrapped for NumPy, they are the functions of phipsi; what they compile is kept."""
+    made = []
+
+    def wrap(bridge):
+        made.append(bridge)
+        return lambda *x: bridge.value(x) if len(bridge.results) > 1 else bridge.value(x)[0]
+
+    functions, model = Functions(wrap), curved(4)
+    rng = np.random.default_rng(5)
+    q = model.random_configuration(rng)
+    v, u = rng.standard_normal((2, model.nv))
+    places = [model.body_names[0], (model.body_names[-1], np.array([0.1, 0.2, 0.3]))]
+    force = np.tile(u, (4, 1))
+    for _ in range(2):
+        for name in ("forward_dynamics", "inverse_dynamics"):
+            close(getattr(functions, name)(model, q, v, u), getattr(pp, name)(model, q, v, u))
+        close(functions.kinetic_energy(model, q, v), pp.kinetic_energy(model, q, v))
+        close(functions.frame_poses(model, q, places), pp.frame_poses(model, q, places))
+        states = functions.rollout(model, q, v, force, 0.01, integrator="rk4")
+        wanted = pp.rollout(model, q, v, force, 0.01, 4, integrator="rk4")
+        for got, want in zip(states, wanted, strict=True):
+            close(got, want)
+    assert len(made) == 5
+    solve = functions.function(mass_matrix.inv @ tau, model)
+    assert solve.inputs == ("q", "tau")
+    close(solve(q, u), np.linalg.solve(pp.mass_matrix(model, q), u))
+    with pytest.raises(pp.ModelError, match="must be a list"):
+        functions.frame_poses(model, q, model.body_names[0])
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from peers import InPinocchio, pinocchio_tree
 
-from phipsi.algorithms import forward_dynamics, inverse_dynamics
+from phipsi import forward_dynamics, inverse_dynamics
 from phipsi.errors import InputError
 from phipsi.examples import random_tree
 from phipsi.interfaces.convention_adapter import pinocchio_order

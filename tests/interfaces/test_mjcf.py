@@ -8,13 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from phipsi.algorithms import (
-    body_poses,
-    forward_dynamics,
-    frame_poses,
-    inverse_dynamics,
-    mass_matrix,
-)
+from phipsi import body_poses, forward_dynamics, frame_poses, inverse_dynamics, mass_matrix
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.conventions import to_mujoco
 from phipsi.interfaces.load import load

@@ -6,8 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi import robots
-from phipsi.algorithms import center_of_mass, frame_poses, inverse_dynamics
+from phipsi import center_of_mass, frame_poses, inverse_dynamics, robots
 from phipsi.errors import PhipsiWarning
 from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.load import load

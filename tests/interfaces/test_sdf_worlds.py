@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phipsi.algorithms import body_poses, frame_poses, inverse_dynamics
+from phipsi import body_poses, frame_poses, inverse_dynamics
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.load import load
 from phipsi.model import Model, joints

@@ -7,15 +7,15 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi.algorithms import forward_dynamics, inverse_dynamics
+from phipsi import forward_dynamics, inverse_dynamics
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.files import FileError
 from phipsi.interfaces.load import load
-from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy, rpy_of_rotation
 from phipsi.interfaces.urdf_write import save_urdf
 from phipsi.model import Model, SpatialInertia, joints
 from phipsi.model.extras import Coupling
+from phipsi.model.rotations import plane_axes, rotation_of_rpy, rpy_of_rotation
 
 ARM = Path(__file__).parent / "data" / "arm.urdf"
 BODY = (

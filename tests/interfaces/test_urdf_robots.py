@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi.algorithms import (
+from phipsi import (
     bias_forces,
     body_poses,
     forward_dynamics,

@@ -1,6 +1,7 @@
 """Imports flow downhill, `import phipsi` is light, names are ASCII, files are short."""
 
 import ast
+import importlib
 import subprocess
 import sys
 import tokenize
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import phipsi
 
 ROOT = Path(__file__).parents[2] / "src" / "phipsi"
 PACKAGE = "phipsi"
@@ -129,20 +132,84 @@ def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
     assert legal == (not found), found
 
 
-def test_import_phipsi_is_light():
-    """Only NumPy, llvmlite and the standard library, and of the latter no XML."""
-    code = (
-        "import sys; before = set(sys.modules); import phipsi; "
-        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
-    )
+def loaded_by(code: str) -> set[str]:
+    """The modules a new process has loaded after `code`."""
+    code = f"import sys; before = set(sys.modules); {code}; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    loaded = set(run.stdout.split())
-    assert PACKAGE in loaded
-    heavy = loaded & {"scipy", "sympy", "matplotlib", "mujoco", "pinocchio", "xml"}
-    assert not heavy, f"`import phipsi` loads {sorted(heavy)}; import them where they are used"
-    foreign = loaded - sys.stdlib_module_names - {PACKAGE, "numpy", "llvmlite"}
-    assert not foreign, f"`import phipsi` loads {sorted(foreign)}, which are no core dependencies"
+    return set(run.stdout.split())
+
+
+def test_import_phipsi_is_light():
+    """The package's file alone: not even NumPy before something is used."""
+    loaded = loaded_by("import phipsi")
+    assert loaded & {PACKAGE} == {name for name in loaded if name.startswith(PACKAGE)}
+    foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names - {PACKAGE}
+    assert not foreign, f"`import phipsi` loads {sorted(foreign)}; import them where they are used"
+
+
+@pytest.mark.parametrize(
+    ("use", "needless"),
+    [
+        ("import phipsi.operators", ["algorithms", "backends", "simulation", "interfaces"]),
+        ("import phipsi; phipsi.ModelBuilder", ["expressions", "algorithms", "interfaces"]),
+        (
+            "import phipsi as pp; pp.forward_dynamics(pp.robots.seven_joint_arm(), *[7 * [0]] * 3)",
+            ["algorithms.regressors", "algorithms.identification", "simulation", "interfaces"],
+        ),
+        ("import phipsi; phipsi.load", ["simulation", "interfaces.report", "interfaces.sdf"]),
+        ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
+    ],
+)
+def test_a_name_loads_what_it_needs(use: str, needless: list[str]):
+    loaded = loaded_by(use)
+    assert f"{PACKAGE}.errors" in loaded
+    roots = {name.partition(".")[0] for name in loaded}
+    heavy = roots & {"scipy", "sympy", "matplotlib", "mujoco", "pinocchio", "xml", "torch", "jax"}
+    assert not heavy, f"`{use}` loads {sorted(heavy)}"
+    foreign = roots - sys.stdlib_module_names - {PACKAGE, "numpy", "llvmlite"}
+    assert not foreign, f"`{use}` loads {sorted(foreign)}, which are no core dependencies"
+    assert not loaded & {f"{PACKAGE}.{name}" for name in needless}
+
+
+def promised() -> dict[str, str]:
+    """What the package's file tells type checkers: name -> where it is imported from."""
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)][:1]
+    names = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names:
+            names[alias.name] = node.module
+    return names
+
+
+def test_what_type_checkers_see_is_what_users_get():
+    names = promised()
+    assert sorted(names) == sorted(phipsi.__all__)
+    for name, module in names.items():
+        home = importlib.import_module(module)
+        if not hasattr(home, name):  # a module itself
+            home = importlib.import_module(f"{module}.{name}")
+            assert getattr(phipsi, name) is home
+        else:
+            assert getattr(phipsi, name) is getattr(home, name)
+
+
+def test_the_package_lists_what_it_has():
+    space: dict[str, object] = {}
+    exec("from phipsi import *", space)
+    assert set(phipsi.__all__) <= set(space)
+    assert {*phipsi.__all__, "operators", "simulation", "__version__"} <= set(dir(phipsi))
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    for name in packages:
+        assert getattr(phipsi, name).__name__ == f"phipsi.{name}"
+
+
+def test_a_name_it_does_not_have():
+    with pytest.raises(AttributeError, match="has no attribute 'mass_matrx'") as caught:
+        phipsi.mass_matrx  # noqa: B018  # pyright: ignore
+    assert (caught.value.name, caught.value.obj) == ("mass_matrx", phipsi)
 
 
 def test_identifiers_are_ascii():

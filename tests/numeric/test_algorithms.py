@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import models, random_tree
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.compiler import compile
 from phipsi.errors import InputError, ModelError, SingularHingeError, SingularMatrixError
 from phipsi.examples import free_flyer, planar_arm, seven_joint_arm
@@ -288,6 +288,38 @@ def test_innovations(model, seed):
     close(epsilon @ epsilon, tau @ np.linalg.solve(M, tau), scale=1e-4 * np.linalg.cond(M))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_accelerations_of_points(seed):
+    """Classical in world axes: J vdot + J̇ v; spatial in frame axes: the rate of the velocity."""
+    model = random_tree(seed, 6)
+    q, v, vdot, _ = state(model, seed)
+    points = [(model.body_names[-1], (0.3, -0.2, 0.5)), "world", model.body_names[1]]
+    found = pp.frame_accelerations(model, q, v, vdot, points, axes="world", classical=True)
+    J, rate = pp.jacobian(model, q, points), pp.jacobian_dot(model, q, v, points)
+    close(found.reshape(-1), J @ vdot + rate @ v)
+
+    h = 1e-30  # the motion q(t), v(t) at an imaginary time
+    later = q + 1j * h * model.qdot(q, v), v + 1j * h * vdot
+    exact = pp.frame_velocities(model, *later, points, axes="body").imag / h
+    close(pp.frame_accelerations(model, q, v, vdot, points), exact)
+    assert pp.frame_accelerations(model, q, v, vdot, []).shape == (0, 6)
+    assert pp.frame_accelerations(model, q, v, vdot, [], classical=True).shape == (0, 6)
+    with pytest.raises(ModelError, match="must be a list"):
+        pp.frame_accelerations(model, q, v, vdot, model.body_names[0])
+    with pytest.raises(InputError, match="axes='local'"):
+        pp.frame_accelerations(model, q, v, vdot, points, axes="local")
+
+
+def test_jacobian_of_the_mass_centre(tree):
+    q, v, _, _ = state(tree, 3)
+    exact = pp.center_of_mass(tree, q + 1e-30j * tree.qdot(q, v)).imag / 1e-30
+    found = pp.center_of_mass_jacobian(tree, q)
+    close(found @ v, exact)
+    close(pp.center_of_mass_jacobian(tree, np.broadcast_to(q, (2, 3, tree.nq)))[1, 2], found, 1e-12)
+    with pytest.raises(ModelError, match="no mass centre"):
+        pp.center_of_mass_jacobian(ModelBuilder().build(), [])
+
+
 # ---- batches, empty models, errors ------------------------------------------------------------
 
 CALLS = {
@@ -306,6 +338,7 @@ CALLS = {
     "frame_poses": lambda m, q, v, x: pp.frame_poses(m, q),
     "body_velocities": lambda m, q, v, x: pp.body_velocities(m, q, v),
     "frame_velocities": lambda m, q, v, x: pp.frame_velocities(m, q, v),
+    "frame_accelerations": lambda m, q, v, x: pp.frame_accelerations(m, q, v, x),
     "body_accelerations": lambda m, q, v, x: pp.body_accelerations(m, q, v, x),
     "classical": lambda m, q, v, x: pp.body_accelerations(m, q, v, x, classical=True),
     "jacobian": lambda m, q, v, x: pp.jacobian(m, q, ["place", "world"]),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi import examples
 
 

@@ -219,6 +219,8 @@ def test_values_that_are_no_numbers_are_refused(value: Any):
         (J, {"points": []}, InputError, "needs points"),
         (B @ f0, {"points": None}, InputError, "needs points"),
         (J, {"points": "b1"}, ModelError, "must be a list"),
+        (J, {"axes": "local"}, InputError, "axes='local'"),
+        (J, {"points": point_set(MODEL, ["b1"]), "axes": "body"}, InputError, "given with axes"),
         (J, {"points": ["nobody"]}, ModelError, "nobody"),
         (J, {"points": [("b1", (1, 2))]}, ModelError, "b1"),
         (J, {"points": [("b1", (1, 2, np.nan))]}, ModelError, "b1"),
@@ -643,3 +645,22 @@ def test_a_joint_without_freedom_in_a_composite():
         want = dense(x, model, at["q"], at["v"])
         got = call(x, at, model, mode="dense")
         assert_allclose(got, want, atol=1e-10)
+
+
+@pytest.mark.parametrize("axes", ["world", "body", "spatial"])
+def test_axes_of_points(axes):
+    at, points = draw(), ["b1", ("b2", (0.1, 0.2, 0.3))]
+    found = pp.compile(J, MODEL, mode="dense", points=points, axes=axes, backend="reference")
+    assert_allclose(found(at["q"]), pp.jacobian(MODEL, at["q"], points, axes=axes), rtol=1e-14)
+    resolved = point_set(MODEL, points, axes)
+    again = pp.compile(J, MODEL, mode="dense", points=resolved, axes=axes, backend="reference")
+    assert again is found
+    text = str(pp.explain(J, MODEL, points=points, axes=axes))
+    assert text == str(pp.compile(J, MODEL, points=resolved).explain())
+
+
+def test_a_system_has_its_own_points_and_axes():
+    system = pp.System(MODEL, [])
+    for options in ({"points": ["b1"]}, {"axes": "body"}):
+        with pytest.raises(InputError, match="system.model"):
+            pp.compile(mass_matrix, system, **options)

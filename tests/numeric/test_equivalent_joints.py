@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_models import random_axis, random_inertia, random_pose, random_rotation
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.model import Joint, Model, ModelBuilder, joints
 from phipsi.spatial import matrix_to_quat, skew, so3_exp
 

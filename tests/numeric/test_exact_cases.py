@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sympy
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.compiler import compile
 from phipsi.examples import planar_arm
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints

@@ -304,3 +304,24 @@ def test_notebooks_show_latex_only_if_asked():
     assert pp.explain(mass_matrix, latex=True)._repr_latex_() is not None
     assert pp.explain(mass_matrix)._repr_latex_() is None
     assert repr(pp.explain(mass_matrix)) == str(pp.explain(mass_matrix))
+
+
+def test_what_is_given_is_not_computed():
+    """P comes from outside, so the sweep that would compute it is gone."""
+    tree = branching(5)
+    for model in (None, tree):
+        usual = pp.explain(mass_matrix.inv, model)
+        short = pp.explain(mass_matrix.inv, model, given=["P"])
+        assert len(str(short).splitlines()) < len(str(usual).splitlines())
+        assert short.flops < usual.flops
+    assert str(short) == str(pp.compile(mass_matrix.inv, tree, given=["P"]).explain())
+    with pytest.raises(InputError, match="given='phi'"):
+        pp.explain(mass_matrix.inv, given=["phi"])
+
+
+def test_the_axes_of_points_show():
+    world, body = (str(pp.explain(Bdot, axes=axes)) for axes in ("world", "body"))
+    assert world != body
+    assert str(pp.explain(Bdot)) == world
+    with pytest.raises(InputError, match="axes='local'"):
+        pp.explain(J, axes="local")

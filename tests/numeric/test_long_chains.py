@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.examples import planar_arm
 
 LONG = 10_000

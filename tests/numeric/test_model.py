@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import sys
 
 import mpmath
@@ -143,6 +144,44 @@ def test_pose_arithmetic():
     for twin in (pickle.loads(pickle.dumps(A)), copy.deepcopy(A), eval(repr(A))):
         assert twin == A and hash(twin) == hash(A)
     assert A != B and not A.rotation.flags.writeable and not A.translation.flags.writeable
+
+
+def test_poses_from_angles_and_matrices():
+    import pinocchio as pin
+
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        rpy, axis, p = rng.uniform(-1.5, 1.5, 3), rng.standard_normal(3), rng.standard_normal(3)
+        X = Pose.from_rpy(rpy, p)
+        assert_allclose(X.rotation, pin.rpy.rpyToMatrix(rpy), atol=1e-14)
+        assert_allclose(X.rpy, rpy, atol=1e-13)
+        assert (X.translation == p).all()
+        turned = Pose.from_axis_angle(axis, rpy[0], p)
+        unit = axis / np.linalg.norm(axis)
+        assert_allclose(turned.rotation, pin.AngleAxis(rpy[0], unit).matrix(), atol=1e-14)
+        assert Pose.from_matrix(X.matrix) == X
+    assert Pose.from_rpy((0, 0, 0)).is_identity
+    upright = Pose.from_rpy((0.4, np.pi / 2, 0.1))  # roll and yaw turn about the same axis
+    assert_allclose(Pose.from_rpy(upright.rpy).rotation, upright.rotation, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Pose.from_rpy((0, 1)), "roll, pitch, yaw"),
+        (lambda: Pose.from_rpy((0, np.nan, 1)), "not finite"),
+        (lambda: Pose.from_axis_angle((0, 0, 0), 1.0), "no rotation"),
+        (lambda: Pose.from_axis_angle((0, 0, 1), np.inf), "no rotation"),
+        (lambda: Pose.from_matrix(np.eye(3)), "(4, 4)"),
+        (lambda: Pose.from_matrix(np.eye(4) * 1j), "real numbers"),
+        (lambda: Pose.from_matrix(np.ones((4, 4))), "last row"),
+        (lambda: Pose.from_matrix(np.diag([2.0, 1, 1, 1])), "not a rotation"),
+        (lambda: Pose((0.1, 0.2, 0.3)), "Pose.from_rpy"),
+    ],
+)
+def test_what_is_no_pose(make, complaint):
+    with pytest.raises(ModelError, match=re.escape(complaint)):
+        make()
 
 
 def test_pose_from_rounded_numbers_becomes_a_rotation_and_stays():

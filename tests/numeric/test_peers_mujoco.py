@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peers import InMujoco, mujoco_tree
 
-from phipsi import algorithms as pp
+import phipsi as pp
 
 CASES = [
     (seed, n, roots, rotors)

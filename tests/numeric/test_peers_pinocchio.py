@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from peers import InPinocchio, pinocchio_tree
 
-from phipsi import algorithms as pp
+import phipsi as pp
 from phipsi.examples import free_flyer
 
 # seed, bodies, roots, armature, only joints with constant axes
@@ -109,10 +109,22 @@ def test_jacobians(case, axes):
         close(mine, rate)
 
 
+@pytest.mark.parametrize("axes", ["world", "body", "spatial"])
+def test_frame_motions(case, axes):
+    model, q, v, vdot = case.model, case.q, case.v, case.vdot
+    frame = list(model.frames)[-1]
+    V, A, classical = case.peer.frame_motions(q, v, vdot, frame, axes)
+    close(pp.frame_velocities(model, q, v, [frame], axes=axes)[0], V)
+    close(pp.frame_accelerations(model, q, v, vdot, [frame], axes=axes)[0], A)
+    mine = pp.frame_accelerations(model, q, v, vdot, [frame], axes=axes, classical=True)[0]
+    close(mine, classical)
+
+
 def test_centroidal_quantities(case):
     model, q, v, peer = case.model, case.q, case.v, case.peer
     com, momentum, matrix, rate = peer.centroidal(q, v)
     close(pp.center_of_mass(model, q), com)
+    close(pp.center_of_mass_jacobian(model, q), peer.com_jacobian(q))
     close(pp.momentum(model, q, v, about="com"), momentum)
     close(pp.centroidal_momentum_matrix(model, q), matrix)
     mine = pp.centroidal_momentum_matrix_dot(model, q, v)

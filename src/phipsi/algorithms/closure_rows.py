@@ -1,51 +1,32 @@
 """Constraint rows as arrays: residuals, Jacobian and velocity terms of all closures at once.
 
-With R = R_a* R_b, r = R_a* (x_b − x_a) of the two frames of a closure, every row is linear in the
-entries of R, in r and in |r|; w = R_a* (ω_b − ω_a) and w_a = R_a* ω_a give
-
-    Ṙ = w~ R,   ṙ = R_a* (v_b − v_a) − w_a × r,
-
-so that each row is a covector on the motions of the two frames, exactly, also where the loop is
-open. General rows are such covectors already.
+G = A J and its rate times v are compiled. What nothing compiles is here: residuals, the rows that
+tell a closure from one turned over, and how large a row would be if nothing in it cancelled. With
+R = R_a* R_b, r = R_a* (x_b − x_a) of the two frames of a closure, all of them are affine in the
+entries of R and r, but for distances; the coefficients are read off the formulas of
+`model.closure_rows`.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
+from phipsi.expressions.node import Expr
+from phipsi.model.closure_rows import closure_residual, closure_row
 from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
 from phipsi.model.model import Model
-from phipsi.model.points import PointSet
-from phipsi.operators import J, mass_matrix, pose
-from phipsi.spatial import skew
+from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, pose
 
 Array = NDArray[Any]
 
-# What the rows measure, as weights on R (3×3), r (3) and |r|.
-_ENTRIES: dict[str, tuple[dict[tuple[int, int], float], tuple[int, ...], bool]] = {
-    "R02": ({(0, 2): 1.0}, (), False),
-    "R12": ({(1, 2): 1.0}, (), False),
-    "R22": ({(2, 2): 1.0}, (), False),
-    "sx": ({(2, 1): 0.5, (1, 2): -0.5}, (), False),
-    "sy": ({(0, 2): 0.5, (2, 0): -0.5}, (), False),
-    "sz": ({(1, 0): 0.5, (0, 1): -0.5}, (), False),
-    "rx": ({}, (0,), False),
-    "ry": ({}, (1,), False),
-    "rz": ({}, (2,), False),
-    "distance": ({}, (), True),
-    "wz": ({}, (), False),  # no position: a weight on the relative angular velocity, see _SPIN
-}
-_SPIN = np.array([0.0, 0.0, 1.0])
-
-_LEVI_CIVITA = np.zeros((3, 3, 3))
-_LEVI_CIVITA[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
-_LEVI_CIVITA[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
+CLOSURE_JACOBIAN = A @ J
+CLOSURE_BIAS = Adot @ B.T @ V + A @ (B.T @ phi.T @ a + Bdot.T @ V)
 
 
 class Frames(NamedTuple):
@@ -56,107 +37,89 @@ class Frames(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """Frame b in frame a of each of C closures: `R` (n, C, 3, 3), `r` (n, C, 3), |r| (n, C)."""
+    """The two frames of each of C closures, each seen from the other.
 
-    R_a: Array
+    `R` (n, C, 3, 3), `r` (n, C, 3), |r| (n, C) of frame b in frame a; `entries` (n, C, 2, 12), R
+    and r of the other frame by rows, from a and from b.
+    """
+
     R: Array
     r: Array
     length: Array
+    entries: Array
+
+
+class Entry(NamedTuple):
+    """One row: which closure it belongs to, what it measures, its weight."""
+
+    closure: int
+    form: str
+    constant: float = 0.0
+    weight: float = 1.0
 
 
 @final
 class Rows:
-    """Weights of rows on what a closure measures: a table of m rows over C closures."""
+    """Rows between two frames, as coefficients: a table of m rows over C closures."""
 
-    def __init__(
-        self, entries: list[tuple[int, Array, Array, float, float]], forms: list[str] | None = None
-    ) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
         m = len(entries)
-        spins = [form == "wz" for form in forms] if forms is not None else [False] * m
-        self.on_spin = np.outer(np.array(spins, dtype=float), _SPIN)
-        self.pair = np.array([e[0] for e in entries], dtype=int)
-        self.on_R = np.array([e[1] for e in entries]).reshape(m, 3, 3)
-        self.on_r = np.array([e[2] for e in entries]).reshape(m, 3)
-        self.on_length = np.array([e[3] for e in entries]).reshape(m)
-        self.constant = np.array([e[4] for e in entries]).reshape(m)
-        # Σ_j R_j × W_j over the columns j, as constants on the entries of R
-        self._turn = np.einsum("kil,mlj->mkij", _LEVI_CIVITA, self.on_R).reshape(m, 3, 9)
-        self._has_length = bool(self.on_length.any())
+        self.closure = np.array([e.closure for e in entries], dtype=int)
+        weight = np.array([e.weight for e in entries]).reshape(m)
+        tables = [_coefficients(e.form) for e in entries]
+        self._constant = weight * np.array([e.constant for e in entries]).reshape(m)
+        self._values = weight[:, None] * np.array([t[0] for t in tables]).reshape(m, 12)
+        on_ends = weight[:, None, None, None] * np.array([t[1] for t in tables]).reshape(
+            m, 2, 6, 13
+        )
+        self._on_ends, self._at_zero = on_ends[..., :12], on_ends[..., 12]
+        self._long = np.flatnonzero([e.form == "distance" for e in entries])
 
     def values(self, at: Relative) -> Array:
         """Residuals (n, m)."""
-        k = self.pair
-        out = np.einsum("nmij,mij->nm", at.R[:, k], self.on_R)
-        out += np.einsum("nmi,mi->nm", at.r[:, k], self.on_r) - self.constant
-        return out + at.length[:, k] * self.on_length if self._has_length else out
+        k = self.closure
+        out = np.einsum("nmc,mc->nm", at.entries[:, k, 0], self._values) - self._constant
+        if len(self._long):
+            out[:, self._long] += at.length[:, k[self._long]]
+        return out
 
-    def covectors(self, at: Relative) -> tuple[Array, Array]:
-        """Rows on the motions [ω; v] of frames a and b in world axes, two (n, m, 6)."""
-        k = self.pair
-        R, r, R_a = at.R[:, k], at.r[:, k], at.R_a[:, k]
-        on_w = np.einsum("mkc,nmc->nmk", self._turn, R.reshape(*R.shape[:2], 9)) + self.on_spin
-        on_r = self.on_r + self._direction(at) if self._has_length else self.on_r
-        turn, shift = _turned(R_a, on_w), _turned(R_a, on_r)
-        with_a = _turned(R_a, _cross(r, on_r))
-        return (
-            np.concatenate([-turn - with_a, -shift], axis=-1),
-            np.concatenate([turn, shift], axis=-1),
-        )
+    def covectors(self, at: Relative) -> Array:
+        """Rows (n, m, 2, 6) on the motions [ω; v] of frames a and b, each in its own axes."""
+        out = np.einsum("mskc,nmsc->nmsk", self._on_ends, at.entries[:, self.closure])
+        out += self._at_zero
+        if len(self._long):
+            out[:, self._long] = self._along(at)
+        return out
 
-    def _direction(self, at: Relative) -> Array:
-        """Derivative of |r| in r where rows ask for it; any direction where r = 0."""
-        r, length = at.r[:, self.pair], at.length[:, self.pair]
-        safe = np.where(length == 0, 1.0, length)
-        along = np.where((length == 0)[..., None], np.array([1.0, 0, 0]), r / safe[..., None])
-        return self.on_length[:, None] * along
-
-    def accelerations(self, at: Relative, motion: Array, bias: Array) -> Array:
-        """Second derivatives (n, m) for accelerations `bias` of the frames.
-
-        `motion`, `bias` (n, C, 2, 6): velocities and accelerations of frames a, b in world axes.
-        """
-        back = np.swapaxes(at.R_a, -1, -2)
-        w_a, w_b = (_turned(back, motion[:, :, s, :3]) for s in (0, 1))
-        w, slide = w_b - w_a, _turned(back, motion[:, :, 1, 3:] - motion[:, :, 0, 3:])
-        turn_a = _turned(back, bias[:, :, 0, :3])
-        w_dot = _turned(back, bias[:, :, 1, :3]) - turn_a - _cross(w_a, w)
-        spin = skew(w)
-        R_ddot = (skew(w_dot) + spin @ spin) @ at.R
-        r_dot = slide - _cross(w_a, at.r)
-        pull = _turned(back, bias[:, :, 1, 3:] - bias[:, :, 0, 3:])
-        r_ddot = pull - _cross(w_a, slide) - _cross(turn_a, at.r) - _cross(w_a, r_dot)
-        k = self.pair
-        out = np.einsum("nmij,mij->nm", R_ddot[:, k], self.on_R)
-        out += np.einsum("nmi,mi->nm", r_ddot[:, k], self.on_r)
-        out += np.einsum("nmi,mi->nm", w_dot[:, k], self.on_spin)
-        if not self._has_length:
-            return out
-        safe = np.where(at.length == 0, 1.0, at.length)
-        along = np.einsum("nci,nci->nc", at.r, r_dot) / safe
-        out_of = np.einsum("nci,nci->nc", r_dot, r_dot) - along**2
-        stretch = (np.einsum("nci,nci->nc", at.r, r_ddot) + out_of) / safe
-        return out + stretch[:, k] * self.on_length
+    def _along(self, at: Relative) -> Array:
+        """The rows of distances; along x where the distance is 0 and has no direction."""
+        k = self.closure[self._long]
+        R, r = at.R[:, k], np.where((at.length == 0)[:, k, None], [1.0, 0.0, 0.0], at.r[:, k])
+        back = -(r[..., None, :] @ R)[..., 0, :]
+        ends = [
+            closure_row("distance", side, (), list(np.moveaxis(arm, -1, 0)), (), np.sqrt)
+            for side, arm in enumerate((r, back))
+        ]
+        zero = np.zeros(r.shape[:-1])
+        listed = [[zero if np.isscalar(x) else x for x in row] for row in ends]
+        return np.moveaxis(np.array(listed), (0, 1), (-2, -1))
 
 
 class Evaluated(NamedTuple):
     """All rows at n configurations.
 
-    `residual` (n, rows); `relative`; the covectors `on_a`, `on_b` (n, m, 6) of rows between two
-    frames, on their motions in world axes; `fixed`, first point, rows and matrix (n, rows, 6 per
-    point) of the general rows.
+    `residual` (n, rows); `on_ends` (n, m, 2, 6), the covectors of rows between two frames on their
+    motions, each in its own axes.
     """
 
-    frames: Frames
     relative: Relative
     residual: Array
-    on_a: Array
-    on_b: Array
-    fixed: list[tuple[int, list[int], Array]]
+    on_ends: Array
 
 
 @final
 class ClosureRows:
-    """The rows of a system, evaluated with NumPy from compiled poses and point Jacobians.
+    """The rows of a system.
 
     **Attributes:** `n_rows`; `pairs` (C,), the closures that join two frames; `rates` (rows,), what
     A V should be; `coupled`, rows that are given on coordinates.
@@ -171,32 +134,31 @@ class ClosureRows:
     ) -> None:
         self.model, self.closures, self.rates = model, closures, rates
         self.n_rows = closures.n_rows
-        where = closures.points
-        self._where = PointSet(where.names, where.body, where.rotation, where.offset, "world")
-        self._host = np.array(where.body, dtype=int)
+        self._where = closures.points
+        self._programs: dict[Expr | tuple[Expr, ...], Any] = {}
+        self._host = np.array(self._where.body, dtype=int)
         first_point = closures.first_point
         pair = [i for i, c in enumerate(closures.closures) if c.matrix is None]
         self.pairs = np.array(pair, dtype=int)
         self._a = np.array([first_point[i] for i in pair], dtype=int)
-        entries: list[tuple[int, Array, Array, float, float]] = []
-        strict: list[tuple[int, Array, Array, float, float]] = []
-        forms: list[str] = []
-        self._pair_rows: list[int] = []
-        self._fixed: list[tuple[int, list[int], Array, str]] = []
+        entries: list[Entry] = []
+        strict: list[Entry] = []
+        pair_rows: list[int] = []
+        self._general: list[tuple[int, list[int], Array]] = []
         row = 0
         for i, closure in enumerate(closures.closures):
             rows = list(range(row, row + len(closure.rows)))
             row += len(closure.rows)
             if closure.matrix is not None:
-                self._fixed.append((first_point[i], rows, closure.matrix, closure.axes))
+                squares = np.square(closure.matrix).reshape(len(rows), -1, 2, 3).sum(axis=-1)
+                self._general.append((first_point[i], rows, squares))
                 continue
             at = int(np.searchsorted(self.pairs, i))
-            self._pair_rows.extend(rows)
-            forms.extend(closure.forms)
+            pair_rows.extend(rows)
             entries.extend(_entry(at, form, closure.constant) for form in closure.forms)
             strict.extend(_strict(at, closure.angular, closure.linear, closure.constant))
-        self._rows, self._strict = Rows(entries, forms), Rows(strict)
-        self._at = np.array(self._pair_rows, dtype=int)
+        self._rows, self._strict = Rows(entries), Rows(strict)
+        self._at = np.array(pair_rows, dtype=int)
         self.coupled = np.array(sorted(coordinates), dtype=int)
         self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(-1, model.nq)
         self._offset = np.array([coordinates[i][1] for i in self.coupled])
@@ -217,25 +179,27 @@ class ClosureRows:
         return Frames(R @ where.rotation, x)
 
     def relative(self, at: Frames) -> Relative:
-        """Frame b in frame a."""
+        """The frames of the closures, seen from each other."""
         a, b = self._a, self._a + 1
-        R_a = at.R[:, a]
-        back = np.swapaxes(R_a, -1, -2)
-        r = _turned(back, at.x[:, b] - at.x[:, a])
+        back = np.swapaxes(at.R[:, a], -1, -2)
+        R = back @ at.R[:, b]
+        r = (back @ (at.x[:, b] - at.x[:, a])[..., None])[..., 0]
+        n, C = r.shape[:2]
+        entries = np.empty((n, C, 2, 12), dtype=r.dtype)
+        entries[:, :, 0, :9], entries[:, :, 0, 9:] = R.reshape(n, C, 9), r
+        entries[:, :, 1, :9] = np.swapaxes(R, -1, -2).reshape(n, C, 9)
+        entries[:, :, 1, 9:] = -(r[..., None, :] @ R)[..., 0, :]
         # no np.linalg.norm: complex numbers (derivatives by a complex step) must pass
-        return Relative(R_a, back @ at.R[:, b], r, np.sqrt((r * r).sum(axis=-1)))
+        return Relative(R, r, np.sqrt((r * r).sum(axis=-1)), entries)
 
     def residual(self, q: Array, poses: Array) -> tuple[Array, Relative]:
         """Residuals (n, rows) of configurations (n, nq); zero for rows without positions."""
         found = self.relative(self.frames(poses))
-        return self._values(q, found), found
-
-    def _values(self, q: Array, found: Relative) -> Array:
         out = np.zeros((len(q), self.n_rows), dtype=np.result_type(q, found.r))
         out[:, self._at] = self._rows.values(found)
         if len(self.coupled):
             out[:, self.coupled] = q @ self._on_q.T - self._offset
-        return out
+        return out, found
 
     def strict_residual(self, q: Array, found: Relative) -> Array:
         """Residuals (n, m) that are zero only where a closure is not turned over either."""
@@ -246,49 +210,38 @@ class ClosureRows:
 
     def evaluate(self, q: Array, poses: Array) -> Evaluated:
         """Residuals and covectors of all rows."""
-        at = self.frames(poses)
-        found = self.relative(at)
-        covectors = self._rows.covectors(found)
-        return Evaluated(at, found, self._values(q, found), *covectors, self._fixed_matrices(at))
+        residual, found = self.residual(q, poses)
+        return Evaluated(found, residual, self._rows.covectors(found))
 
-    def jacobian(self, at: Evaluated, motion: Array) -> Array:
-        """Rows (n, rows, nv) from the motions (n, 6 P, nv) of the closure frames, world axes."""
-        n, nv = len(motion), motion.shape[-1]
-        motion = motion.reshape(n, -1, 6, nv)
-        out = np.zeros((n, self.n_rows, nv), dtype=np.result_type(motion, at.residual))
-        out[:, self._at] = self._applied(self._rows, at.on_a, at.on_b, motion)
-        for first, indices, matrix in at.fixed:
-            points = motion[:, first : first + matrix.shape[-1] // 6]
-            out[:, indices] = matrix @ points.reshape(n, -1, nv)
-        if len(self.coupled):
-            out[:, self.coupled] = self._on_v
+    def jacobian(self, q: Array) -> Array:
+        """G = A J (..., rows, nv)."""
+        if not self.n_rows:
+            return np.zeros((*q.shape[:-1], 0, self.model.nv))
+        return self._coupled_rates(self._program(CLOSURE_JACOBIAN, "dense")(q))
+
+    def bias(self, q: Array, v: Array) -> Array:
+        """Ġ v (..., rows): what the rows accelerate by at vdot = 0."""
+        if not self.n_rows:
+            return np.zeros((*np.broadcast_shapes(q.shape[:-1], v.shape[:-1]), 0))
+        out = self._program(CLOSURE_BIAS, "apply")(q, v)
+        out[..., self.coupled] = 0.0
         return out
+
+    def _coupled_rates(self, jacobian: Array) -> Array:
+        """The same, without rounding errors in the rows that are given on coordinates."""
+        if len(self.coupled):
+            jacobian[..., self.coupled, :] = self._on_v
+        return jacobian
 
     def strict_jacobian(self, found: Relative, motion: Array) -> Array:
         """Derivatives (n, m, nv) of `strict_residual`."""
         n, nv = len(motion), motion.shape[-1]
-        motion = motion.reshape(n, -1, 6, nv)
-        pair = self._applied(self._strict, *self._strict.covectors(found), motion)
+        a = self._a[self._strict.closure]
+        ends = motion.reshape(n, -1, 6, nv)[:, np.stack([a, a + 1], axis=-1)]
+        rows = self._strict.covectors(found).reshape(n, -1, 1, 12)
+        pair = (rows @ ends.reshape(n, -1, 12, nv))[:, :, 0]
         on_v = np.broadcast_to(self._on_v, (n, *self._on_v.shape))
         return np.concatenate([pair, on_v], axis=1)
-
-    def _applied(self, rows: Rows, on_a: Array, on_b: Array, motion: Array) -> Array:
-        a = self._a[rows.pair]
-        out = (on_a[:, :, None] @ motion[:, a])[:, :, 0]
-        return out + (on_b[:, :, None] @ motion[:, a + 1])[:, :, 0]
-
-    def _fixed_matrices(self, at: Frames) -> list[tuple[int, list[int], Array]]:
-        """First point, rows, and matrix (n, rows, 6 points) in world axes of the general rows."""
-        out = []
-        for first, rows, matrix, axes in self._fixed:
-            count = matrix.shape[1] // 3
-            blocks = np.broadcast_to(matrix, (len(at.R), *matrix.shape))
-            if axes == "body":
-                R = np.repeat(at.R[:, first : first + count // 2], 2, axis=1)
-                split = blocks.reshape(len(at.R), len(rows), count, 3)
-                blocks = np.einsum("nrcj,ncij->nrci", split, R).reshape(blocks.shape)
-            out.append((first, rows, blocks))
-        return out
 
     def sizes(self, at: Evaluated, motion: Array, jacobian: Array) -> Array:
         """How large each row (n, rows) would be if nothing in it cancelled: (Σ |A|² |J|²)½.
@@ -297,117 +250,74 @@ class ClosureRows:
         """
         n = len(motion)
         squares = np.square(motion).reshape(n, -1, 2, 3 * motion.shape[-1]).sum(axis=-1)
-        a = self._a[self._rows.pair]
+        a = self._a[self._rows.closure]
         out = np.zeros((n, self.n_rows))
-        parts = np.square(at.on_a).reshape(n, -1, 2, 3).sum(axis=-1) * squares[:, a]
-        parts += np.square(at.on_b).reshape(n, -1, 2, 3).sum(axis=-1) * squares[:, a + 1]
-        out[:, self._at] = parts.sum(axis=-1)
-        for first, indices, matrix in at.fixed:
-            blocks = np.square(matrix).reshape(n, len(indices), -1, 2, 3).sum(axis=-1)
-            ends = slice(first, first + blocks.shape[2])
+        on_ends = np.square(at.on_ends).reshape(n, -1, 2, 2, 3).sum(axis=-1)
+        out[:, self._at] = (on_ends * squares[:, np.stack([a, a + 1], axis=-1)]).sum(axis=(2, 3))
+        for first, indices, blocks in self._general:
+            ends = slice(first, first + blocks.shape[1])
             out[:, indices] = (blocks * squares[:, None, ends]).sum(axis=(2, 3))
         if len(self.coupled):
             out[:, self.coupled] = np.square(jacobian[:, self.coupled]).sum(axis=-1)
         return np.sqrt(out)
 
-    def bias(self, at: Evaluated, motion: Array, bias: Array) -> Array:
-        """d/dt(A J) v (n, rows): what the rows accelerate by at vdot = 0.
-
-        `motion`, `bias` (n, P, 6): velocities of the closure frames, and J̇ v, in world axes.
-        """
-        out = np.zeros((len(motion), self.n_rows), dtype=np.result_type(motion, bias))
-        if len(self._a):
-            ends = np.stack([self._a, self._a + 1], axis=1)
-            rate = self._rows.accelerations(at.relative, motion[:, ends], bias[:, ends])
-            out[:, self._at] = rate
-        for (first, indices, matrix), (*_, axes) in zip(at.fixed, self._fixed, strict=True):
-            points = slice(first, first + matrix.shape[-1] // 6)
-            rate = bias[:, points]
-            if axes == "body":  # components in turning axes: − ω × V̂
-                w = motion[:, points, None, :3]
-                turning = _cross(w, motion[:, points].reshape(len(motion), -1, 2, 3))
-                rate = rate - turning.reshape(rate.shape)
-            out[:, indices] = np.einsum("nrk,nk->nr", matrix, rate.reshape(len(rate), -1))
-        if len(self.coupled):
-            out[:, self.coupled] = 0.0
-        return out
-
     # ---- compiled parts -----------------------------------------------------------------------
 
     def poses(self, q: Array) -> Array:
         """Body poses (n, bodies, 4, 4)."""
-        return self._poses(q)
-
-    @cached_property
-    def _poses(self) -> Any:
-        return compile(pose, self.model)
+        return self._program(pose, "apply")(q)
 
     def kinematics(self, q: Array) -> tuple[Array, Array]:
-        """Body poses, and the Jacobian (n, 6 P, nv) of the closure frames in world axes."""
-        if not len(self._where):
+        """Body poses, and the Jacobian (n, 6 P, nv) of the closure frames in their own axes."""
+        if not self.n_rows:
             return self.poses(q), np.zeros((len(q), 0, self.model.nv))
-        program = compile((pose, J), self.model, mode=("apply", "dense"), points=self._where)
-        return program(q)  # type: ignore[return-value]
+        return self._program((pose, J), ("apply", "dense"))(q)
 
-    def with_mass_matrix(self, q: Array) -> tuple[Array, Array, Array]:
-        """Body poses, the Jacobian of the closure frames, and ℳ (n, nv, nv)."""
-        if not len(self._where):
-            return *self.kinematics(q), compile(mass_matrix, self.model, mode="dense")(q)
-        return self._dense(q)
+    def with_mass_matrix(self, q: Array) -> tuple[Array, Array, Array, Array]:
+        """Body poses, Jacobian of the closure frames, G, and ℳ (n, nv, nv)."""
+        if not self.n_rows:
+            mass = self._program(mass_matrix, "dense")(q)
+            return *self.kinematics(q), self.jacobian(q), mass
+        terms = (pose, J, CLOSURE_JACOBIAN, mass_matrix)
+        program = self._program(terms, ("apply", "dense", "dense", "dense"))
+        poses, motion, jacobian, mass = program(q)
+        return poses, motion, self._coupled_rates(jacobian), mass
 
-    @cached_property
-    def _dense(self) -> Any:
-        terms, modes = (pose, J, mass_matrix), ("apply", "dense", "dense")
-        return compile(terms, self.model, mode=modes, points=self._where)
-
-    def point_rates(self, q: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Body poses; velocities and J̇ v (n, P, 6) of the closure frames in world axes."""
-        if not len(self._where):
-            return self.poses(q), np.zeros((len(q), 0, 6)), np.zeros((len(q), 0, 6))
-        return self._rates(q, v)
-
-    @cached_property
-    def _rates(self) -> Any:
-        terms = (pose, POINT_VELOCITIES, JACOBIAN_DOT_V)
-        return compile(terms, self.model, points=self._where)
+    def _program(self, expr: Expr | tuple[Expr, ...], mode: str | tuple[str, ...]) -> Any:
+        """The compiled terms, looked up by themselves because searches ask for them often."""
+        if expr not in self._programs:
+            self._programs[expr] = compile(expr, self.model, mode=mode, points=self._where)
+        return self._programs[expr]
 
 
-def _turned(R: Array, vectors: Array) -> Array:
-    return (R @ vectors[..., None])[..., 0]
+@cache
+def _coefficients(form: str) -> tuple[Array, Array]:
+    """Coefficients (12,) of a residual and (2, 6, 13) of its rows in R, r (and 1)."""
+    values, rows = np.zeros(12), np.zeros((2, 6, 13))
+    if form == "distance":
+        return values, rows
+    for i, x in enumerate([*np.eye(12), np.zeros(12)][::-1]):
+        turn, arm = x[:9].reshape(3, 3).tolist(), x[9:].tolist()
+        ends = np.array([closure_row(form, side, turn, arm, (), np.sqrt) for side in (0, 1)])
+        if i == 0:
+            rows[..., 12] = ends
+        else:
+            rows[..., 12 - i] = ends - rows[..., 12]
+            values[12 - i] = closure_residual(form, turn, arm, 0.0, np.sqrt)
+    return values, rows
 
 
-def _cross(a: Array, b: Array) -> Array:
-    """a × b on the last axis; ten times as fast as np.cross for a few vectors."""
-    out = np.empty(np.broadcast_shapes(a.shape, b.shape), dtype=np.result_type(a, b))
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        out[..., i] = a[..., j] * b[..., k] - a[..., k] * b[..., j]
-    return out
+def _entry(at: int, form: str, constant: float) -> Entry:
+    return Entry(at, form, constant if form in ("R22", "distance") else 0.0)
 
 
-def _entry(at: int, form: str, constant: float) -> tuple[int, Array, Array, float, float]:
-    on_R, on_r, along = _ENTRIES[form]
-    weights, shift = np.zeros((3, 3)), np.zeros(3)
-    for place, weight in on_R.items():
-        weights[place] = weight
-    shift[list(on_r)] = 1.0
-    return at, weights, shift, float(along), constant if form in ("R22", "distance") else 0.0
-
-
-def _strict(
-    at: int, angular: str, linear: str, constant: float
-) -> list[tuple[int, Array, Array, float, float]]:
+def _strict(at: int, angular: str, linear: str, constant: float) -> list[Entry]:
     """Rows of one closure for assembly: z_b = z_a, or R = I, instead of their first-order part."""
     out = [_entry(at, form, constant) for form in LINEAR[linear]]
     if angular == "all":
-        for i in range(3):
-            for j in range(3):
-                weights = np.zeros((3, 3))
-                weights[i, j] = np.sqrt(0.5)
-                out.append((at, weights, np.zeros(3), 0.0, np.sqrt(0.5) * (i == j)))
-        return out
+        places = [(i, j) for i in range(3) for j in range(3)]
+        return out + [Entry(at, f"R{i}{j}", float(i == j), np.sqrt(0.5)) for i, j in places]
     out.extend(_entry(at, form, constant) for form in ANGULAR[angular] if form != "wz")
     if angular == "axis":
-        weights = np.zeros((3, 3))
-        weights[2, 2] = 1.0
-        out.append((at, weights, np.zeros(3), 0.0, 1.0))
+        out.append(Entry(at, "R22", 1.0))
     return out

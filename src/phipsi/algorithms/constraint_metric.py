@@ -51,15 +51,14 @@ class ConstraintMetric:
         tolerance: float = RANK_TOLERANCE,
         rank: int | None = None,
     ) -> None:
-        poses, motion, M = rows.with_mass_matrix(q)
+        poses, motion, self.jacobian, M = rows.with_mass_matrix(q)
         self.rows, self.q, self._tolerance, self._given = rows, q, tolerance, rank
-        self.at = rows.evaluate(q, poses)
-        self.residual, self.relative = self.at.residual, self.at.relative
-        self.jacobian = rows.jacobian(self.at, motion)
+        at = rows.evaluate(q, poses)
+        self.residual, self.relative = at.residual, at.relative
         # rates v = back x with the kinetic energy ½ x* x
         self._back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
         carried = self.jacobian @ self._back
-        size = rows.sizes(self.at, motion @ self._back, carried)
+        size = rows.sizes(at, motion @ self._back, carried)
         self.size = np.where(size > 0, size, 1.0)
         self._scaled = carried / self.size[..., None]
         # a planar loop closed in space has three rows out of five that nothing in it can move

@@ -52,7 +52,7 @@ def inverse_dynamics_derivatives(
     by q, by v, by vdot.
     **Cost:** O(N · depth). **Source:** sensitivity.md 4 (E10–E12); seed 4 lemmas 3.1–4.2.
 
-    >>> from phipsi.algorithms import inverse_dynamics_derivatives
+    >>> from phipsi import inverse_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
     >>> by_q, by_v, by_vdot = inverse_dynamics_derivatives(planar_arm(2), [0, 0.5], [1, 0], [0, 0])
     >>> by_v.round(4)
@@ -76,7 +76,7 @@ def forward_dynamics_derivatives(
     **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹.
     **Source:** sensitivity.md 5 (E13).
 
-    >>> from phipsi.algorithms import forward_dynamics_derivatives
+    >>> from phipsi import forward_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
     >>> by_q, by_v, by_tau = forward_dynamics_derivatives(planar_arm(1), [0.0], [0.0], [0.0])
     >>> by_tau.round(6)

@@ -36,7 +36,7 @@ def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** v (..., nv).
     **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
 
-    >>> from phipsi.algorithms import innovations, innovations_rates
+    >>> from phipsi import innovations, innovations_rates
     >>> from phipsi.examples import planar_arm
     >>> arm, q = planar_arm(2), [0.0, 0.5]
     >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
@@ -56,7 +56,7 @@ def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** μ (..., nv) in W/J^½.
     **Cost:** O(N). **Source:** MC sec. 6 corrected; sensitivity.md 9 (E21), 6 (E15).
 
-    >>> from phipsi.algorithms import diagonal_coriolis
+    >>> from phipsi import diagonal_coriolis
     >>> from phipsi.examples import planar_arm
     >>> nu = [0.3, -0.2]
     >>> mu = diagonal_coriolis(planar_arm(2), [0.0, 0.5], nu)

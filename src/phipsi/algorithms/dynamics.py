@@ -147,7 +147,7 @@ def inverse_dynamics(
     exerted by the mechanism at the points, in world axes. **Returns:** tau (..., nv).
     **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.1; MM eq. 6–12.
 
-    >>> from phipsi.algorithms import inverse_dynamics
+    >>> from phipsi import inverse_dynamics
     >>> from phipsi.examples import planar_arm
     >>> inverse_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # hold a rod of 1 kg and 1 m
     array([4.905])
@@ -199,7 +199,7 @@ def forward_dynamics(
     **Cost:** three sweeps, O(N); of a system five, and the elimination of its rows.
     **Source:** MM sec. VII; 88-11 sec. 4–5.
 
-    >>> from phipsi.algorithms import forward_dynamics
+    >>> from phipsi import forward_dynamics
     >>> from phipsi.examples import planar_arm
     >>> forward_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # a rod let go: 3 g / 2 l
     array([-14.715])
@@ -234,7 +234,7 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv).
     **Cost:** O(N²) for the N² entries. **Source:** SOA eq. 0.7; MM eq. 22, 28–33.
 
-    >>> from phipsi.algorithms import mass_matrix
+    >>> from phipsi import mass_matrix
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix(planar_arm(2), [0.0, 0.0]).round(4)
     array([[2.6667, 0.8333],
@@ -253,7 +253,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     **Cost:** O(N²) for the N² entries. To solve with ℳ for a few right-hand sides compile
     ``mass_matrix.inv`` itself, O(N) each. **Source:** SOA Lemma 0.3; MM eq. 46.
 
-    >>> from phipsi.algorithms import mass_matrix_inverse
+    >>> from phipsi import mass_matrix_inverse
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_inverse(planar_arm(2), [0.0, 0.0]).round(4)
     array([[ 1.7143, -4.2857],
@@ -271,7 +271,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv).
     **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.14; 88-11 eq. 3.20–3.21.
 
-    >>> from phipsi.algorithms import bias_forces
+    >>> from phipsi import bias_forces
     >>> from phipsi.examples import planar_arm
     >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
     array([13.215,  0.5  ])
@@ -287,7 +287,7 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., nv).
     **Cost:** two sweeps, O(N). **Source:** 88-11 eq. 3.21.
 
-    >>> from phipsi.algorithms import gravity_forces
+    >>> from phipsi import gravity_forces
     >>> from phipsi.examples import planar_arm
     >>> gravity_forces(planar_arm(2), [0.0, 0.0])
     array([19.62 ,  4.905])
@@ -312,7 +312,7 @@ def joint_reactions(
     `inverse_dynamics`. **Returns:** (..., n, 6).
     **Cost:** four sweeps, O(N). **Source:** open_chain 11.1.
 
-    >>> from phipsi.algorithms import joint_reactions
+    >>> from phipsi import joint_reactions
     >>> from phipsi.examples import planar_arm
     >>> joint_reactions(planar_arm(1), [0.0], [0.0], [4.905]).round(3)     # at rest: the weight
     array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])

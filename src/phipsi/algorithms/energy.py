@@ -34,7 +34,7 @@ def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (...).
     **Cost:** one base-to-tip sweep, O(N). **Source:** MC sec. 6.
 
-    >>> from phipsi.algorithms import kinetic_energy
+    >>> from phipsi import kinetic_energy
     >>> from phipsi.examples import planar_arm
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
     1.5
@@ -50,7 +50,7 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (...).
     **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 4.5.
 
-    >>> from phipsi.algorithms import potential_energy
+    >>> from phipsi import potential_energy
     >>> from phipsi.examples import planar_arm
     >>> float(potential_energy(planar_arm(1), [1.5707963267948966]))
     4.905
@@ -66,18 +66,34 @@ def center_of_mass(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., 3). A model without mass raises `ModelError`.
     **Cost:** one base-to-tip sweep, O(N). **Source:** MM eq. 2.
 
-    >>> from phipsi.algorithms import center_of_mass
+    >>> from phipsi import center_of_mass
     >>> from phipsi.examples import planar_arm
     >>> center_of_mass(planar_arm(2), [0.0, 0.0])
     array([1., 0., 0.])
     """
     mass = _mass(model)
     if mass == 0:
-        raise ModelError(
-            "the model has no mass centre: none of its "
-            f"{model.n_bodies} moving bodies has mass (bodies welded to the world do not count)."
-        )
+        raise _no_mass(model)
     return _first_moment(_whole_inertia(model, q)) / mass
+
+
+def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
+    """Joint rates → velocity of the mass centre, m/s in world axes.
+
+    The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., 3, nv). A model without mass raises
+    `ModelError`. **Cost:** O(N) for each row. **Source:** open_chain 6 and 12.
+
+    >>> from phipsi import center_of_mass_jacobian
+    >>> from phipsi.examples import planar_arm
+    >>> center_of_mass_jacobian(planar_arm(2), [0.0, 0.0])[1]
+    array([1.  , 0.75])
+    """
+    mass = _mass(model)
+    if mass == 0:
+        raise _no_mass(model)
+    return program_of(MOMENTUM_MATRIX, model, "dense")(q)[..., 3:, :] / mass
 
 
 def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
@@ -89,7 +105,7 @@ def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin")
     **Arguments:** `q` (..., nq), `v` (..., nv); `about`, "origin" or "com". **Returns:** (..., 6).
     **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 12.
 
-    >>> from phipsi.algorithms import momentum
+    >>> from phipsi import momentum
     >>> from phipsi.examples import planar_arm
     >>> momentum(planar_arm(1), [0.0], [3.0]).round(12)
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
@@ -111,7 +127,7 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** open_chain 6 and 12.
 
-    >>> from phipsi.algorithms import centroidal_momentum_matrix
+    >>> from phipsi import centroidal_momentum_matrix
     >>> from phipsi.examples import planar_arm
     >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
@@ -129,7 +145,7 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
     **Cost:** O(N) for each of six rows. **Source:** open_chain 4.3.
 
-    >>> from phipsi.algorithms import centroidal_momentum_matrix_dot
+    >>> from phipsi import centroidal_momentum_matrix_dot
     >>> from phipsi.examples import planar_arm
     >>> centroidal_momentum_matrix_dot(planar_arm(1), [0.0], [2.0])[:, 0].round(12) + 0
     array([ 0.,  0.,  0., -1.,  0.,  0.])
@@ -148,6 +164,13 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
 
 def _whole_inertia(model: Model, q: ArrayLike) -> Array:
     return program_of(WHOLE_INERTIA, model, "dense")(q)
+
+
+def _no_mass(model: Model) -> ModelError:
+    return ModelError(
+        "the model has no mass centre: none of its "
+        f"{model.n_bodies} moving bodies has mass (bodies welded to the world do not count)."
+    )
 
 
 def _mass(model: Model) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.closed_chain import constraint_forces
 from phipsi.algorithms.dynamics import inverse_dynamics
 from phipsi.algorithms.friction_cones import Inequality, least_force, margins
+from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import System
 from phipsi.compiler import program_of
 from phipsi.constraints import Constraint
@@ -70,7 +71,8 @@ class Grasp(System):
     """Arms holding an object: a `System` whose constraints are contacts.
 
     **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
-    bodies of an articulated object; `contacts`, from `phipsi.contacts`; `constraints`, any others.
+    bodies of an articulated object; `contacts`, from `phipsi.contacts`; `constraints`, any others;
+    `stages` as for `System`.
     **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies. The
     object's bodies are the secondary system "S", the rest the primary "P".
 
@@ -94,6 +96,7 @@ class Grasp(System):
         object: str | Sequence[str],
         contacts: Iterable[Contact],
         constraints: Iterable[Constraint] = (),
+        stages: Stages | None = None,
     ) -> None:
         held = (object,) if isinstance(object, str) else tuple(object)
         listed = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
@@ -104,7 +107,7 @@ class Grasp(System):
                     f"    pp.contacts.Point(0.6, name='thumb', finger='tip', "
                     f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
                 )
-        super().__init__(model, [*listed, *constraints], secondary=held)
+        super().__init__(model, [*listed, *constraints], secondary=held, stages=stages)
         self.contacts, self.object = listed, held
         if not held:
             raise ModelError("object names no body: pp.Grasp(model, object='box', contacts=[…])")

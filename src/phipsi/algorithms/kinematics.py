@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.compiler import program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
-from phipsi.model.points import point_set
+from phipsi.model.points import PointSet, point_set
 from phipsi.operators import (
     B,
     Bdot,
@@ -39,6 +39,7 @@ VELOCITY_MAP_DOT = phi.T @ (Hdot.T - cross(H.T @ v) @ E_phi.T @ phi.T @ H.T)
 ACCELERATIONS = phi.T @ (H.T @ vdot + a)
 CLASSICAL_ACCELERATIONS = ACCELERATIONS + s_gauge
 POINT_VELOCITIES = B.T @ V
+POINT_ACCELERATIONS = B.T @ ACCELERATIONS
 JACOBIAN_DOT = Bdot.T @ VELOCITY_MAP + B.T @ VELOCITY_MAP_DOT
 JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
@@ -53,7 +54,7 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., n, 4, 4).
     **Cost:** one base-to-tip sweep. **Source:** open_chain 2.
 
-    >>> from phipsi.algorithms import body_poses
+    >>> from phipsi import body_poses
     >>> from phipsi.examples import planar_arm
     >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
     array([1., 0., 0.])
@@ -61,7 +62,7 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     return program_of(pose, model)(q)
 
 
-def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None) -> Array:
+def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
     """Pose of named frames in the world.
 
     X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
@@ -71,12 +72,12 @@ def frame_poses(model: Model, q: ArrayLike, frames: Sequence[str] | None = None)
     `model.frames` in their order by default. **Returns:** (..., len(frames), 4, 4).
     **Cost:** one base-to-tip sweep and one product per frame. **Source:** open_chain 2.
 
-    >>> from phipsi.algorithms import frame_poses
+    >>> from phipsi import frame_poses
     >>> from phipsi.examples import planar_arm
     >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
     array([2., 0., 0.])
     """
-    where = point_set(model, list(model.frames) if frames is None else list(frames))
+    where = point_set(model, _listed(model, frames))
     bodies = body_poses(model, q)
     world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
     hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
@@ -94,7 +95,7 @@ def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., n, 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.1.
 
-    >>> from phipsi.algorithms import body_velocities
+    >>> from phipsi import body_velocities
     >>> from phipsi.examples import planar_arm
     >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
     array([0., 0., 2., 0., 1., 0.])
@@ -106,7 +107,7 @@ def frame_velocities(
     model: Model,
     q: ArrayLike,
     v: ArrayLike,
-    frames: Sequence[str] | None = None,
+    frames: Points | None = None,
     *,
     axes: str = "body",
 ) -> Array:
@@ -116,17 +117,17 @@ def frame_velocities(
     origin, in the frame's own axes like `body_velocities` (``axes="body"``), in world axes
     ("world"), or at the world's origin in world axes ("spatial"): [angular (rad/s), linear (m/s)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `frames`, names of frames, bodies or "world", all
-    of `model.frames` by default. **Returns:** (..., len(frames), 6).
+    **Arguments:** `q` (..., nq), `v` (..., nv); `frames`, names of frames, bodies or "world", or
+    points (name, offset), all of `model.frames` by default. **Returns:** (..., len(frames), 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.18.
 
-    >>> from phipsi.algorithms import frame_velocities
+    >>> from phipsi import frame_velocities
     >>> from phipsi.examples import planar_arm
     >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    names = list(model.frames) if frames is None else list(frames)
-    if not names:
+    names = _listed(model, frames)
+    if not len(names):
         return body_velocities(model, q, v)[..., :0, :]
     return program_at(POINT_VELOCITIES, model, names, axes)(q, v)
 
@@ -144,13 +145,53 @@ def body_accelerations(
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** (..., n, 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2; open_chain 4.3.
 
-    >>> from phipsi.algorithms import body_accelerations
+    >>> from phipsi import body_accelerations
     >>> from phipsi.examples import planar_arm
     >>> body_accelerations(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0], classical=True)[1]
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     expr = CLASSICAL_ACCELERATIONS if classical else ACCELERATIONS
     return program_of(expr, model)(q, v, vdot)
+
+
+def frame_accelerations(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    frames: Points | None = None,
+    *,
+    axes: str = "body",
+    classical: bool = False,
+) -> Array:
+    """Acceleration of named frames; gravity is not added.
+
+    A_F = B* φ* (H* vdot + a), the spatial acceleration: body components of V_F differentiated, at
+    the frame's origin in the frame's own axes (``axes="body"``), the same in world axes ("world"),
+    or at the world's origin in world axes ("spatial"). With ``classical=True`` the linear part is
+    the acceleration of the point itself, A_F + [0; ω × v]; in world axes that is d²p/dt² and equals
+    J vdot + J̇ v. [angular (rad/s²), linear (m/s²)].
+
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `frames`, names of frames, bodies or
+    "world", or points (name, offset), all of `model.frames` by default.
+    **Returns:** (..., len(frames), 6).
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2 and 0.18; open_chain 4.3.
+
+    >>> from phipsi import frame_accelerations
+    >>> from phipsi.examples import planar_arm
+    >>> arm, q, v, vdot = planar_arm(2), [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]
+    >>> frame_accelerations(arm, q, v, vdot, ["tip"], classical=True)
+    array([[ 0.,  0.,  0., -2.,  0.,  0.]])
+    """
+    names = _listed(model, frames)
+    if not len(names):
+        return body_accelerations(model, q, v, vdot)[..., :0, :]
+    if not classical:
+        return program_at(POINT_ACCELERATIONS, model, names, axes)(q, v, vdot)
+    both: Any = program_at((POINT_ACCELERATIONS, POINT_VELOCITIES), model, names, axes)
+    out, motion = both(q, v, vdot)
+    out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
+    return out
 
 
 def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
@@ -164,7 +205,7 @@ def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world")
     in the axes of the body or frame. **Returns:** (..., 6 nC, nv).
     **Cost:** O(N) per row or column, whichever are fewer. **Source:** SOA eq. 0.16–0.18.
 
-    >>> from phipsi.algorithms import jacobian
+    >>> from phipsi import jacobian
     >>> from phipsi.examples import planar_arm
     >>> jacobian(planar_arm(2), [0.0, 0.0], [("link2", (1, 0, 0))])[[2, 4]]
     array([[1., 1.],
@@ -185,7 +226,7 @@ def jacobian_dot(
     **Returns:** (..., 6 nC, nv), 1/s times the units of J.
     **Cost:** O(N) per row or column, whichever are fewer. **Source:** open_chain 4.3 and 6.
 
-    >>> from phipsi.algorithms import jacobian_dot
+    >>> from phipsi import jacobian_dot
     >>> from phipsi.examples import planar_arm
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
@@ -206,13 +247,20 @@ def jacobian_dot_v(
     **Returns:** (..., 6 nC).
     **Cost:** one base-to-tip sweep. **Source:** MM sec. V.A; open_chain 6.
 
-    >>> from phipsi.algorithms import jacobian_dot_v
+    >>> from phipsi import jacobian_dot_v
     >>> from phipsi.examples import planar_arm
     >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
     array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
     rates = program_at(JACOBIAN_DOT_V, model, points, axes)(q, v)
     return rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2])
+
+
+def _listed(model: Model, frames: Any) -> Any:
+    """All frames of the model where none are named; other collections, such as keys, as lists."""
+    if frames is None:
+        return list(model.frames)
+    return frames if isinstance(frames, (Sequence, PointSet)) else list(frames)
 
 
 def _matrix(expr: Expr, model: Model, points: Points, axes: str) -> Any:

@@ -36,7 +36,7 @@ def operational_space_inertia(
     ``compile(Lambda, …)``.
     **Cost:** O(N) per column and O(nC³). **Source:** SOA eq. 0.34; MC eq. 19–20.
 
-    >>> from phipsi.algorithms import operational_space_inertia
+    >>> from phipsi import operational_space_inertia
     >>> from phipsi.examples import seven_joint_arm
     >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
     >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
@@ -59,7 +59,7 @@ def tip_force_correction(
     **Cost:** two sweeps, O(N), and one for the poses unless ``axes="body"``.
     **Source:** MC eq. 17–18 corrected; SOA eq. 0.36.
 
-    >>> from phipsi.algorithms import tip_force_correction
+    >>> from phipsi import tip_force_correction
     >>> from phipsi.examples import planar_arm
     >>> tip_force_correction(planar_arm(1), [0.0], ["tip"], [[0, 0, 0, 0, 1.0, 0]]).round(12)
     array([-3.])
@@ -88,7 +88,7 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
     **Returns:** `Innovations` (epsilon, nu), each (..., nv).
     **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
 
-    >>> from phipsi.algorithms import innovations, kinetic_energy
+    >>> from phipsi import innovations, kinetic_energy
     >>> from phipsi.examples import planar_arm
     >>> arm, q, v = planar_arm(2), [0.0, 0.5], [1.0, -2.0]
     >>> nu = innovations(arm, q, v, [0.0, 0.0]).nu
@@ -106,7 +106,7 @@ def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (...), the logarithm of the number in SI units.
     **Cost:** one tip-to-base sweep, O(N). **Source:** open_chain 13.
 
-    >>> from phipsi.algorithms import log_det_mass_matrix
+    >>> from phipsi import log_det_mass_matrix
     >>> from phipsi.examples import planar_arm
     >>> round(float(log_det_mass_matrix(planar_arm(2), [0.0, 0.0])), 4)
     -1.6376

@@ -46,7 +46,7 @@ def regressor(
     With ``armature=True``, Y π is `inverse_dynamics`; without it the rotors are missing.
     **Cost:** one sweep and O(N · depth) for the entries. **Source:** sensitivity 8.
 
-    >>> from phipsi.algorithms import inertial_parameters, regressor
+    >>> from phipsi import inertial_parameters, regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> Y = regressor(arm, [0.0], [0.0], [2.0])
@@ -82,7 +82,7 @@ def inertial_parameters(
 
     **Returns:** (10 n,), and nv more for each option. **Source:** sensitivity 8.
 
-    >>> from phipsi.algorithms import inertial_parameters
+    >>> from phipsi import inertial_parameters
     >>> from phipsi.examples import planar_arm
     >>> inertial_parameters(planar_arm(1)).round(3)
     array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
@@ -107,7 +107,7 @@ def parameter_names(
     **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
     "base.viscous[0]".
 
-    >>> from phipsi.algorithms import parameter_names
+    >>> from phipsi import parameter_names
     >>> from phipsi.examples import planar_arm
     >>> parameter_names(planar_arm(1), armature=True)[-3:]
     ('link1.Jxz', 'link1.Jyz', 'joint1.armature')
@@ -136,7 +136,7 @@ def kinetic_energy_regressor(
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
     **Cost:** one base-to-tip sweep, O(N). **Source:** sensitivity 8.
 
-    >>> from phipsi.algorithms import inertial_parameters, kinetic_energy_regressor
+    >>> from phipsi import inertial_parameters, kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
@@ -160,7 +160,7 @@ def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
     **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 4.5.
 
-    >>> from phipsi.algorithms import inertial_parameters, potential_energy_regressor
+    >>> from phipsi import inertial_parameters, potential_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> row = potential_energy_regressor(arm, [1.5707963267948966])

@@ -57,7 +57,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     **Cost:** O(N² · depth) for the N³ entries.
     **Source:** seed 4 eq. 4.43, lemma 4.2; sensitivity.md 3 (E3).
 
-    >>> from phipsi.algorithms import mass_matrix_sensitivity
+    >>> from phipsi import mass_matrix_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_sensitivity(planar_arm(2), [0.0, 0.5])[:, :, 1].round(4)
     array([[-0.4794, -0.2397],
@@ -79,7 +79,7 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     **Cost:** O(N² · depth) for the N³ entries; contracted O(N · depth).
     **Source:** seed 4 eq. 5.53–5.55; sensitivity.md 2.2, 3 (E6, E8).
 
-    >>> from phipsi.algorithms import christoffel_symbols
+    >>> from phipsi import christoffel_symbols
     >>> from phipsi.examples import planar_arm
     >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4)
     array([[ 0.    , -0.2397],
@@ -101,7 +101,7 @@ def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
     **Cost:** O(N · depth). **Source:** sensitivity.md 3 (E7).
 
-    >>> from phipsi.algorithms import coriolis_matrix
+    >>> from phipsi import coriolis_matrix
     >>> from phipsi.examples import planar_arm
     >>> coriolis_matrix(planar_arm(2), [0.0, 0.5], [1.0, 1.0]).round(4)
     array([[-0.2397, -0.4794],
@@ -119,7 +119,7 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     raises `SingularHingeError`.
     **Cost:** O(N⁴) for the N³ entries. **Source:** sensitivity.md 6 (E14).
 
-    >>> from phipsi.algorithms import mass_matrix_inverse_sensitivity
+    >>> from phipsi import mass_matrix_inverse_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
@@ -140,7 +140,7 @@ def log_det_mass_matrix_gradient(model: Model, q: ArrayLike) -> Array:
     **Arguments:** `q` (..., nq). **Returns:** (..., nv), in the directions of v.
     **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18).
 
-    >>> from phipsi.algorithms import log_det_mass_matrix_gradient
+    >>> from phipsi import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
@@ -159,7 +159,7 @@ def operational_space_inertia_sensitivity(
     **Returns:** (..., 6 nC, 6 nC, nv). If J lacks row rank it raises `SingularMatrixError`.
     **Cost:** O(N) per column and dof, and O(nC³) per dof. **Source:** sensitivity.md 6 (E14).
 
-    >>> from phipsi.algorithms import operational_space_inertia_sensitivity
+    >>> from phipsi import operational_space_inertia_sensitivity
     >>> from phipsi.examples import seven_joint_arm
     >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
     >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape

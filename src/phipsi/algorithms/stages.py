@@ -1,18 +1,21 @@
 """Steps A–F at one state, where only what a change touches is executed again.
 
-Every tree of the forest keeps what it computed, with what that depends on:
+Every body and every tree of the forest keeps what it computed, with what that depends on:
 
-    articulated   P, D, G (and with them K, ψ)     the tree and its q
-    free          steps A and B: v̇_free, α̃          the same, v, tau
-    upsilon       Υ                                 the tree and its q
-    carry         ψ B of one closure frame          the same, and the frame
-    admittance    Λ between two closure frames      the same
-    solve         step D                            everything: executed at every call
-    correct       step E, per tree with rows        everything: executed at every call
+    articulated   P, D, G (and with them K, ψ)   per body: it, its q, and all that hangs on it
+    free          steps A and B: v̇_free, α̃        per tree: the tree, its q, v, tau
+    rates         ℳ⁻¹ p of a momentum p          per tree: the same with p
+    upsilon       Υ                              per tree: the tree and its q
+    carry         ψ B of one closure frame       the same, and the frame
+    admittance    Λ between two closure frames   the same
+    solve         step D                         everything: executed at every call
+    correct       step E, per tree with rows     everything: executed at every call
 
-The quantities are handed on as values to programs compiled with `given=`, so a constraint that is
-switched on, a new closure frame, or another secondary system costs what the table of closed_chain
-11 says and no more. `counts` says how often each step was executed.
+The quantities are handed on as values to programs compiled with `given=`, so what a change costs is
+what the table of closed_chain 11 says and no more: a constraint that is switched on, a new closure
+frame, another secondary system; and of the articulated quantities only the path to the base if a
+body's inertia or coordinates change, only what is inboard of a joint that is locked or let go.
+`counts` says how often each step was executed.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_forms import ROW_DRIFT, WHITEN
+from phipsi.algorithms.kept_bodies import KeptBodies
 from phipsi.backends.scalars import solve_semidefinite
 from phipsi.compiler import compile, program_of
 from phipsi.expressions.node import Expr
@@ -35,11 +39,9 @@ from phipsi.operators import (
     A,
     B,
     D,
-    G,
     H,
     J,
     M,
-    P,
     Upsilon,
     a,
     b,
@@ -53,7 +55,6 @@ from phipsi.operators import (
 Array = NDArray[Any]
 
 GIVEN = ("P", "D", "G")
-_ARTICULATED = (P, D, G)
 _CORRECT = WHITEN.T @ D.inv @ H @ psi @ B
 
 
@@ -67,8 +68,8 @@ def _free_terms() -> tuple[Expr, Expr]:
 class Stages:
     """Accelerations and impulses of systems that change, with what stayed the same reused.
 
-    **Attributes:** `counts`, a Counter over (step, name of the tree's first body): how often each
-    step was executed; ("solve", "") is step D.
+    **Attributes:** `counts`, a Counter of how often each step was executed: ("articulated", body)
+    of every body, (step, first body of the tree) of the others, and ("solve", "") of step D.
 
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
@@ -84,8 +85,8 @@ class Stages:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._kept: dict[Model, dict[Any, Any]] = {}
-        self._trees: dict[Model, list[_Tree]] = {}
+        self._bodies = KeptBodies()
+        self._kept: dict[str, tuple[Model, dict[Any, Any]]] = {}
 
     def dynamics(
         self, system: ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
@@ -116,6 +117,17 @@ class Stages:
             return v.copy(), np.zeros(0)
         p = self._solve(system, trees, q, program_of(A @ J, system)(q, v) - rates)
         return v - self._correction(system, trees, q, p), p
+
+    def rates(self, model: Model, q: ArrayLike, momentum: ArrayLike) -> Array:
+        """The rates v = ℳ⁻¹ p (nv,) at which the tree has a momentum p (nv,)."""
+        q, momentum = (np.asarray(x, dtype=np.float64) for x in (q, momentum))
+        v = np.zeros(model.nv)
+        for tree in self._split(model):
+            state = (q[tree.at_q], momentum[tree.at_v])
+            v[tree.at_v] = self._once(
+                tree, "rates", state, lambda t=tree, s=state: t.rates(self, *s)
+            )
+        return v
 
     # ---- steps --------------------------------------------------------------------------------
 
@@ -185,15 +197,16 @@ class Stages:
 
     def articulated(self, tree: _Tree, q: Array) -> tuple[Array, ...]:
         """P, D, G of a tree."""
-
-        def run() -> tuple[Array, ...]:
-            return compile(_ARTICULATED, tree.model, mode="blocks")(q)  # type: ignore[return-value]
-
-        return self._once(tree, "articulated", q, run)
+        kept, key = self._of(tree), _key(q)
+        if kept.get("articulated", (None,))[0] != key:
+            values, executed = self._bodies.articulated(tree.model, q)
+            self.counts.update(("articulated", body) for body in executed)
+            kept["articulated"] = (key, values)
+        return kept["articulated"][1]
 
     def _once(self, tree: _Tree, step: str, state: Any, run: Any) -> Any:
         """The value of a step at a state, executed if it was not the last one."""
-        kept = self._kept.setdefault(tree.model, {})
+        kept = self._of(tree)
         key = _key(state)
         # a step on frames keeps one value per frame, all others the last one
         place = (step, key[1:]) if step in ("carry", "admittance") else step
@@ -205,11 +218,21 @@ class Stages:
         kept[place] = (key, value)
         return value
 
+    def _of(self, tree: _Tree) -> dict[Any, Any]:
+        """What is kept of a tree; of another tree on the same first body nothing is."""
+        if tree.name not in self._kept or self._kept[tree.name][0] != tree.model:
+            self._kept[tree.name] = (tree.model, {})
+        return self._kept[tree.name][1]
+
     def _split(self, model: Model) -> list[_Tree]:
-        if model not in self._trees:
+        if "trees" not in model.programs:
             roots = [i for i, parent in enumerate(model.parent) if parent < 0]
-            self._trees[model] = [_Tree(model, i) for i in roots]
-        return self._trees[model]
+            model.programs["trees"] = [_Tree(model, i) for i in roots]
+        for tree in model.programs["trees"]:  # the same tree of another forest has its programs
+            known = self._kept.get(tree.name)
+            if known is not None and known[0] == tree.model:
+                tree.model = known[0]
+        return model.programs["trees"]
 
 
 class _Tree:
@@ -260,6 +283,11 @@ class _Tree:
         """v̇_free and α̃ = φ* H* v̇_free."""
         known = stages.articulated(self, q)
         return compile(_free_terms(), self.model, given=GIVEN)(q, v, tau, *known)
+
+    def rates(self, stages: Stages, q: Array, momentum: Array) -> Any:
+        """ℳ⁻¹ p."""
+        known = stages.articulated(self, q)
+        return compile(mass_matrix.inv, self.model, given=GIVEN)(q, *known, momentum)
 
     def upsilon(self, stages: Stages, q: Array) -> Any:
         """Υ (bodies, 6, 6)."""

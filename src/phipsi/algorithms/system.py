@@ -14,6 +14,7 @@ from phipsi.algorithms.closure_rows import ClosureRows
 from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric, turned_over
 from phipsi.algorithms.ik_problem import Chart
 from phipsi.algorithms.loop_graph import GraphJoint, open_graph
+from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system_report import open_loops, rate_errors, summary
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
@@ -54,9 +55,11 @@ class System(ConstrainedModel):
 
     **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `primary`,
     `secondary`, names of bodies: a selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only
-    one is given, the other is the rest).
+    one is given, the other is the rest); `stages`, those of a system this one differs from: what
+    the two have in common is then not computed again by `system.stages.dynamics` and `impulse`.
     **Attributes:** `model`; `constraints`; `closures`, the resolved rows; `row_names`; `rates`
-    (rows,), what A J v must be: zero except for `Rows` with rates.
+    (rows,), what A J v must be: zero except for `Rows` with rates; `stages`, which also counts the
+    steps executed, see `Stages`.
 
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
@@ -81,6 +84,7 @@ class System(ConstrainedModel):
         *,
         primary: Sequence[str] | None = None,
         secondary: Sequence[str] | None = None,
+        stages: Stages | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise InputError(
@@ -101,6 +105,7 @@ class System(ConstrainedModel):
             if given is not None:
                 coordinates[int(row)] = given
         self._rows = ClosureRows(model, self.closures, self.rates, coordinates)
+        self.stages = Stages() if stages is None else stages
 
     @classmethod
     def from_graph(
@@ -143,6 +148,40 @@ class System(ConstrainedModel):
         system.cut_joints = opened.cut
         return system
 
+    def with_locked(
+        self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
+    ) -> System:
+        """The system with some joints held still, as `Model.with_locked`, with the same stages.
+
+        Bodies keep their names, and constraints their ends on them. Couplings keep the joints that
+        are left; constraints between bodies that no longer move against each other are gone.
+
+        **Arguments:** `joints`, names; `q`, a configuration (nq,), or joint → coordinates.
+
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(4)
+        >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+        >>> held = pp.System(arm, [pin]).with_locked("joint3", [1.0, -1.0, -0.5, -1.0])
+        >>> held.model.joint_names, held.row_names
+        (('joint1', 'joint2', 'joint4'), ('pin.x', 'pin.y', 'pin.z'))
+        """
+        names = [joints] if isinstance(joints, str) else list(joints)
+        model = self.model.with_locked(names, q)
+        at = q if isinstance(q, Mapping) else None
+        values = {n: np.asarray(q)[self.model.q_slice(n)] if at is None else at[n] for n in names}
+        left = [c.with_locked(model, values) for c in self.constraints]
+        bodies: dict[str, list[str]] = {}
+        for key, chosen in self.closures.selections.items():
+            listed = [self.model.body_names[k] for k in sorted(chosen)]
+            bodies[key] = [name for name in listed if name in model.body_names]
+        return System(
+            model,
+            [c for c in left if c is not None],
+            primary=bodies.get("P"),
+            secondary=bodies.get("S"),
+            stages=self.stages,
+        )
+
     # ---- rows ---------------------------------------------------------------------------------
 
     @property
@@ -177,9 +216,7 @@ class System(ConstrainedModel):
         **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
         """
         flat, batch = self._flat(q)
-        poses, motion = self._rows.kinematics(flat)
-        rows = self._rows.jacobian(self._rows.evaluate(flat, poses), motion)
-        return rows.reshape(*batch, self.n_rows, self.model.nv)
+        return self._rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
         """d/dt(A J) v: what the rows accelerate by at vdot = 0; the papers' U is its negative.
@@ -188,9 +225,7 @@ class System(ConstrainedModel):
         **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
         """
         flat, batch, rates = self._flat_state(q, v)
-        poses, motion, drift = self._rows.point_rates(flat, rates)
-        values = self._rows.bias(self._rows.evaluate(flat, poses), motion, drift)
-        return values.reshape(*batch, self.n_rows)
+        return self._rows.bias(flat, rates).reshape(*batch, self.n_rows)
 
     # ---- configurations -----------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import POSES
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
 from phipsi.model.model import Model
-from phipsi.model.points import point_set
+from phipsi.model.points import PointSet
 from phipsi.operators import J
 from phipsi.simulation.gradients import rollout_gradient
 from phipsi.simulation.rollout import rollout
@@ -146,14 +146,12 @@ class ExpressionBridge(Bridge):
 class PosesBridge(Bridge):
     """Poses of frames in the world, as matrices (4, 4)."""
 
-    def __init__(self, model: Model, frames: Sequence[Any], backend: str | None) -> None:
-        checked_tree(model, "frame_poses")
-        self.model, self.frames = model, list(frames)
+    def __init__(self, model: Model, frames: PointSet, backend: str | None) -> None:
+        self.model, self.frames = model, frames
         self.names, self.core = ("q",), ((model.nq,),)
-        self.results = ((len(self.frames), 4, 4),)
-        where = point_set(model, self.frames)
-        self._moves = compile(J, model, points=where, backend=backend)
-        self._pulls = compile(J.T, model, points=where, backend=backend)
+        self.results = ((len(frames), 4, 4),)
+        self._moves = compile(J, model, points=frames, backend=backend)
+        self._pulls = compile(J.T, model, points=frames, backend=backend)
         self._maps = CoordinateMaps(model)
 
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:

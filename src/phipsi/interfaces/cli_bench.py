@@ -118,9 +118,9 @@ def measure(model: Model, batch: int) -> list[Row]:
 
 
 def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
-    from phipsi import algorithms
+    from phipsi.algorithms import dynamics, kinematics
 
-    function = getattr(algorithms, name)
+    function = getattr(dynamics, name, None) or getattr(kinematics, name)
     if name in ("forward_dynamics", "inverse_dynamics"):
         return lambda: function(model, q, v, x)
     if name == "bias_forces":
@@ -135,7 +135,7 @@ def _rollout(model: Model, q: Any, batch: int) -> Row:
     import numpy as np
 
     from phipsi.errors import PhipsiError
-    from phipsi.simulation import rollout
+    from phipsi.simulation.rollout import rollout
 
     row = Row("rollout")
     zero = np.zeros(model.nv)
@@ -226,7 +226,7 @@ def _pinocchio(model: Model, file: Path, base: Base | None) -> tuple[dict[str, f
         return {}, "Pinocchio is installed; it is timed on URDF files only."
     import numpy as np
 
-    from phipsi.algorithms import forward_dynamics
+    from phipsi.algorithms.dynamics import forward_dynamics
     from phipsi.interfaces.conventions import to_pinocchio
 
     root = [pin.JointModelFreeFlyer()] if base == "free" else []

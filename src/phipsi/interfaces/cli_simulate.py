@@ -23,7 +23,7 @@ from phipsi.interfaces.cli_common import (
 
 if TYPE_CHECKING:
     from phipsi.interfaces.scenario import Scenario
-    from phipsi.simulation import Trajectory
+    from phipsi.simulation.trajectory import Trajectory
 
 _MOST_JOINTS = 60
 _MOST_EVENTS = 10
@@ -178,7 +178,7 @@ class _Steps:
 
 def _run(scenario: Scenario) -> int:
     from phipsi.errors import InputError, PhipsiWarning, SimulationError
-    from phipsi.simulation import Trajectory
+    from phipsi.simulation.trajectory import Trajectory
 
     steps = _Steps(scenario.duration)
     failure = ""

@@ -25,8 +25,8 @@ from phipsi.interfaces.checks import Check
 from phipsi.interfaces.report_plots import plots
 from phipsi.interfaces.report_scene import scene
 from phipsi.interfaces.scenario_state import joint_values
-from phipsi.simulation import Trajectory
 from phipsi.simulation.tableaux import METHODS
+from phipsi.simulation.trajectory import Trajectory
 
 _MOST_ROWS = 200
 

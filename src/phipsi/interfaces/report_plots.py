@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.energy import kinetic_energy
-from phipsi.simulation import Trajectory
 from phipsi.simulation.storage import entry_names
+from phipsi.simulation.trajectory import Trajectory
 
 Array = NDArray[Any]
 

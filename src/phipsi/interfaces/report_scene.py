@@ -12,7 +12,7 @@ from phipsi.algorithms.kinematics import body_poses
 from phipsi.interfaces.report_solids import FOOT, Solid, solids_of, tips
 from phipsi.model import Model
 from phipsi.model.tree import WORLD
-from phipsi.simulation import Trajectory
+from phipsi.simulation.trajectory import Trajectory
 from phipsi.spatial import matrix_to_quat
 
 Array = NDArray[Any]

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.interfaces.scenario_outputs import write_output
 from phipsi.model import Model
-from phipsi.simulation import Event, Trajectory, simulate
+from phipsi.simulation.events import Event
 from phipsi.simulation.force import Force
+from phipsi.simulation.run import simulate
+from phipsi.simulation.trajectory import Trajectory
 
 _MOST_OUTPUTS = 10_000_000
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from phipsi.errors import PhipsiError, did_you_mean
 from phipsi.interfaces.scenario_table import Table
 from phipsi.model import Model
-from phipsi.simulation import Event, forces
+from phipsi.simulation import forces
+from phipsi.simulation.events import Event
 from phipsi.simulation.force import Force
 
 Array = NDArray[Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from phipsi.errors import InputError
-from phipsi.simulation import Trajectory
+from phipsi.simulation.trajectory import Trajectory
 
 # suffix -> what it is
 KINDS = {

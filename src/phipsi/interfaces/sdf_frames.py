@@ -10,8 +10,8 @@ from typing import final
 from phipsi.errors import did_you_mean
 from phipsi.interfaces.document import Element, parse_number, parse_vector, shortened
 from phipsi.interfaces.files import where
-from phipsi.interfaces.rotations import rotation_of_rpy
 from phipsi.model import Pose
+from phipsi.model.rotations import rotation_of_rpy
 
 MODEL = "__model__"
 WORLD = ""  # the frame that everything is in at last

@@ -23,9 +23,9 @@ from phipsi.interfaces.draft import Connection, Draft, Link
 from phipsi.interfaces.geometry import MeshPaths
 from phipsi.interfaces.options import Options
 from phipsi.interfaces.roots import Roots
-from phipsi.interfaces.rotations import plane_axes, rotation_of_rpy
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.extras import Coupling, Rating, Shape
+from phipsi.model.rotations import plane_axes, rotation_of_rpy
 
 _ROBOT = ("link", "joint", "material", "gazebo", "transmission", "ros2_control", "sensor")
 _LINK = ("inertial", "visual", "collision")

@@ -17,11 +17,11 @@ import numpy as np
 
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.draft import ROOT_JOINT
-from phipsi.interfaces.rotations import plane_axes, rpy_of_rotation
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import weld
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape
+from phipsi.model.rotations import plane_axes, rpy_of_rotation
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

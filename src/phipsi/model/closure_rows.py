@@ -1,8 +1,9 @@
-"""The row of A that a closure has at one of its frames, and its rate, in any kind of number.
+"""What a closure measures, its row of A at one of its frames, and the row's rate.
 
-R and r are rotation and position of the other frame seen from this one; the formulas of side b are
-those of side a with R* and −R* r in place of R and r. All but the distance are linear in (R, r),
-so the rate of a row is the row of the rates, without the constant part.
+The formulas take any kind of number: floats, complex numbers, symbols, arrays, values of a program.
+In a row, R and r are rotation and position of the other frame seen from this one; the formulas of
+side b are those of side a with R* and −R* r in place of R and r. All but the distance are linear in
+(R, r), so the rate of a row is the row of the rates, without the constant part.
 """
 
 from __future__ import annotations
@@ -14,6 +15,23 @@ Rows = Sequence[Sequence[Any]]
 Vector = Sequence[Any]
 
 _AXES = {"x": 0, "y": 1, "z": 2}
+_SKEW = {"sx": (2, 1), "sy": (0, 2), "sz": (1, 0)}  # ½ (R_ij − R_ji)
+
+
+def closure_residual(
+    form: str, turn: Rows, arm: Vector, constant: Any, root: Callable[[Any], Any]
+) -> Any:
+    """What a row is at a configuration; `turn`, `arm`: R and r of frame b seen from frame a."""
+    if form == "distance":
+        return root(_dot(arm, arm)) - constant
+    if form == "wz":  # binds velocities only
+        return 0
+    if form[0] == "r":
+        return arm[_AXES[form[1]]]
+    if form[0] == "R":
+        return turn[int(form[1])][int(form[2])] - constant
+    i, j = _SKEW[form]
+    return 0.5 * (turn[i][j] - turn[j][i])
 
 
 def closure_row(
@@ -90,7 +108,7 @@ def _angular(form: str, side: int, turn: Rows) -> list[Any]:
 
     if form[0] == "R":
         return term(int(form[1]), int(form[2]))
-    i, j = {"sx": (2, 1), "sy": (0, 2), "sz": (1, 0)}[form]  # ½ (R_ij − R_ji)
+    i, j = _SKEW[form]
     return [0.5 * (x - y) for x, y in zip(term(i, j), term(j, i), strict=True)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -260,7 +260,26 @@ def with_trees(description: Description, names: set[str]) -> Description:
     def stays(name: str) -> bool:
         return name == WORLD_NAME or root(name) in kept
 
-    # what a file says about bodies and joints that go, goes too; findings are of the whole file
+    return _only(description, stays)
+
+
+def with_paths(description: Description, names: set[str]) -> Description:
+    """Return the named bodies and those between them and the base, without the others."""
+    parent = {b.name: b.parent for b in description.bodies}
+    kept = {WORLD_NAME}
+    for name in names:
+        while name not in kept:
+            kept.add(name)
+            name = parent[name]
+    hosts = {f.name: f.body for f in description.frames}
+    return _only(description, lambda name: hosts.get(name, name) in kept)
+
+
+def _only(description: Description, stays: Callable[[str], bool]) -> Description:
+    """Return the description with the bodies that stay, and what belongs to them.
+
+    What a file says about bodies and joints that go, goes too; findings are of the whole file.
+    """
     gone = {b.joint_name for b in (*description.bodies, *description.parts) if not stays(b.name)}
     frames = {f.name: f.body for f in description.frames}
     extras = description.extras.without_joints(gone)

@@ -380,6 +380,20 @@ class Model(Value):
             self.body_index(name)
         return Model(assemble(edit.with_trees(self.description, set(names))))
 
+    def with_paths(self, bodies: str | Iterable[str]) -> Model:
+        """Return the model of these bodies and all between them and the base.
+
+        What hangs on them elsewhere is not there.
+
+        >>> import phipsi as pp
+        >>> pp.examples.planar_arm(4).with_paths("link2").body_names
+        ('link1', 'link2')
+        """
+        names = [bodies] if isinstance(bodies, str) else list(bodies)
+        for name in names:
+            self.body_index(name)
+        return Model(assemble(edit.with_paths(self.description, set(names))))
+
     def with_gravity(self, gravity: ArrayLike) -> Model:
         """Return the same mechanism under another gravity (3,), m/s², world axes."""
         return Model(replace(self.description, gravity=checked_gravity(gravity)))

@@ -68,14 +68,26 @@ ANY_POINTS = PointSet((), (), np.zeros((0, 3, 3)), np.zeros((0, 3)))
 """Stands for points that are not known yet; for explaining expressions without a model."""
 
 
-def point_set(
-    model: Model, points: Sequence[Any] | PointSet | None, axes: str = "world"
-) -> PointSet:
-    """Resolve ``[(body_or_frame, offset), …]`` or ``[body_or_frame, …]``; None means no points."""
-    if isinstance(points, PointSet):
-        return points
+def checked_axes(axes: str) -> str:
+    """One of the three ways to give motions and forces of points."""
     if axes not in AXES:
         raise InputError(f"axes={axes!r} is not one of {', '.join(map(repr, AXES))}")
+    return axes
+
+
+def point_set(
+    model: Model, points: Sequence[Any] | PointSet | None, axes: str | None = None
+) -> PointSet:
+    """Resolve ``[(body_or_frame, offset), …]`` or ``[body_or_frame, …]``; None means no points.
+
+    `axes` is "world" where nothing is said.
+    """
+    if axes is not None:
+        checked_axes(axes)
+    if isinstance(points, PointSet):
+        if axes not in (None, points.axes):
+            raise InputError(f"axes={axes!r}, but the points are given with axes={points.axes!r}")
+        return points
     if points is not None and (not isinstance(points, Sequence) or _is_one_point(points)):
         raise ModelError(f"points must be a list, also for one point: points=[{points!r}]")
     resolved = [model.resolve_point(p) for p in points or ()]
@@ -85,5 +97,5 @@ def point_set(
         body=tuple(int(body) for body, _ in resolved),
         rotation=np.array([pose.rotation for _, pose in resolved]).reshape(-1, 3, 3),
         offset=np.array([pose.translation for _, pose in resolved]).reshape(-1, 3),
-        axes=axes,
+        axes=axes or "world",
     )

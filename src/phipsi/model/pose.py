@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
+from phipsi.model.rotations import rotation_of_rpy, rpy_of_rotation
 from phipsi.model.value import Value, plain, read_only, vector3
-from phipsi.spatial import matrix_to_quat, pose_matrix, quat_to_matrix
+from phipsi.spatial import matrix_to_quat, pose_matrix, quat_to_matrix, so3_exp
 
 _TOLERANCE = 1e-8  # how far from a rotation the user's numbers may be
 _EXACT = 1e-14  # below this they are kept bit for bit; above, projected onto the rotations
@@ -35,6 +36,67 @@ class Pose(Value):
             raise ModelError(f"Pose translation {plain(p)} has a number that is not finite.")
         R = _IDENTITY if rotation is None else _rotation(rotation)
         self._set(rotation=R, translation=p)
+
+    @classmethod
+    def from_rpy(cls, rpy: ArrayLike, translation: ArrayLike = (0, 0, 0)) -> Pose:
+        """The pose with roll, pitch and yaw about the fixed axes x, y, z of A, in rad.
+
+        R = R_z(yaw) R_y(pitch) R_x(roll), URDF's and SDF's convention.
+
+        >>> import numpy as np, phipsi as pp
+        >>> pp.Pose.from_rpy((0, 0, np.pi / 2), (1, 0, 0)).apply([1, 0, 0]).round(12)
+        array([1., 1., 0.])
+        """
+        angles = vector3(rpy, "Pose.from_rpy: (roll, pitch, yaw)")
+        if not np.isfinite(angles).all():
+            raise ModelError(f"Pose.from_rpy: {plain(angles)} has an angle that is not finite.")
+        return cls(rotation_of_rpy(*angles.tolist()), translation)
+
+    @classmethod
+    def from_axis_angle(
+        cls, axis: ArrayLike, angle: float, translation: ArrayLike = (0, 0, 0)
+    ) -> Pose:
+        """The pose turned by an angle (rad) about an axis, which need not have unit length.
+
+        >>> import numpy as np, phipsi as pp
+        >>> pp.Pose.from_axis_angle((0, 0, 2), np.pi / 2).apply([1, 0, 0]).round(12)
+        array([0., 1., 0.])
+        """
+        along, turn = vector3(axis, "Pose.from_axis_angle: axis"), float(angle)
+        length = float(np.linalg.norm(along))
+        if not (np.isfinite(length) and np.isfinite(turn)) or length == 0:
+            raise ModelError(
+                f"Pose.from_axis_angle: axis {plain(along)} and angle {turn!r} rad are no "
+                f"rotation; the axis must be finite and not zero, the angle finite."
+            )
+        return cls(so3_exp(along / length * turn), translation)
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Pose:
+        """The pose of a homogeneous matrix [[R, p], [0, 1]] (4, 4), such as `frame_poses` gives.
+
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(2)
+        >>> pp.Pose.from_matrix(pp.frame_poses(arm, [0, 0], ["tip"])[0])
+        Pose(translation=(2.0, 0.0, 0.0))
+        """
+        given = np.asarray(matrix)
+        if given.shape != (4, 4) or given.dtype.kind not in "biuf":
+            raise ModelError(
+                f"Pose.from_matrix needs one homogeneous matrix (4, 4) of real numbers, not shape "
+                f"{given.shape} of {given.dtype}."
+            )
+        if not (np.abs(given[3] - [0, 0, 0, 1]) <= _TOLERANCE).all():
+            raise ModelError(
+                f"Pose.from_matrix: the last row is {plain(given[3])}, and that of a pose is "
+                f"(0, 0, 0, 1)."
+            )
+        return cls(given[:3, :3], given[:3, 3])
+
+    @property
+    def rpy(self) -> NDArray[np.float64]:
+        """Roll, pitch and yaw (3,) in rad, |pitch| ≤ π/2: the inverse of `from_rpy`."""
+        return np.array(rpy_of_rotation(self.rotation))
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -98,7 +160,7 @@ def _rotation(values: ArrayLike) -> NDArray[np.float64]:
     if given.shape not in ((3, 3), (4,)):
         raise ModelError(
             f"Pose rotation has shape {given.shape}; it must be a 3×3 matrix or a quaternion "
-            f"(w, x, y, z). From roll-pitch-yaw angles, build the matrix first."
+            f"(w, x, y, z). From roll, pitch and yaw:  pp.Pose.from_rpy((roll, pitch, yaw))"
         )
     if not np.isfinite(given).all():
         raise ModelError(f"Pose rotation {plain(given)} has a number that is not finite.")

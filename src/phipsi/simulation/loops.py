@@ -127,8 +127,7 @@ class Loops:
         else:
             return None
         rates = project_velocity(at, np.broadcast_to(v, (len(_NODES), len(v))))
-        _, motion, drift = self._rows.point_rates(points, rates)
-        return _AT_ZERO @ at.solve(-self._rows.bias(at.at, motion, drift))
+        return _AT_ZERO @ at.solve(-self._rows.bias(points, rates))
 
     def stage(self, q: Array, v: Array) -> tuple[Array, Array]:
         """The state at which accelerations are computed, for a state inside a step.
@@ -148,8 +147,7 @@ class Loops:
     def _wanted(self, at: ConstraintMetric, q: Array, v: Array, free: Array) -> Array:
         """U − G vdot_f, with Baumgarte's terms if they are asked for, (1, rows)."""
         G = at.jacobian[0]
-        _, motion, drift = self._rows.point_rates(q[None], v[None])
-        out = -self._rows.bias(at.at, motion, drift)[0] - G @ free
+        out = -self._rows.bias(q, v) - G @ free
         if self.method == "baumgarte":
             a = self.rate
             out = out - 2 * a * (G @ v - self.system.rates) - a * a * at.residual[0]

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import System
 from phipsi.simulation.force import Force, State, provides
 from phipsi.simulation.topology import Change, Topology
@@ -48,8 +49,10 @@ class Phase:
     coordinates of that model, its t from 0; `has_all_steps`, whether it was recorded at every step.
     """
 
-    def __init__(self, topology: Topology, t0: float, q: Array, v: Array) -> None:
-        self.topology, self.t0, self.t1 = topology, t0, t0
+    def __init__(
+        self, topology: Topology, t0: float, q: Array, v: Array, stages: Stages | None = None
+    ) -> None:
+        self.topology, self.t0, self.t1, self._stages = topology, t0, t0, stages
         self.model = topology.reduced()
         self._q, self._v = q, np.zeros_like(v)
         whole = topology.model
@@ -62,7 +65,7 @@ class Phase:
     @cached_property
     def system(self) -> System:
         """The constraints on the reduced model."""
-        return self.topology.system(self.model)
+        return self.topology.system(self.model, self._stages)
 
     def lower(self, q: Array, v: Array) -> tuple[Array, Array]:
         """The entries of the joints that move."""

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics import mass_matrix
 from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
 from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import ends
+from phipsi.compiler import program_of
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
+from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event, EventRecord
 from phipsi.simulation.force import bind_forces
-from phipsi.simulation.phase import Carried, ChangeRecord, Phase, places_of
+from phipsi.simulation.phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.topology import Change, Topology, changes_of
 from phipsi.simulation.trajectory import Trajectory
 
 Array = NDArray[Any]
 
 _CLOSED = 1e-6  # what a constraint that is switched on may be open by, rad or m
-_RANK = 1e-10
 _BROKEN = 1e-9  # N, below which the margin of a contact counts as negative
 
 
@@ -84,7 +84,7 @@ class _Runner:
         """All phases."""
         t = 0.0
         while True:
-            phase = Phase(self.topology, t, q, v)
+            phase = Phase(self.topology, t, q, v, self.stages)
             phase.has_all_steps = self.times is None
             if t > 0:
                 broken = self._broken(phase, q, v)
@@ -262,38 +262,38 @@ class _Runner:
     ) -> tuple[Array, tuple[str, ...], Array]:
         """Rates after all active rows acted together, the rows and their impulses.
 
-        Joints that are locked now but were not before get the row v_k = 0 for the jump.
+        Joints that are locked now but were not before stop as by a row v_k = 0. Their rates leave
+        the equations instead: the others take over what momentum is theirs, ℳ v⁺ = (ℳ v)(others),
+        with the inertias of the mechanism that is locked.
         """
         names = {c.name for c in old.constraints}
-        fresh = [c for c in now.constraints if c.name not in names]
-        stopped = [n for n in now.locked if n not in old.locked]
+        fresh = {c.name for c in now.constraints if c.name not in names}
         bridge = replace(now, locked={n: x for n, x in now.locked.items() if n in old.locked})
-        phase = Phase(bridge, 0.0, q, v)
+        phase = Phase(bridge, 0.0, q, v, self.stages)
         at, rates = phase.lower(q, v)
-        system, model = phase.system, phase.model
-        _check_closed(system, at, {c.name for c in fresh})
+        _check_closed(phase.system, at, fresh)
         out = np.zeros_like(v)
-        rows, impulses = system.row_names, np.zeros(system.n_rows)
-        stopped = [n for n in stopped if n in model.joint_names]
-        if stopped:
-            places = places_of([model.v_slice(n) for n in stopped])
-            G = np.concatenate([system.jacobian(at), np.eye(model.nv)[places]])
-            wanted = np.concatenate([system.rates, np.zeros(len(places))])
-            M = mass_matrix(model, at)
-            L = np.linalg.cholesky(M)
-            carried = np.linalg.solve(L, G.T).T
-            p = np.linalg.pinv(carried @ carried.T, rcond=_RANK, hermitian=True) @ (
-                G @ rates - wanted
-            )
-            rates = rates - np.linalg.solve(M, G.T @ p)
-            rates[places] = 0.0
-            rows = (*rows, *(f"{n}.lock" for n in stopped for _ in range(
-                model.v_slice(n).stop - model.v_slice(n).start)))  # fmt: skip
-            impulses = p
-        elif fresh and system.n_rows:
-            rates, impulses = self.stages.impulse(system, at, rates, system.rates)
-        out[phase.at_v] = rates
-        return out, rows, impulses
+        stopped = [n for n in now.locked if n not in old.locked and n in phase.model.joint_names]
+        if not stopped:
+            impulses = np.zeros(phase.system.n_rows)
+            if fresh and phase.system.n_rows:
+                rates, impulses = self.stages.impulse(phase.system, at, rates, phase.system.rates)
+            out[phase.at_v] = rates
+            return out, phase.system.row_names, impulses
+        held = Phase(now, 0.0, q, v, self.stages)
+        momentum_of = program_of(MASS_MATRIX, phase.model)
+        before = np.zeros_like(v)
+        before[phase.at_v] = momentum_of(at, rates)
+        free = self.stages.rates(held.model, q[held.at_q], before[held.at_v])
+        out[held.at_v], p = self.stages.impulse(held.system, q[held.at_q], free, held.system.rates)
+        # rows between bodies that are locked together bear nothing, their locks do
+        acted = dict(zip(held.system.row_names, p, strict=True))
+        impulses = np.array([acted.get(name, 0.0) for name in phase.system.row_names])
+        lost = momentum_of(at, rates - out[phase.at_v]) - phase.system.jacobian(at).T @ impulses
+        places = [(n, phase.model.v_slice(n)) for n in stopped]
+        locks = tuple(f"{n}.lock" for n, at_v in places for _ in range(at_v.stop - at_v.start))
+        stopping = [lost[at_v] for _, at_v in places]
+        return out, (*phase.system.row_names, *locks), np.concatenate([impulses, *stopping])
 
     def _mechanical(self, topology: Topology, q: Array, v: Array) -> tuple[float, Array]:
         """Kinetic and potential energy, and momentum, of what is there."""

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi import constraints as joints
 from phipsi.algorithms.grasp import Grasp as HeldObject
 from phipsi.algorithms.kinematics import body_poses
+from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import System
 from phipsi.constraints import Constraint, Coupling, Distance, Rows
 from phipsi.contacts import Contact
@@ -68,18 +69,22 @@ class Topology:
         locked = {name: q for name, q in self.locked.items() if name in model.joint_names}
         return model.with_locked(list(locked), locked) if locked else model
 
-    def system(self, model: Model | None = None) -> System:
+    def system(self, model: Model | None = None, stages: Stages | None = None) -> System:
         """The constraints on the reduced model (or another one with the same names)."""
         model = self.reduced() if model is None else model
-        touching = [c for c in self.constraints if isinstance(c, Contact)]
-        others = [c for c in self.constraints if not isinstance(c, Contact)]
+        left = [c.with_locked(model, self.locked) for c in self.constraints]
+        acting = [c for c in left if c is not None]
+        touching = [c for c in acting if isinstance(c, Contact)]
+        others = [c for c in acting if not isinstance(c, Contact)]
         held = [n for n in self.object or _objects(touching, model) if n in model.body_names]
         if touching and held:
             try:
-                return HeldObject(model, object=held, contacts=touching, constraints=others)
+                return HeldObject(
+                    model, object=held, contacts=touching, constraints=others, stages=stages
+                )
             except ModelError:  # an object that is locked to something else is no object
                 pass
-        return System(model, self.constraints)
+        return System(model, acting, stages=stages)
 
     def index(self, name: str) -> int:
         """Place of a constraint; refuses names that do not act."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, final
@@ -114,6 +115,15 @@ class Trajectory:
         if not len(self):
             return np.zeros((0, 6))
         return _frozen(momentum(self.model, self.q, self.v))
+
+    @property
+    def steps(self) -> Counter[tuple[str, str]]:
+        """How often each step of the dynamics was executed for changes of the mechanism.
+
+        As `Stages.counts`; `event.change.steps` has those of one change.
+        """
+        changes = {id(e.change): e.change for e in self.events if e.change is not None}
+        return sum((c.steps for c in changes.values()), Counter[tuple[str, str]]())
 
     @property
     def interpolation(self) -> str:
