@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any
 import llvmlite
 import numpy as np
 
+import phipsi
 from phipsi.backends import layout
 from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
@@ -295,9 +295,6 @@ def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
 # ------------------------------------------------------------------------
 
 
-_IMPORTED = time.time()
-
-
 @cache
 def _version() -> str:
     """Versions of everything that writes code, with a digest of our own sources.
@@ -312,8 +309,8 @@ def _version() -> str:
     paths = sorted(path for folder in folders for path in folder.glob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())
-    if max(path.stat().st_mtime for path in paths) > _IMPORTED:
-        digest.update(f"{os.getpid()} {_IMPORTED}".encode())
+    if max(path.stat().st_mtime for path in paths) > phipsi._LOADED:
+        digest.update(f"{os.getpid()} {phipsi._LOADED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
 
 
