@@ -16,7 +16,7 @@ from phipsi.backends.native.products import Products
 from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
-from phipsi.backends.native.zeros import written_once, zeros_stay
+from phipsi.backends.native.zeros import is_square, of_branches, written_once, zeros_stay
 from phipsi.expressions.spaces import Space, space_named
 from phipsi.sweeps.ir import Domain, Field, Step
 from phipsi.sweeps.request import Result
@@ -187,15 +187,18 @@ class InputsOutputs:
             b.call(fill, [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
 
         kept = [r for r in k.results if self.kept(r)]
+        squares = [r for r in k.results if self._of_groups() and is_square(r)]
         for r in k.results:
             hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
-            if r in kept:
+            if r in squares:
+                continue
+            if r in kept or self.masked(r):
                 self._clear_diagonal(r)
             elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
                 clear(self.result_base(r), self._entries(r))
         if k.group is k.config and (kept or k.squares):
             with b.if_then(k.fresh):
-                for r in kept:
+                for r in (*kept, *squares):
                     clear(self.result_base(r), self._entries(r))
                 for square in k.squares.values():
                     square.clear(clear)
@@ -209,7 +212,14 @@ class InputsOutputs:
 
     def kept(self, r: Result) -> bool:
         """True for a matrix whose zeros stay in the buffer from group to group."""
-        return self.k.group is self.k.config and self.k.config.lanes > 1 and zeros_stay(r)
+        return self._of_groups() and zeros_stay(r)
+
+    def _of_groups(self) -> bool:
+        return self.k.group is self.k.config and self.k.config.lanes > 1
+
+    def masked(self, r: Result) -> bool:
+        """True for a right factor whose zeros are known, and not written."""
+        return self._of_groups() and r.left is not None and of_branches(r)
 
     def _clear_diagonal(self, r: Result) -> None:
         """Zero the diagonal blocks of a matrix between joints: several parts may be added there."""
@@ -238,7 +248,7 @@ class InputsOutputs:
         """
         if r.field.op != "matrix" or not r.takes.index == r.gives.index == "joint":
             return False
-        if self.kept(r):  # both halves are written at once
+        if self.kept(r) or self.masked(r):  # both halves are written at once
             return False
         data: Any = r.field.data
         parts = list(zip(data, r.field.args, strict=True))

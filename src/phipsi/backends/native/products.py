@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import DOUBLE, I64, Lane, fold_loop, write_loop
+from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Lane, fold_loop, write_loop
 from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.record import ASIDE
+from phipsi.backends.native.record import ASIDE, RELATED
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.request import Result
 
@@ -56,6 +56,7 @@ class Products:
             self.aside = k.area(ASIDE, k.bytes)
             wide = max(k.group.lanes, _COLUMNS)
             self.rows = k.at(self.aside, k.b.mul(self.size, i64(k.bytes * wide)))
+            self.masked = k.io.masked(r)
             if k.group is k.config:
                 self._across(a, b, r.factor)
             else:
@@ -75,12 +76,14 @@ class Products:
         k, m, e = self.k, self.k.b, self.k.config
 
         def move(i: Any, found: list[Any]) -> list[Any]:
-            entries: list[Any] = []
-            for c in range(count):
-                at = m.add(m.add(m.mul(i, self.size), j), i64(c))
-                entries.append(k.lane_load(b, m.mul(at, i64(k.bytes))))
-                aside = m.add(m.mul(found[0], i64(_COLUMNS)), i64(c))
-                k.lane_store(entries[-1], self.aside, m.mul(aside, i64(k.bytes)))
+            first = m.add(m.mul(i, self.size), j)
+            if self.masked:
+                return self._move_some(i, b, first, found[0], count)
+            start = k.at(b, m.mul(first, i64(k.bytes)))
+            entries = [k.lane_load(start, i64(c * k.bytes)) for c in range(count)]
+            aside = k.at(self.aside, m.mul(found[0], i64(_COLUMNS * k.bytes)))
+            for c, entry in enumerate(entries):
+                k.lane_store(entry, aside, i64(c * k.bytes))
             return self._keep(i, found[0], [x.value for x in entries], e)
 
         kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
@@ -111,6 +114,23 @@ class Products:
         whole = m.mul(m.sdiv(self.size, i64(_ROWS)), i64(_ROWS))
         write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
         write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
+
+    def _move_some(self, i: Any, b: Any, first: Any, found: Any, count: int) -> list[Any]:
+        """The same for a factor with known zeros, which may hold anything there."""
+        k, m, e = self.k, self.k.b, self.k.config
+        table = k.at(m.inttoptr(k.word(RELATED), POINTER), first)
+        flags = m.load(table, typ=ir.IntType(8 * count), align=1)
+        some = m.icmp_signed("!=", flags, ir.Constant(flags.type, 0))
+        with m.if_then(some):
+            start = k.at(b, m.mul(first, i64(k.bytes)))
+            aside = k.at(self.aside, m.mul(found, i64(_COLUMNS * k.bytes)))
+            for c in range(count):
+                flag = m.load(k.at(table, i64(c)), typ=I8)
+                filled = m.icmp_signed("!=", flag, ir.Constant(I8, 0))
+                entry = e.select(filled, k.lane_load(start, i64(c * k.bytes)), 0.0)
+                k.lane_store(entry, aside, i64(c * k.bytes))
+            m.store(m.mul(i, i64(k.bytes)), k.at(self.rows, m.mul(found, i64(8))), align=8)
+        return [m.add(found, m.zext(some, I64))]
 
     def _starts(self, a: Any, i: Any, height: int, unit: int) -> list[Any]:
         """Where rows i, i + 1, … of the left factor begin."""

@@ -40,6 +40,7 @@ from phipsi.backends.native.record import (
     INTEGERS,
     OFFSETS,
     PATH_STRIDE,
+    RELATED,
     ROW_ORDERS,
     SEED_COLUMN,
     SEEDS,
@@ -48,7 +49,7 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
-from phipsi.backends.native.zeros import filled_chunks, zeros_stay
+from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
@@ -103,10 +104,12 @@ class NativeCode:
         sparse = [zeros_stay(r) for r in self.results]
         chunks = filled_chunks(model, self.machine.lanes) if any(sparse) else None
         self.filled = [chunks if some else None for some in sparse]
+        factors = any(r.left is not None and of_branches(r) for r in self.results)
+        self.related = related(model).astype(np.uint8) if factors else None
         self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
         owned = (
-            self.code, self.data, self.tables, self.seeds, self.branches, self.filled,
+            self.code, self.data, self.tables, self.seeds, self.branches, self.filled, self.related,
             Scratch(self.data, self.words),
         )  # fmt: skip
         loop = self.code.address("phipsi_loop")
@@ -186,6 +189,8 @@ class NativeCode:
         out[ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[BRANCH] = self.branches
+        if self.related is not None:
+            out[RELATED] = self.related
         return out
 
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:

@@ -18,13 +18,26 @@ from phipsi.sweeps.request import Result
 
 def zeros_stay(r: Result) -> bool:
     """True if a group of configurations overwrites the other entries and leaves the zeros alone."""
-    if r.layout != "blocks" or r.field.op != "matrix" or r.left is not None:
+    return r.left is None and of_branches(r)
+
+
+def of_branches(r: Result) -> bool:
+    """True for a matrix between joints that is made of paths, each entry written once.
+
+    Of a product this is the right factor, which the product overwrites, zeros and all.
+    """
+    if r.layout != "blocks" or r.field.op != "matrix":
         return False
     if not r.takes.index == r.gives.index == "joint":
         return False
     data: Any = r.field.data
     whole = ("path", "path of adjoint", "diagonal")
     return all(part.how in whole for part in data) and written_once(r.field)
+
+
+def is_square(r: Result) -> bool:
+    """True for a matrix that is nothing but a `square`: zero between trees, and there only."""
+    return r.field.op == "matrix" and [y.op for y in r.field.args] == ["square"]
 
 
 def filled_chunks(model: Model, lanes: int) -> np.ndarray:
