@@ -45,7 +45,7 @@ class Crew:
     def run(self, shares: np.ndarray) -> bool:
         """Run all shares (rows), the first one here; False, and nothing done, if it is busy."""
         count = len(shares) - 1
-        if count > MOST or not self._busy.acquire(blocking=False):
+        if os.name != "posix" or count > MOST or not self._busy.acquire(blocking=False):
             return False
         try:
             functions = _functions()
@@ -73,8 +73,8 @@ class Crew:
                 serve(slot, LOOKS)
                 wake.get()
 
-        self._wake.append(wake)
         threading.Thread(target=work, name="phipsi", daemon=True).start()
+        self._wake.append(wake)
 
 
 def shares_of(
