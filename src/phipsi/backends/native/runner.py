@@ -101,11 +101,12 @@ class NativeCode:
             if p.columns == "path"
         }
         self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
-        sparse = [zeros_stay(r) for r in self.results]
-        chunks = filled_chunks(model, self.machine.lanes) if any(sparse) else None
-        self.filled = [chunks if some else None for some in sparse]
-        factors = any(r.left is not None and of_branches(r) for r in self.results)
-        self.related = related(model).astype(np.uint8) if factors else None
+        lanes = self.machine.lanes
+        self.filled = [
+            filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in self.results
+        ]
+        factors = [r for r in self.results if r.left is not None and of_branches(r)]
+        self.related = related(model) if factors else None
         self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
         owned = (
