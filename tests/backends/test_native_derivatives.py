@@ -7,6 +7,7 @@ from random_models import ALL, chain, random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms import derivatives, dynamics
+from phipsi.algorithms.sensitivities import CORIOLIS_MATRIX
 from phipsi.sweeps.request import FLAT_DEPTH
 
 JOINTS = {
@@ -97,7 +98,7 @@ def test_sensitivities(kinds):
     q, v, *_ = state(model, (9,))
     for expr, args in (
         (pp.diff(ops.mass_matrix, "q", along="v"), (q, v)),
-        (pp.algorithms.sensitivities.CORIOLIS_MATRIX, (q, v)),
+        (CORIOLIS_MATRIX, (q, v)),
         (pp.diff(ops.mass_matrix.inv, "q", along="v"), (q, v)),
     ):
         native, reference = both(expr, model, mode="dense")

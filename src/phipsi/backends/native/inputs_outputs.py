@@ -193,7 +193,8 @@ class InputsOutputs:
             if r in squares:
                 continue
             if r in kept or self.masked(r):
-                self._clear_diagonal(r)
+                if any(part.how == "diagonal" for part in r.field.data):  # type: ignore[union-attr]
+                    self._clear_diagonal(r)
             elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
                 clear(self.result_base(r), self._entries(r))
         if k.group is k.config and (kept or k.squares):

@@ -192,6 +192,8 @@ class NativeCode:
             out[BRANCH] = self.branches
         if self.related is not None:
             out[RELATED] = self.related
+        first = BUFFERS + 2 * len(self.shapes) + len(self.slots)
+        out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
 
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
@@ -236,9 +238,7 @@ class NativeCode:
         sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
-        outputs = [0 if x is None else x.ctypes.data for x in self.filled]
-        filled = [0] * len(self.slots) + outputs + [0]
-        data[BUFFERS : self.words] = [*starts[first : first + len(counts)], *counts, *filled]
+        data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
         data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
 
