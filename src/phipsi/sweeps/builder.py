@@ -163,7 +163,7 @@ class Builder:
         kept = [(c, x) for x, c in flat.items() if c != 0 and x.op != "zero"]
         if not kept:
             return self.zero(like.type)
-        kept = self._collect(kept)
+        kept = self._collect(self._symmetrized(kept))
         if len(kept) == 1 and kept[0][0] == 1:
             return kept[0][1]
         kept.sort(key=lambda t: t[1].number)
@@ -181,6 +181,29 @@ class Builder:
             core = self.make("add", args, tuple(-c for c, _ in kept), type_)
             return self.make("add", (core,), (-1,), type_)
         return self.make("add", args, tuple(c for c, _ in kept), type_)
+
+    def _symmetrized(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
+        """X + X* as one symmetric block."""
+        have = {x: c for c, x in terms}
+        halves: list[tuple[Number, Field]] = []
+        for c, x in terms:
+            other = self._made_transpose(x) if x.op != "T" else None
+            if other is not None and have.get(other) == c:
+                halves.append((c, x))
+        if not halves:
+            return terms
+        gone = {y for _, x in halves for y in (x, self.transpose(x))}
+        inner = self.add(halves)
+        t = inner.type
+        both = self.make("sym", (inner,), None, Type(t.domain, t.rows, t.cols, Kind.SYMMETRIC))
+        return [*((c, x) for c, x in terms if x not in gone), (1, both)]
+
+    def _made_transpose(self, x: Field) -> Field | None:
+        """The transpose of a block if there is one; a symmetric block has none."""
+        t = x.type
+        if t.rows != t.cols or _symmetric(x):
+            return None
+        return self._made.get(("T", (x,), None, Type(t.domain, t.cols, t.rows)))
 
     def _collect(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
         groups: dict[tuple[object, ...], list[tuple[Number, Field]]] = {}

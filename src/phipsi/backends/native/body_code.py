@@ -130,6 +130,9 @@ class BodyCode(ClosureCode, VariationCode):
     def _pick(self, x: Field) -> bl.Block:
         return self.memory.unit(x, self.size("r"))
 
+    def _pick_parameter(self, x: Field) -> bl.Block:
+        return self.memory.unit(x, 10)
+
     def _path_seed(self, x: Field) -> bl.Block:
         return self.memory.path_seed(x, self.size(x.type.rows))
 

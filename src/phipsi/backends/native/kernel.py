@@ -462,8 +462,9 @@ class Kernel(PointMemory):
         return self.columns.path_seed(x, rows)
 
     def unit(self, x: Field, rows: int) -> bl.Block:
-        """This body's part of one unit vector of joint rates."""
-        numbers = [self.b.add(self.v_offset, i64(i)) for i in range(rows)]
+        """This body's part of one unit vector of joint rates or inertial parameters."""
+        start = self.v_offset if x.op == "pick" else self.b.mul(self.index, i64(rows))
+        numbers = [self.b.add(start, i64(i)) for i in range(rows)]
         dof: Any = x.data
         hits = [self.b.uitofp(self.b.icmp_signed("==", n, i64(dof)), DOUBLE) for n in numbers]
         return bl.Dense([[self.emitter.splat(hit)] for hit in hits])
