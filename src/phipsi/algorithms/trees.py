@@ -9,15 +9,23 @@ from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 
 
-def checked_tree(model: Any, function: str) -> Model:
-    """Refuse what is no model, a system with loops among it."""
+def checked_tree(model: Any, function: str, instead: str = "") -> Model:
+    """Refuse what is no model, a system with loops among it; `instead`: what there is for that."""
     if isinstance(model, Model):
         return model
     if isinstance(model, ConstrainedModel):
         raise InputError(
             f"{function} knows no constraints, and a System has some. For its tree with the loops "
-            f"cut open:  {function}(system.model, …)"
+            f"cut open:  {function}(system.model, …)" + (f"\n{instead}" if instead else "")
         )
     raise InputError(
         f"{function} needs a model first, not {type(model).__name__}; see pp.ModelBuilder, pp.load"
     )
+
+
+NO_PROJECTION = (
+    "A run of a system is projected onto its constraints after every step, and derivatives of the "
+    "projection are not known. Those of its accelerations and of small motions are:\n"
+    "    pp.forward_dynamics_derivatives(system, q, v, tau)    pp.linearize(system, q)"
+)
+"""Why there are no derivatives of the steps of a system, and what there is."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import REGRESSOR
-from phipsi.algorithms.trees import checked_tree
+from phipsi.algorithms.trees import NO_PROJECTION, checked_tree
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
@@ -92,7 +92,7 @@ def rollout_gradient(
     >>> bool(found.tau[0, 0] < 0)                   # pushing up brings it closer
     True
     """
-    checked_tree(model, "rollout_gradient")
+    checked_tree(model, "rollout_gradient", NO_PROJECTION)
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
     if integrator not in COMPILED:

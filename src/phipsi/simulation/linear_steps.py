@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics
-from phipsi.algorithms.trees import checked_tree
+from phipsi.algorithms.trees import NO_PROJECTION, checked_tree
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
@@ -49,7 +49,7 @@ def step_derivatives(
            [0. , 1. ]]), array([[0.03],
            [0.3 ]]))
     """
-    checked_tree(model, "step_derivatives")
+    checked_tree(model, "step_derivatives", NO_PROJECTION)
     step = linear_step(model, _numbers(q), _numbers(v), _numbers(tau), dt, integrator)
     return step.A, step.B
 
