@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import VELOCITY_MAP, VELOCITY_MAP_DOT
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model.model import Model
@@ -174,7 +175,7 @@ def _no_mass(model: Model) -> ModelError:
 
 
 def _mass(model: Model) -> float:
-    return float(model.inertia_matrices[:, 3, 3].sum())
+    return float(checked_tree(model, "the mass centre").inertia_matrices[:, 3, 3].sum())
 
 
 def _first_moment(inertia: Array) -> Array:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.ik_problem import Chart, Targets, Weight
 from phipsi.algorithms.ik_search import PULL, PULL_AGAIN, IKResult, Search
+from phipsi.backends.arguments import as_array
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.model import Model
 
@@ -110,7 +111,9 @@ def inverse_kinematics(
 
 def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
     """A configuration of the user as an array, or an error that names the joint."""
-    values = np.asarray(q, dtype=np.float64)
+    values = as_array(what, q)
+    if values.dtype != np.float64:
+        raise InputError(f"{what} holds {values.dtype}, but must be real numbers")
     if not values.ndim or values.shape[-1] != model.nq:
         raise InputError(f"{what} has shape {values.shape}; its last axis must be nq = {model.nq}")
     bad = ~np.isfinite(values)

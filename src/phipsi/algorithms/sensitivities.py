@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.differentiation import Family, along_units, diff
 from phipsi.expressions.node import Expr
@@ -165,7 +166,7 @@ def operational_space_inertia_sensitivity(
     >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
     (6, 6, 7)
     """
-    where = point_set(model, points, axes)
+    where = point_set(checked_tree(model, "operational_space_inertia_sensitivity"), points, axes)
     key = ("operational-space inertia", where)
     return _program(model, key, lambda: _inertia_family().compile(model, points=where))(q)
 
@@ -173,6 +174,8 @@ def operational_space_inertia_sensitivity(
 def _program(model: Model, key: Any, make: Any) -> Any:
     """A compiled family, found again by its name."""
     whole = ("sensitivity", key)
+    if not isinstance(cast(object, model), Model):
+        checked_tree(model, "a derivative of the mass matrix")
     if whole not in model.programs:
         model.programs[whole] = make()
     return model.programs[whole]

@@ -15,7 +15,7 @@ is kept (closed_chain 11); where they are switched off, nothing jumps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -32,6 +32,7 @@ from phipsi.contacts import Contact
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.simulation.checks import checked_time
 from phipsi.simulation.events import Event
 
 Array = NDArray[Any]
@@ -186,7 +187,7 @@ class Lock(Change):
     joints: tuple[str, ...]
 
     def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", joints)
+        object.__setattr__(self, "joints", _names(joints, "joints", self))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Hold them at their present coordinates."""
@@ -206,7 +207,7 @@ class Unlock(Change):
     joints: tuple[str, ...]
 
     def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", joints)
+        object.__setattr__(self, "joints", _names(joints, "joints", self))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Let them go."""
@@ -238,6 +239,8 @@ class Replace(Change):
     def __post_init__(self) -> None:
         for side in ("out", "into"):
             names = getattr(self, side)
+            if not isinstance(names, Iterable):
+                raise InputError(f"Replace: {side}={names!r} must be names of bodies")
             object.__setattr__(self, side, (names,) if isinstance(names, str) else tuple(names))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
@@ -263,7 +266,10 @@ def at(time: float, *changes: Change, name: str = "") -> Event:
     >>> pp.topology.at(2.0, pp.topology.Lock("elbow")).name
     'Lock at 2 s'
     """
-    when = float(time)
+    when = checked_time(time, "time", zero=True)
+    if not changes:
+        raise InputError("an event of topology.at needs changes: topology.at(2.0, Lock('elbow'))")
+    changes = _checked(changes, Change, at)
     kinds = ", ".join(type(c).__name__ for c in changes)
     return Event(lambda t, q, v: t - when, 1, list(changes), name or f"{kinds} at {when:g} s")
 
@@ -280,13 +286,22 @@ def changes_of(action: Any) -> tuple[Change, ...]:
 # ---- helpers -------------------------------------------------------------------------------------
 
 
-def _checked(given: tuple[Any, ...], kind: type, change: type) -> tuple[Any, ...]:
+def _checked(given: tuple[Any, ...], kind: type, change: Callable[..., Any]) -> tuple[Any, ...]:
+    homes = {Contact: "contacts", Change: "topology"}
     for c in given:
         if not isinstance(c, kind):
             raise InputError(
                 f"{change.__name__} takes {kind.__name__.lower()}s, not {c!r}; see phipsi."
-                f"{'contacts' if kind is Contact else 'constraints'}."
+                f"{homes.get(kind, 'constraints')}."
             )
+    return given
+
+
+def _names(given: tuple[Any, ...], what: str, change: Change) -> tuple[str, ...]:
+    """Names, at least one."""
+    who = type(change).__name__
+    if not given or not all(isinstance(name, str) for name in given):
+        raise InputError(f"{who} takes names of {what}, such as {who}('elbow'), not {given!r}")
     return given
 
 
