@@ -9,7 +9,7 @@ import pytest
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.operators import mass_matrix, tau
+from phipsi.operators import H, M, gravity, mass_matrix, phi, tau
 
 ARM = pp.examples.planar_arm(3)
 PIN = c.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
@@ -18,6 +18,7 @@ Q = SYSTEM.assemble([1.0, -1.0, -1.5])
 O = np.zeros(3)
 GRASP = pp.examples.two_finger_grasp()
 HELD, REST = GRASP.model.neutral(), np.zeros(GRASP.model.nv)
+gravity_load = H @ phi @ M @ phi.T @ gravity
 BASE = pp.base_parameters(ARM)
 SAMPLES = np.random.default_rng(0).standard_normal((3, 40, 3))
 EFFORTS = pp.inverse_dynamics(ARM, *SAMPLES)
@@ -179,6 +180,9 @@ REFUSED = {
     "points of nothing": (lambda: pp.operational_space_inertia(None, O, ["tip"]), "NoneType"),
     "path": (lambda: pp.load(3), "not int"),
     "model to write": (lambda: pp.save_urdf(SYSTEM, "a.urdf"), "system.model"),
+    "gravity": (
+        lambda: pp.compile(mass_matrix.inv @ gravity_load, ARM, given=["gravity"])(O, [0, 0, np.nan]),
+        r"gravity is nan at index \[2\]"),
     "wrong input": (lambda: pp.vjp(mass_matrix.inv @ tau, ARM, "q")(O, O, O, w=O), "no input 'w'"),
 }  # fmt: skip
 

@@ -52,8 +52,8 @@ def step_derivatives(
     """
     checked_tree(model, "step_derivatives")
     at, rates, effort = state_arrays(model, q=q, v=v, tau=tau)
-    if not (isinstance(dt, (int, float, np.number)) and 0 < dt < np.inf):
-        raise InputError(f"dt={dt!r} must be a finite number of seconds above 0")
+    if not (isinstance(dt, (int, float, np.number)) and np.isfinite(dt)):
+        raise InputError(f"dt={dt!r} must be a finite number of seconds")
     step = linear_step(model, at, rates, effort, float(dt), integrator)
     return step.A, step.B
 

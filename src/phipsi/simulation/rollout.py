@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.backends.arguments import as_array
+from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import checked_model, refuse_not_finite
+from phipsi.simulation.checks import checked_model
 from phipsi.simulation.tableaux import METHODS, Method
 
 if TYPE_CHECKING:
@@ -179,19 +179,8 @@ def rollout_arrays(
     model: Model, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike, steps: int
 ) -> tuple[Array, Array, Array, tuple[int, ...]]:
     """The initial states and efforts with their whole batch."""
-    q, v, effort = (as_array(*x) for x in (("q0", q0), ("v0", v0), ("tau", tau)))
-    for name, a, size, what in (
-        ("q0", q, model.nq, "nq"), ("v0", v, model.nv, "nv"), ("tau", effort, model.nv, "nv")
-    ):  # fmt: skip
-        if a.ndim == 0 or a.shape[-1] != size:
-            raise InputError(
-                f"{name} has shape {a.shape}, but its last axis must have {what} = {size} numbers"
-            )
-        if a.dtype != np.float64:
-            raise InputError(f"{name} holds {a.dtype}, but a motion is of real numbers")
-    refuse_not_finite(model, q, "q0", model.q_slices)
-    refuse_not_finite(model, v, "v0", model.v_slices)
-    refuse_not_finite(model, effort, "tau", model.v_slices)
+    q = joint_array(model, "q0", q0, "nq")
+    v, effort = (joint_array(model, name, x, "nv") for name, x in (("v0", v0), ("tau", tau)))
     varying = _is_varying(effort, q, v, steps)
     core = 2 if varying else 1
     if varying and effort.shape[-2] != steps:
