@@ -13,6 +13,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
+import phipsi.loaded  # noqa: F401  first of all: it notes the time
+
 if TYPE_CHECKING:
     from phipsi import constraints, contacts, examples, robots
     from phipsi.algorithms.closed_chain import (

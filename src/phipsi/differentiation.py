@@ -14,17 +14,18 @@ from phipsi.backends.arguments import as_array
 from phipsi.backends.layout import input_shapes
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import Directional, substitute
+from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
-from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import RATES
+from phipsi.expressions.node import Expr, identity
+from phipsi.expressions.spaces import PARAMETERS
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.variations import pick
+from phipsi.operators.catalogue import catalogue_leaf, weight
+from phipsi.operators.variations import pick, pick_inertia
 
 Array = NDArray[Any]
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
@@ -54,14 +55,15 @@ class Family:
         w = parse(vector) if isinstance(vector, str) else vector
         if w.gives is not self.direction.gives or not w.is_vector:
             raise SpaceError(
-                f"the direction must be a vector of {RATES.phrase}, but {w} is: "
+                f"the direction must be a vector of {self.direction.gives}, but {w} is: "
                 f"{check.signature(w)}"
             )
         return substitute(self.expr, {self.direction: w})
 
     def along(self, joint: str, i: int = 0) -> Expr:
-        """The derivative by one degree of freedom: number i of a joint."""
-        return self.contract(pick(joint, i))
+        """The derivative by one degree of freedom: number i of a joint (or parameter of a body)."""
+        parameters = self.direction.gives is PARAMETERS
+        return self.contract(pick_inertia(joint, i) if parameters else pick(joint, i))
 
     def compile(self, model: Model, **options: Any) -> FamilyProgram:
         """A function of the inputs that returns all derivatives, (..., out, in, nv)."""
@@ -92,7 +94,8 @@ def along_units(program: Program, values: Mapping[str, Any], direction: str) -> 
 
     The directions join the batch as one flat axis, so that all lanes of the machine are busy.
     """
-    units = np.eye(program.model.nv)
+    units = np.eye(10 * program.model.n_bodies if direction == "dinertia" else program.model.nv)
+    steps = units.reshape(-1, program.model.n_bodies, 10) if direction == "dinertia" else units
     core = {"f_ext": 2, "f0": 2}
     arrays = {name: as_array(name, x) for name, x in values.items()}
     sizes = input_shapes(program)
@@ -108,7 +111,7 @@ def along_units(program: Program, values: Mapping[str, Any], direction: str) -> 
         listed = ", ".join(f"{name}: {s}" for name, s in zip(arrays, shapes, strict=True))
         raise InputError(f"the batch axes do not broadcast: {listed}") from None
     count = math.prod(batch)
-    flat: dict[str, Any] = {direction: np.tile(units, (count, 1))}
+    flat: dict[str, Any] = {direction: np.concatenate([steps] * count) if count else steps[:0]}
     for name, x in arrays.items():
         tail = x.shape[x.ndim - ranks[name] :]
         whole = np.broadcast_to(x, (*batch, *tail)).reshape(count, *tail)
@@ -148,7 +151,8 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     if found:
         if along is not None:
             raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
-        wrt, along = found.group(1), pick(found.group(2).strip(), int(found.group(3) or 0))
+        wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
+        along = pick_inertia(name, i) if wrt == "inertia" else pick(name, i)
     if not isinstance(wrt, str) or wrt not in VARIABLES:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(
@@ -180,7 +184,7 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     return Family(change, direction) if family else change
 
 
-_DIRECTIONS = {"q": "dq", "v": "dv", "vdot": "dvdot", "tau": "dtau"}
+_DIRECTIONS = {"q": "dq", "v": "dv", "vdot": "dvdot", "tau": "dtau", "inertia": "dinertia"}
 
 
 def vjp(
@@ -211,13 +215,29 @@ def vjp(
     if not expr.is_vector:
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
-    adjoints = tuple(_tangent(expr, name).T for name in names)
-    target = adjoints[0] if isinstance(wrt, str) else adjoints
+    gradients = tuple(gradient(expr, name) for name in names)
+    target = gradients[0] if isinstance(wrt, str) else gradients
     return compile(target, model, points=points, backend=backend, same_operand=True)
 
 
-def _tangent(expr: Expr, wrt: str) -> Expr:
-    if wrt not in VARIABLES:
+def gradient(expr: Expr, wrt: str) -> Expr:
+    """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
+
+    The operator is the adjoint of `diff(y, wrt)`. Where that is no operator of the algebra, because
+    y contains P, D, G, ψ or bd(…), c is the leaf ``weight[…]`` that stands for the operand of a
+    program, and the gradient is a vector.
+
+    >>> from phipsi.differentiation import gradient
+    >>> from phipsi.operators import D, tau
+    >>> print(gradient(D.inv @ tau, "tau"))
+    D⁻¹
+    """
+    if not isinstance(wrt, str) or wrt not in VARIABLES:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(f"wrt={wrt!r} is nothing to differentiate by; known are {known}")
-    return Tangent(wrt)(expr)
+    try:
+        return Tangent(wrt)(expr).T
+    except NoOperatorError:
+        assert expr.gives is not None
+        with_ = identity(expr.gives) if expr.is_scalar else weight(expr.gives.dual)
+        return Gradient(wrt)(expr, with_)

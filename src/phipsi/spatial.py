@@ -104,16 +104,49 @@ def inertia_regressor(motions: ArrayLike) -> Array:
     return out
 
 
+def inertia_of(parameters: ArrayLike) -> Array:
+    """The matrices M(π) (..., 6, 6) of inertial parameters (..., 10), [[J, h~], [−h~, m]]."""
+    pi = _numbers(parameters)
+    m, h = pi[..., 0], skew(pi[..., 1:4])
+    out = np.zeros((*pi.shape[:-1], 6, 6), dtype=pi.dtype)
+    for i, (a, b) in enumerate(_MOMENTS):
+        out[..., a, b] = out[..., b, a] = pi[..., 4 + i]
+    out[..., :3, 3:], out[..., 3:, :3] = h, -h
+    for a in range(3, 6):
+        out[..., a, a] = m
+    return out
+
+
+def inertia_trace(matrices: ArrayLike) -> Array:
+    """The weights w (..., 10) with w · π = tr(M(π) X) for all π, of X (..., 6, 6)."""
+    X = _numbers(matrices)
+    mass = X[..., 3, 3] + X[..., 4, 4] + X[..., 5, 5]
+    moments = [X[..., a, b] + (X[..., b, a] if a != b else 0) for a, b in _MOMENTS]
+    first = _axial(X[..., 3:, :3] - X[..., :3, 3:])
+    return np.stack([mass, *(first[..., i] for i in range(3)), *moments], axis=-1)
+
+
+_MOMENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+
+
 def vee(matrices: ArrayLike) -> Array:
     """The forces f (..., 6) with f · V = tr(crm(V) X) for all motions V, of X (..., 6, 6)."""
     X = _numbers(matrices)
+    angular = _axial(X[..., :3, :3]) + _axial(X[..., 3:, 3:])
+    return np.concatenate([angular, _axial(X[..., :3, 3:])], axis=-1)
 
-    def axial(A: Array) -> Array:
-        parts = [A[..., 1, 2] - A[..., 2, 1], A[..., 2, 0] - A[..., 0, 2]]
-        return np.stack([*parts, A[..., 0, 1] - A[..., 1, 0]], axis=-1)
 
-    angular = axial(X[..., :3, :3]) + axial(X[..., 3:, 3:])
-    return np.concatenate([angular, axial(X[..., :3, 3:])], axis=-1)
+def vee_force(matrices: ArrayLike) -> Array:
+    """The motions w (..., 6) with w · f = tr(crq(f) X) for all forces f, of X (..., 6, 6)."""
+    X = _numbers(matrices)
+    linear = _axial(X[..., :3, 3:] + X[..., 3:, :3])
+    return np.concatenate([_axial(X[..., :3, :3]), linear], axis=-1)
+
+
+def _axial(A: Array) -> Array:
+    """x with x · a = tr(a~ A) for all a."""
+    parts = [A[..., 1, 2] - A[..., 2, 1], A[..., 2, 0] - A[..., 0, 2]]
+    return np.stack([*parts, A[..., 0, 1] - A[..., 1, 0]], axis=-1)
 
 
 def phi(rotation: ArrayLike, translation: ArrayLike) -> Array:

@@ -6,7 +6,7 @@ from random_models import ALL, chain, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import derivatives, dynamics
+from phipsi.algorithms import derivatives, diagonal, dynamics, sensitivities
 from phipsi.sweeps.request import FLAT_DEPTH
 
 JOINTS = {
@@ -97,7 +97,7 @@ def test_sensitivities(kinds):
     q, v, *_ = state(model, (9,))
     for expr, args in (
         (pp.diff(ops.mass_matrix, "q", along="v"), (q, v)),
-        (pp.algorithms.sensitivities.CORIOLIS_MATRIX, (q, v)),
+        (sensitivities.CORIOLIS_MATRIX, (q, v)),
         (pp.diff(ops.mass_matrix.inv, "q", along="v"), (q, v)),
     ):
         native, reference = both(expr, model, mode="dense")
@@ -105,7 +105,7 @@ def test_sensitivities(kinds):
         close(native(*(a[2] for a in args)), reference(*args)[2], 1e-10)
     for expr, args in (
         (pp.diff(ops.logdet(ops.mass_matrix), "q").T, (q,)),
-        (pp.algorithms.diagonal._coriolis(), (q, v)),
+        (diagonal._coriolis(), (q, v)),
     ):
         native, reference = both(expr, model)
         close(native(*args), reference(*args), 1e-9)
@@ -132,3 +132,34 @@ def test_long_paths_stay_in_body_axes():
         q[0, :n] + 1j * h * u[:n], v[0, :n], vdot[0, :n]
     )
     close(flat(q[0, :n], v[0, :n], vdot[0, :n])[0] @ u[:n], step.imag / h)
+
+
+@pytest.mark.parametrize("kinds", [["universal", "revolute"], ["free", "prismatic"]], ids=str)
+def test_gradients_of_blocks(kinds):
+    """Traces, outer products, inertias of parameters: the operations that only gradients need."""
+    model = random_tree(3, 5, kinds, armature=True)
+    q, v, tau, c, _ = state(model, (6,))
+    pi = np.random.default_rng(0).standard_normal((6, model.n_bodies, 10))
+    values = {"q": q, "v": v, "tau": tau, "x": c, "dinertia": pi}
+    angular = ops.H @ ops.phi @ (ops.M @ ops.phi.T @ ops.a_paper + ops.b_paper)
+    for expr, names in (
+        (ops.D.inv @ ops.tau, ("q", "tau", "inertia")),
+        (pp.diff(ops.D @ ops.v, "q", along="v"), ("q", "v", "inertia")),
+        (angular + ops.H @ ops.shift @ ops.R @ ops.V, ("q", "v")),
+        (ops.H @ ops.vee(ops.cross(ops.V) @ ops.R.inv @ ops.cross_force(ops.M @ ops.V)), ("v",)),
+    ):
+        found = [pp.vjp(expr, model, names, backend=b) for b in ("native", "reference")]
+        assert found[0].backend == "native"
+        inputs = [values[n] for n in found[0].inputs]
+        for x, y in zip(*(program(*inputs) for program in found), strict=True):
+            close(x, y, 1e-10)
+    body = model.body_names[2]
+    for expr in (
+        pp.diff(ops.mass_matrix, "inertia", along="dinertia"),
+        pp.diff(ops.mass_matrix, f"inertia[{body}, 5]"),
+    ):
+        native, reference = both(expr, model, mode="dense")
+        inputs = [values[n] for n in native.inputs]
+        close(native(*inputs), reference(*inputs), 1e-10)
+    close(pp.log_det_mass_matrix_gradient(model, q, wrt="inertia"),
+          both(pp.diff(ops.logdet(ops.D), "inertia").T, model)[0](q), 1e-10)  # fmt: skip

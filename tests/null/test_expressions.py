@@ -81,7 +81,8 @@ from phipsi.operators.variations import with_arguments
 
 STYLES = ("greek", "ascii")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
-FUNCTIONS = {"select", "total", "bend", "bend_force", "swing", "swing_force", "pick"}
+FUNCTIONS = {"select", "total", "bend", "bend_force", "swing", "swing_force", "pick",
+             "pick_inertia", "weight"}  # fmt: skip
 NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.bend(ops.v),
@@ -93,6 +94,15 @@ EXPRESSIONS: list[Expr] = [
     ops.cross_force(M @ V) @ phi.T,
     ops.pick("shoulder", 2),
     ops.pick("knee").T @ ops.H,
+    ops.pick_inertia("thigh", 3),
+    ops.outer(ops.H.T @ ops.v, ops.b) @ phi.T,
+    ops.outer(ops.v, ops.H.T @ ops.v).T,
+    ops.inertia_of(ops.dinertia) @ V,
+    ops.inertia_trace(ops.outer(V, V)),
+    ops.vee_force(ops.Upsilon),
+    ops.bend_trace(ops.G, ops.v, ops.dq, hole=1),
+    2 * ops.bend_trace(ops.G, ops.v),
+    ops.weight(ops.v.gives).T @ ops.tau,
     *(getattr(ops, name) for name in NAMED),
     *(getattr(ops, name).T for name in NAMED),
     H @ phi @ M @ phi.T @ H.T,

@@ -18,7 +18,7 @@ Q = SYSTEM.assemble([1.0, -1.0, -1.5])
 O = np.zeros(3)
 GRASP = pp.examples.two_finger_grasp()
 HELD, REST = GRASP.model.neutral(), np.zeros(GRASP.model.nv)
-gravity_load = H @ phi @ M @ phi.T @ gravity
+LOAD = H @ phi @ M @ phi.T @ gravity
 BASE = pp.base_parameters(ARM)
 SAMPLES = np.random.default_rng(0).standard_normal((3, 40, 3))
 EFFORTS = pp.inverse_dynamics(ARM, *SAMPLES)
@@ -181,7 +181,7 @@ REFUSED = {
     "path": (lambda: pp.load(3), "not int"),
     "model to write": (lambda: pp.save_urdf(SYSTEM, "a.urdf"), "system.model"),
     "gravity": (
-        lambda: pp.compile(mass_matrix.inv @ gravity_load, ARM, given=["gravity"])(O, [0, 0, np.nan]),
+        lambda: pp.compile(LOAD, ARM, given=["gravity"])(O, [0, 0, np.nan]),
         r"gravity is nan at index \[2\]"),
     "wrong input": (lambda: pp.vjp(mass_matrix.inv @ tau, ARM, "q")(O, O, O, w=O), "no input 'w'"),
 }  # fmt: skip

@@ -300,8 +300,14 @@ def test_errors_say_what_to_write():
         pp.diff(ops.mass_matrix, "theta")
     with pytest.raises(SpaceError, match="joint rates"):
         pp.diff(ops.mass_matrix, "q", along="tau")
-    with pytest.raises(SpaceError, match="along='dq'"):
-        pp.vjp(ops.P @ ops.V, pp.examples.planar_arm(2), "q")
+    with pytest.raises(SpaceError, match="trace of X⁻¹ δX"):
+        pp.vjp(ops.logdet(ops.Lambda), pp.examples.planar_arm(2), "q", points=["link2"])
+    with pytest.raises(SpaceError, match="Poses are no vectors"):
+        pp.diff(ops.pose, "q", along="dq")
+    with pytest.raises(InputError, match="ten inertial parameters"):
+        arm = pp.examples.planar_arm(2)
+        one = pp.diff(ops.mass_matrix, f"inertia[{arm.body_names[0]}, 10]")
+        pp.compile(one, arm, mode="dense")
     with pytest.raises(InputError, match="numbered from 0"):
         arm = pp.examples.planar_arm(2)
         pp.compile(pp.diff(ops.mass_matrix, f"q[{arm.joint_names[0]}, 3]"), arm, mode="dense")

@@ -132,6 +132,7 @@ def test_the_list_of_the_conditional_ones():
     }
     assert set(by_condition) == {
         "", "Jr = 0", "serial", "free root", "Jr = 0, free root", "revolute", "one dof",
+        "serial, revolute",
     }  # fmt: skip
 
 

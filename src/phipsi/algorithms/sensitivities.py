@@ -13,12 +13,28 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.trees import checked_tree
-from phipsi.compiler import program_of
+from phipsi.compiler import compile, program_of
 from phipsi.differentiation import Family, along_units, diff
+from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
-from phipsi.operators import H, Hdot, M, V, cross, cross_force, mass_matrix, phi
+from phipsi.operators import (
+    E_phi,
+    H,
+    Hdot,
+    Lambda,
+    M,
+    V,
+    cross,
+    cross_force,
+    dq,
+    f0,
+    mass_matrix,
+    phi,
+)
+from phipsi.operators.variations import hinge_variation
+from phipsi.spatial import crm
 
 Array = NDArray[Any]
 Points = Sequence[Any]
@@ -26,6 +42,13 @@ Points = Sequence[Any]
 # how a body's momentum changes with its velocity, B[M, V] of sensitivity.md, less what skews
 _B = Fraction(1, 2) * (-cross(V).T @ M - M @ cross(V) - cross_force(M @ V))
 CORIOLIS_MATRIX = H @ phi @ (M @ phi.T @ (cross(V) @ H.T + Hdot.T) + _B @ phi.T @ H.T)
+# ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
+_INVERSE_ROWS = (
+    MASS_MATRIX_INVERSE,
+    E_phi.T @ phi.T @ H.T @ MASS_MATRIX_INVERSE,
+    phi @ M @ phi.T @ H.T @ MASS_MATRIX_INVERSE,
+)
+_BENT = hinge_variation(dq)
 
 
 @cache
@@ -34,13 +57,16 @@ def _mass_matrix_family() -> Family:
 
 
 @cache
-def _inertia_family() -> Family:
-    return diff(OPERATIONAL_SPACE_INERTIA, "q")
+def _by_configuration() -> Expr:
+    """The derivative of Λ f by q, an operator from joint rates to point motions."""
+    return diff(Lambda @ f0, "q")
 
 
 @cache
-def _log_det_gradient() -> Expr:
-    return diff(LOG_DET, "q").T
+def _log_det_gradient(wrt: str) -> Expr:
+    if wrt not in ("q", "inertia"):
+        raise InputError(f'wrt={wrt!r}: log det ℳ depends on "q" and on "inertia"')
+    return diff(LOG_DET, wrt).T
 
 
 @cache
@@ -114,39 +140,55 @@ def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
 def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     """Derivatives of the inverse of the mass matrix by all degrees of freedom.
 
-    L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹; entry [i, j, k] is the derivative of ℳ⁻¹[i, j] by dof k.
+    L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹ = C_k* F_k + F_k* C_k, of rank 12 at most: for dof k of body i
+    F_k is block row i of φ M φ* H* ℳ⁻¹ (6 × nv), C_k that of cross(s_k) E_φ* φ* H* ℳ⁻¹ − Ḣ_k* ℳ⁻¹.
+    Entry [i, j, k] is the derivative of ℳ⁻¹[i, j] by dof k.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv). A joint with nothing to move
     raises `SingularHingeError`.
-    **Cost:** O(N⁴) for the N³ entries. **Source:** sensitivity.md 6 (E14).
+    **Cost:** O(N³) for the N³ entries. **Source:** sensitivity.md 6 (E14, E17).
 
     >>> from phipsi import mass_matrix_inverse_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
     """
-    inverse = program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
-    change = np.moveaxis(mass_matrix_sensitivity(model, q), -1, -3)
-    out = -(inverse[..., None, :, :] @ change @ inverse[..., None, :, :])
-    return np.moveaxis(out, -3, -1)
+    inverse, above, momenta = program_of(_INVERSE_ROWS, model, "dense")(q)
+    body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
+    rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
+    axes = _program(model, "hinge axes", lambda: compile(H, model, mode="blocks"))(q)
+    right = np.empty((*inverse.shape[:-2], model.nv, 12, model.nv), inverse.dtype)  # F over C
+    right[..., :6, :] = momenta.reshape(rows)[..., body, :, :]
+    np.matmul(crm(axes), above.reshape(rows)[..., body, :, :], out=right[..., 6:, :])
+    if any(joint.nv > 1 for joint in model.joints):  # Ḣ_k is not zero where axes vary with q
+        bent = _program(model, "hinge variation", lambda: compile(_BENT, model, mode="blocks"))
+        change = along_units(bent, {"q": q}, "dq")
+        right[..., 6:, :] -= np.einsum("...jak,...ji->...kai", change, inverse)
+    left = np.empty((*right.shape[:-2], model.nv, 12), right.dtype)
+    left[..., :6] = np.swapaxes(right[..., 6:, :], -1, -2)
+    left[..., 6:] = np.swapaxes(right[..., :6, :], -1, -2)
+    return np.moveaxis(left @ right, -3, -1)
 
 
-def log_det_mass_matrix_gradient(model: Model, q: ArrayLike) -> Array:
+def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") -> Array:
     """Gradient of the logarithm of the determinant of the mass matrix.
 
     g = −2 H vee(Y P⁺) + 2 bend_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
     inverse, no derivative of P. The torque of the Fixman potential ½ kT log det ℳ is −½ kT g. Where
-    v are quasi-velocities it is the gradient of the determinant with respect to v.
+    v are quasi-velocities it is the gradient of the determinant with respect to v. By the inertial
+    parameters it is inertia_trace(Υ): tr(Υ(k) ∂M(k)/∂π).
 
-    **Arguments:** `q` (..., nq). **Returns:** (..., nv), in the directions of v.
-    **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18).
+    **Arguments:** `q` (..., nq); `wrt` "q" or "inertia".
+    **Returns:** (..., nv), in the directions of v; by inertial parameters (..., n, 10), in the
+    order of `inertial_parameters`.
+    **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18), 8 (E19).
 
     >>> from phipsi import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
     """
-    return program_of(_log_det_gradient(), model)(q)
+    return program_of(_log_det_gradient(wrt), model)(q)
 
 
 def operational_space_inertia_sensitivity(
@@ -158,7 +200,8 @@ def operational_space_inertia_sensitivity(
 
     **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC, 6 nC, nv). If J lacks row rank it raises `SingularMatrixError`.
-    **Cost:** O(N) per column and dof, and O(nC³) per dof. **Source:** sensitivity.md 6 (E14).
+    **Cost:** O(N) for every pair of a row and a column, and O(nC³) per dof.
+    **Source:** sensitivity.md 6 (E14).
 
     >>> from phipsi import operational_space_inertia_sensitivity
     >>> from phipsi.examples import seven_joint_arm
@@ -167,8 +210,18 @@ def operational_space_inertia_sensitivity(
     (6, 6, 7)
     """
     where = point_set(checked_tree(model, "operational_space_inertia_sensitivity"), points, axes)
-    key = ("operational-space inertia", where)
-    return _program(model, key, lambda: _inertia_family().compile(model, points=where))(q)
+    size = 6 * len(where)
+
+    def make() -> tuple[Any, Any]:
+        options: dict[str, Any] = {"mode": "dense", "points": where}
+        inertia = compile(OPERATIONAL_SPACE_INERTIA, model, **options)
+        return inertia, compile(_by_configuration(), model, **options)
+
+    inertia, change = _program(model, ("operational-space inertia", where), make)
+    whole = inertia(q)  # Λ⁻¹; its columns are the forces that accelerate one component alone
+    forces = np.swapaxes(whole, -1, -2).reshape(*whole.shape[:-1], size // 6, 6)
+    columns = change(np.asarray(q)[..., None, :], forces)  # (..., column, row, dof)
+    return np.moveaxis(-(whole[..., None, :, :] @ columns), -3, -2)
 
 
 def _program(model: Model, key: Any, make: Any) -> Any:

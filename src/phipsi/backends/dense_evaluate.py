@@ -88,8 +88,13 @@ class Evaluation:
             return leaves.regress(self.at, self.value(x.args[0]))
         if x.op is Op.WRITTEN:
             return self.value(x.args[0])
-        if x.op in (Op.VEE, Op.BEND_TRACE, Op.HALF):
-            return variations.TRACES[x.op](self.at, self.value(x.args[0]))
+        if x.op is Op.INERTIA_OF:
+            return leaves.inertia_of(self.at, self.value(x.args[0]))
+        if x.op is Op.OUTER:
+            return self._block_diagonal(x)
+        if x.op in variations.TRACES:
+            place = {} if x.data is None else {"hole": x.data}
+            return variations.TRACES[x.op](self.at, *map(self.value, x.args), **place)
         if x.op is Op.LOGDET:
             return self._logdet(x.args[0])
         rows, cols = self.size(x.gives), self.size(x.takes)
@@ -126,7 +131,11 @@ class Evaluation:
 
     def _block_diagonal(self, x: Expr) -> Array:
         assert x.takes is not None and x.gives is not None
-        full, out = self.value(x.args[0]), self.at.zeros(self.size(x.gives), self.size(x.takes))
+        if x.op is Op.OUTER:
+            full = self.value(x.args[0]) @ self.value(x.args[1]).T
+        else:
+            full = self.value(x.args[0])
+        out = self.at.zeros(self.size(x.gives), self.size(x.takes))
         for k in range(self.model.n_bodies):
             rows, cols = (block_of(space, self.model, k) for space in (x.gives, x.takes))
             out[rows, cols] = full[rows, cols]
@@ -142,6 +151,8 @@ class Evaluation:
     # ---- leaves ---------------------------------------------------------------------------------
 
     def _leaf(self, x: Expr) -> Array:
+        if x.name == "s_gauge":
+            return leaves.gauge(self.value(_V))
         meaning = definition(x)
         if meaning is not None:
             return self.value(meaning)
@@ -151,7 +162,7 @@ class Evaluation:
             hole = {"hole": x.params[0]} if x.params else {}
             values = [self.value(y) for y in x.args]
             return variations.VARIATIONS[x.name](self.at, *values, **hole)
-        if x.name == "pick":
+        if x.name in ("pick", "pick_inertia"):
             return self._pick(x)
         if x.name in ARGUMENTS:
             return self.at.argument(x.name).reshape(-1, 1)
@@ -161,8 +172,6 @@ class Evaluation:
             return leaves.picks_rate(self.at, self.value(_V))
         if x.name in ("A", "Adot", "select"):
             return self._rows(x)
-        if x.name == "s_gauge":
-            return leaves.gauge(self.value(_V))
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
         raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
@@ -184,6 +193,9 @@ class Evaluation:
     def _pick(self, x: Expr) -> Array:
         joint, i = (*x.params, 0)[:2]
         assert isinstance(i, int)
+        if x.name == "pick_inertia":
+            one = np.arange(10 * self.model.n_bodies)
+            return (one == 10 * self.model.body_index(str(joint)) + i).astype(self.dtype)[:, None]
         out = self.at.zeros(self.model.nv, 1)
         out[self.model.v_slices[self.model.joint_index(str(joint))], 0][i] = 1
         return out
@@ -231,7 +243,9 @@ class Evaluation:
             return float(np.prod([self.scale(y) for y in x.args]))
         if x.op in (Op.ADJOINT, Op.BD, Op.WRITTEN):
             return self.scale(x.args[0])
-        if x.op in (Op.CROSS, Op.CROSS_FORCE, Op.REGRESS, Op.VEE, Op.BEND_TRACE, Op.HALF):
+        if x.op is Op.OUTER or x.op in variations.TRACES:
+            return 4 * float(np.prod([self.scale(y) for y in x.args]))
+        if x.op in (Op.CROSS, Op.CROSS_FORCE, Op.REGRESS, Op.INERTIA_OF):
             return 2 * self.scale(x.args[0])
         if x.op is Op.INVERSE:
             inverse = _norm(self.value(x))

@@ -106,6 +106,7 @@ def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]
         if gives.name == "poses":
             return (n, 4, 4)
         by_index = {"joint": (model.nv,), "body": (n, 6), "point": (len(points), 6), "one": ()}
+        by_index |= {"parameter": (n, 10), "world": (6,)}
         by_index["row"] = (dimension(gives, model, points),)
         return by_index[gives.index]
     if is_memoryless(leaf.structure):
@@ -177,6 +178,7 @@ def collect(
         "f0": (len(points), 6),
         "free": (nv,),
         "Udot": (0 if points.closures is None else points.closures.n_rows,),
+        "dinertia": (n, 10),
         **{name: (nv,) for name in DIRECTIONS},
     }
     named = {

@@ -227,6 +227,11 @@ def gravity(c: Configuration) -> Array:
     return out
 
 
+def angular(c: Configuration) -> Array:
+    """The projection on the angular halves of body motions."""
+    return np.diag(np.tile([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], c.model.n_bodies)).astype(c.dtype)
+
+
 def gauge(V: Array) -> Array:
     """s(k) = [0; ω × v]."""
     parts = V.reshape(-1, 2, 3)
@@ -245,19 +250,25 @@ def cross_force(c: Configuration, f: Array) -> Array:
     return c.diagonal(lambda k: crq(f[6 * k : 6 * k + 6, 0]))
 
 
+def inertia_of(c: Configuration, pi: Array) -> Array:
+    """M(π), block diagonal."""
+
+    def inertia(k: int) -> Array:
+        m, cx, cy, cz, xx, yy, zz, xy, xz, yz = pi[10 * k : 10 * k + 10, 0]
+        out = np.zeros((6, 6), pi.dtype)
+        out[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+        out[:3, 3:], out[3:, :3] = skew([cx, cy, cz]), -skew([cx, cy, cz])
+        out[3:, 3:] = m * np.eye(3)
+        return out
+
+    return c.diagonal(inertia)
+
+
 def regress(c: Configuration, x: Array) -> Array:
     """M(π) x(k) as a matrix times π: one column for every inertial parameter set to one."""
-    n = c.model.n_bodies
-    out = c.zeros(6 * n, 10 * n)
-    for i in range(10):
-        m, cx, cy, cz, xx, yy, zz, xy, xz, yz = (1.0 * (i == j) for j in range(10))
-        inertia = np.zeros((6, 6))
-        inertia[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-        inertia[:3, 3:], inertia[3:, :3] = skew([cx, cy, cz]), -skew([cx, cy, cz])
-        inertia[3:, 3:] = m * np.eye(3)
-        for k in range(n):
-            out[6 * k : 6 * k + 6, 10 * k + i] = inertia @ x[6 * k : 6 * k + 6, 0]
-    return out
+    units = np.eye(10 * c.model.n_bodies)
+    columns = [inertia_of(c, pi[:, None]) @ x for pi in units]
+    return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *columns])
 
 
 def poses(c: Configuration) -> Array:
@@ -279,10 +290,11 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "free": free_joints,
     "held": held_joints,
     "B": picks,
+    "angular": angular,
     "gravity": gravity,
     "pose": poses,
 }
 """Leaves that depend on the configuration alone; the others are in `dense.py`."""
 
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS)
+ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS)
 """Leaves that are arguments."""

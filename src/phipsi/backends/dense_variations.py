@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.dense_leaves import Configuration, cross, picks_rate
+from phipsi.backends.dense_leaves import (
+    Configuration,
+    cross,
+    cross_force,
+    inertia_of,
+    picks_rate,
+)
 from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.scalars import NUMPY_OPS
@@ -97,9 +103,23 @@ def vee(c: Configuration, x: Array) -> Array:
     return np.array([[np.trace(cross(c, s[:, None]) @ x)] for s in units]).reshape(-1, 1)
 
 
-def bend_trace(c: Configuration, x: Array) -> Array:
-    """e with e* u = tr(Ḣ{u} X), by the unit rates u."""
-    out = [[np.trace(hinge_variation(c, u) @ x)] for u in _units(c.model.nv)]
+def vee_force(c: Configuration, x: Array) -> Array:
+    """w with w* f = tr(cross_force(f) X), by the unit forces f."""
+    units = np.eye(6 * c.model.n_bodies)
+    return np.array([[np.trace(cross_force(c, f[:, None]) @ x)] for f in units]).reshape(-1, 1)
+
+
+def inertia_trace(c: Configuration, x: Array) -> Array:
+    """w with w* π = tr(M(π) X), by the unit parameters π."""
+    units = np.eye(10 * c.model.n_bodies)
+    return np.array([[np.trace(inertia_of(c, pi[:, None]) @ x)] for pi in units]).reshape(-1, 1)
+
+
+def bend_trace(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
+    """e with e* u = tr(Ḣ{directions; u} X), by the unit rates u, which may stand elsewhere."""
+    at = len(directions) if hole is None else hole
+    before, after = directions[:at], directions[at:]
+    out = [[np.trace(hinge_variation(c, *before, u, *after) @ x)] for u in _units(c.model.nv)]
     return np.array(out, c.dtype).reshape(-1, 1)
 
 
@@ -110,6 +130,8 @@ def half(c: Configuration, x: Array) -> Array:
 
 TRACES: dict[Op, Callable[..., Array]] = {
     Op.VEE: vee,
+    Op.VEE_FORCE: vee_force,
+    Op.INERTIA_TRACE: inertia_trace,
     Op.BEND_TRACE: bend_trace,
     Op.HALF: half,
 }

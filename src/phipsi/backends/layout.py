@@ -88,6 +88,7 @@ def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
         "f0": (len(points), 6),
         "free": (m.nv,),
         "Udot": (row_count(points),),
+        "dinertia": (m.n_bodies, 10),
         **{name: (m.nv,) for name in DIRECTIONS},
     }
     for name in program.request.given:

@@ -345,6 +345,10 @@ class Run(ClosureOperations, VariationOperations):
     def _T(self, x: Field, k: int) -> Array:
         return np.swapaxes(self._at(x.args[0], k), -1, -2)
 
+    def _sym(self, x: Field, k: int) -> Array:
+        a = self._at(x.args[0], k)
+        return a + np.swapaxes(a, -1, -2)
+
     def _add(self, x: Field, k: int) -> Array:
         out: Any = 0
         data: Any = x.data

@@ -52,10 +52,8 @@ class VariationOperations:
         return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
 
     def _hinge_bend_trace(self, x: Field, k: int) -> Array:
-        z, units = self._at(x.args[0], k), self._const(np.eye(self.model.joints[k].nv))
-        rows = [
-            (self._hinge_along(k, [units[:, [a]]]) * z).sum((-2, -1)) for a in range(len(units))
-        ]
+        z = self._at(x.args[0], k)
+        rows = [(n * z).sum((-2, -1)) for n in self._bent(x, k)]
         out = self._zeros(x, k)
         for a, row in enumerate(rows):
             out[..., a, 0] = row
@@ -86,6 +84,18 @@ class VariationOperations:
     def _vee(self, x: Field, k: int) -> Array:
         return spatial.vee(self._at(x.args[0], k))[..., None]
 
+    def _vee_force(self, x: Field, k: int) -> Array:
+        return spatial.vee_force(self._at(x.args[0], k))[..., None]
+
+    def _inertia_trace(self, x: Field, k: int) -> Array:
+        return spatial.inertia_trace(self._at(x.args[0], k))[..., None]
+
+    def _inertia_of(self, x: Field, k: int) -> Array:
+        return spatial.inertia_of(self._at(x.args[0], k)[..., 0])
+
+    def _angular(self, x: Field, k: int) -> Array:
+        return self._const(np.diag([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]))
+
     def _half(self, x: Field, k: int) -> Array:
         a = self._at(x.args[0], k)
         rows, cols = np.indices(a.shape[-2:])
@@ -102,3 +112,6 @@ class VariationOperations:
         hinge = self.model.v_slices[k]
         rows = np.arange(hinge.start, hinge.stop)
         return self._const((rows == x.data).astype(float))[:, None]
+
+    def _pick_parameter(self, x: Field, k: int) -> Array:
+        return self._const((np.arange(10 * k, 10 * k + 10) == x.data).astype(float))[:, None]

@@ -4,7 +4,9 @@ Everything is in body axes, where M is constant and E_φ(p, k), H(k) depend on t
 When the joints move with the rates u, body k moves by s = H* u relative to its parent, and
 
     δE_φ = −E_φ cross(s)*      δφ = φ δE_φ φ        δH = Ḣ{u}        δgravity = −cross(s) gravity
-    δB = Ḃ{φ* s}               δtotal = −total cross(φ* s)*          δM = δJr = 0
+    δB = Ḃ{φ* s}               δtotal = −total cross(φ* s)*          δshift = −shift cross(Π s)*
+
+with Π the angular half of a motion, and δM = M(δπ) when the inertial parameters change, else 0.
 
 Products, sums and inverses follow. The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P,
 which is stationary in the gain, so that
@@ -29,19 +31,23 @@ from phipsi.expressions.node import (
     cross_force,
     half,
     identity,
+    inertia_of,
+    inertia_trace,
     leaf,
     logdet,
+    outer,
     product,
     regress,
     total_of,
     vee,
+    vee_force,
     written,
     zero,
 )
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import FORCES
 from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, H, Riccati, definition, family_of, phi, v
+from phipsi.operators.definitions import E_phi, H, M, Riccati, definition, family_of, phi, v
 from phipsi.operators.variations import (
     HOLED,
     WITH_ARGUMENTS,
@@ -52,7 +58,16 @@ from phipsi.operators.variations import (
 )
 from phipsi.rewrite.inverses import riccati_of
 
-CONSTANT = ("M", "Jr", "free", "held")
+CONSTANT = ("M", "Jr", "free", "held", "select", "angular")
+
+
+_LINEAR = {
+    Op.VEE: vee,
+    Op.VEE_FORCE: vee_force,
+    Op.INERTIA_OF: inertia_of,
+    Op.INERTIA_TRACE: inertia_trace,
+    Op.HALF: half,
+}
 
 
 class Directional:
@@ -105,14 +120,15 @@ class Directional:
             return cross_force(self(x.args[0]))
         if x.op is Op.REGRESS:
             return regress(self(x.args[0]))
-        if x.op is Op.VEE:
-            return vee(self(x.args[0]))
-        if x.op is Op.HALF:
-            return half(self(x.args[0]))
+        if x.op in _LINEAR:
+            return _LINEAR[x.op](self(x.args[0]))
+        if x.op is Op.OUTER:
+            y, z = x.args
+            return outer(self(y), z) + outer(y, self(z))
+        if x.op is Op.BEND_TRACE:
+            return self._bend_trace(x)
         if x.op is Op.LOGDET:
             return self._log_det(x)
-        if x.op is Op.BEND_TRACE and self.u is not None:
-            raise SpaceError(f"no derivative is known for  {x}")
         return zero(x.takes, x.gives)
 
     def _product(self, factors: tuple[Expr, ...]) -> Expr:
@@ -126,17 +142,35 @@ class Directional:
     def _log_det(self, x: Expr) -> Expr:
         family = log_det_family(x)
         assert isinstance(family.Jr, Expr)
-        changes = [self(y) for y in (family.M, family.Jr)]
-        if any(y.op is not Op.ZERO for y in changes):
+        dM, dJr = (self(y) for y in (family.M, family.Jr))
+        out = zero(x.takes, x.gives)
+        if self.u is not None:
+            out = out + log_det_gradient(family).T @ self.u
+        if family.M is M and "inertia" in self.along:  # tr(Υ δM)
+            out = out + inertia_trace(family.Upsilon).T @ self.along["inertia"]
+        elif dM.op is not Op.ZERO or dJr.op is not Op.ZERO:
             raise SpaceError(no_trace(x))
-        nothing = zero(x.takes, x.gives)
-        return log_det_gradient(family).T @ self.u if self.u is not None else nothing
+        return out
+
+    def _bend_trace(self, x: Expr) -> Expr:
+        """tr(Ḣ{…} X): by X, by every direction, and by q."""
+        X, *directions = x.args
+        terms: list[tuple[int, Expr]] = [(0, x), (1, bend_trace(self(X), *directions, hole=x.data))]
+        for i, y in enumerate(directions):
+            changed = [*directions[:i], self(y), *directions[i + 1 :]]
+            terms.append((1, bend_trace(X, *changed, hole=x.data)))
+        if self.u is not None:
+            place = len(directions) if x.data is None else x.data
+            terms.append((1, bend_trace(X, *directions, self.u, hole=place)))
+        return total_of(terms)
 
     # -- leaves ------------------------------------------------------------------------------------
 
     def _leaf(self, x: Expr) -> Expr:
         if x.name in self.along and x.name != "q":
             return self.along[x.name]
+        if x.name == "M" and "inertia" in self.along:
+            return inertia_of(self.along["inertia"])
         if x.name in WITH_ARGUMENTS:
             return self._variation(x)
         if x.row.riccati and x.name in ("P", "D", "G", "psi", "D_half"):
@@ -153,6 +187,8 @@ class Directional:
             return hinge_variation(self.u)
         if x.name == "E_phi":
             return -(E_phi @ cross(self.relative).T)
+        if x.name == "shift":
+            return -(x @ cross(catalogue_leaf("angular") @ self.relative).T)
         if x.name == "phi":
             return phi @ self(E_phi) @ phi
         if x.name == "B":
@@ -260,11 +296,17 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
         Op.CROSS_FORCE: cross_force,
         Op.WRITTEN: written,
         Op.VEE: vee,
-        Op.BEND_TRACE: bend_trace,
         Op.HALF: half,
         Op.LOGDET: logdet,
         Op.REGRESS: regress,
+        Op.VEE_FORCE: vee_force,
+        Op.INERTIA_OF: inertia_of,
+        Op.INERTIA_TRACE: inertia_trace,
     }
+    if y.op is Op.OUTER:
+        return outer(*args)
+    if y.op is Op.BEND_TRACE:
+        return bend_trace(*args, hole=y.data)
     if y.op is Op.SUM:
         return total_of([(0, y), *zip(y.data, args, strict=True)])
     if y.op is Op.PRODUCT:
@@ -284,14 +326,19 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
 def no_rule(x: Expr) -> str:
     """Text for a leaf without a derivative."""
     hint = {
-        "s_gauge": "\nWrite a and b (the body-frame pair) instead of a_paper and b_paper.",
-        "shift": "\nWrite E_φ, which carries the same information, instead of the shift.",
-        "D_half": "\nWrite D instead of its Cholesky factor.",
-        "pose": "\nThe motion of the bodies is its derivative: φ* H* in body axes.",
+        "pose": (
+            "\nPoses are no vectors: they cannot be added, so their change is none of the algebra. "
+            "When q changes along u, X_WB moves by the body motions φ* H* u, in body axes:\n"
+            "    pp.compile(phi.T @ H.T, model)(q, u)"
+        ),
     }.get(x.name, "")
     return f"no derivative is known for  {x}  ({x.row.meaning}).{hint}"
 
 
 def no_trace(x: Expr) -> str:
     """Text for the derivative of a log det of something that is no mass matrix."""
-    return f"no derivative is known for  {x}"
+    return (
+        f"no derivative is known for  {x}.\n"
+        "Known are those of  logdet(D)  and of  logdet(ℳ)  with ℳ = W + H φ M φ* H*, times a "
+        "number. For another X take the trace of X⁻¹ δX:  pp.diff(X, 'q').compile(model)"
+    )

@@ -23,6 +23,7 @@ from phipsi.expressions.node import (
     cross,
     cross_force,
     identity,
+    inertia_trace,
     product,
     regress,
     total_of,
@@ -39,7 +40,7 @@ from phipsi.expressions.spaces import (
     Space,
 )
 from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, H, V, definition, phi, v
+from phipsi.operators.definitions import E_phi, H, M, V, definition, phi, v
 from phipsi.operators.inputs import inputs_of, leaves_of
 from phipsi.operators.variations import bend, bend_force, swing, swing_force, with_arguments
 
@@ -54,6 +55,7 @@ VARIABLES: dict[str, Space] = {
     "dv": RATES,
     "dvdot": RATES,
     "dtau": EFFORTS,
+    "dinertia": PARAMETERS,
     "inertia": PARAMETERS,
 }
 """What can be differentiated by, and the space its changes live in.
@@ -91,6 +93,10 @@ class Tangent:
             return self._leaf(y)
         if y.op is Op.LOGDET:
             f = log_det_family(y)
+            if self.wrt == "inertia" and self.depends(f.M):
+                if f.M is not M:
+                    raise NoOperatorError(no_operator(y))
+                return inertia_trace(f.Upsilon).T
             return log_det_gradient(f).T if self.wrt == "q" else self.nothing(y)
         if y.op in (Op.IDENTITY, Op.ZERO) or not self.depends(y):
             return self.nothing(y)
@@ -111,8 +117,9 @@ class Tangent:
         out = self(x)
         for A in reversed(y.args[:-1]):
             if A.takes is ONE:
-                raise SpaceError(
-                    f"no derivative is known for  {y},  a vector times the scalar  {x}"
+                raise NoOperatorError(
+                    f"the derivative of  {y},  a vector times the number  {x},  by all of "
+                    f"{self.wrt} is no operator of the algebra"
                 )
             out = self.push(A, x) + A @ out
             x = named(A @ x)
@@ -176,6 +183,8 @@ class Tangent:
             return bend_force(x) if by_q else none
         if name == "E_phi":
             return -(E_phi @ cross_force(x) @ H.T) if by_q else none
+        if name == "shift":
+            return -(A @ cross_force(x) @ _ANGULAR @ H.T) if by_q else none
         if name in ("phi", "phi_tilde"):
             return -(phi @ E_phi @ cross_force(named(phi @ x)) @ H.T) if by_q else none
         if name == "B":
@@ -201,6 +210,8 @@ class Tangent:
             return bend(x) if by_q else none
         if name == "E_phi":
             return cross(named(A @ x)) @ H.T if by_q else none
+        if name == "shift":
+            return cross(A @ x) @ _ANGULAR @ H.T if by_q else none
         if name in ("phi", "phi_tilde"):
             moved = named(E_phi.T @ named(phi.T @ x))
             return phi.T @ cross(moved) @ H.T if by_q else none
@@ -256,6 +267,7 @@ def named(x: Expr) -> Expr:
     return V if x is _VELOCITY else x
 
 
+_ANGULAR = catalogue_leaf("angular")
 _VELOCITY = product((phi.T, H.T, catalogue_leaf("v")))
 
 

@@ -110,6 +110,21 @@ def no_motion(function: str, x: Expr) -> str:
     return f"{function}({x}) needs a vector of body motions, but {x} is: {signature(x)}"
 
 
+def no_parameters(x: Expr) -> str:
+    """Text for inertia_of(x) of something that is no vector of inertial parameters."""
+    return f"inertia_of({x}) needs a vector of inertial parameters, but {x} is: {signature(x)}"
+
+
+def no_outer(x: Expr) -> str:
+    """Text for outer(…) of something that is no vector with one block per body."""
+    return f"outer(…) needs vectors with one block per body, but {x} is: {signature(x)}"
+
+
+def no_rates(function: str, x: Expr) -> str:
+    """Text for a direction that is no vector of joint rates."""
+    return f"{function}(…) needs directions of joint rates, but {x} is: {signature(x)}"
+
+
 def no_cross_force(x: Expr) -> str:
     """Text for the force cross-product operator of something that is no body force."""
     return f"cross_force({x}) needs a vector of body forces, but {x} is: {signature(x)}"

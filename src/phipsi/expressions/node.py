@@ -24,7 +24,9 @@ from phipsi.expressions.spaces import (
     MOTIONS,
     NORMALISED,
     ONE,
+    PARAMETER_WEIGHTS,
     PARAMETERS,
+    RATES,
     Space,
 )
 from phipsi.expressions.structure import (
@@ -341,7 +343,9 @@ def adjoint(x: Expr) -> Expr:
         return total_of(((-1, x),))
     if x.op is Op.WRITTEN:
         return written(adjoint(x.args[0]))
-    if x.op is Op.LOGDET or x.takes is None:
+    if x.op is Op.OUTER:
+        return outer(x.args[1], x.args[0])
+    if x.op in (Op.LOGDET, Op.INERTIA_OF) or x.takes is None:
         return x
     assert x.gives is not None
     if x.op is Op.IDENTITY:
@@ -424,14 +428,76 @@ def regress(x: Expr) -> Expr:
     return intern(Op.REGRESS, (x,), None, PARAMETERS, FORCES, MEMORYLESS)
 
 
+def inertia_of(pi: Expr) -> Expr:
+    """The memoryless operator M(π) of inertial parameters, in the order of `regress`."""
+    if pi.takes is not ONE or pi.gives is not PARAMETERS:
+        raise SpaceError(check.no_parameters(pi))
+    if pi.op is Op.ZERO:
+        return zero(MOTIONS, FORCES)
+    if pi.op is Op.SUM and len(pi.args) == 1:
+        return total_of(((pi.data[0], inertia_of(pi.args[0])),))
+    return intern(Op.INERTIA_OF, (pi,), None, MOTIONS, FORCES, MEMORYLESS)
+
+
+def outer(x: Expr, y: Expr) -> Expr:
+    """The memoryless operator with the blocks x(k) y(k)*, of two vectors with a block per body."""
+    for z in (x, y):
+        if z.takes is not ONE or z.gives is None or not z.gives.per_body:
+            raise SpaceError(check.no_outer(z))
+    assert x.gives is not None and y.gives is not None
+    if Op.ZERO in (x.op, y.op):
+        return zero(y.gives.dual, x.gives)
+    coefficient: Number = 1
+    plain: list[Expr] = []
+    for z in (x, y):
+        if z.op is Op.SUM and len(z.args) == 1:
+            coefficient *= z.data[0]
+            z = z.args[0]
+        plain.append(z)
+    made = intern(Op.OUTER, tuple(plain), None, y.gives.dual, x.gives, MEMORYLESS)
+    return made if coefficient == 1 else total_of(((coefficient, made),))
+
+
 def vee(x: Expr) -> Expr:
     """The vector of body forces f with f* s = tr(cross(s) X) for all s, of a memoryless X."""
     return _traced(Op.VEE, x, MOTIONS, MOTIONS, FORCES)
 
 
-def bend_trace(x: Expr) -> Expr:
-    """The vector of joint efforts e with e* u = tr(Ḣ{u} X) for all u, of a memoryless X."""
-    return _traced(Op.BEND_TRACE, x, EFFORTS, FORCES, EFFORTS)
+def vee_force(x: Expr) -> Expr:
+    """The vector of body motions w with w* f = tr(cross_force(f) X), of a memoryless X."""
+    return _traced(Op.VEE_FORCE, x, FORCES, MOTIONS, MOTIONS)
+
+
+def inertia_trace(x: Expr) -> Expr:
+    """The vector w with w* π = tr(M(π) X) for all inertial parameters π, of a memoryless X."""
+    return _traced(Op.INERTIA_TRACE, x, FORCES, MOTIONS, PARAMETER_WEIGHTS)
+
+
+def bend_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
+    """The vector of joint efforts e with e* u = tr(Ḣ{u} X) for all u, of a memoryless X.
+
+    With directions w the trace is that of Ḣ{w; u} X; `hole` is where u stands, last if None.
+    """
+    coefficient: Number = 1
+    plain: list[Expr] = []
+    for w in directions:
+        if w.takes is not ONE or w.gives is not RATES:
+            raise SpaceError(check.no_rates("bend_trace", w))
+        if w.op is Op.ZERO:
+            return zero(ONE, EFFORTS)
+        if w.op is Op.SUM and len(w.args) == 1:
+            coefficient *= w.data[0]
+            w = w.args[0]
+        plain.append(w)
+    out = _traced(Op.BEND_TRACE, x, EFFORTS, FORCES, EFFORTS)
+    if not plain:
+        return out
+    place = None if hole is None or hole == len(plain) else hole
+    return total_of(
+        (coefficient * c, intern(Op.BEND_TRACE, (*y.args, *plain), place, ONE, EFFORTS, GENERAL))
+        for c, y in out.terms
+        if y.op is Op.BEND_TRACE
+    )
 
 
 def _traced(op: Op, x: Expr, takes: Space, gives: Space, space: Space) -> Expr:

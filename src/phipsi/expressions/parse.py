@@ -19,13 +19,13 @@ from phipsi.expressions.spaces import SPACES, Space
 class Vocabulary:
     """The names a text may use.
 
-    `leaves` maps names and symbols to expressions, `functions` names such as bd to functions of one
-    expression, `instance` builds a Riccati leaf from its name and the four operators in braces,
+    `leaves` maps names and symbols to expressions, `functions` names such as bd to functions of
+    expressions, `instance` builds a Riccati leaf from its name and the four operators in braces,
     `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
     """
 
     leaves: Mapping[str, Expr]
-    functions: Mapping[str, Callable[[Expr], Expr]]
+    functions: Mapping[str, Callable[..., Expr]]
     instance: Callable[[str, tuple[Expr, ...]], Expr]
     with_params: Callable[[str, str], Expr]
 
@@ -158,10 +158,7 @@ class _Reader:
         word = found.group()
         if word in self.words.functions:
             self.at = found.end()
-            self.take("(")
-            inner = self.sum()
-            self.take(")")
-            return self.words.functions[word](inner)
+            return self._call(word)
         if word == "I":
             self.at = found.end()
             nxt = self.text[self.at : self.at + 1]
@@ -171,6 +168,21 @@ class _Reader:
             raise self.error(self._unknown(word), start)
         self.at += len(name)
         return self._decorated(name)
+
+    def _call(self, word: str) -> Expr:
+        """f(x) or f(x; y), with the place of a free direction as f[0](x; y)."""
+        nxt = self.text[self.at : self.at + 1]
+        place = {"hole": int(self.brackets())} if nxt == "[" and word == "bend_trace" else {}
+        self.take("(")
+        args = [self.sum()]
+        while self.peek() == ";":
+            self.at += 1
+            args.append(self.sum())
+        self.take(")")
+        try:
+            return self.words.functions[word](*args, **place)
+        except TypeError:
+            raise self.error(f"{word}(…) does not take {len(args)} operators") from None
 
     def _decorated(self, name: str) -> Expr:
         nxt = self.text[self.at : self.at + 1]
@@ -186,7 +198,13 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name + place, tuple(args))
-        if nxt == "[" and self.leaves[name].name in ("total", "pick", *SELECTABLE):
+        if nxt == "[" and self.leaves[name].name in (
+            "total",
+            "pick",
+            "pick_inertia",
+            "weight",
+            *SELECTABLE,
+        ):
             try:
                 return self.words.with_params(self.leaves[name].name, self.brackets())
             except ValueError as wrong:

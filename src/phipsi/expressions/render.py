@@ -30,6 +30,22 @@ _CALLS = {
         "ascii": "bend_trace",
         "latex": r"\operatorname{bend_{tr}}",
     },
+    Op.VEE_FORCE: {
+        "greek": "vee_force",
+        "ascii": "vee_force",
+        "latex": r"\operatorname{vee_{f}}",
+    },
+    Op.INERTIA_TRACE: {
+        "greek": "inertia_trace",
+        "ascii": "inertia_trace",
+        "latex": r"\operatorname{M_{tr}}",
+    },
+    Op.INERTIA_OF: {
+        "greek": "inertia_of",
+        "ascii": "inertia_of",
+        "latex": r"\operatorname{M}",
+    },
+    Op.OUTER: {"greek": "outer", "ascii": "outer", "latex": r"\operatorname{outer}"},
     Op.HALF: {"greek": "half", "ascii": "half", "latex": r"\operatorname{half}"},
     Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
 }
@@ -76,9 +92,12 @@ def _node(x: Expr, style: str) -> str:
         return " ".join(_factor(y, style) for y in x.args)
     if x.op is Op.SUM:
         return _sum(x, style)
-    inner = render(x.args[0], style)
+    inner = "; ".join(render(y, style) for y in x.args)
+    name = _CALLS[x.op][style]
+    if x.data is not None:  # where the free direction of bend_trace stands
+        name += f"_{{({x.data})}}" if style == "latex" else f"[{x.data}]"
     opening, closing = (r"\left(", r"\right)") if style == "latex" else ("(", ")")
-    return f"{_CALLS[x.op][style]}{opening}{inner}{closing}"
+    return f"{name}{opening}{inner}{closing}"
 
 
 def _leaf(x: Expr, style: str) -> str:

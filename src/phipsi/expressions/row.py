@@ -22,7 +22,11 @@ class Op(Enum):
     CROSS_FORCE = "cross_force"  # the operator x ↦ cross(x)* f of a body-force vector f; skew
     REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
     VEE = "vee"  # the vector of body forces f with f* s = tr(cross(s) X), of a memoryless X
+    VEE_FORCE = "vee_force"  # the vector of body motions w with w* f = tr(cross_force(f) X)
     BEND_TRACE = "bend_trace"  # the vector of joint efforts e with e* u = tr(Ḣ{u} X)
+    INERTIA_TRACE = "inertia_trace"  # the vector w with w* π = tr(M(π) X)
+    INERTIA_OF = "inertia_of"  # the operator M(π) of a vector π of inertial parameters; symmetric
+    OUTER = "outer"  # the memoryless operator with the blocks x(k) y(k)* of two vectors
     HALF = "half"  # the lower triangle of hinge blocks with half the diagonal
     LOGDET = "logdet"
     WRITTEN = "written"  # an operator that is to be written out as a matrix before it is multiplied

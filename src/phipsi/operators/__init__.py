@@ -20,20 +20,26 @@ from phipsi.expressions.node import (
     cross_force,
     half,
     identity,
+    inertia_of,
+    inertia_trace,
     leaf,
     logdet,
+    outer,
     regress,
     vee,
+    vee_force,
     written,
 )
 from phipsi.expressions.parse import Vocabulary, parse_with
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
+from phipsi.expressions.spaces import SPACES
+from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, weight
 from phipsi.operators.definitions import Riccati
 from phipsi.operators.variations import (
     WITH_ARGUMENTS,
     bend,
     bend_force,
     pick,
+    pick_inertia,
     swing,
     swing_force,
     with_arguments,
@@ -69,6 +75,7 @@ Omega = catalogue_leaf("Omega")
 Upsilon = catalogue_leaf("Upsilon")
 R = catalogue_leaf("R")
 J = catalogue_leaf("J")
+angular = catalogue_leaf("angular")
 mass_matrix = catalogue_leaf("mass_matrix")
 Lambda = catalogue_leaf("Lambda")
 U = catalogue_leaf("U")
@@ -80,6 +87,7 @@ dq = catalogue_leaf("dq")
 dv = catalogue_leaf("dv")
 dvdot = catalogue_leaf("dvdot")
 dtau = catalogue_leaf("dtau")
+dinertia = catalogue_leaf("dinertia")
 f_ext = catalogue_leaf("f_ext")
 f0 = catalogue_leaf("f0")
 gravity = catalogue_leaf("gravity")
@@ -136,6 +144,12 @@ def _with_params(name: str, inside: str) -> Expr:
         return catalogue_leaf(name)[inside.strip()]
     if name == "pick":
         return pick(parts[0], int(parts[1]) if len(parts) > 1 else 0)
+    if name == "pick_inertia":
+        return pick_inertia(parts[0], int(parts[1]) if len(parts) > 1 else 0)
+    if name == "weight":
+        if inside.strip() not in SPACES:
+            raise ValueError(f"'{inside}' is no space; there are {', '.join(SPACES)}")
+        return weight(SPACES[inside.strip()])
     try:
         at = tuple(float(part) for part in parts)
     except ValueError:
@@ -165,6 +179,10 @@ VOCABULARY = Vocabulary(
         "cross_force": cross_force,
         "logdet": logdet,
         "vee": vee,
+        "vee_force": vee_force,
+        "inertia_of": inertia_of,
+        "inertia_trace": inertia_trace,
+        "outer": outer,
         "bend_trace": bend_trace,
         "half": half,
         "written": written,
@@ -217,6 +235,7 @@ __all__ = [
     "V",
     "a",
     "a_paper",
+    "angular",
     "b",
     "b_paper",
     "bd",
@@ -226,6 +245,7 @@ __all__ = [
     "c_J",
     "cross",
     "cross_force",
+    "dinertia",
     "dq",
     "dtau",
     "dv",
@@ -236,12 +256,16 @@ __all__ = [
     "gravity",
     "half",
     "held",
+    "inertia_of",
+    "inertia_trace",
     "logdet",
     "mass_matrix",
+    "outer",
     "parse",
     "phi",
     "phi_tilde",
     "pick",
+    "pick_inertia",
     "pose",
     "proj",
     "proj_bar",
@@ -257,5 +281,7 @@ __all__ = [
     "v",
     "vdot",
     "vee",
+    "vee_force",
+    "weight",
     "written",
 ]

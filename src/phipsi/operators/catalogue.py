@@ -6,6 +6,8 @@ others) or its block formula in `sweeps/blocks.py` (it is primitive).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import (
@@ -14,6 +16,7 @@ from phipsi.expressions.spaces import (
     MOTIONS,
     NORMALISED,
     ONE,
+    PARAMETERS,
     POINT_FORCES,
     POINT_MOTIONS,
     POSES,
@@ -104,6 +107,8 @@ row("swing", "swing", r"\operatorname{swing}", (MOTIONS, POINT_MOTIONS), MEMORYL
     "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "open_chain 6")
 row("swing_force", "swing_force", r"\operatorname{swing_{f}}", (MOTIONS, FORCES), MEMORYLESS, "q",
     "how B f changes when its body moves: V ↦ Ḃ{V} f", "open_chain 6")
+row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
+    "keeps the angular half of every motion", "open_chain 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "open_chain 2")
 
@@ -143,6 +148,10 @@ row("dq", "dq", r"\delta q", (ONE, RATES), GENERAL, "dq", "a direction in which 
 row("dv", "dv", r"\delta v", (ONE, RATES), GENERAL, "dv", "a direction in which v changes", "")
 row("dvdot", "dv̇", r"\delta\dot{v}", (ONE, RATES), GENERAL, "dvdot", "a direction in which v̇ changes", "")
 row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction in which τ changes", "")
+row("dinertia", "dπ", r"\delta\pi", (ONE, PARAMETERS), GENERAL, "dinertia",
+    "a direction in which the inertial parameters change", "")
+row("pick_inertia", "pick_inertia", r"\operatorname{pick_{\pi}}", (ONE, PARAMETERS), GENERAL, "",
+    "one inertial parameter, pick_inertia[body, i]", "sensitivity 8")
 row("pick", "pick", r"\operatorname{pick}", (ONE, RATES), GENERAL, "", "unit rate of one dof, pick[joint]",
     "seed 4 eq. 2.11")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
@@ -167,7 +176,14 @@ row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     "gyroscopic forces, the papers' pair", "88-11 eq. 2.23")
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
     "open_chain 2")
+row("weight", "weight", r"c", (ONE, EFFORTS), GENERAL, "x",
+    "what a gradient is taken with, the operand x as a vector of a space: weight[rates]", "")
 # fmt: on
+
+
+def weight(space: Space) -> Expr:
+    """The operand of a program as a vector of a space, for what is linear in it but no operator."""
+    return leaf(replace(CATALOGUE["weight"], gives=space), params=(space.name,))
 
 
 def catalogue_leaf(name: str, *args: Expr) -> Expr:

@@ -184,6 +184,7 @@ DEFINITIONS: dict[str, Callable[[Expr], Expr | None]] = {
     "V": lambda x: phi.T @ H.T @ v,
     "a": lambda x: cross(V) @ H.T @ v + catalogue_leaf("c_J"),
     "b": lambda x: -cross(V).T @ M @ V,
+    "s_gauge": lambda x: cross(catalogue_leaf("angular") @ V) @ V,
     "c_J": lambda x: catalogue_leaf("Hdot").T @ v,
     "a_paper": lambda x: a + (identity(MOTIONS) - E_phi.T) @ catalogue_leaf("s_gauge"),
     "b_paper": lambda x: b - M @ catalogue_leaf("s_gauge"),

@@ -10,10 +10,12 @@ from phipsi.expressions.row import Op
 from phipsi.operators.definitions import H, M, V, definition, phi
 
 INPUT_ORDER = (
-    "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau",
+    "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau", "dinertia",
 )  # fmt: skip
 DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
-"""Inputs that say in which direction something is differentiated."""
+"""Inputs that say in which direction something is differentiated, as vectors of the joints.
+
+Another is "dinertia", ten numbers for every body."""
 
 
 def leaves_of(x: Expr) -> set[Expr]:
@@ -57,6 +59,12 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
         if x.row.riccati and not x.args:
             stack.extend(leaves_of(H @ phi @ M))
     return tuple(name for name in INPUT_ORDER if name in needed)
+
+
+def weights_of(expressions: Iterable[Expr]) -> list[Expr]:
+    """The leaves among the expressions that stand for the operand."""
+    found = {y: None for x in expressions for y in leaves_of(x) if y.name == "weight"}
+    return sorted(found, key=str)
 
 
 def check_pairs(x: Expr) -> None:

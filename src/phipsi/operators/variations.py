@@ -74,6 +74,11 @@ def pick(joint: str, i: int = 0) -> Expr:
     return leaf(CATALOGUE["pick"], params=(joint, i) if i else (joint,))
 
 
+def pick_inertia(body: str, i: int = 0) -> Expr:
+    """The unit vector of inertial parameters with 1 for parameter i of the body."""
+    return leaf(CATALOGUE["pick_inertia"], params=(body, i) if i else (body,))
+
+
 def hinge_variation(*directions: Expr) -> Expr:
     """Ḣ{u; …}: how H changes along the directions."""
     return with_arguments("Hdot", *directions)

@@ -9,6 +9,7 @@ from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.theorems_algebra import ALGEBRA
 from phipsi.rewrite.theorems_appendix import APPENDIX
 from phipsi.rewrite.theorems_bias import BIAS
+from phipsi.rewrite.theorems_components import COMPONENTS
 from phipsi.rewrite.theorems_dynamics import DYNAMICS
 from phipsi.rewrite.theorems_elements import ELEMENTS
 from phipsi.rewrite.theorems_errata import ERRATA
@@ -25,6 +26,7 @@ THEOREMS: tuple[Identity, ...] = (
     *BIAS,
     *PHYSICS,
     *SENSITIVITY,
+    *COMPONENTS,
 )
 
 SOURCES: dict[str, str] = {

@@ -60,7 +60,11 @@ class AdaptiveStep(Step):
             return self.q1, self.v1
         y = self.interpolant(t)
         nv = self.chart.nv
-        return np.array(self.chart.point(self.base, y[:nv])), y[nv:]
+        return np.array(self.chart.point(self.base, y[:nv])), y[nv : 2 * nv]
+
+    def quadratures_at(self, t: float) -> Array:
+        """By the dense output."""
+        return self.w1 if t == self.t1 else self.interpolant(t)[2 * self.chart.nv :]
 
     def record(self, dense: DenseRecord) -> None:
         """Keep the dense output as values at nodes."""
@@ -90,6 +94,7 @@ class Adaptive(Stepper):
         self._inside = look_inside
         self._nv = equations.model.nv
         self._longest, self._short = 0.0, 0
+        self.w = np.zeros(len(equations.quadratures))
         if equations.loops is not None:
             equations.loops.project_stages = method.recentre == "turn"
         self.restart(*start)
@@ -98,24 +103,25 @@ class Adaptive(Stepper):
         """A new solver, which chooses its first step anew."""
         self.t, self.q, self.v = t, q, v
         self._base = q
-        y = np.concatenate([self.chart.start(q), v])
+        y = np.concatenate([self.chart.start(q), v, self.w])
         self._solver = self._class(
             self._derivative, t, y, self._end, rtol=self._rtol, atol=self._tolerance()
         )
 
     def _derivative(self, t: float, y: Array) -> Array:
         nv = self._nv
-        z, v = y[:nv], y[nv:]
-        out = np.empty(2 * nv)
+        z, v = y[:nv], y[nv : 2 * nv]
+        out = np.empty(len(y))
         out[:nv] = self.chart.rate(z, v)
-        out[nv:] = self.equations.acceleration(t, self.chart.point(self._base, z), v)
+        at = self.chart.point(self._base, z)
+        out[nv : 2 * nv], out[2 * nv :] = self.equations.rates(t, at, v)
         return out
 
     def _tolerance(self) -> Any:
-        """Absolute tolerances (2 nv,): z of curved joints starts at 0, its size is that of q."""
+        """Absolute tolerances: z of curved joints starts at 0, its size is that of q."""
         if self.chart.is_flat:
             return self._atol
-        out = np.full(2 * self._nv, self._atol)
+        out = np.full(2 * self._nv + len(self.w), self._atol)
         out[: self._nv] += self._rtol * self.chart.size(self._base)
         return out
 
@@ -138,12 +144,12 @@ class Adaptive(Stepper):
             with np.errstate(all="ignore"):
                 step.look_inside(solver.dense_output())
         y = solver.y
-        step.v1 = y[nv:].copy()
+        step.v1, step.w1 = y[nv : 2 * nv].copy(), y[2 * nv :].copy()
         check_speed(step.v1, step.t1)
         step.q1 = np.array(self.chart.point(self._base, y[:nv]))
         if self.equations.loops is not None and self.equations.loops.projects:
             self._project(solver, step, self.equations.loops)
-        self.q, self.v = step.q1, step.v1
+        self.q, self.v, self.w = step.q1, step.v1, step.w1
         self.t = step.t1  # last: an interrupt before it leaves the state unused
         self._check_progress(step.t1 - step.t0)
         if not self.chart.is_flat and solver is self._solver:
@@ -160,11 +166,12 @@ class Adaptive(Stepper):
             # LSODA's history cannot be changed: it goes on beside the constraints, and
             # accelerations are those of the projected states
             if away > _FAR_OFF and solver.status == "running":
+                self.w = step.w1
                 self.restart(step.t1, q, v)
             return
         y = solver.y.copy()
         y[: self._nv] += self.chart.rate(y[: self._nv], moved)
-        y[self._nv :] = v
+        y[self._nv : 2 * self._nv] = v
         self._shift_guess(solver, y)
         solver.y, solver.f = y, self._derivative(step.t1, y)
 

@@ -37,7 +37,8 @@ class DenseRecord:
     """Dense output of a whole run.
 
     **Attributes:** `t0` (s,), where segments begin; `h` (s,), their lengths; `base` (s, nq), their
-    base points; `values` (s, nodes, 2 nv), [z, v] at the Chebyshev nodes of each.
+    base points; `values` (s, nodes, 2 nv + n), [z, v] and n quadratures at the Chebyshev nodes of
+    each.
     """
 
     def __init__(self) -> None:
@@ -65,13 +66,23 @@ class DenseRecord:
 
     def state(self, chart: Chart, times: Array) -> tuple[Array, Array]:
         """q (k, nq) and v (k, nv) at times (k,) inside the record."""
+        nv = chart.nv
+        base, y = self._interpolated(times, slice(0, 2 * nv))
+        return np.array(chart.point(base, y[:, :nv])), y[:, nv:]
+
+    def quadratures(self, chart: Chart, times: Array) -> Array:
+        """The quadratures (k, n) at times (k,) inside the record."""
+        return self._interpolated(times, slice(2 * chart.nv, None))[1]
+
+    def _interpolated(self, times: Array, columns: slice) -> tuple[Array, Array]:
+        """Base points of the segments of these times, and columns of the values there."""
         arrays = self.arrays()
         assert arrays is not None
         t0, h, base, values = arrays
         i = np.clip(np.searchsorted(t0, times, side="right") - 1, 0, len(t0) - 1)
         x = (times - t0[i]) / h[i]
-        y = np.einsum("kn,kny->ky", _barycentric(x, values.shape[1]), values[i])
-        return np.array(chart.point(base[i], y[:, : chart.nv])), y[:, chart.nv :]
+        weights = _barycentric(x, values.shape[1])
+        return base[i], np.einsum("kn,kny->ky", weights, values[i][..., columns])
 
 
 def _barycentric(x: Array, count: int) -> Array:

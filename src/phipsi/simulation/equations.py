@@ -25,6 +25,7 @@ from phipsi.simulation.chart import Chart
 from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
 from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
+from phipsi.simulation.quadratures import Quadratures
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
@@ -53,8 +54,10 @@ class Equations:
         forces: Sequence[Any],
         prescribed: Prescribed | None = None,
         loops: Loops | None = None,
+        quadratures: Quadratures | None = None,
     ) -> None:
         self.prescribed, self.loops = prescribed, loops
+        self.quadratures = quadratures or Quadratures(model, None, False)
         self.model, self.controller = model, controller
         self.chart = Chart(model)
         self.forces = bind_forces(forces, model)
@@ -86,7 +89,7 @@ class Equations:
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
         alone = self.controller is None and not self.forces and self.prescribed is None
-        alone = alone and self.loops is None
+        alone = alone and self.loops is None and not len(self.quadratures)
         return alone and self._program.native is not None
 
     # ---- the hot path -----------------------------------------------------------------------
@@ -97,10 +100,40 @@ class Equations:
             if not (np.isfinite(q).all() and np.isfinite(v).all()):
                 return np.full(self._nv, np.nan)
             q, v = self.loops.stage(q, v)
+        return self._at(t, q, v)
+
+    def rates(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
+        """Return vdot (nv,), and ẇ of the quadratures at the same state."""
+        if not len(self.quadratures):
+            return self.acceleration(t, q, v), np.zeros(0)
+        if not (np.isfinite(q).all() and np.isfinite(v).all()):
+            return np.full(self._nv, np.nan), np.full(len(self.quadratures), np.nan)
+        if self.loops is not None:
+            q, v = self.loops.stage(q, v)
+        vdot = self._at(t, q, v)
+        power = self._power(q, v, vdot) if self.quadratures.has_work else 0.0
+        return vdot, self.quadratures.rates(t, locked(q), locked(v), power)
+
+    def _power(self, q: Array, v: Array, vdot: Array) -> float:
+        """Power of all efforts and forces at the state `_at` has just been called for, W."""
+        effort, loads = self._acting
+        if self.prescribed is not None or (self.loops is not None and self.loops.drives):
+            # what moves joints or rows as prescribed is found from the motion
+            needed = inverse_dynamics(self.model, q, v, vdot, *loads)
+            free = None if self.prescribed is None else self.prescribed.free > 0
+            effort = needed if free is None else np.where(free, effort, needed)
+        out = float(effort @ v)
+        if loads:
+            state = State(self.model, 0.0, q, v, self._kinematics)
+            out += float(np.sum(loads[0] * state.velocities))
+        return out
+
+    def _at(self, t: float, q: Array, v: Array) -> Array:
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:
             effort, loads = self._with_elements(t, q, v, effort)
+        self._acting = effort, loads
         inputs = self._inputs(t, q, v, effort, loads)
         if self.loops is not None and self.loops.compiles:
             vdot, f, status = self._closed(*inputs)

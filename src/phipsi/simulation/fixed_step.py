@@ -19,7 +19,8 @@ from phipsi.simulation.rollout import COMPILED, rollout
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method, Tableau
 
-Advance = Callable[[float, Array, Array, float], tuple[Array, Array]]
+Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
+"""(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
 
 # Implicit midpoint: sizes of the last correction, relative to the rates of the step.
 _CONVERGED, _ACCEPTABLE = 1e-14, 1e-11
@@ -37,12 +38,17 @@ class FixedStep(Step):
         t0: float,
         q0: Array,
         v0: Array,
+        w0: Array,
         t1: float,
         end: tuple[Array, Array] | None = None,
     ) -> None:
         self._advance, self.t0, self.t1, self._q0, self._v0 = advance, t0, t1, q0, v0
-        self.samples = (t1,)
-        self.q1, self.v1 = advance(t0, q0, v0, t1 - t0) if end is None else end
+        self.samples, self._w0 = (t1,), w0
+        if end is None:
+            self.q1, self.v1, gain = advance(t0, q0, v0, t1 - t0)
+            self.w1 = w0 + gain
+        else:
+            (self.q1, self.v1), self.w1 = end, w0
 
     def at(self, t: float) -> tuple[Array, Array]:
         """State by a shorter step."""
@@ -50,7 +56,15 @@ class FixedStep(Step):
             return self.q1, self.v1
         if t == self.t0:
             return self._q0, self._v0
-        return self._advance(self.t0, self._q0, self._v0, t - self.t0)
+        return self._advance(self.t0, self._q0, self._v0, t - self.t0)[:2]
+
+    def quadratures_at(self, t: float) -> Array:
+        """By a shorter step."""
+        if t == self.t1:
+            return self.w1
+        if t == self.t0:
+            return self._w0
+        return self._w0 + self._advance(self.t0, self._q0, self._v0, t - self.t0)[2]
 
 
 @final
@@ -70,6 +84,7 @@ class FixedSteps(Stepper):
         self._count = max(1, math.ceil(end / dt * (1 - 1e-12)))
         self._advance = advance_function(method, equations)
         self._method = method
+        self.w = np.zeros(len(equations.quadratures))
         # nothing of the user's is called within a step: whole stretches run in machine code
         self._compiled = method.name in COMPILED and equations.is_plain
         self.restart(*start)
@@ -86,9 +101,9 @@ class FixedSteps(Stepper):
         self._equations.failure = None
         with np.errstate(all="ignore"):
             end = self._from_machine_code(t1)
-            step = FixedStep(self._advance, self.t, self.q, self.v, t1, end)
+            step = FixedStep(self._advance, self.t, self.q, self.v, self.w, t1, end)
         check_speed(step.v1, t1)
-        self.q, self.v = step.q1, step.v1
+        self.q, self.v, self.w = step.q1, step.v1, step.w1
         self.t = t1  # last: an interrupt before it leaves the state unused
         self._next += 1
         return step
@@ -116,7 +131,7 @@ class FixedSteps(Stepper):
 
 
 def advance_function(method: Method, equations: Equations) -> Advance:
-    """The function (t, q, v, h) → (q⁺, v⁺) of a method."""
+    """The function of a method."""
     loops = equations.loops
     if method.tableau is None:
         advance = _semi_implicit(equations)
@@ -126,15 +141,21 @@ def advance_function(method: Method, equations: Equations) -> Advance:
         advance = _implicit_midpoint(equations)
     if loops is None or not loops.projects:
         return advance
-    return lambda t, q, v, h: loops.project(t + h, *advance(t, q, v, h))
+
+    def projected(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        q1, v1, gain = advance(t, q, v, h)
+        return (*loops.project(t + h, q1, v1), gain)
+
+    return projected
 
 
 def _semi_implicit(equations: Equations) -> Advance:
     chart = equations.chart
 
-    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array]:
-        v1 = v + h * equations.acceleration(t, q, v)
-        return np.array(chart.point(q, chart.start(q) + h * v1)), v1
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        vdot, gain = equations.rates(t, q, v)
+        v1 = v + h * vdot
+        return np.array(chart.point(q, chart.start(q) + h * v1)), v1, h * gain
 
     return advance
 
@@ -145,16 +166,18 @@ def _explicit(equations: Equations, tableau: Tableau) -> Advance:
     stages = len(tableau.b)
     a, b = [np.array(row[:i]) for i, row in enumerate(tableau.a)], np.array(tableau.b)
 
-    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array]:
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         y = np.concatenate([chart.start(q), v])
         k = np.empty((stages, 2 * nv))
+        gains = np.empty((stages, len(equations.quadratures)))
         for i in range(stages):
             yi = y + h * (a[i] @ k[:i]) if i else y
             z, vi = yi[:nv], yi[nv:]
             k[i, :nv] = chart.rate(z, vi)
-            k[i, nv:] = equations.acceleration(t + tableau.c[i] * h, chart.point(q, z), vi)
+            at = chart.point(q, z)
+            k[i, nv:], gains[i] = equations.rates(t + tableau.c[i] * h, at, vi)
         end = y + h * (b @ k)
-        return np.array(chart.point(q, end[:nv])), end[nv:]
+        return np.array(chart.point(q, end[:nv])), end[nv:], h * (b @ gains)
 
     return advance
 
@@ -168,7 +191,7 @@ def _implicit_midpoint(equations: Equations) -> Advance:
     """
     chart = equations.chart
 
-    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array]:
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         start, half = chart.start(q), 0.5 * h
 
         def image(w: Array) -> Array:
@@ -181,7 +204,10 @@ def _implicit_midpoint(equations: Equations) -> Advance:
                 f"at t = {t:.9g} s the equation of the implicit midpoint rule has no solution near "
                 f"the step's start; the step of {h:.3g} s is too long for this motion"
             )
-        return np.array(chart.point(q, start + h * w)), 2 * w - v
+        gain = np.zeros(0)
+        if len(equations.quadratures):
+            gain = h * equations.rates(t + half, chart.point(q, start + half * w), w)[1]
+        return np.array(chart.point(q, start + h * w)), 2 * w - v, gain
 
     return advance
 

@@ -84,6 +84,11 @@ class Loops:
         """Whether compiled forward dynamics, which does not look for rank, may be used here."""
         return self.is_regular and self.method != "baumgarte"
 
+    @property
+    def drives(self) -> bool:
+        """Whether rows prescribe rates, so that they do work."""
+        return bool(self.system.rates.any())
+
     # ---- accelerations ------------------------------------------------------------------------
 
     def correct(self, q: Array, v: Array, free: Array) -> Array:

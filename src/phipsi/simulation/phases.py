@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +20,9 @@ from phipsi.model.model import Model
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event, EventRecord
-from phipsi.simulation.force import bind_forces
+from phipsi.simulation.force import Force, bind_forces
 from phipsi.simulation.phase import Carried, ChangeRecord, Phase
+from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.topology import Change, Topology, changes_of
 from phipsi.simulation.trajectory import Trajectory
 
@@ -75,6 +76,9 @@ class _Runner:
         forces = self.options.pop("forces", ())
         self.elements = bind_forces(forces, topology.model)
         self.prescribed = self.options.pop("prescribed", None) or {}
+        beside = self.options.pop("quadratures", None)
+        Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
+        self.quadratures: Mapping[str, Any] = beside or {}
         self.progress = self.options.pop("progress", None)
         self.phases: list[Phase] = []
         self.records: list[EventRecord] = []
@@ -118,6 +122,8 @@ class _Runner:
         moved = {n: x for n, x in self.prescribed.items() if n in phase.model.joint_names}
         if moved:
             given["prescribed"] = {n: self._function(phase, x) for n, x in moved.items()}
+        if self.quadratures:
+            given["quadratures"] = {n: self._beside(phase, x) for n, x in self.quadratures.items()}
         if self.times is not None:
             later = self.times > t0 if t0 > 0 else self.times >= 0
             given["output_times"] = self.times[later] - t0
@@ -136,6 +142,11 @@ class _Runner:
         if not callable(function):
             return function
         return lambda t, q, v: function(phase.t0 + t, *phase.lift(q, v))
+
+    def _beside(self, phase: Phase, quadrature: Any) -> Any:
+        if isinstance(quadrature, Force):
+            return Carried(phase, bind_forces([quadrature], self.topology.model))
+        return self._function(phase, quadrature)
 
     def _controller(self, phase: Phase) -> Any:
         size = self.topology.model.nv
@@ -318,6 +329,14 @@ class _Runner:
             block[:, [names[n] for n in p.system.row_names]] = p.trajectory.constraint_residuals
             residuals.append(block)
         first = parts[0].trajectory
+        beside: dict[str, Array] = {}
+        totals = dict.fromkeys(first.quadratures, 0.0)
+        for name in totals:
+            columns: list[Array] = []
+            for p in parts:
+                columns.append(totals[name] + p.trajectory.quadratures[name])
+                totals[name] += p.trajectory.totals[name]
+            beside[name] = np.concatenate(columns)
         return Trajectory(
             model,
             np.concatenate([p.t0 + p.trajectory.t for p in parts]),
@@ -331,6 +350,8 @@ class _Runner:
             energy=np.concatenate([p.trajectory.energy for p in parts]),
             momentum=np.concatenate([p.trajectory.momentum for p in parts]),
             phases=tuple(parts),
+            quadratures=beside,
+            totals=totals,
         )
 
 

@@ -23,6 +23,7 @@ from phipsi.simulation.loops import Loops, checked_stabilization
 from phipsi.simulation.phases import simulate_changing
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.progress import make_progress
+from phipsi.simulation.quadratures import Quadrature, Quadratures
 from phipsi.simulation.steps import Diverged, Step, Stepper
 from phipsi.simulation.tableaux import Method
 from phipsi.simulation.topology import Change, changes_of
@@ -49,6 +50,8 @@ def simulate(
     events: Event | Sequence[Event] = (),
     forces: Force | Sequence[Force] = (),
     prescribed: Mapping[str, Any] | None = None,
+    quadratures: Mapping[str, Quadrature] | None = None,
+    work: bool = False,
     stabilization: str = "project",
     constraint_tolerance: float = 1e-10,
     baumgarte_rate: float = 20.0,
@@ -69,8 +72,11 @@ def simulate(
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
     model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
     joints whose motion is given, numbers or functions of (t, q, v); their efforts are recorded in
-    `tau`; `progress`, None (a bar if it takes more than 2 s at a terminal), True, False, a
-    tqdm-like object or a function of (t, duration). For a system: `stabilization`, "project"
+    `tau`; `quadratures`, name → function of (t, q, v) to be integrated with the motion, or a force
+    element whose work is wanted: ``trajectory.quadratures``; `work`, whether to integrate the work
+    of all that stores no energy, so that ``energy − energy[0] = trajectory.work``; `progress`, None
+    (a bar if it takes more than 2 s at a terminal), True, False, a tqdm-like object or a function
+    of (t, duration). For a system: `stabilization`, "project"
     (position and velocity are projected in the mass metric after every step until no residual
     exceeds `constraint_tolerance`, rad and m), "baumgarte" (feedback of residuals with the rate
     `baumgarte_rate`, 1/s) or "none". `topology`, changes of `phipsi.topology` that hold from the
@@ -95,6 +101,7 @@ def simulate(
         given = dict(
             controller=controller, integrator=integrator, dt=dt, rtol=rtol, atol=atol,
             output_times=output_times, forces=forces, prescribed=prescribed, progress=progress,
+            quadratures=quadratures, work=work,
             stabilization=stabilization, constraint_tolerance=constraint_tolerance,
             baumgarte_rate=baumgarte_rate,
         )  # fmt: skip
@@ -124,7 +131,8 @@ def simulate(
             "rates=2.0)"
         )
     moved = None if prescribed is None else Prescribed(model, prescribed)
-    equations = Equations(model, controller, _listed(forces), moved, loops)
+    beside = Quadratures(model, quadratures, bool(work))
+    equations = Equations(model, controller, _listed(forces), moved, loops, beside)
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
@@ -154,10 +162,11 @@ class _Run:
         self.system = system
         self.equations, self.method, self.watch = equations, method, watch
         self.end, self.times, self._next = end, times, 0
-        self.rows: list[tuple[float, Array, Array, Array]] = []
+        self.rows: list[tuple[float, Array, Array, Array, Array]] = []
         self.events: list[EventRecord] = []
         self.dense = DenseRecord() if method.is_adaptive and times is None else None
         self.stepper: Stepper
+        self._has_work = equations.quadratures.has_work
 
     def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
         """Make the stepper and record the initial state."""
@@ -169,7 +178,8 @@ class _Run:
             )
         else:
             self.stepper = FixedSteps(self.equations, self.method, start, self.end, dt)
-        self._record_state(0.0, q, v)
+        self._stored_at_start = self._stored(0.0, q, v) if self._has_work else 0.0
+        self._record_state(0.0, q, v, self.stepper.w)
 
     def to_the_end(self, progress: Any) -> Trajectory:
         """Step until the end, a stop, an interrupt or a failure."""
@@ -220,7 +230,7 @@ class _Run:
         if ends:
             self._record_step(step, t, at_end=False)
         q, v = self._on_constraints(t, *step.at(t))
-        first = (q, v)
+        first, w = (q, v), step.quadratures_at(t)
         for crossing in now:
             new_q, new_v = self.watch.act(crossing, q, v)
             if new_q is not q or new_v is not v:
@@ -234,9 +244,15 @@ class _Run:
             q, v = new_q, new_v
         if not ends:
             return None
-        if self.times is None and (q is not first[0] or v is not first[1]):
-            self._row(t, *first)
-        self._record_state(t, q, v)
+        jumped = q is not first[0] or v is not first[1]
+        if self.times is None and jumped:
+            self._row(t, *first, w)
+        if jumped and self._has_work:
+            # energy that an action puts into springs is no work
+            w = w.copy()
+            w[0] -= self._stored(t, q, v) - self._stored(t, *first)
+        self._record_state(t, q, v, w)
+        self.stepper.w = w
         if "stop" in actions:
             self.stepper.t, self.stepper.q, self.stepper.v = t, q, v
             return True
@@ -253,30 +269,34 @@ class _Run:
         """What a step has to give up to a time: its end, or the output times in it."""
         if self.times is None:
             if at_end:
-                self._row(step.t1, step.q1, step.v1)
+                self._row(step.t1, step.q1, step.v1, step.w1)
             return
         while self._next < len(self.times):
             t = float(self.times[self._next])
             if t > until or (t == until and not at_end):
                 return
             self._next += 1
-            self._row(t, *self._on_constraints(t, *step.at(t)))
+            self._row(t, *self._on_constraints(t, *step.at(t)), step.quadratures_at(t))
 
-    def _record_state(self, t: float, q: Array, v: Array) -> None:
+    def _record_state(self, t: float, q: Array, v: Array, w: Array) -> None:
         """A state that is no end of a step: the initial one, or after an event."""
         if self.times is None:
-            self._row(t, q, v)
+            self._row(t, q, v, w)
         elif self._next < len(self.times) and self.times[self._next] == t:
             self._next += 1
-            self._row(t, q, v)
+            self._row(t, q, v, w)
 
     def _on_constraints(self, t: float, q: Array, v: Array) -> tuple[Array, Array]:
         """States inside a step come from its dense output, which knows no constraints."""
         loops = self.equations.loops
         return (q, v) if loops is None or not loops.projects else loops.project(t, q, v)
 
-    def _row(self, t: float, q: Array, v: Array) -> None:
-        self.rows.append((t, q, v, self.equations.recorded_effort(t, q, v)))
+    def _stored(self, t: float, q: Array, v: Array) -> float:
+        """Energy in the force elements, J."""
+        return float(self.equations.potential_energy(np.array(t), q, v))
+
+    def _row(self, t: float, q: Array, v: Array, w: Array) -> None:
+        self.rows.append((t, q, v, self.equations.recorded_effort(t, q, v), w))
 
     def _partial(self) -> Trajectory:
         """Everything so far, with the last good state at its end."""
@@ -284,17 +304,26 @@ class _Run:
         if not self.rows or self.rows[-1][0] < now.t:
             zero = np.full(self.equations.model.nv, np.nan)
             last = zero if self.equations.controller else np.zeros(self.equations.model.nv)
-            self.rows.append((now.t, now.q, now.v, last))
+            self.rows.append((now.t, now.q, now.v, last, now.w))
         return self._trajectory(complete=False)
 
     def _trajectory(self, *, complete: bool) -> Trajectory:
         model = self.equations.model
-        t, q, v, tau = zip(*self.rows, strict=True) if self.rows else ((), (), (), ())
+        t, q, v, tau, w = zip(*self.rows, strict=True) if self.rows else ((), (), (), (), ())
+        times = np.array(t, dtype=np.float64)
+        places = np.array(q, dtype=np.float64).reshape(len(t), model.nq)
+        rates = np.array(v, dtype=np.float64).reshape(len(t), model.nv)
+        beside, now = self.equations.quadratures, self.stepper
+        found = np.array([*w, now.w]).reshape(len(t) + 1, len(beside))
+        if self._has_work:  # what springs have given back is theirs
+            held = self.equations.potential_energy(times, places, rates)
+            found[:, 0] += [*held, self._stored(now.t, now.q, now.v)]
+            found[:, 0] -= self._stored_at_start
         return Trajectory(
             model,
-            np.array(t, dtype=np.float64),
-            np.array(q, dtype=np.float64).reshape(len(t), model.nq),
-            np.array(v, dtype=np.float64).reshape(len(t), model.nv),
+            times,
+            places,
+            rates,
             np.array(tau, dtype=np.float64).reshape(len(t), model.nv),
             events=tuple(self.events),
             complete=complete,
@@ -302,6 +331,8 @@ class _Run:
             stored=self.equations.potential_energy,
             dense=self.dense,
             system=self.system,
+            quadratures=dict(zip(beside.names, found[:-1].T, strict=True)),
+            totals=dict(zip(beside.names, found[-1].tolist(), strict=True)),
         )
 
     def _fastest(self) -> str:

@@ -21,34 +21,40 @@ class Diverged(Exception):
 class Step(ABC):
     """One accepted step from t0 to t1, with the state at every time between.
 
-    **Attributes:** `t0`, `t1`, s; `q1`, `v1`, the state at the end; `samples`, times in (t0, t1] at
-    which event functions are looked at.
+    **Attributes:** `t0`, `t1`, s; `q1`, `v1`, the state at the end, and `w1` of the quadratures;
+    `samples`, times in (t0, t1] at which event functions are looked at.
     """
 
     t0: float
     t1: float
     q1: Array
     v1: Array
+    w1: Array
     samples: tuple[float, ...]
 
     @abstractmethod
     def at(self, t: float) -> tuple[Array, Array]:
         """State (q, v) at a time of the step."""
 
+    @abstractmethod
+    def quadratures_at(self, t: float) -> Array:
+        """Quadratures at a time of the step."""
+
 
 class Stepper(ABC):
     """Advances the state of a run.
 
-    **Attributes:** `t`, `q`, `v`, where it is.
+    **Attributes:** `t`, `q`, `v`, where it is; `w`, the quadratures there.
     """
 
     t: float
     q: Array
     v: Array
+    w: Array
 
     @abstractmethod
     def restart(self, t: float, q: Array, v: Array) -> None:
-        """Go on from another state."""
+        """Go on from another state, with the quadratures `w` has."""
 
     @abstractmethod
     def step(self) -> Step:

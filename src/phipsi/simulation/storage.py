@@ -71,6 +71,7 @@ def _arrays(trajectory: Trajectory) -> dict[str, Array]:
         "integrator": trajectory.integrator,
         "complete": trajectory.complete,
         "events": [event.name for event in events],
+        "quadratures": list(trajectory.quadratures),
         "model": model.to_dict(),
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False)
@@ -83,6 +84,8 @@ def _arrays(trajectory: Trajectory) -> dict[str, Array]:
         "energy": trajectory.energy,
         "momentum": trajectory.momentum,
         "constraint_residuals": trajectory.constraint_residuals,
+        "quadratures": np.array([*trajectory.quadratures.values()]).reshape(-1, len(trajectory)),
+        "totals": np.array([*trajectory.totals.values()], dtype=np.float64),
         "event_t": np.array([e.t for e in events]),
         "event_q": np.array([[e.q, e.q_after] for e in events]).reshape(-1, 2, model.nq),
         "event_v": np.array([[e.v, e.v_after] for e in events]).reshape(-1, 2, model.nv),
@@ -102,12 +105,11 @@ def to_csv(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
     names = ["t"]
     for kind, slices in (("q", model.q_slices), ("v", model.v_slices), ("tau", model.v_slices)):
         names += [f"{kind}:{name}" for name in entry_names(model, slices)]
-    table = np.column_stack(
-        [trajectory.t, trajectory.q, trajectory.v, trajectory.tau, trajectory.energy]
-    )
+    columns = [trajectory.t, trajectory.q, trajectory.v, trajectory.tau, trajectory.energy]
+    table = np.column_stack([*columns, *trajectory.quadratures.values()])
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*names, "energy"])
+        writer.writerow([*names, "energy", *trajectory.quadratures])
         writer.writerows([repr(x) for x in row] for row in table.tolist())
 
 
@@ -233,13 +235,21 @@ def _read(archive: _Archive, where: str) -> dict[str, Any]:
         EventRecord(name, float(at), q[0], v[0], q[1], v[1])
         for name, at, q, v in zip(names, event_t, event_q, event_v, strict=True)
     )
+    beside = header.get("quadratures", [])  # files of older versions have none
+    if not (isinstance(beside, list) and all(isinstance(x, str) for x in beside)):
+        raise ParseError(f"{where}: the header's quadratures must be a list of names.")
+    n = len(beside)
+    found = _of_shape(archive, where, "quadratures", (n, k)) if n else np.zeros((0, k))
+    totals = _of_shape(archive, where, "totals", (n,)) if n else np.zeros(0)
     return {
         "model": model,
         **arrays,
         "events": events,
         "complete": header["complete"],
         "integrator": integrator,
-        "dense": _dense(archive, where, nq, nv),
+        "dense": _dense(archive, where, nq, 2 * nv + len(beside)),
+        "quadratures": dict(zip(beside, found, strict=True)),
+        "totals": dict(zip(beside, totals.tolist(), strict=True)),
     }
 
 
@@ -256,14 +266,14 @@ def _of_shape(archive: _Archive, where: str, name: str, shape: tuple[int | None,
     return array
 
 
-def _dense(archive: _Archive, where: str, nq: int, nv: int) -> DenseRecord | None:
+def _dense(archive: _Archive, where: str, nq: int, width: int) -> DenseRecord | None:
     if not any(name in archive for name in _DENSE):
         return None
     values = archive.array("dense_values")
     s, nodes = values.shape[:2] if values.ndim == 3 else (-1, -1)
     if nodes not in NODES:
         raise ParseError(f"{where}: dense_values has the shape {values.shape}.")
-    shapes: tuple[tuple[int, ...], ...] = ((s,), (s,), (s, nq), (s, nodes, 2 * nv))
+    shapes: tuple[tuple[int, ...], ...] = ((s,), (s,), (s, nq), (s, nodes, width))
     t0, h, base, values = (
         _of_shape(archive, where, name, shape) for name, shape in zip(_DENSE, shapes, strict=True)
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -19,6 +20,7 @@ from phipsi.simulation import plotting, storage
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.dense import DenseRecord, hermite
 from phipsi.simulation.events import EventRecord
+from phipsi.simulation.quadratures import WORK
 
 Array = NDArray[Any]
 
@@ -38,8 +40,9 @@ class Trajectory:
     **Attributes:** `model`; `t` (k,), s; `q` (k, nq); `v` (k, nv); `tau` (k, nv), the controller's
     efforts (those of force elements are not in it); `energy` (k,), J; `momentum` (k, 6) about the
     world's origin; `system`, None for a tree; `constraint_residuals` (k, rows), rad and m, of which
-    a tree has none; `events`, a tuple of
-    `EventRecord`; `phases`, the stretches between changes of topology, empty if there were none;
+    a tree has none; `quadratures`, name → (k,), what was integrated with the motion, and `totals`,
+    name → its value at the end of the run; `events`, a tuple of `EventRecord`; `phases`, the
+    stretches between changes of topology, empty if there were none;
     `complete`, whether the run came to its end or to an event that stops it;
     `integrator`, its name. Arrays are read-only.
 
@@ -67,6 +70,8 @@ class Trajectory:
         energy: Array | None = None,
         momentum: Array | None = None,
         phases: tuple[Any, ...] = (),
+        quadratures: Mapping[str, Array] | None = None,
+        totals: Mapping[str, float] | None = None,
     ) -> None:
         self.model, self.phases = model, phases
         self.t, self.q, self.v, self.tau = (_frozen(x) for x in (t, q, v, tau))
@@ -79,6 +84,9 @@ class Trajectory:
                 constraint_residuals = system.residual(self.q)
         self.constraint_residuals = _frozen(constraint_residuals)
         self._stored, self._dense = stored, dense
+        columns = {name: _frozen(x) for name, x in (quadratures or {}).items()}
+        self.quadratures: Mapping[str, Array] = MappingProxyType(columns)
+        self.totals: Mapping[str, float] = MappingProxyType(dict(totals or {}))
         # what a file brings along: its force elements are not there to compute it again
         if energy is not None:
             self.__dict__["energy"] = _frozen(energy)
@@ -115,6 +123,25 @@ class Trajectory:
         if not len(self):
             return np.zeros((0, 6))
         return _frozen(momentum(self.model, self.q, self.v))
+
+    @property
+    def work(self) -> Array:
+        """Work (k,) since t = 0 of all that stores no energy: motors, dampers, given motion; J.
+
+        ``energy − energy[0]`` up to the errors of the integration, where no event changed the
+        state. It is there if the run was made with ``work=True``.
+
+        >>> import numpy as np, phipsi as pp
+        >>> damper = pp.forces.JointDamper("joint1", 0.5)
+        >>> fall = pp.simulate(
+        ...     pp.examples.planar_arm(1), [0.0], [0.0], 1.0, forces=[damper], work=True
+        ... )
+        >>> bool(np.abs(fall.energy - fall.energy[0] - fall.work).max() < 1e-8)
+        True
+        """
+        if WORK not in self.quadratures:
+            raise InputError("the work was not integrated; run  pp.simulate(…, work=True).")
+        return self.quadratures[WORK]
 
     @property
     def steps(self) -> Counter[tuple[str, str]]:
@@ -164,19 +191,49 @@ class Trajectory:
         q[last], v[last] = self.q[-1], self.v[-1]
         columns = [np.interp(wanted, self.t, column) for column in self.tau.T]
         tau = np.array(columns).reshape(self.model.nv, len(wanted)).T
+        return self._with_samples(
+            wanted,
+            q,
+            v,
+            tau,
+            stored=self._stored,
+            dense=self._dense,
+            system=self.system,
+            quadratures=self._quadratures_at(wanted, q, v),
+        )
+
+    def _with_samples(self, t: Array, q: Array, v: Array, tau: Array, **more: Any) -> Trajectory:
+        """This run at other times."""
         return Trajectory(
             self.model,
-            wanted,
+            t,
             q,
             v,
             tau,
             events=self.events,
             complete=self.complete,
             integrator=self.integrator,
-            stored=self._stored,
-            dense=self._dense,
-            system=self.system,
+            totals=self.totals,
+            **more,
         )
+
+    def _quadratures_at(self, times: Array, q: Array, v: Array) -> dict[str, Array]:
+        """Quadratures at times where the states are q, v."""
+        out = {name: np.interp(times, self.t, x) for name, x in self.quadratures.items()}
+        if self.interpolation != "dense output" or not out:
+            return out
+        assert self._dense is not None
+        found = dict(zip(out, self._dense.quadratures(Chart(self.model), times).T, strict=True))
+        if WORK in found:
+            if self._stored is None:  # read from a file, without its force elements
+                del found[WORK]
+            else:
+                start = self._stored(self.t[:1], self.q[:1], self.v[:1])[0]
+                found[WORK] = found[WORK] + self._stored(times, q, v) - start
+        out.update(found)
+        for name, x in out.items():
+            x[times == self.t[-1]] = self.quadratures[name][-1]
+        return out
 
     def _on_constraints(self, q: Array, v: Array) -> tuple[Array, Array]:
         """States between samples that are on the constraints, brought onto them as well."""
@@ -196,6 +253,7 @@ class Trajectory:
         which = np.maximum(np.searchsorted(starts, wanted, side="right") - 1, 0)
         q, v, tau = (np.zeros((len(wanted), x.shape[1])) for x in (self.q, self.v, self.tau))
         energy, total = np.zeros(len(wanted)), np.zeros((len(wanted), 6))
+        found = {name: np.zeros(len(wanted)) for name in self.quadratures}
         for i, phase in enumerate(self.phases):
             mine = which == i
             if mine.any():
@@ -203,17 +261,12 @@ class Trajectory:
                 q[mine], v[mine] = phase.lift(inner.q, inner.v)
                 tau[mine] = phase.lift_rates(inner.tau)
                 energy[mine], total[mine] = inner.energy, inner.momentum
-        return Trajectory(
-            self.model,
-            wanted,
-            q,
-            v,
-            tau,
-            events=self.events,
-            complete=self.complete,
-            integrator=self.integrator,
-            energy=energy,
-            momentum=total,
+            for name, x in found.items():
+                if mine.any():
+                    x[mine] += inner.quadratures[name]
+                x[which > i] += phase.trajectory.totals[name]
+        return self._with_samples(
+            wanted, q, v, tau, energy=energy, momentum=total, quadratures=found
         )
 
     def _checked_times(self, times: ArrayLike) -> Array:
@@ -257,7 +310,7 @@ class Trajectory:
         return cls(**storage.load(path, max_bytes))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write t, q, v, tau and energy as columns with names, all digits."""
+        """Write t, q, v, tau, energy and quadratures as columns with names, all digits."""
         storage.to_csv(self, path)
 
     def plot(self, joints: Any = None) -> Any:

@@ -29,6 +29,9 @@ VARIATIONS = {
 }
 
 
+_MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
+
+
 class Blocks:
     """Block formulas of the leaves, and what is memoryless by construction."""
 
@@ -50,7 +53,7 @@ class Blocks:
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
-            mirrored = self._blocks.get(x.T) if x.op is Op.BD else None
+            mirrored = self._blocks.get(x.T) if x.op in _MIRRORED else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if not out.label and x.op is Op.LEAF:
                 out.label = x.text("ascii")
@@ -84,6 +87,14 @@ class Blocks:
             return self._of_vector("crq", x.args[0])
         if x.op is Op.REGRESS:
             return b.unary("regress", self.vector(x.args[0]), "6", "10")
+        if x.op is Op.INERTIA_OF:
+            pi = self.vector(x.args[0])
+            type_ = Type(Domain.BODY, "6", "6", Kind.INERTIA)
+            return b.zero(type_) if pi.op == "zero" else b.make("inertia_of", (pi,), None, type_)
+        if x.op is Op.OUTER:
+            left, right = (self.vector(y) for y in x.args)
+            times = b.mul_symmetric if left is right else b.mul
+            return times(left, b.transpose(right))
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
         if x.op is Op.HALF:
@@ -160,6 +171,8 @@ class Blocks:
             return b.transpose(out) if x.name == "Hdot" else out
         if x.name == "swing_force":
             return b.scatter(self.swing_block(x))
+        if x.name == "angular":
+            return b.leaf("angular", Type(Domain.BODY, "6", "6", Kind.SYMMETRIC))
         if x.name == "M":
             return b.leaf("M", Type(Domain.BODY, "6", "6", Kind.INERTIA))
         if x.name == "Jr":

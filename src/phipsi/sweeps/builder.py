@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterable
 from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type, is_vector_like
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
+_STRONGER = (Kind.SYMMETRIC, Kind.INERTIA)
 _ALWAYS_SYMMETRIC = {"eye"}
 # between index sets: closures' frames and their mates, links and what they join
 _MAPS = {
@@ -33,6 +34,7 @@ class Builder:
 
     def __init__(self) -> None:
         self._made: dict[tuple[object, ...], Field] = {}
+        self._solutions: dict[tuple[object, ...], list[Field]] = {}
         self._count = 0
         self.one = self.make("eye", (), None, Type(Domain.WORLD, "1", "1"))
 
@@ -161,7 +163,7 @@ class Builder:
         kept = [(c, x) for x, c in flat.items() if c != 0 and x.op != "zero"]
         if not kept:
             return self.zero(like.type)
-        kept = self._collect(kept)
+        kept = self._collect(self._symmetrized(kept))
         if len(kept) == 1 and kept[0][0] == 1:
             return kept[0][1]
         kept.sort(key=lambda t: t[1].number)
@@ -179,6 +181,29 @@ class Builder:
             core = self.make("add", args, tuple(-c for c, _ in kept), type_)
             return self.make("add", (core,), (-1,), type_)
         return self.make("add", args, tuple(c for c, _ in kept), type_)
+
+    def _symmetrized(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
+        """X + X* as one symmetric block."""
+        have = {x: c for c, x in terms}
+        halves: list[tuple[Number, Field]] = []
+        for c, x in terms:
+            other = self._made_transpose(x) if x.op != "T" else None
+            if other is not None and have.get(other) == c:
+                halves.append((c, x))
+        if not halves:
+            return terms
+        gone = {y for _, x in halves for y in (x, self.transpose(x))}
+        inner = self.add(halves)
+        t = inner.type
+        both = self.make("sym", (inner,), None, Type(t.domain, t.rows, t.cols, Kind.SYMMETRIC))
+        return [*((c, x) for c, x in terms if x not in gone), (1, both)]
+
+    def _made_transpose(self, x: Field) -> Field | None:
+        """The transpose of a block if there is one; a symmetric block has none."""
+        t = x.type
+        if t.rows != t.cols or _symmetric(x):
+            return None
+        return self._made.get(("T", (x,), None, Type(t.domain, t.cols, t.rows)))
 
     def _collect(self, terms: list[tuple[Number, Field]]) -> list[tuple[Number, Field]]:
         groups: dict[tuple[object, ...], list[tuple[Number, Field]]] = {}
@@ -304,11 +329,21 @@ class Builder:
             )
             self._count += 1
             z.equation = equation(z)
-            if z.equation.type.kind is kind or kind is Kind.GENERAL:
-                return z
-            if kind is Kind.SYMMETRIC and z.equation.type.kind is Kind.INERTIA:
-                return z
+            found = z.equation.type.kind
+            if found is kind or kind is Kind.GENERAL or (kind, found) == _STRONGER:
+                return self._only(z, equation)
         raise AssertionError("a general block satisfies every equation")
+
+    def _only(self, z: Field, equation: EquationMaker) -> Field:
+        """The field that solves this equation already, or the new one."""
+        assert z.equation is not None
+        form = (z.type, z.equation.op, z.equation.data, len(z.equation.args))
+        known = self._solutions.setdefault(form, [])
+        for other in known:
+            if equation(other) is other.equation:
+                return other
+        known.append(z)
+        return z
 
 
 def terms_of(x: Field) -> list[tuple[Number, Field]]:

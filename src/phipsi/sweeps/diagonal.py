@@ -14,8 +14,7 @@ that no block couples two unrelated bodies, as in causal · memoryless · antica
 from __future__ import annotations
 
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, identity, product
-from phipsi.expressions.row import Op
+from phipsi.expressions.node import Expr, Number, adjoint, identity, product
 from phipsi.expressions.structure import (
     Structure,
     is_anticausal,
@@ -24,14 +23,11 @@ from phipsi.expressions.structure import (
     is_strict,
     product_structure,
 )
-from phipsi.operators.definitions import definition, transition_step
-from phipsi.rewrite.inverses import innovations_form
+from phipsi.operators.definitions import transition_step
+from phipsi.rewrite.primitive import Factors, expanded_products, step_factors
 from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part
 from phipsi.sweeps.blocks import Blocks
 from phipsi.sweeps.ir import Domain, Field, Type
-
-Factors = tuple[Expr, ...]
-_MOST_TERMS = 512
 
 
 class Diagonals(Blocks):
@@ -89,7 +85,7 @@ class Diagonals(Blocks):
             return step(left, self._diagonal(inner, whole), right)
         if left.name in ONE_STEP and right.name in TRANSITIONS:  # T* = I + T* E*
             e = transition_step(right)
-            tail = _written(adjoint(e) if inward else e)
+            tail = step_factors(adjoint(e) if inward else e)
             return b.add(
                 [
                     (1, self._diagonal((outer_left, *inner), whole)),
@@ -98,7 +94,7 @@ class Diagonals(Blocks):
             )
         if left.name in TRANSITIONS and right.name in ONE_STEP:
             e = transition_step(left)
-            head = _written(e if inward else adjoint(e))
+            head = step_factors(e if inward else adjoint(e))
             return b.add(
                 [
                     (1, self._diagonal((*inner, outer_right), whole)),
@@ -118,70 +114,14 @@ class Diagonals(Blocks):
         if not is_memoryless(product(inner).structure):
             tl = left if inward else adjoint(left)
             tr = adjoint(right) if inward else right
-            el = _written(ea if inward else adjoint(ea))
-            er = _written(adjoint(eb) if inward else eb)
+            el = step_factors(ea if inward else adjoint(ea))
+            er = step_factors(adjoint(eb) if inward else eb)
             constant.append((1, self._diagonal((*el, tl, *inner), whole)))
             constant.append((1, self._diagonal((*inner, tr, *er), whole)))
         source = b.add(constant)
         step = self.step_in if inward else self.step_out
         type_ = Type(Domain.BODY, "6", "6", source.type.kind)
         return b.fixpoint(type_, lambda r: b.add([(1, source), (1, step(ea, r, eb))]))
-
-
-def expanded_products(x: Expr) -> list[tuple[Number, Factors]]:
-    """x as a sum of products of memoryless factors, φ, ψ, E_φ, shift and their adjoints."""
-    out: list[tuple[Number, Factors]] = []
-    for c, term in x.terms:
-        partial: list[tuple[Number, Factors]] = [(c, ())]
-        for y in term.factors:
-            choices = _choices(y)
-            partial = [(a * d, fs + gs) for a, fs in partial for d, gs in choices]
-            if len(partial) > _MOST_TERMS:
-                raise LoweringError(
-                    f"bd({x}) has more than {_MOST_TERMS} products when multiplied out"
-                )
-        out.extend(partial)
-    return [(c, tuple(_contracted(list(fs)))) for c, fs in out]
-
-
-def _choices(y: Expr) -> list[tuple[Number, Factors]]:
-    if is_memoryless(y.structure):
-        return [(1, (y,))] if y.op is not Op.IDENTITY else [(1, ())]
-    if y.op is Op.SUM or y.op is Op.PRODUCT:
-        return expanded_products(y)
-    core, flipped = (y.args[0], True) if y.op is Op.ADJOINT else (y, False)
-    meaning = definition(core)
-    if meaning is not None:
-        return expanded_products(adjoint(meaning) if flipped else meaning)
-    if y.op is Op.INVERSE:
-        factored = innovations_form(y.args[0])
-        if factored is not None:
-            return expanded_products(factored)
-    return [(1, (y,))]
-
-
-def _written(e: Expr) -> Factors:
-    """A one-step operator as primitive factors (E_ψ is E_φ π̄)."""
-    return expanded_products(e)[0][1]
-
-
-def _contracted(factors: list[Expr]) -> list[Expr]:
-    """E X E* inside a longer product is memoryless: replace it by bd(E X E*)."""
-    for i, x in enumerate(factors):
-        if x.name not in ONE_STEP:
-            continue
-        j = i + 1
-        while j < len(factors) and is_memoryless(factors[j].structure):
-            j += 1
-        whole = i == 0 and j == len(factors) - 1
-        if j < len(factors) and _is_step_adjoint(factors[j]) and j > i + 1 and not whole:
-            inner = block_diagonal(product(factors[i : j + 1]))
-            return _contracted([*factors[:i], inner, *factors[j + 1 :]])
-    return factors
-
-
-def _is_step_adjoint(x: Expr) -> bool:
-    return x.op is Op.ADJOINT and x.args[0].name in ONE_STEP
 
 
 def _structure(factors: Factors) -> Structure:

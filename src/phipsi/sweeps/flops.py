@@ -11,7 +11,8 @@ _FREE = ("T", "input", "eye", "zero", "rec", "down", "gather", "spread", "M", "J
          "world_arm", "rigid_of_pose", "pose_matrix", "hinge_axes", "crm",
          "regress", "crq", "swing", "spin",
          "hinge_axes_along", "hinge_bend", "hinge_bend_force", "hinge_bend_trace",
-         "vee", "half", "pick")  # fmt: skip
+         "vee", "vee_force", "half", "pick", "pick_parameter", "angular",
+         "inertia_of", "inertia_trace")  # fmt: skip
 
 
 def flops(x: Field, r: int, columns: int = 1) -> int:
@@ -46,6 +47,8 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
             entries = 10
         data: tuple[float, ...] = x.data  # type: ignore[assignment]
         return entries * (len(x.args) - 1 + sum(abs(c) != 1 for c in data))
+    if x.op == "sym":
+        return rows * (rows + 1) // 2
     if x.op in ("closure_row", "closure_row_rate"):
         return 6
     if x.op == "relative":

@@ -34,6 +34,15 @@ DOMAINS = {
 }
 
 
+# vectors made from a memoryless operator by taking traces: operation and rows
+TRACES = {
+    Op.VEE: ("vee", "6"),
+    Op.VEE_FORCE: ("vee_force", "6"),
+    Op.BEND_TRACE: ("hinge_bend_trace", "r"),
+    Op.INERTIA_TRACE: ("inertia_trace", "10"),
+}
+
+
 def field_type(space: Space, cols: str = "1") -> Type:
     """Type of a vector (or of several columns) of a space."""
     return Type(DOMAINS[space.index], block_size(space), cols)
@@ -156,18 +165,26 @@ class Lowering(Diagonals):
     def _vector_leaf(self, x: Expr) -> Field:
         b = self.builder
         name = x.name
-        if x.op in (Op.VEE, Op.BEND_TRACE):
-            op, rows = ("vee", "6") if x.op is Op.VEE else ("hinge_bend_trace", "r")
-            block = self.block(x.args[0])
-            zero = b.zero(Type(Domain.BODY, rows, "1"))
-            return zero if block.op == "zero" else b.unary(op, block, rows, "1")
+        if x.op in TRACES:
+            op, rows = TRACES[x.op]
+            args = (self.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
+            type_ = Type(Domain.BODY, rows, "1")
+            if any(y.op == "zero" for y in args):
+                return b.zero(type_)
+            return b.make(op, args, x.data, type_)
+        if name == "weight":
+            assert x.gives is not None
+            return b.leaf("input", field_type(x.gives), "x")
         if name in self.given and name != "gravity":
             return self.given_field(x)
-        if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", *DIRECTIONS):
+        if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
         if name == "pick":
             return b.leaf("pick", Type(Domain.BODY, "r", "1"), self.picked(x))
+        if name == "pick_inertia":
+            type_ = Type(Domain.BODY, "10", "1")
+            return b.leaf("pick_parameter", type_, self.picked_parameter(x))
         if name == "gravity":
             zero = b.zero(Type(Domain.BODY, "6", "1"))
             world = b.leaf("gravity", Type(Domain.WORLD, "6", "1"))
@@ -197,6 +214,18 @@ class Lowering(Diagonals):
                 f"{hinge.stop - hinge.start} degrees of freedom, numbered from 0"
             )
         return hinge.start + i
+
+    def picked_parameter(self, x: Expr) -> Hashable:
+        """The number of the inertial parameter that is named, or its name without a model."""
+        body, i = (*x.params, 0)[:2]
+        if self.model is None:
+            return x.params
+        if not isinstance(i, int) or not 0 <= i < 10:
+            raise InputError(
+                f"inertia[{body}, {i}]: a body has ten inertial parameters, numbered from 0: m, "
+                "m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
+            )
+        return 10 * self.model.body_index(str(body)) + i
 
     def _functional(self, x: Expr, u: Field) -> Field:
         """x* u for a vector x: a sum over the bodies."""

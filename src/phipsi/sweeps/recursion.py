@@ -13,7 +13,7 @@ from phipsi.sweeps.schedule import dependencies
 _INLINE = ("T", "input", "eye", "zero", "M", "Jr", "gravity", "diag", "against",
            "hinge_axes", "hinge_axes_rate", "transform",
            "seed", "path_seed", "spread", "down", "point_frame", "point_arm",
-           "world_arm", "rotation", "inv")  # fmt: skip
+           "world_arm", "rotation", "inv", "angular")  # fmt: skip
 _HIDDEN = ("hinge_scale",)
 _NAMED = ("rec", "pair", "square", "matrix", "small_solve", "row_solve", "relative")
 _PLACES = {Domain.POINT: "C", Domain.LINK: "l", Domain.ROW: "i"}
@@ -31,6 +31,9 @@ _CALLS = {
     "hinge_bend": ("bend", r"\operatorname{bend}"),
     "hinge_bend_force": ("bend_force", r"\operatorname{bend_{f}}"),
     "hinge_bend_trace": ("bend_trace", r"\operatorname{bend_{tr}}"),
+    "vee_force": ("vee_force", r"\operatorname{vee_{f}}"),
+    "inertia_trace": ("inertia_trace", r"\operatorname{M_{tr}}"),
+    "inertia_of": ("inertia_of", r"\operatorname{M}"),
     "crm": ("cross", r"\operatorname{cross}"),
     "regress": ("regress", r"\operatorname{regress}"),
     "spin": ("spin", r"\operatorname{spin}"),
@@ -141,7 +144,7 @@ class Recursion:
 
     def _tight(self, x: Field, at: str) -> str:
         text = self._text(x, at)
-        if x.op == "add" and x not in self.names:
+        if x.op in ("add", "sym") and x not in self.names:
             return rf"\left[{text}\right]" if self.latex else f"[{text}]"
         return text
 
@@ -155,6 +158,8 @@ class Recursion:
             return f"{a} {self._tight(x.args[1], at)} {self._star(x.args[0], at)}"
         if x.op == "T":
             return self._star(x.args[0], at)
+        if x.op == "sym":
+            return f"{self._text(x.args[0], at)} + {self._star(x.args[0], at)}"
         if x.op == "inv":
             return self._powered(x.args[0], at, _power(self.latex))
         if x.op == "up":

@@ -13,7 +13,7 @@ from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of
+from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of, weights_of
 from phipsi.rewrite.matrices import without_marks, written_product
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
@@ -190,6 +190,10 @@ def _has_rows(request: Request) -> bool:
 def _check_operands(request: Request) -> None:
     pairs = zip(request.expressions, request.modes, strict=True)
     taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
+    weights = {x.gives for x in weights_of(request.expressions)}
+    if len(weights) > 1 or (weights and taken and not request.same_operand):
+        raise InputError("weight[…] stands for the one operand x of a program; here are several")
+    taken |= weights
     if request.same_operand and len(taken) > 1:
         raise InputError(
             "same_operand=True needs operators that take the same, but these take "
@@ -249,6 +253,8 @@ def lower_request(
         else:
             assert model is not None
             results.append(_matrix(low, x, model, request.points, mode == "blocks"))
+    if not operands:
+        operands.extend(x.gives for x in weights_of(request.expressions) if x.gives is not None)
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))

@@ -130,6 +130,9 @@ class BodyCode(ClosureCode, VariationCode):
     def _pick(self, x: Field) -> bl.Block:
         return self.memory.unit(x, self.size("r"))
 
+    def _pick_parameter(self, x: Field) -> bl.Block:
+        return self.memory.unit(x, 10)
+
     def _path_seed(self, x: Field) -> bl.Block:
         return self.memory.path_seed(x, self.size(x.type.rows))
 
@@ -159,7 +162,7 @@ class BodyCode(ClosureCode, VariationCode):
         return self.memory.emitter.intrinsic("sqrt", self.memory.emitter.lift(x))
 
     def _sincos(self, x: Any) -> tuple[Lane, Lane]:
-        key = id(x.value)
+        key = x.value.name
         if key not in self._trig:
             self._trig[key] = self.memory.sincos(x)
         return self._trig[key]

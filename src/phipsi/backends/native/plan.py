@@ -16,7 +16,7 @@ from phipsi.sweeps.schedule import dependencies
 # made anew where they are needed instead of being kept
 REMADE = (
     "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm", "seed",
-    "path_seed", "pick", "selected",
+    "path_seed", "pick", "pick_parameter", "selected", "angular",
 )  # fmt: skip
 _CROSS_BODY = ("down", "gather", "relative")
 _ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
@@ -34,6 +34,7 @@ SUPPORTED = {
     "to_row", "selected",
     "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
     "below_root", "gyration", "inertia_rate", "vee", "half", "hinge_bend_trace",
+    "vee_force", "inertia_trace", "inertia_of", "angular", "pick_parameter", "sym",
 }  # fmt: skip
 
 

@@ -50,9 +50,7 @@ class VariationCode:
 
     def _hinge_bend_trace(self, x: Field) -> bl.Block:
         z = [e for row in self.value(x.args[0]).dense() for e in row]
-        n = self.size("r")
-        units = [[int(i == a) for i in range(n)] for a in range(n)]
-        return bl.Dense([[bl.dot([e for row in self._along([u]) for e in row], z)] for u in units])
+        return bl.Dense([[bl.dot([e for row in n for e in row], z)] for n in self._bent(x)])
 
     def _hinge_bend_force(self, x: Field) -> bl.Block:
         f = self._column(x.args[0])
@@ -86,12 +84,42 @@ class VariationCode:
 
     def _vee(self, x: Field) -> bl.Block:
         m = self.value(x.args[0]).dense()
+        angular = bl.plus(_axial(_corner(m, 0, 0)), _axial(_corner(m, 3, 3)))
+        return bl.Dense([[e] for e in angular + _axial(_corner(m, 0, 3))])
 
-        def axial(i: int, j: int) -> list[Any]:
-            pairs = ((1, 2), (2, 0), (0, 1))
-            return [bl.sub(m[i + a][j + b], m[i + b][j + a]) for a, b in pairs]
+    def _vee_force(self, x: Field) -> bl.Block:
+        m = self.value(x.args[0]).dense()
+        linear = bl.plus(_axial(_corner(m, 0, 3)), _axial(_corner(m, 3, 0)))
+        return bl.Dense([[e] for e in _axial(_corner(m, 0, 0)) + linear])
 
-        return bl.Dense([[e] for e in bl.plus(axial(0, 0), axial(3, 3)) + axial(0, 3)])
+    def _inertia_trace(self, x: Field) -> bl.Block:
+        """tr(M(π) X) by the parameters, which are in the body's own axes."""
+        m, turn = self.value(x.args[0]).dense(), self.memory.turn()
+        top, right, left, low = (_corner(m, i, j) for i in (0, 3) for j in (0, 3))
+        first = [bl.sub(a, b) for a, b in zip(_axial(left), _axial(right), strict=True)]
+        z = bl.matmul(bl.matmul(turn, top), bl.transpose_rows(turn))
+        mass = bl.plus([low[0][0]], bl.plus([low[1][1]], [low[2][2]]))
+        products = [bl.plus([z[i][j]], [z[j][i]])[0] for i, j in ((0, 1), (0, 2), (1, 2))]
+        entries = [*mass, *bl.matvec(turn, first), *(z[i][i] for i in range(3)), *products]
+        return bl.Dense([[e] for e in entries])
+
+    def _inertia_of(self, x: Field) -> bl.Block:
+        """M(π), turned from the body's own axes."""
+        m, hx, hy, hz, xx, yy, zz, xy, xz, yz = self._column(x.args[0])
+        turn = self.memory.turn()
+        back = bl.transpose_rows(turn)
+        j = bl.matmul(bl.matmul(back, [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]), turn)
+        lower = [j[a][b] for a in range(3) for b in range(a + 1)]
+        return bl.Inertia([m, *bl.matvec(back, [hx, hy, hz]), *lower])
+
+    def _angular(self, x: Field) -> bl.Block:
+        return bl.Symmetric([int(i == j and i < 3) for i in range(6) for j in range(i + 1)], 6)
+
+    def _sym(self, x: Field) -> bl.Block:
+        m = self.value(x.args[0]).dense()
+        n = len(m)
+        pairs = [(i, j) for i in range(n) for j in range(i + 1)]
+        return bl.Symmetric([bl.plus([m[i][j]], [m[j][i]])[0] for i, j in pairs], n)
 
     def _half(self, x: Field) -> bl.Block:
         rows = self.value(x.args[0]).dense()
@@ -113,3 +141,13 @@ class VariationCode:
         turn = [[int(i == j) for j in range(3)] for i in range(3)]
         inside = bl.times(self.value(x.args[0]), self.value(x.args[1]))
         return self.memory.at_root(bl.Rigid(turn, [0, 0, 0]), inside)
+
+
+def _corner(m: bl.Rows, i: int, j: int) -> bl.Rows:
+    """A 3 × 3 part of a 6 × 6 block."""
+    return [row[j : j + 3] for row in m[i : i + 3]]
+
+
+def _axial(m: bl.Rows) -> list[Any]:
+    """x with x · a = tr(a~ m) for all a."""
+    return [bl.sub(m[a][b], m[b][a]) for a, b in ((1, 2), (2, 0), (0, 1))]

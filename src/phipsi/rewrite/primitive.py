@@ -1,0 +1,70 @@
+"""Expressions as sums of products of primitive factors, for their block-diagonal parts."""
+
+from __future__ import annotations
+
+from phipsi.errors import LoweringError
+from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product
+from phipsi.expressions.row import Op
+from phipsi.expressions.structure import is_memoryless
+from phipsi.operators.definitions import definition
+from phipsi.rewrite.inverses import innovations_form
+from phipsi.rewrite.steps import ONE_STEP
+
+Factors = tuple[Expr, ...]
+_MOST_TERMS = 512
+
+
+def expanded_products(x: Expr) -> list[tuple[Number, Factors]]:
+    """x as a sum of products of memoryless factors, φ, ψ, E_φ, shift and their adjoints."""
+    out: list[tuple[Number, Factors]] = []
+    for c, term in x.terms:
+        partial: list[tuple[Number, Factors]] = [(c, ())]
+        for y in term.factors:
+            choices = _choices(y)
+            partial = [(a * d, fs + gs) for a, fs in partial for d, gs in choices]
+            if len(partial) > _MOST_TERMS:
+                raise LoweringError(
+                    f"bd({x}) has more than {_MOST_TERMS} products when multiplied out"
+                )
+        out.extend(partial)
+    return [(c, tuple(_contracted(list(fs)))) for c, fs in out]
+
+
+def _choices(y: Expr) -> list[tuple[Number, Factors]]:
+    if is_memoryless(y.structure):
+        return [(1, (y,))] if y.op is not Op.IDENTITY else [(1, ())]
+    if y.op is Op.SUM or y.op is Op.PRODUCT:
+        return expanded_products(y)
+    core, flipped = (y.args[0], True) if y.op is Op.ADJOINT else (y, False)
+    meaning = definition(core)
+    if meaning is not None:
+        return expanded_products(adjoint(meaning) if flipped else meaning)
+    if y.op is Op.INVERSE:
+        factored = innovations_form(y.args[0])
+        if factored is not None:
+            return expanded_products(factored)
+    return [(1, (y,))]
+
+
+def step_factors(e: Expr) -> Factors:
+    """A one-step operator as primitive factors (E_ψ is E_φ π̄)."""
+    return expanded_products(e)[0][1]
+
+
+def _contracted(factors: list[Expr]) -> list[Expr]:
+    """E X E* inside a longer product is memoryless: replace it by bd(E X E*)."""
+    for i, x in enumerate(factors):
+        if x.name not in ONE_STEP:
+            continue
+        j = i + 1
+        while j < len(factors) and is_memoryless(factors[j].structure):
+            j += 1
+        whole = i == 0 and j == len(factors) - 1
+        if j < len(factors) and _is_step_adjoint(factors[j]) and j > i + 1 and not whole:
+            inner = block_diagonal(product(factors[i : j + 1]))
+            return _contracted([*factors[:i], inner, *factors[j + 1 :]])
+    return factors
+
+
+def _is_step_adjoint(x: Expr) -> bool:
+    return x.op is Op.ADJOINT and x.args[0].name in ONE_STEP
