@@ -89,7 +89,7 @@ def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
     >>> from phipsi import center_of_mass_jacobian
     >>> from phipsi.examples import planar_arm
     >>> center_of_mass_jacobian(planar_arm(2), [0.0, 0.0])[1]
-    array([1.  , 0.75])
+    array([1.  , 0.25])
     """
     mass = _mass(model)
     if mass == 0:
