@@ -108,7 +108,7 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
 
     >>> from phipsi import christoffel_symbols
     >>> from phipsi.examples import planar_arm
-    >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4)
+    >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4) + 0
     array([[ 0.    , -0.2397],
            [-0.2397, -0.2397]])
     """
