@@ -102,6 +102,16 @@ class Change(ABC):
         """The topology afterwards, and the state (all coordinates) before velocities jump."""
 
 
+@dataclass(frozen=True, init=False)
+class _Named(Change):
+    """A change of what is named, without keywords: ``Lock("elbow", "wrist")``."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
 @final
 @dataclass(frozen=True, init=False)
 class Attach(Change):
@@ -130,13 +140,8 @@ class Attach(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Detach(Change):
+class Detach(_Named):
     """Constraints are switched off, by name; velocities do not jump."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -164,13 +169,8 @@ class Grasp(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Release(Change):
+class Release(_Named):
     """Contacts open, by name; all that act if none is named."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -180,18 +180,13 @@ class Release(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Lock(Change):
+class Lock(_Named):
     """Joints stop where they are: their rates leave the equations, their bodies stay."""
-
-    joints: tuple[str, ...]
-
-    def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", joints)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Hold them at their present coordinates."""
         locked = dict(now.locked)
-        for name in self.joints:
+        for name in self.names:
             if name in locked:
                 raise InputError(f"joint {name!r} is locked already.")
             locked[name] = q[now.model.q_slice(name)].copy()
@@ -200,18 +195,13 @@ class Lock(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Unlock(Change):
+class Unlock(_Named):
     """Locked joints move again, from rest where they stand."""
-
-    joints: tuple[str, ...]
-
-    def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", joints)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Let them go."""
         locked = dict(now.locked)
-        for name in self.joints:
+        for name in self.names:
             if name not in locked:
                 raise InputError(f"joint {name!r} is not locked. {did_you_mean(name, locked)}")
             del locked[name]
