@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from functools import partial
 from typing import Any
@@ -82,4 +85,38 @@ def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
     rows = out["rows"]
     out["slope of one"] = slope([r["n"] for r in rows], [r["one"] for r in rows])
     out["slope of a group"] = slope([r["n"] for r in rows], [r["group"] for r in rows])
+    if rows[0]["lanes"] > 4:
+        out["slope of a group of four"] = _with_four_lanes(sizes)
     return out
+
+
+def groups(sizes: list[int]) -> float:
+    """The slope for groups of as many lanes as there are."""
+    seconds: list[float] = []
+    for n in sizes:
+        model = chain(n)
+        forward = pp.compile(FORWARD, model, backend="native")
+        lanes = forward.native.machine.lanes  # type: ignore[union-attr]
+        rng = np.random.default_rng(2)
+        q = rng.uniform(-np.pi, np.pi, (lanes, model.nq))
+        v, tau = rng.standard_normal((2, lanes, model.nv))
+        rounds, target = (40, 0.004) if n <= 3000 else (15, 0.02)
+        seconds.append(best(partial(forward, q, v, tau), rounds=rounds, target=target))
+    return slope(sizes, seconds)
+
+
+def _with_four_lanes(sizes: tuple[int, ...]) -> float:
+    """The same in a process that may use four lanes only."""
+    listed = [str(n) for n in sizes]
+    done = subprocess.run(
+        [sys.executable, __file__, *listed],
+        env={**os.environ, "PHIPSI_LANES": "4"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+if __name__ == "__main__":
+    print(groups([int(n) for n in sys.argv[1:]]))

@@ -11,7 +11,10 @@
 
 import importlib
 import sys
+import time
 from typing import TYPE_CHECKING
+
+_LOADED = time.time()  # sources that change later may not be the ones that run
 
 if TYPE_CHECKING:
     from phipsi import constraints, contacts, examples, robots

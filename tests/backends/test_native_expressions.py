@@ -15,6 +15,8 @@ from random_models import ALL, model_from_parents, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
+from phipsi.algorithms.regressors import REGRESSOR
 from phipsi.backends.dense import dense_with_scale
 from phipsi.backends.layout import input_shapes
 from phipsi.backends.native.tables import model_tables
@@ -145,6 +147,18 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "two at once": ((FORWARD, ops.V), {}),
     "inertias given": (FORWARD, {"given": ("M",)}),
 }
+
+
+# long programs, run on a tree with few types of joints
+LARGE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "regressor": (REGRESSOR, {"mode": "dense"}),
+    "derivatives of inverse dynamics": (inverse_dynamics_operators(), {"mode": "dense"}),
+    "derivatives of forward dynamics": (forward_dynamics_operators(), {"mode": "dense"}),
+}
+
+
+def some_joints() -> Model:
+    return model_from_parents(PARENTS, 7, ("spherical", "revolute", "prismatic"), armature=True)
 
 
 def every_joint(**options: Any) -> Model:

@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.engine import MachineCode, machine_code
 from phipsi.backends.native.kernel import Kernel
@@ -72,7 +71,7 @@ def work_size(method: Method, nq: int, nv: int) -> int:
 
 
 def _emit(native: NativeCode, method: Method) -> str:
-    module = ir.Module("phipsi")
+    module = ir.Module()
     kernel = native.wide_kernel(module)
     _Rollout(module, kernel, native, method)
     return str(module)
@@ -84,15 +83,16 @@ class _Lanes:
 
     def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
         self.e, self._function = emitter, sincos
-        self._known: dict[int, tuple[Lane, Lane]] = {}
+        self._known: dict[str, tuple[Lane, Lane]] = {}
 
     def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
-        if id(x.value) not in self._known:
+        key = x.value.name
+        if key not in self._known:
             pair = self.e.builder.call(self._function, [x.value])
             parts = (self.e.builder.extract_value(pair, i) for i in range(2))
             sine, cosine = (Lane(self.e, part) for part in parts)
-            self._known[id(x.value)] = (sine, cosine)
-        return self._known[id(x.value)]
+            self._known[key] = (sine, cosine)
+        return self._known[key]
 
     def sin(self, x: Lane) -> Lane:
         return self._sincos(x)[0]
@@ -270,7 +270,9 @@ class _Rollout:
         """vdot from q, v and tau; a failure is noted."""
         b = self.b
         scratch = b.inttoptr(self.job[SCRATCH], POINTER)
-        b.call(self.kernel.function, [self.data, scratch, self.buffers])
+        b.call(
+            self.kernel.function, [self.data, scratch, self.buffers, ir.Constant(ir.IntType(1), 1)]
+        )
         new = b.load(self.status, align=8, typ=self.e.integers)
         old = b.load(self._bad, typ=self.e.integers)
         zero = ir.Constant(self.e.integers, [0] * self.lanes)

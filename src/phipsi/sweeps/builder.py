@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterable
 from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type, is_vector_like
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
+_STRONGER = (Kind.SYMMETRIC, Kind.INERTIA)
 _ALWAYS_SYMMETRIC = {"eye"}
 # between index sets: closures' frames and their mates, links and what they join
 _MAPS = {
@@ -33,6 +34,7 @@ class Builder:
 
     def __init__(self) -> None:
         self._made: dict[tuple[object, ...], Field] = {}
+        self._solutions: dict[tuple[object, ...], list[Field]] = {}
         self._count = 0
         self.one = self.make("eye", (), None, Type(Domain.WORLD, "1", "1"))
 
@@ -327,11 +329,21 @@ class Builder:
             )
             self._count += 1
             z.equation = equation(z)
-            if z.equation.type.kind is kind or kind is Kind.GENERAL:
-                return z
-            if kind is Kind.SYMMETRIC and z.equation.type.kind is Kind.INERTIA:
-                return z
+            found = z.equation.type.kind
+            if found is kind or kind is Kind.GENERAL or (kind, found) == _STRONGER:
+                return self._only(z, equation)
         raise AssertionError("a general block satisfies every equation")
+
+    def _only(self, z: Field, equation: EquationMaker) -> Field:
+        """The field that solves this equation already, or the new one."""
+        assert z.equation is not None
+        form = (z.type, z.equation.op, z.equation.data, len(z.equation.args))
+        known = self._solutions.setdefault(form, [])
+        for other in known:
+            if equation(other) is other.equation:
+                return other
+        known.append(z)
+        return z
 
 
 def terms_of(x: Field) -> list[tuple[Number, Field]]:

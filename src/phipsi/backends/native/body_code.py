@@ -162,7 +162,7 @@ class BodyCode(ClosureCode, VariationCode):
         return self.memory.emitter.intrinsic("sqrt", self.memory.emitter.lift(x))
 
     def _sincos(self, x: Any) -> tuple[Lane, Lane]:
-        key = id(x.value)
+        key = x.value.name
         if key not in self._trig:
             self._trig[key] = self.memory.sincos(x)
         return self._trig[key]

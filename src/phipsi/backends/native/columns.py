@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from phipsi.backends.native import blocks as bl
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import (
     DOUBLE,
@@ -282,12 +281,12 @@ class Columns:
         for square in self._squares:
             square.visit(self, values)
         sums = [x for x in step.fields if x.op == "up"]
-        for x in sums:
-            values.value(x)
+        found = [values.value(x) for x in sums]
         blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]
-        for x, block in zip(sums, blocks, strict=True):
-            for i, entry in enumerate(block.entries):
-                self._keep(x, entry, i)
+        for x, old, block in zip(sums, found, blocks, strict=True):
+            for i, (before, entry) in enumerate(zip(old.entries, block.entries, strict=True)):
+                if before is not entry or not isinstance(entry, Lane):  # else it is there already
+                    self._keep(x, entry, i)
 
     def _keep(self, x: Field, entry: Any, i: int) -> None:
         k = self.k

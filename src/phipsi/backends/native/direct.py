@@ -16,10 +16,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import numpy._core._multiarray_umath as umath
-from llvmlite import ir
 
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import scratch
-from phipsi.backends.native.lanes import I8, I32, I64, POINTER
+from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER
 from phipsi.backends.native.trigonometry import i64
 
 # Places in NumPy's PyArrayObject, which is part of its stable binary interface.
@@ -97,7 +97,7 @@ def define_direct(
         results.append(a)
     give(len(pattern) - 1, status)
     block, memory = scratch.acquire(b, data, size_word)
-    b.call(kernel, [data, memory, buffers])
+    b.call(kernel, [data, memory, buffers, ir.Constant(I1, 1)])
     scratch.release(b, data, size_word, block)
     failed, fine = (w.function.append_basic_block(n) for n in ("failed", "fine"))
     b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), i64(0)), fine, failed)

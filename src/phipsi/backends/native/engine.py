@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,6 +13,7 @@ from weakref import WeakValueDictionary
 import llvmlite.binding as llvm
 
 from phipsi.backends.native import cache as disk
+from phipsi.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,18 @@ def host_machine() -> Machine:
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features()
     wide = 8 if features.get("avx512f") else 4 if features.get("avx") else 2
+    wide = min(wide, _most_lanes())
     arm = llvm.get_process_triple().startswith(("aarch64", "arm64"))
     fused = bool(features.get("fma")) or arm
     return Machine(llvm.get_host_cpu_name(), features.flatten(), wide, fused)
+
+
+def _most_lanes() -> int:
+    """What PHIPSI_LANES allows: 2, 4 or 8 numbers side by side."""
+    setting = os.environ.get("PHIPSI_LANES", "8")
+    if setting not in ("2", "4", "8"):
+        raise InputError(f"PHIPSI_LANES={setting!r} must be 2, 4 or 8")
+    return int(setting)
 
 
 def generic_machine() -> Machine:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop, plus_scaled
+from phipsi.backends.native.mirror import mirror_squares
 from phipsi.backends.native.products import Products
-from phipsi.backends.native.record import BUFFERS, N_RATES
+from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.zeros import is_square, of_branches, written_once, zeros_stay
 from phipsi.expressions.spaces import Space, space_named
 from phipsi.sweeps.ir import Domain, Field, Step
 from phipsi.sweeps.request import Result
@@ -185,16 +186,61 @@ class InputsOutputs:
             size = b.mul(entries, i64(k.bytes))
             b.call(fill, [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
 
+        kept = [r for r in k.results if self.kept(r)]
+        squares = [r for r in k.results if self._of_groups() and is_square(r)]
         for r in k.results:
             hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
-            if r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
+            if r in squares:
+                continue
+            if r in kept or self.masked(r):
+                if any(part.how == "diagonal" for part in r.field.data):  # type: ignore[union-attr]
+                    self._clear_diagonal(r)
+            elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
                 clear(self.result_base(r), self._entries(r))
+        if k.group is k.config and (kept or k.squares):
+            with b.if_then(k.fresh):
+                for r in (*kept, *squares):
+                    clear(self.result_base(r), self._entries(r))
+                for square in k.squares.values():
+                    square.clear(clear)
+        else:
+            for square in k.squares.values():
+                square.clear(clear)
         for small in k.small.values():
             clear(small.matrix, b.mul(small.size, small.size))
-        for square in k.squares.values():
-            square.clear(clear)
         for rows in k.row_matrices.values():
             clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
+
+    def kept(self, r: Result) -> bool:
+        """True for a matrix whose zeros stay in the buffer from group to group."""
+        return self._of_groups() and zeros_stay(r)
+
+    def _of_groups(self) -> bool:
+        return self.k.group is self.k.config and self.k.config.lanes > 1
+
+    def masked(self, r: Result) -> bool:
+        """True for a right factor whose zeros are known, and not written."""
+        return self._of_groups() and r.left is not None and of_branches(r)
+
+    def _clear_diagonal(self, r: Result) -> None:
+        """Zero the diagonal blocks of a matrix between joints: several parts may be added there."""
+        k, b = self.k, self.k.b
+        base, n = self.result_base(r), k.count_of(r.takes)
+
+        def body(k0: Any) -> None:
+            start, end = (
+                k.integer(INTEGERS, tables.N_INTEGERS, k0, what)
+                for what in (tables.V_OFFSET, tables.V_END)
+            )
+            width = b.sub(end, start)
+
+            def row(i: Any) -> None:
+                first = b.add(b.mul(b.add(start, i), n), start)
+                k.loop(width, False, lambda j: self._put(0.0, base, b.add(first, j)))
+
+            k.loop(width, False, row)
+
+        k.loop(k.word(N_BODIES), False, body)
 
     def mirrored(self, r: Result) -> bool:
         """True for a symmetric matrix between joints, of which the upper half is computed.
@@ -202,6 +248,8 @@ class InputsOutputs:
         Paths lead from a column to rows above it, so they fill the upper half only.
         """
         if r.field.op != "matrix" or not r.takes.index == r.gives.index == "joint":
+            return False
+        if self.kept(r) or self.masked(r):  # both halves are written at once
             return False
         data: Any = r.field.data
         parts = list(zip(data, r.field.args, strict=True))
@@ -223,6 +271,9 @@ class InputsOutputs:
         """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
         k, b = self.k, self.k.b
         n, base, halves = k.count_of(r.takes), self.result_base(r), self._of_rows(r)
+        if k.group is not k.config and not halves:
+            mirror_squares(k, base, n)
+            return
 
         def row(i: Any) -> None:
             def entry(j: Any) -> None:
@@ -414,7 +465,8 @@ class InputsOutputs:
         def add(e: Any, start: Any, i: Any, sums: list[Any]) -> list[Any]:
             out: list[Any] = []
             for j, old in enumerate(sums):  # sums of their own do not wait for each other
-                where = k.at(base, b.mul(b.add(start, b.add(i, i64(j))), i64(k.bytes)))
+                ahead = i64(j * e.lanes // k.config.lanes)
+                where = k.at(base, b.mul(b.add(start, b.add(i, ahead)), i64(k.bytes)))
                 x = b.load(where, align=8, typ=e.vector)
                 out.append(b.fadd(old, b.fsub(x, x)))
             return out
@@ -432,7 +484,12 @@ class InputsOutputs:
         g = k.group  # numbers of one configuration lie side by side
         whole = b.mul(b.udiv(count, i64(g.lanes)), i64(g.lanes))
         zero = ir.Constant(g.vector, [0.0] * g.lanes)
-        wide = fold_loop(b, whole, g.lanes, [zero], lambda i, s: add(g, i64(0), i, s))[0]
+        many = b.mul(b.udiv(count, i64(4 * g.lanes)), i64(4 * g.lanes))
+        parts = fold_loop(b, many, 4 * g.lanes, [zero] * 4, lambda i, s: add(g, i64(0), i, s))
+        some = fold_loop(
+            b, b.sub(whole, many), g.lanes, [parts[0]], lambda i, s: add(g, many, i, s)
+        )
+        wide = b.fadd(b.fadd(some[0], parts[1]), b.fadd(parts[2], parts[3]))
         out: Any = ir.Constant(e.vector, [0.0])
         at = ir.Constant(I32, 0)
         for lane in range(g.lanes):
@@ -445,27 +502,6 @@ class InputsOutputs:
 def is_matrix(r: Result) -> bool:
     """True for a result that is a whole matrix."""
     return r.layout == "blocks" or r.layout.startswith("matrix")
-
-
-def written_once(matrix: Field) -> bool:
-    """True if no entry off the diagonal blocks gets more than one term, with coefficient one."""
-    data: Any = matrix.data
-    paths = [(p, y) for p, y in zip(data, matrix.args, strict=True) if p.how.startswith("path")]
-    several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p in data)
-    return not several and all(p.coefficient == 1 and _behind_up(y) for p, y in paths)
-
-
-def _behind_up(x: Field) -> bool:
-    """True for a path that has nothing at the body it starts from."""
-    stack, seen = [x], set[Field]()
-    while stack:
-        y = stack.pop()
-        if y.op == "path_seed":
-            return False
-        if y not in seen and y.op != "up" and y.type.cols == "p":
-            seen.add(y)
-            stack.extend((y.equation,) if y.equation is not None else y.args)
-    return True
 
 
 def _turned(x: bl.Dense, turn: bl.Rows) -> bl.Dense:

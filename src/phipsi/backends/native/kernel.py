@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
-
 from phipsi.backends.native import blocks as bl
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
+from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.columns import Columns
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import (
     DOUBLE,
+    I1,
     I8,
     I64,
     POINTER,
@@ -61,11 +62,12 @@ from phipsi.sweeps.request import Result
 
 
 class Kernel(PointMemory):
-    """Emits ``void kernel(data, scratch, buffers)`` for one group of lanes.
+    """Emits ``void kernel(data, scratch, buffers, fresh)`` for one group of lanes.
 
     Scratch holds, at offsets given in the data record, the body records (the first is the world's),
     the point records and the world record; `buffers` are the addresses of one packed buffer per
-    input and output. Lanes are configurations. A kernel for one configuration (one lane) works on
+    input and output. `fresh` is false if this kernel was the last to use the memory, for the
+    same data. Lanes are configurations. A kernel for one configuration (one lane) works on
     `together` columns of a matrix at once: there, lanes are columns, and what the configuration has
     once is the same in all of them.
     """
@@ -144,14 +146,14 @@ class Kernel(PointMemory):
     # -- the function ------------------------------------------------------------------------------
 
     def _emit(self) -> ir.Function:
-        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3)
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
         function = ir.Function(self.module, kind, f"phipsi_kernel_{self.config.lanes}")
         function.linkage = "internal"
-        for a in function.args:
+        for a in function.args[:3]:
             a.add_attribute("noalias")
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.config.builder = self.group.builder = self.b
-        data, self.scratch, buffers = function.args
+        data, self.scratch, buffers, self.fresh = function.args
         count = BUFFERS + 2 * self.io.buffers
         words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
         self.buffers: list[Any] = [
@@ -175,6 +177,8 @@ class Kernel(PointMemory):
         }
         self.status = self.b.alloca(self.config.integers)
         self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
+        several = self.group is not self.config
+        self.angles = Angles(self) if several and "q" in self.io.inputs else None
         self._clear_world_record()
         self.small = {x: Small(self, x) for x in self.plan.small}
         squares = [x for p in self.phases for x in p.pairs if x.op == "square"]
@@ -191,6 +195,8 @@ class Kernel(PointMemory):
         self.io.write_world_results("")
         self.io.finish()
         self.b.ret_void()
+        if self.angles is not None:
+            self.angles.finish()
         return function
 
     def area(self, word: int, unit: int) -> Any:
@@ -434,7 +440,10 @@ class Kernel(PointMemory):
 
     def coordinate(self, name: str, i: int) -> Lane:
         """Component i of the body's part of q or v."""
-        return self.io.coordinate(name, i)
+        out = self.io.coordinate(name, i)
+        if name == "q" and self.angles is not None:
+            self.angles.note(out, self.b.add(self.q_offset, i64(i)))
+        return out
 
     def read_input(self, x: Field, code: JointCode | None) -> bl.Block:
         """The block of an input field."""
@@ -508,6 +517,9 @@ class Kernel(PointMemory):
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:
         """Sine and cosine."""
+        known = None if self.angles is None else self.angles.find(x)
+        if known is not None:
+            return known
         pair = self.b.call(self.sincos_function, [x.value])
         e = self.emitter
         return Lane(e, self.b.extract_value(pair, 0)), Lane(e, self.b.extract_value(pair, 1))

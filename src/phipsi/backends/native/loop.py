@@ -10,10 +10,10 @@ import platform
 from collections.abc import Collection
 from typing import Any
 
-from llvmlite import ir
-
 from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
+from phipsi.backends.native.mirror import turned
 from phipsi.backends.native.record import BUFFERS
 from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
@@ -58,6 +58,7 @@ def define_loop(
         place += len(shape)
     sizes = [[w.word(dimensions, 1 + d) for d in shape] for shape in pattern]
     first_buffer = BUFFERS
+    filled = BUFFERS + 2 * len(pattern)  # addresses of tables: which chunks have something
     addresses = b.alloca(POINTER, size=len(pattern))
     w.found = b.alloca(ir.VectorType(DOUBLE, max(kernels)))
 
@@ -69,7 +70,7 @@ def define_loop(
             b.store(out[-1], b.gep(addresses, [i64(8 * i)], source_etype=I8))
         return out
 
-    def group(start: Any, lanes: int, buffers: list[Any]) -> None:
+    def group(first: Any, start: Any, lanes: int, buffers: list[Any]) -> None:
         unit = i64(8 * lanes)
         vector = ir.VectorType(DOUBLE, lanes)
         rows = [b.add(start, i64(lane)) for lane in range(lanes)]
@@ -77,7 +78,8 @@ def define_loop(
             w.start_looking(lanes)
         for i in range(len(pattern)):
             if i == n_inputs:
-                b.call(kernels[lanes], [data, scratch, addresses])
+                fresh = b.icmp_signed("==", start, first)
+                b.call(kernels[lanes], [data, scratch, addresses, fresh])
             bases, base = w.bases(args, steps, i, rows), buffers[i]
 
             def move(
@@ -107,7 +109,9 @@ def define_loop(
                     sizes[i],
                     steps,
                     places[i],
-                    lambda total, bases=bases, at=base: w.write_turned(total, bases, at, lanes),
+                    lambda total, bases=bases, at=base, i=i: w.write_turned(
+                        total, bases, at, w.word(data, filled + i), lanes
+                    ),
                     lambda i=i, move=move: w.over(sizes[i], steps, places[i], move),
                 )
 
@@ -119,7 +123,7 @@ def define_loop(
         buffers = buffers_of(lanes)
 
         def one(i: Any, start: Any = start, lanes: int = lanes, at: Any = buffers) -> None:
-            group(b.add(start, i), lanes, at)
+            group(start, b.add(start, i), lanes, at)
 
         write_loop(b, whole, one, lanes)
         done = b.add(done, whole)
@@ -183,23 +187,50 @@ class _Writer:
             with other:
                 otherwise()
 
-    def write_turned(self, count: Any, bases: list[Any], source: Any, lanes: int) -> None:
-        """Numbers of all lanes to arrays of their own, a square block at a time."""
+    def write_turned(
+        self, count: Any, bases: list[Any], source: Any, filled: Any, lanes: int
+    ) -> None:
+        """Numbers of all lanes to arrays of their own, a square block at a time.
+
+        `filled` is the address of a table of the blocks that are not all zero, or 0.
+        """
         b = self.b
         vector = ir.VectorType(DOUBLE, lanes)
         unit = 8 * lanes
         whole = b.mul(b.sdiv(count, i64(lanes)), i64(lanes))
 
+        nothing: Any = ir.Constant(vector, [0.0] * lanes)
+        table = b.inttoptr(filled, POINTER)
+        sparse = b.icmp_signed("!=", filled, i64(0))
+
         def block(i: Any) -> None:
+            ahead = b.mul(b.add(i, i64(_AHEAD * lanes)), i64(8))
+            for base in bases:  # stores wait for their lines one after the other
+                self.expect(b.gep(base, [ahead], source_etype=I8))
+            dense, empty, done = (
+                b.function.append_basic_block(name) for name in ("dense", "empty", "done")
+            )
+            look = b.function.append_basic_block("look")
+            b.cbranch(sparse, look, dense)
+            b.position_at_end(look)
+            flag = b.load(b.gep(table, [b.sdiv(i, i64(lanes))], source_etype=I8), typ=I8)
+            b.cbranch(b.icmp_signed("==", flag, ir.Constant(I8, 0)), empty, dense)
+            b.position_at_end(empty)
+            for base in bases:
+                b.store(nothing, b.gep(base, [b.mul(i, i64(8))], source_etype=I8), align=8)
+            b.branch(done)
+            b.position_at_end(dense)
+            full(i)
+            b.branch(done)
+            b.position_at_end(done)
+
+        def full(i: Any) -> None:
             start = b.gep(source, [b.mul(i, i64(unit))], source_etype=I8)
             rows = [
                 b.load(b.gep(start, [i64(unit * j)], source_etype=I8), align=8, typ=vector)
                 for j in range(lanes)
             ]
             self.look_at(rows, lanes)
-            ahead = b.mul(b.add(i, i64(_AHEAD * lanes)), i64(8))
-            for base in bases:  # stores wait for their lines one after the other
-                self.expect(b.gep(base, [ahead], source_etype=I8))
             for row, base in zip(turned(b, rows), bases, strict=True):
                 b.store(row, b.gep(base, [b.mul(i, i64(8))], source_etype=I8), align=8)
 
@@ -252,22 +283,3 @@ class _Writer:
         kind = ir.FunctionType(I32, [I32])
         clear = ir.Function(self.module, kind, "feclearexcept")
         self.b.call(clear, [ir.Constant(I32, ALL_EXCEPTIONS)])
-
-
-def turned(b: Any, rows: list[Any]) -> list[Any]:
-    """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
-    n = len(rows)
-    width = n // 2
-    while width:
-        out = list(rows)
-        for i in range(n):
-            if i & width:
-                continue
-            upper = [j if not j & width else n + (j ^ width) for j in range(n)]
-            lower = [j | width if not j & width else n + j for j in range(n)]
-            for target, indices in ((i, upper), (i | width, lower)):
-                mask = ir.Constant(ir.VectorType(I32, n), indices)
-                out[target] = b.shuffle_vector(rows[i], rows[i | width], mask)
-        rows = out
-        width //= 2
-    return rows

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import I32, POINTER
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
-from phipsi.backends.native.lanes import DOUBLE, I64, Lane, fold_loop, write_loop
+from phipsi.backends.native import llvm_text as ir
+from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Lane, fold_loop, write_loop
 from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.record import ASIDE
+from phipsi.backends.native.record import ASIDE, RELATED
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.request import Result
 
@@ -57,6 +56,7 @@ class Products:
             self.aside = k.area(ASIDE, k.bytes)
             wide = max(k.group.lanes, _COLUMNS)
             self.rows = k.at(self.aside, k.b.mul(self.size, i64(k.bytes * wide)))
+            self.masked = k.io.masked(r)
             if k.group is k.config:
                 self._across(a, b, r.factor)
             else:
@@ -76,32 +76,29 @@ class Products:
         k, m, e = self.k, self.k.b, self.k.config
 
         def move(i: Any, found: list[Any]) -> list[Any]:
-            entries: list[Any] = []
-            for c in range(count):
-                at = m.add(m.add(m.mul(i, self.size), j), i64(c))
-                entries.append(k.lane_load(b, m.mul(at, i64(k.bytes))))
-                aside = m.add(m.mul(found[0], i64(_COLUMNS)), i64(c))
-                k.lane_store(entries[-1], self.aside, m.mul(aside, i64(k.bytes)))
+            first = m.add(m.mul(i, self.size), j)
+            if self.masked:
+                return self._move_some(i, b, first, found[0], count)
+            start = k.at(b, m.mul(first, i64(k.bytes)))
+            entries = [k.lane_load(start, i64(c * k.bytes)) for c in range(count)]
+            aside = k.at(self.aside, m.mul(found[0], i64(_COLUMNS * k.bytes)))
+            for c, entry in enumerate(entries):
+                k.lane_store(entry, aside, i64(c * k.bytes))
             return self._keep(i, found[0], [x.value for x in entries], e)
 
         kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
 
         def rows(i: Any, height: int) -> None:
             zero = ir.Constant(e.vector, [0.0] * e.lanes)
+            lefts = self._starts(a, i, height, k.bytes)
 
             def term(t: Any, sums: list[Any]) -> list[Any]:
-                right = [
-                    k.lane_load(
-                        self.aside,
-                        m.mul(m.add(m.mul(t, i64(_COLUMNS)), i64(c)), i64(k.bytes)),
-                    )
-                    for c in range(count)
-                ]
+                aside = k.at(self.aside, m.mul(t, i64(_COLUMNS * k.bytes)))
+                right = [k.lane_load(aside, i64(c * k.bytes)) for c in range(count)]
                 out: list[Any] = []
-                row = m.load(k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+                row = self._row(t)
                 for r in range(height):
-                    at = m.add(m.mul(m.add(i, i64(r)), self.size), row)
-                    left = k.lane_load(a, m.mul(at, i64(k.bytes)))
+                    left = k.lane_load(lefts[r], row)
                     for c in range(count):
                         old = Lane(e, sums[r * count + c])
                         out.append(left.times_plus(right[c], old).value)
@@ -118,10 +115,42 @@ class Products:
         write_loop(m, whole, lambda i: rows(i, _ROWS), _ROWS)
         write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 
+    def _move_some(self, i: Any, b: Any, first: Any, found: Any, count: int) -> list[Any]:
+        """The same for a factor with known zeros, which may hold anything there."""
+        k, m, e = self.k, self.k.b, self.k.config
+        table = k.at(m.inttoptr(k.word(RELATED), POINTER), first)
+        flags = m.load(table, typ=ir.IntType(8 * count), align=1)
+        some = m.icmp_signed("!=", flags, ir.Constant(flags.type, 0))
+        with m.if_then(some):
+            start = k.at(b, m.mul(first, i64(k.bytes)))
+            aside = k.at(self.aside, m.mul(found, i64(_COLUMNS * k.bytes)))
+            for c in range(count):
+                flag = m.load(k.at(table, i64(c)), typ=I8)
+                filled = m.icmp_signed("!=", flag, ir.Constant(I8, 0))
+                entry = e.select(filled, k.lane_load(start, i64(c * k.bytes)), 0.0)
+                k.lane_store(entry, aside, i64(c * k.bytes))
+            m.store(m.mul(i, i64(k.bytes)), k.at(self.rows, m.mul(found, i64(8))), align=8)
+        return [m.add(found, m.zext(some, I64))]
+
+    def _starts(self, a: Any, i: Any, height: int, unit: int) -> list[Any]:
+        """Where rows i, i + 1, … of the left factor begin."""
+        m = self.k.b
+        step = m.mul(self.size, i64(unit))
+        out = [self.k.at(a, m.mul(i, step))]
+        while len(out) < height:
+            out.append(self.k.at(out[-1], step))
+        return out
+
+    def _row(self, t: Any) -> Any:
+        """Where the entry that belongs to kept row t stands in a row of the left factor."""
+        m = self.k.b
+        return m.load(self.k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+
     def _keep(self, i: Any, found: Any, entries: list[Any], e: Any) -> list[Any]:
         """Note row i, and count it unless it is all zero; then the next one takes its place."""
         m = self.k.b
-        m.store(i, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
+        place = m.mul(i, i64(self.k.bytes))
+        m.store(place, self.k.at(self.rows, m.mul(found, i64(8))), align=8)
         several = e.lanes > 1
         kind = ir.VectorType(I64, e.lanes) if several else I64
         bits: Any = None
@@ -161,14 +190,15 @@ class Products:
             zero = ir.Constant(g.vector, [0.0] * g.lanes)
 
             def rows(i: Any, height: int) -> None:
+                lefts = self._starts(a, i, height, 8)
+
                 def term(t: Any, sums: list[Any]) -> list[Any]:
                     where = k.at(self.aside, m.mul(t, i64(width)))
                     right = Lane(g, m.load(where, align=8, typ=g.vector))
                     out: list[Any] = []
-                    row = m.load(k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
+                    row = self._row(t)
                     for r in range(height):
-                        at = m.add(m.mul(m.add(i, i64(r)), self.size), row)
-                        one = m.load(k.at(a, m.mul(at, i64(8))), align=8, typ=DOUBLE)
+                        one = m.load(k.at(lefts[r], row), align=8, typ=DOUBLE)
                         out.append(g.splat(one).times_plus(right, Lane(g, sums[r])).value)
                     return out
 

@@ -15,15 +15,16 @@ SEEDS = {"joint": 20, "body": 26, "point": 32, "link": 38, "parameter": 44}
 # the columns of the seeds in the order of paths
 SINGLE, TOGETHER, FIRST, SEED_COLUMN = 0, 2, 4, 5
 BRANCH = 50  # address: branching bodies
+RELATED = 51  # address: for every two rates, whether one of their joints is above the other
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
-# rows, columns moved aside, factors of squares, then records per column
-OFFSETS = 51
+# rows, columns moved aside, factors of squares, sines and cosines, then records per column
+OFFSETS = 52
 (
-    BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, ASIDE, SQUARES,
+    BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, ASIDE, SQUARES, ANGLES,
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,
-) = range(OFFSETS, OFFSETS + 15)  # fmt: skip
-PATH_STRIDE = OFFSETS + 15  # numbers that one pair of paths leaves
+) = range(OFFSETS, OFFSETS + 16)  # fmt: skip
+PATH_STRIDE = OFFSETS + 16  # numbers that one pair of paths leaves
 # then for every input and output the start of its buffer, and after all starts their sizes
 BUFFERS = PATH_STRIDE + 1
 # layout of a group: the body its path starts at, its first column, how many, its place in the

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -13,12 +12,14 @@ from typing import Any
 
 import llvmlite
 import numpy as np
-from llvmlite import ir
 
+import phipsi
 from phipsi.backends import layout
 from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
+from phipsi.backends.native.crew import crew, shares_of
 from phipsi.backends.native.engine import (
     Machine,
     MachineCode,
@@ -39,6 +40,7 @@ from phipsi.backends.native.record import (
     INTEGERS,
     OFFSETS,
     PATH_STRIDE,
+    RELATED,
     ROW_ORDERS,
     SEED_COLUMN,
     SEEDS,
@@ -47,6 +49,7 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
+from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
@@ -84,9 +87,9 @@ class NativeCode:
         shapes = [input_shapes[n] for n in names]
         shapes += [_output_shape(r, model, points) for r in lowered.results]
         shapes.append(())
-        self.pattern = core_pattern(shapes)
+        self.shapes, self.pattern = shapes, core_pattern(shapes)
         self.has_direct = direct.available()
-        self.words = BUFFERS + 2 * len(shapes)
+        self.words = BUFFERS + 3 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
         outputs = [r.field for r in self.results]
         steps = [s for p in self.phases for s in p.steps]
@@ -98,10 +101,16 @@ class NativeCode:
             if p.columns == "path"
         }
         self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
+        lanes = self.machine.lanes
+        self.filled = [
+            filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in self.results
+        ]
+        factors = [r for r in self.results if r.left is not None and of_branches(r)]
+        self.related = related(model) if factors else None
         self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
         owned = (
-            self.code, self.data, self.tables, self.seeds, self.branches,
+            self.code, self.data, self.tables, self.seeds, self.branches, self.filled, self.related,
             Scratch(self.data, self.words),
         )  # fmt: skip
         loop = self.code.address("phipsi_loop")
@@ -115,7 +124,7 @@ class NativeCode:
 
     def emit(self) -> str:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
-        module = ir.Module("phipsi")
+        module = ir.Module()
         kernels: dict[int, ir.Function] = {}
         for lanes in (self.machine.lanes, 1):
             kernels[lanes] = self._kernel(module, lanes).function
@@ -125,6 +134,15 @@ class NativeCode:
         if self.has_direct:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
+
+    def run_shared(self, arrays: list[np.ndarray], pieces: list[slice]) -> bool:
+        """Run parts of a batch at the same time; False, and nothing done, if others are at it."""
+        plain = all(a.dtype == np.float64 and a.flags.aligned for a in arrays[:-1])
+        if len(pieces) < 2 or not plain:  # NumPy knows how to convert
+            return False
+        sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
+        loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
+        return crew().run(shares_of(loop, data, list(sizes), arrays, pieces))
 
     def wide_kernel(self, module: ir.Module) -> Kernel:
         """The kernel for a group of configurations, in another module."""
@@ -172,6 +190,10 @@ class NativeCode:
         out[ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
             out[BRANCH] = self.branches
+        if self.related is not None:
+            out[RELATED] = self.related
+        first = BUFFERS + 2 * len(self.shapes) + len(self.slots)
+        out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
 
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
@@ -210,12 +232,13 @@ class NativeCode:
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.machine.lanes)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares]
+        angles = 2 * (model.nq + self.machine.lanes)
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares, angles]
         first = len(once) + len(between)
         sizes = [*once, *between, *counts, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
-        data[BUFFERS : self.words] = [*starts[first : first + len(counts)], *counts]
+        data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
         data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
         return data
 
@@ -278,9 +301,6 @@ def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
 # ------------------------------------------------------------------------
 
 
-_IMPORTED = time.time()
-
-
 @cache
 def _version() -> str:
     """Versions of everything that writes code, with a digest of our own sources.
@@ -295,8 +315,8 @@ def _version() -> str:
     paths = sorted(path for folder in folders for path in folder.glob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())
-    if max(path.stat().st_mtime for path in paths) > _IMPORTED:
-        digest.update(f"{os.getpid()} {_IMPORTED}".encode())
+    if max(path.stat().st_mtime for path in paths) > phipsi._LOADED:
+        digest.update(f"{os.getpid()} {phipsi._LOADED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.engine import release_memory
 from phipsi.backends.native.lanes import I8, I64, POINTER
 from phipsi.backends.native.trigonometry import i64

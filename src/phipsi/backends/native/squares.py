@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import DOUBLE, Lane, write_loop
@@ -60,27 +59,38 @@ class Square:
         widths = sorted({code.nv for code in k.codes} - {0})
 
         def body(k0: Any) -> None:
-            start, end, last = (
+            start, end, last, top = (
                 k.integer(INTEGERS, tables.N_INTEGERS, k0, what)
-                for what in (tables.V_OFFSET, tables.V_END, tables.V_SUBTREE)
+                for what in (tables.V_OFFSET, tables.V_END, tables.V_SUBTREE, tables.TOP)
             )
             width = b.sub(end, start)
+            at_top = b.icmp_signed("!=", top, i64(0))
 
             def rows(r: int) -> None:
-                with b.if_then(b.icmp_signed("==", width, i64(r))):
+                def all_rows(first: bool) -> None:
                     write_loop(
                         b,
                         b.sub(last, start),
-                        lambda i: self._row(out, r, start, b.add(start, i), last),
+                        lambda i: self._row(out, r, start, b.add(start, i), last, first),
                     )
+
+                with b.if_then(b.icmp_signed("==", width, i64(r))):  # noqa: SIM117
+                    with b.if_else(at_top) as (first, later):
+                        with first:
+                            all_rows(True)
+                        with later:
+                            all_rows(False)
 
             for r in widths:
                 rows(r)
 
         write_loop(b, k.word(N_BODIES), body)
 
-    def _row(self, out: Any, r: int, start: Any, i: Any, last: Any) -> None:
-        """What a joint with r rates adds to row i, from the diagonal to the end of its subtree."""
+    def _row(self, out: Any, r: int, start: Any, i: Any, last: Any, first: bool) -> None:
+        """What a joint with r rates adds to row i, from the diagonal to the end of its subtree.
+
+        The joint at the top of a tree comes first, and finds nothing there.
+        """
         k, b = self.k, self.k.b
         c, sc, n = self._bases()
         unit = i64(k.bytes)
@@ -99,7 +109,8 @@ class Square:
         def entries(j: Any, load: Any, store: Any) -> None:
             """Some entries of row i from column j on."""
             at = b.add(mine, j)
-            total = load(out, at)
+            nothing = Lane(k.group, ir.Constant(k.group.vector, [0.0] * k.group.lanes))
+            total = nothing if first else load(out, at)
             for left, row in zip(lefts, starts, strict=True):
                 total = left.times_plus(load(c, b.add(row, j)), total)
             store(total, at)

@@ -20,7 +20,8 @@ from phipsi.model.points import PointSet
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
 # layout of a body's integers
-PARENT, KIND, Q_OFFSET, V_OFFSET, V_END, V_SUBTREE, HUB, ON_HUB, N_INTEGERS = range(9)
+# TOP: no joint above it moves
+PARENT, KIND, Q_OFFSET, V_OFFSET, V_END, V_SUBTREE, HUB, ON_HUB, TOP, N_INTEGERS = range(10)
 # integers of a point, of a link and of a constraint row
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
@@ -138,7 +139,8 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         hub, on_hub = number.get(k, -1), int(parent in number)
         kind = index[code.kind, code.params]
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
-        integers[k] = (parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub)
+        top = parent < 0 or (integers[parent, TOP] and model.joints[parent].nv == 0)
+        integers[k] = (parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top)
         above = np.eye(3) if parent < 0 else turns[parent]
         c = turns[k]
         doubles[k, :9] = (above.T @ model.placement_rotations[k] @ c).ravel()

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
+from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I32, I64, Emitter, Lane
 
 LARGEST = 2.0**20
@@ -31,9 +30,12 @@ _COS = (
 
 def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
     """Add the function ``{sin, cos} sincos(x)`` to the module."""
+    name = f"phipsi_sincos_{lanes}"
+    if name in module.globals:
+        return module.globals[name]
     e = Emitter(lanes, fused=fused)
     pair = ir.LiteralStructType([e.vector, e.vector])
-    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), f"phipsi_sincos_{lanes}")
+    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
     function.linkage = "internal"
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     x = Lane(e, function.args[0])

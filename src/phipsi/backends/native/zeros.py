@@ -1,0 +1,116 @@
+"""Entries of matrices that are always zero: no path leads from the one body to the other.
+
+Between joints of different branches, say, or of the parameters of a body and a joint that does not
+carry it. A kernel for many configurations never writes them, so its buffer is cleared once per call
+instead of once per group, and they are not read when results are given out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phipsi.expressions.spaces import Space
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.sweeps.ir import Field
+from phipsi.sweeps.request import Result
+
+_PER_BODY = ("joint", "body", "parameter", "point")
+
+
+def zeros_stay(r: Result) -> bool:
+    """True if a group of configurations overwrites the other entries and leaves the zeros alone."""
+    if not _of_paths(r) or r.left is not None:
+        return False
+    data: Any = r.field.data
+    between_joints = r.takes.index == r.gives.index == "joint"
+    return between_joints or all(part.how != "diagonal" for part in data)
+
+
+def of_branches(r: Result) -> bool:
+    """True for a matrix between joints that is made of paths, each entry written once.
+
+    Of a product this is the right factor, which the product overwrites, zeros and all.
+    """
+    return _of_paths(r) and r.takes.index == r.gives.index == "joint"
+
+
+def _of_paths(r: Result) -> bool:
+    if r.layout != "blocks" or r.field.op != "matrix":
+        return False
+    if r.takes.index not in _PER_BODY or r.gives.index not in _PER_BODY:
+        return False
+    data: Any = r.field.data
+    whole = ("path", "path of adjoint", "diagonal")
+    return all(part.how in whole for part in data) and written_once(r.field)
+
+
+def is_square(r: Result) -> bool:
+    """True for a matrix that is nothing but a `square`: zero between trees, and there only."""
+    return r.field.op == "matrix" and [y.op for y in r.field.args] == ["square"]
+
+
+def filled_chunks(r: Result, model: Model, points: PointSet, lanes: int) -> np.ndarray:
+    """One byte per `lanes` entries of a matrix: whether any of them may be non-zero."""
+    entries = np.ravel(filled(r, model, points))
+    rest = -len(entries) % lanes
+    chunks = np.concatenate([entries, np.zeros(rest, dtype=bool)]).reshape(-1, lanes)
+    return np.ascontiguousarray(chunks.any(axis=1), dtype=np.uint8)
+
+
+def filled(r: Result, model: Model, points: PointSet) -> np.ndarray:
+    """(rows, columns): whether a path leads from the column's body to the row's, or back."""
+    rows, columns = (_bodies(space, model, points)[None, :] for space in (r.gives, r.takes))
+    data: Any = r.field.data
+    hows = {part.how for part in data}
+    out = np.zeros((rows.size, columns.size), dtype=bool)
+    if "path" in hows:
+        out |= _above(rows.T, columns, model)
+    if "path of adjoint" in hows:
+        out |= _above(columns.T, rows, model).T
+    return out | (rows.T == columns if "diagonal" in hows else False)
+
+
+def _above(upper: np.ndarray, lower: np.ndarray, model: Model) -> np.ndarray:
+    """Whether a body is on the path of another; bodies are numbered depth first."""
+    size = np.asarray(model.tree.size)
+    return (upper >= 0) & (lower >= upper) & (lower < upper + size[upper])
+
+
+def _bodies(space: Space, model: Model, points: PointSet) -> np.ndarray:
+    """The body of every component of a vector."""
+    if space.index == "point":
+        return np.repeat(np.array(points.body, dtype=np.int64), 6)
+    widths = [j.nv for j in model.joints] if space.index == "joint" else space.width or 6
+    return np.repeat(np.arange(model.n_bodies), widths)
+
+
+def written_once(matrix: Field) -> bool:
+    """True if no entry off the diagonal blocks gets more than one term, with coefficient one."""
+    data: Any = matrix.data
+    paths = [(p, y) for p, y in zip(data, matrix.args, strict=True) if p.how.startswith("path")]
+    several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p in data)
+    alone = len(data) == 1  # nobody else writes where the path starts
+    return not several and all(p.coefficient == 1 and (alone or _behind_up(y)) for p, y in paths)
+
+
+def _behind_up(x: Field) -> bool:
+    """True for a path that has nothing at the body it starts from."""
+    stack, seen = [x], set[Field]()
+    while stack:
+        y = stack.pop()
+        if y.op == "path_seed":
+            return False
+        if y not in seen and y.op != "up" and y.type.cols == "p":
+            seen.add(y)
+            stack.extend((y.equation,) if y.equation is not None else y.args)
+    return True
+
+
+def related(model: Model) -> np.ndarray:
+    """(nv, nv) bytes: whether one of two joints is above the other, or they are the same."""
+    bodies = np.repeat(np.arange(model.n_bodies), [j.nv for j in model.joints])[None, :]
+    above = _above(bodies.T, bodies, model)
+    return np.ascontiguousarray(above | above.T, dtype=np.uint8)

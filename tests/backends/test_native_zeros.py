@@ -1,0 +1,97 @@
+"""Zeros that groups of configurations leave alone: batches give the bits of single calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from random_models import random_tree
+
+import phipsi as pp
+from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
+from phipsi.algorithms.regressors import REGRESSOR
+from phipsi.backends.native.zeros import filled, zeros_stay
+from phipsi.model.points import PointSet, point_set
+from phipsi.operators import H, J, M, mass_matrix, phi, psi
+
+FORMS: dict[str, Any] = {
+    "regressor": REGRESSOR,
+    "phi": phi,
+    "phi*": phi.T,
+    "H phi": H @ phi,
+    "psi*": psi.T,
+    "J": J,
+    "J*": J.T,
+    "mass matrix": mass_matrix,
+    "inverse": mass_matrix.inv,
+    "H phi M phi* H*": H @ phi @ M @ phi.T @ H.T,
+    "derivatives of inverse dynamics": inverse_dynamics_operators(),
+    "derivatives of forward dynamics": forward_dynamics_operators(),
+    "several": (mass_matrix, mass_matrix.inv, REGRESSOR),
+}
+
+
+def model_of(name: str) -> pp.Model:
+    if name == "welded root":  # branches that no moving joint has in common
+        builder = pp.ModelBuilder()
+        one = pp.SpatialInertia(1.0, (0.1, 0.2, 0.3), np.diag([0.5, 0.6, 0.7]))
+        kinds = [pp.joints.Fixed(), *[pp.joints.Revolute((0, 0, 1))] * 4, pp.joints.Spherical()]
+        parents = ["world", "b0", "b0", "b1", "b2", "b2"]
+        for i, (joint, parent) in enumerate(zip(kinds, parents, strict=True)):
+            at = pp.Pose(translation=(0.1 * i, 0.2, 0.3))
+            builder.add_body(f"b{i}", parent=parent, joint=joint, placement=at, inertia=one)
+        return builder.build()
+    return random_tree({"tree": 5, "forest": 11}[name], 9)
+
+
+def points_of(model: pp.Model) -> PointSet:
+    names = [model.body_names[i] for i in (0, model.n_bodies // 2, model.n_bodies - 1)]
+    return point_set(model, [*((name, (0.1, 0.2, 0.3)) for name in names), "world"], "world")
+
+
+@pytest.mark.parametrize("name", ["tree", "forest", "welded root"])
+@pytest.mark.parametrize("form", list(FORMS))
+def test_batches_are_single_calls(name: str, form: str):
+    model = model_of(name)
+    options: dict[str, Any] = {"points": points_of(model)} if form in ("J", "J*") else {}
+    program = pp.compile(FORMS[form], model, mode="dense", backend="native", **options)
+    assert program.native is not None
+    rng = np.random.default_rng(4)
+    for _ in range(2):  # the second time the memory holds the results of the first
+        count = 19
+        at = {"q": np.array([model.random_configuration(rng) for _ in range(count)])}
+        for n in ("v", "vdot", "tau"):
+            at[n] = rng.standard_normal((count, model.nv))
+        args = [at[n] for n in program.inputs]
+        shapes = program.native.output_shapes
+        out = tuple(np.full((count, *s), np.nan) for s in shapes)
+        status = np.full(count, -1)
+        program.ufunc(*args, out=(*out, status))
+        assert not status.any()
+        for i in range(count):
+            single = program(*(a[i] for a in args))
+            for whole, one in zip(out, single if len(shapes) > 1 else (single,), strict=True):
+                np.testing.assert_array_equal(whole[i], one)
+
+
+def test_what_is_left_out_is_zero_and_nothing_else_always_is():
+    model = model_of("tree")
+    rng = np.random.default_rng(0)
+    q = np.array([model.random_configuration(rng) for _ in range(30)])
+    v, vdot = rng.standard_normal((2, 30, model.nv))
+    found = 0
+    for form in ("regressor", "phi", "mass matrix"):
+        program = pp.compile(FORMS[form], model, mode="dense", backend="native")
+        native: Any = program.native
+        (r,) = native.results
+        if not zeros_stay(r):
+            continue
+        found += 1
+        at = {"q": q, "v": v, "vdot": vdot}
+        values = program(*(at[n] for n in program.inputs))
+        mask = filled(r, model, program.request.points)
+        assert not values[:, ~mask].any()
+        if form != "regressor":  # some parameters move no joint
+            assert values[:, mask].any(axis=0).mean() > 0.6
+    assert found >= 2
