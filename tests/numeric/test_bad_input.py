@@ -156,8 +156,7 @@ REFUSED = {
     "time of an event": (lambda: _at(pp.topology.Lock("joint1"), time=np.nan), "time=nan"),
     "event without changes": (lambda: _at(), "needs changes"),
     "no change": (lambda: _at("Lock"), "takes changes"),
-    "lock a number": (lambda: pp.topology.Lock(3), "names of joints"),
-    "unlock nothing": (lambda: pp.topology.Unlock(), "names of joints"),
+    "lock a number": (lambda: pp.topology.Lock(3), "Lock takes names"),
     "replace a number": (lambda: pp.topology.Replace(3), "out=3"),
     "cost": (
         lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final=lambda q, v: 0.0),

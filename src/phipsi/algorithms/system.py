@@ -338,6 +338,21 @@ class System(ConstrainedModel):
         smallest = float(at.smallest[0]) if rank else 0.0
         return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
 
+    def redundant_rows(self, q: ArrayLike) -> tuple[str, ...]:
+        """Names of rows that the others imply at a configuration (nq,).
+
+        Forces in them are not determined by rigid bodies; accelerations are. It is
+        ``mobility(q).redundant``.
+
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(3)
+        >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+        >>> four_bar = pp.System(arm, [pin])
+        >>> four_bar.redundant_rows(four_bar.assemble([1.0, -1.0, -1.5]))
+        ('pin.tilt_x', 'pin.tilt_y', 'pin.z')
+        """
+        return self.mobility(q).redundant
+
     def summary(self, q: ArrayLike | None = None) -> str:
         """Constraints, bodies of each loop, mobility and redundant rows, as text.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,6 +103,19 @@ class Change(ABC):
         """The topology afterwards, and the state (all coordinates) before velocities jump."""
 
 
+@dataclass(frozen=True, init=False)
+class _Named(Change):
+    """A change of what is named, without keywords: ``Lock("elbow", "wrist")``."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        if not all(isinstance(cast(object, name), str) for name in names):
+            who = type(self).__name__
+            raise InputError(f"{who} takes names, such as {who}('elbow'), not {names!r}")
+        object.__setattr__(self, "names", names)
+
+
 @final
 @dataclass(frozen=True, init=False)
 class Attach(Change):
@@ -131,13 +144,8 @@ class Attach(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Detach(Change):
+class Detach(_Named):
     """Constraints are switched off, by name; velocities do not jump."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -165,13 +173,8 @@ class Grasp(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Release(Change):
+class Release(_Named):
     """Contacts open, by name; all that act if none is named."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -181,18 +184,13 @@ class Release(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Lock(Change):
+class Lock(_Named):
     """Joints stop where they are: their rates leave the equations, their bodies stay."""
-
-    joints: tuple[str, ...]
-
-    def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", _names(joints, "joints", self))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Hold them at their present coordinates."""
         locked = dict(now.locked)
-        for name in self.joints:
+        for name in self.names:
             if name in locked:
                 raise InputError(f"joint {name!r} is locked already.")
             locked[name] = q[now.model.q_slice(name)].copy()
@@ -201,18 +199,13 @@ class Lock(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Unlock(Change):
+class Unlock(_Named):
     """Locked joints move again, from rest where they stand."""
-
-    joints: tuple[str, ...]
-
-    def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", _names(joints, "joints", self))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Let them go."""
         locked = dict(now.locked)
-        for name in self.joints:
+        for name in self.names:
             if name not in locked:
                 raise InputError(f"joint {name!r} is not locked. {did_you_mean(name, locked)}")
             del locked[name]
@@ -294,14 +287,6 @@ def _checked(given: tuple[Any, ...], kind: type, change: Callable[..., Any]) -> 
                 f"{change.__name__} takes {kind.__name__.lower()}s, not {c!r}; see phipsi."
                 f"{homes.get(kind, 'constraints')}."
             )
-    return given
-
-
-def _names(given: tuple[Any, ...], what: str, change: Change) -> tuple[str, ...]:
-    """Names, at least one."""
-    who = type(change).__name__
-    if not given or not all(isinstance(name, str) for name in given):
-        raise InputError(f"{who} takes names of {what}, such as {who}('elbow'), not {given!r}")
     return given
 
 
