@@ -100,11 +100,11 @@ def swing_force(c: Configuration, f: Array, *motions: Array, hole: int | None = 
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
-def row_variation(c: Configuration, *motions: Array) -> Array:
+def row_variation(c: Configuration, motion: Array, *others: Array) -> Array:
     """Ȧ{V} on the frames of closures, by complex steps."""
-    if len(motions) > 1:
+    if others:
         raise InputError("Ȧ along two motions has no dense value; compile it instead")
-    return rows_rate(c, picks(c).T @ motions[0])
+    return rows_rate(c, picks(c).T @ motion)
 
 
 def sway(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
