@@ -78,7 +78,10 @@ assert (np.sqrt(np.mean((tau_new - predicted) ** 2, 0)) < 1.1 * noise).all()
 model = found.model(drawing)
 print("masses of the model:", np.array([x.mass for x in model.inertias]).round(2))
 
-import matplotlib  # noqa: E402
+try:
+    import matplotlib
+except ImportError:
+    raise SystemExit("for the figure:  pip install matplotlib") from None
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402

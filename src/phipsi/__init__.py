@@ -11,10 +11,9 @@
 
 import importlib
 import sys
-import time
 from typing import TYPE_CHECKING
 
-_LOADED = time.time()  # sources that change later may not be the ones that run
+import phipsi.loaded  # noqa: F401  first of all: it notes the time
 
 if TYPE_CHECKING:
     from phipsi import constraints, contacts, examples, robots

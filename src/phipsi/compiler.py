@@ -97,6 +97,11 @@ def program_at(
     mode: str = "apply",
 ) -> Program:
     """The same for points, which are looked up by their names and offsets if these are tuples."""
+    if not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"points and frames are looked up in a model, not in {type(model).__name__}; those of "
+            f"a system, in its tree:  system.model"
+        )
     if not isinstance(points, (list, tuple)):
         return compile(expr, model, mode=mode, points=point_set(model, points, axes))
     key = (expr, mode, axes, tuple(points))

@@ -248,7 +248,7 @@ class Distance(_Joint):
     def __post_init__(self) -> None:
         _check_name(self.name, "Distance")
         _plain_ends(self)
-        length = float(self.length)
+        length = _number(self.length)
         if not (np.isfinite(length) and length > 0):
             raise ModelError(
                 f"{self._who()}: length={self.length!r} must be a finite number of metres above 0. "
@@ -279,8 +279,8 @@ class Coupling(Constraint):
     def __post_init__(self) -> None:
         _check_name(self.name, "Coupling")
         names = (self.joints,) if isinstance(self.joints, str) else tuple(self.joints)
-        numbers = np.asarray(self.coefficients, dtype=np.float64)
         who = f"Coupling {self.name!r}"
+        numbers = _numbers(self.coefficients, f"{who}: coefficients")
         if not names or numbers.shape != (len(names),):
             raise ModelError(
                 f"{who}: {len(names)} joints {list(names)} and coefficients of shape "
@@ -289,7 +289,11 @@ class Coupling(Constraint):
             )
         if len(set(names)) < len(names):
             raise ModelError(f"{who}: a joint is listed twice in {list(names)}; add the numbers.")
-        if not np.isfinite(numbers).all() or not numbers.all() or not np.isfinite(self.offset):
+        if (
+            not np.isfinite(numbers).all()
+            or not numbers.all()
+            or not np.isfinite(_number(self.offset))
+        ):
             raise ModelError(
                 f"{who}: coefficients {numbers.tolist()} and offset {self.offset!r} must be finite "
                 f"numbers and no coefficient 0; a joint with coefficient 0 takes no part."
@@ -369,13 +373,13 @@ class Rows(Constraint):
             raise ModelError(f"{who}: axes={self.axes!r} is neither 'world' nor 'body'.")
         if isinstance(points, str) or not len(points):
             raise ModelError(f"{who}: points must be a list, also for one: points=[{points!r}]")
-        matrix, size = np.array(self.A, dtype=np.float64), 6 * len(points)
+        matrix, size = _numbers(self.A, f"{who}: A"), 6 * len(points)
         if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] != size:
             raise ModelError(
                 f"{who}: A has shape {matrix.shape}, but {len(points)} points have {size} velocity "
                 f"components, [angular; linear] of each: A must be (rows, {size})."
             )
-        rates = np.asarray(self.rates, dtype=np.float64)
+        rates = _numbers(self.rates, f"{who}: rates")
         if rates.shape not in ((), (len(matrix),)):
             raise ModelError(
                 f"{who}: rates of shape {rates.shape} must be one number or {len(matrix)}, one per "
@@ -459,3 +463,22 @@ def z_along(axis: Axis) -> Pose:
     k = 1.0 / (1.0 + z)
     R = [[1 - k * x * x, -k * x * y, x], [-k * x * y, 1 - k * y * y, y], [-x, -y, z]]
     return Pose(R)
+
+
+def _number(value: Any) -> float:
+    """One real number, or NaN for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _numbers(values: Any, what: str) -> Array:
+    """Real numbers as a new array."""
+    try:
+        array = np.array(values)
+    except (TypeError, ValueError):
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
+        raise ModelError(f"{what} must be real numbers, not {values!r}.")
+    return array.astype(np.float64)

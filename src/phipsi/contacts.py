@@ -73,7 +73,10 @@ class Contact(Constraint):
             value = getattr(self, what, None)
             if value is None:
                 continue
-            number = float(value)
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                number = float("nan")
             if not (np.isfinite(number) and number > 0):
                 raise ModelError(
                     f"{type(self).__name__} {self.name!r}: {what}={value!r} must be a finite "

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.arguments import as_array
+from phipsi.backends.layout import input_shapes
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import Directional, substitute
 from phipsi.calculus.gradient import Gradient
@@ -95,7 +97,12 @@ def along_units(program: Program, values: Mapping[str, Any], direction: str) -> 
     units = np.eye(10 * program.model.n_bodies if direction == "dinertia" else program.model.nv)
     steps = units.reshape(-1, program.model.n_bodies, 10) if direction == "dinertia" else units
     core = {"f_ext": 2, "f0": 2}
-    arrays = {name: np.asarray(x) for name, x in values.items()}
+    arrays = {name: as_array(name, x) for name, x in values.items()}
+    sizes = input_shapes(program)
+    for name, x in arrays.items():
+        if x.shape[max(0, x.ndim - len(sizes[name])) :] != sizes[name]:
+            wanted = ", ".join(map(str, sizes[name]))
+            raise InputError(f"{name} has shape {x.shape}, but this model needs (..., {wanted})")
     ranks = {name: core.get(name, 1) for name in arrays}
     shapes = [x.shape[: x.ndim - ranks[name]] for name, x in arrays.items()]
     try:
@@ -152,6 +159,8 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
             f"wrt={wrt!r} is nothing to differentiate by. Known are {known}, and one degree of "
             "freedom by the name of its joint: 'q[shoulder]'"
         )
+    if not isinstance(cast(object, expr), Expr):
+        raise InputError(f"{expr!r} is no operator expression; pp.diff differentiates those")
     if expr.takes is None:
         raise SpaceError(check.undetermined(expr))
     if along is None and expr.is_vector:

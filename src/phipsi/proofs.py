@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,6 +99,11 @@ def prove(
     """
     if isinstance(identity, str):
         identity = identity_named(identity)
+    if not isinstance(cast(object, model), Model):
+        raise InputError(
+            f"prove needs an identity, then a model: pp.prove(identity, model), not "
+            f"{type(model).__name__}; of a system, its tree:  system.model"
+        )
     why = unmet(identity.condition, model)
     if why:
         return Proof(identity, None, float("nan"), float("nan"), why)

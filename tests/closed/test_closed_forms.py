@@ -1,5 +1,7 @@
 """All forms of constrained forward dynamics against the dense KKT solution, on both backends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from known_systems import four_bar
@@ -61,6 +63,25 @@ def test_redundant_rows_leave_the_accelerations_unique(seed, backend):
     G, M = system.jacobian(q), pp.mass_matrix(system.model, q)
     load = tau - pp.bias_forces(system.model, q, v)
     assert_allclose(M @ vdot + G.T @ f, load, rtol=0, atol=1e-8 * size * np.abs(M).max())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_neither_order_nor_repetition_of_rows_matters(seed):
+    """Every constraint twice: accelerations stay, and multipliers of least norm are halved."""
+    rng = np.random.default_rng(seed)
+    kinds = ("Revolute", "Distance", "Spherical")
+    system, q = random_system(seed, 7, kinds, spare=3, n_roots=2, independent=True)
+    again = [replace(c, name=f"{c.name} again") for c in system.constraints]
+    v, tau = admissible(system, q, rng), rng.standard_normal(system.model.nv)
+    vdot, f = pp.forward_dynamics(system, q, v, tau), pp.constraint_forces(system, q, v, tau)
+    for listed in ([*system.constraints, *again], [*again[::-1], *system.constraints]):
+        double = pp.System(system.model, listed)
+        assert len(double.redundant_rows(q)) == system.n_rows
+        found = pp.forward_dynamics(double, q, v, tau)
+        assert_allclose(found, vdot, rtol=0, atol=1e-9 * max(1, np.abs(vdot).max()))
+        shares = dict(zip(double.row_names, pp.constraint_forces(double, q, v, tau), strict=True))
+        mine = [shares[name] for name in system.row_names]
+        assert_allclose(mine, f / 2, rtol=0, atol=1e-8 * max(1, np.abs(f).max()))
 
 
 def test_a_planar_four_bar_in_space_has_three_redundant_rows():

@@ -16,7 +16,7 @@ import pytest
 import phipsi as pp
 from phipsi.interfaces.report_plots import picked
 from phipsi.interfaces.report_scene import frame_times
-from phipsi.interfaces.report_solids import solids_of, tips
+from phipsi.interfaces.report_solids import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"
@@ -189,6 +189,58 @@ def test_links_are_as_thick_as_their_inertia():
     arm = pp.examples.seven_joint_arm()
     thick = [s.scale[0] for s in solids_of(arm) if s.mesh == "cylinder" and s.body == 2]
     assert thick[0] == pytest.approx(0.86 * 0.065)
+
+
+def four_bar() -> tuple[pp.System, np.ndarray]:
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    return system, system.assemble([1.0, -1.0, -1.5])
+
+
+def test_constraints_are_drawn_where_they_hold(tmp_path: Path):
+    system, q = four_bar()
+    plain, closed = solids_of(system.model), solids_of(system.model, system.closures.closures)
+    (pin,) = [s for s in closed if s.color == PIN]
+    assert not any(s.color == PIN for s in plain)
+    assert (pin.body, pin.mesh) == (2, "cylinder")
+    np.testing.assert_allclose(pin.position, (1, 0, 0))
+    np.testing.assert_allclose(np.abs(pin.rotation[:, 2]), (0, 0, 1), atol=1e-12)
+    run = pp.simulate(system, q, np.zeros(3), 0.3)
+    scene = data_of(pp.report(run, tmp_path / "x.html"))["scene"]
+    feet = [s["position"] for s in scene["solids"] if s["body"] == -1]
+    places = {round(p[0], 6) for p in feet}
+    assert places == {0.0, 1.5}  # a post under the first joint, and one under the pin
+
+
+def test_a_rod_held_at_two_points_leads_to_both():
+    arm = pp.examples.planar_arm(1)
+    stay = pp.constraints.Distance(1.0, name="stay", a=("link1", (0.4, 0.3, 0)), b="world")
+    solids = solids_of(arm, pp.System(arm, [stay]).closures.closures)
+    ends = [s.position for s in solids if s.mesh == "sphere" and s.body == 0 and s.color != PIN]
+    assert any(np.allclose(p, (0.4, 0.3, 0)) for p in ends)
+    assert sum(s.color == PIN for s in solids) == 2  # both ends: they are apart
+
+
+def test_the_page_of_a_system_tells_of_its_constraints(tmp_path: Path):
+    system, q = four_bar()
+    damper = pp.forces.JointDamper(None, 0.2)
+    run = pp.simulate(system, q, np.zeros(3), 0.3, forces=[damper], work=True)
+    page = pp.report(run, tmp_path / "x.html")
+    text = page.read_text(encoding="utf-8")
+    assert "3 rates, 5 constraint rows, 1 degree of freedom" in text
+    assert "largest constraint residual" in text
+    formula = re.search(r'<p class="formula">(.*?)</p>', text)
+    assert formula is not None and "A" in formula[1]
+    (change,) = [c for c in data_of(page)["charts"] if c["title"].startswith("Change")]
+    assert [s["name"] for s in change["series"]] == ["change", "work"]
+    np.testing.assert_allclose(*(s["values"] for s in change["series"]), atol=1e-6)
+    changing = pp.simulate(system, q, np.zeros(3), 0.2, events=[
+        pp.topology.at(0.1, pp.topology.Detach("pin"))])  # fmt: skip
+    page = pp.report(changing, tmp_path / "y.html")
+    assert "1 change of the mechanism" in page.read_text(encoding="utf-8")
+    marks = [s for s in data_of(page)["scene"]["solids"] if s["color"] == [0.03, 0.42, 0.36]]
+    assert not marks  # it does not hold all the time
 
 
 def test_long_runs_make_small_pages(tmp_path: Path):

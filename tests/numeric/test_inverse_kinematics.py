@@ -409,7 +409,7 @@ def test_limits_are_named_in_failures():
         ({"targets": {"tool": "up"}}, "cannot be understood"),
         ({"targets": {}}, "must be a mapping"),
         ({"targets": ["tool"]}, "must be a mapping"),
-        ({"q0": [0, 0, np.nan, 0, 0, 0, 0]}, "not finite at joint 'upper_arm_roll'"),
+        ({"q0": [0, 0, np.nan, 0, 0, 0, 0]}, "q0 is nan at joint 'upper_arm_roll'"),
         ({"q0": [0, 0]}, "nq = 7"),
         ({"rest": [0, 0]}, "rest has shape"),
         ({"fixed": ["elbow"]}, "no joint 'elbow'"),

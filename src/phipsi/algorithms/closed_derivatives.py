@@ -19,6 +19,8 @@ from phipsi.algorithms.closed_chain import constrained_dynamics
 from phipsi.algorithms.derivatives import inverse_dynamics_derivatives
 from phipsi.algorithms.dynamics import mass_matrix_inverse
 from phipsi.algorithms.system import System
+from phipsi.algorithms.trees import checked_system
+from phipsi.backends.arguments import state_arrays
 from phipsi.model.closures import ConstrainedModel
 
 Array = NDArray[Any]
@@ -47,9 +49,10 @@ def constrained_dynamics_derivatives(
     array([[0.2143, 0.2143],
            [0.2143, 0.2143]])
     """
+    checked_system(system, "constrained_dynamics_derivatives")
     assert isinstance(system, System)
     tree, nv = system.model, system.model.nv
-    q, v, tau = (np.asarray(x, dtype=np.float64) for x in (q, v, tau))
+    q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
     motion = constrained_dynamics(system, q, v, tau)

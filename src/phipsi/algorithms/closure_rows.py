@@ -160,7 +160,9 @@ class ClosureRows:
         self._rows, self._strict = Rows(entries), Rows(strict)
         self._at = np.array(pair_rows, dtype=int)
         self.coupled = np.array(sorted(coordinates), dtype=int)
-        self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(-1, model.nq)
+        self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(
+            len(coordinates), model.nq
+        )
         self._offset = np.array([coordinates[i][1] for i in self.coupled])
         # one-coordinate joints have one rate at the same place among the rates
         self._on_v = np.zeros((len(self.coupled), model.nv))
@@ -237,9 +239,9 @@ class ClosureRows:
         """Derivatives (n, m, nv) of `strict_residual`."""
         n, nv = len(motion), motion.shape[-1]
         a = self._a[self._strict.closure]
-        ends = motion.reshape(n, -1, 6, nv)[:, np.stack([a, a + 1], axis=-1)]
-        rows = self._strict.covectors(found).reshape(n, -1, 1, 12)
-        pair = (rows @ ends.reshape(n, -1, 12, nv))[:, :, 0]
+        ends = motion.reshape(n, len(self._where), 6, nv)[:, np.stack([a, a + 1], axis=-1)]
+        rows = self._strict.covectors(found).reshape(n, len(a), 1, 12)
+        pair = (rows @ ends.reshape(n, len(a), 12, nv))[:, :, 0]
         on_v = np.broadcast_to(self._on_v, (n, *self._on_v.shape))
         return np.concatenate([pair, on_v], axis=1)
 
@@ -248,11 +250,11 @@ class ClosureRows:
 
         `motion` (n, 6 P, nv) and `jacobian` (n, rows, nv) in any coordinates of the rates.
         """
-        n = len(motion)
-        squares = np.square(motion).reshape(n, -1, 2, 3 * motion.shape[-1]).sum(axis=-1)
+        n, nv = len(motion), motion.shape[-1]
+        squares = np.square(motion).reshape(n, len(self._where), 2, 3 * nv).sum(axis=-1)
         a = self._a[self._rows.closure]
         out = np.zeros((n, self.n_rows))
-        on_ends = np.square(at.on_ends).reshape(n, -1, 2, 2, 3).sum(axis=-1)
+        on_ends = np.square(at.on_ends).reshape(n, len(a), 2, 2, 3).sum(axis=-1)
         out[:, self._at] = (on_ends * squares[:, np.stack([a, a + 1], axis=-1)]).sum(axis=(2, 3))
         for first, indices, blocks in self._general:
             ends = slice(first, first + blocks.shape[1])

@@ -55,7 +55,7 @@ def inverse_dynamics_derivatives(
     >>> from phipsi import inverse_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
     >>> by_q, by_v, by_vdot = inverse_dynamics_derivatives(planar_arm(2), [0, 0.5], [1, 0], [0, 0])
-    >>> by_v.round(4)
+    >>> by_v.round(4) + 0
     array([[ 0.    , -0.4794],
            [ 0.4794,  0.    ]])
     """

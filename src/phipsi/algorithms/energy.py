@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import VELOCITY_MAP, VELOCITY_MAP_DOT
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model.model import Model
@@ -88,7 +89,7 @@ def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
     >>> from phipsi import center_of_mass_jacobian
     >>> from phipsi.examples import planar_arm
     >>> center_of_mass_jacobian(planar_arm(2), [0.0, 0.0])[1]
-    array([1.  , 0.75])
+    array([1.  , 0.25])
     """
     mass = _mass(model)
     if mass == 0:
@@ -174,7 +175,7 @@ def _no_mass(model: Model) -> ModelError:
 
 
 def _mass(model: Model) -> float:
-    return float(model.inertia_matrices[:, 3, 3].sum())
+    return float(checked_tree(model, "the mass centre").inertia_matrices[:, 3, 3].sum())
 
 
 def _first_moment(inertia: Array) -> Array:

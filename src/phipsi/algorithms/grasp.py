@@ -14,6 +14,7 @@ from phipsi.algorithms.dynamics import inverse_dynamics
 from phipsi.algorithms.friction_cones import Inequality, least_force, margins
 from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import System
+from phipsi.backends.arguments import real_array, state_arrays
 from phipsi.compiler import program_of
 from phipsi.constraints import Constraint
 from phipsi.contacts import Cone, Contact
@@ -98,6 +99,11 @@ class Grasp(System):
         constraints: Iterable[Constraint] = (),
         stages: Stages | None = None,
     ) -> None:
+        if not isinstance(object, Iterable) or not isinstance(contacts, (Contact, Iterable)):
+            raise ModelError(
+                f"a grasp needs the name of its object and contacts on it: pp.Grasp(model, "
+                f"object='box', contacts=[…]), not object={object!r}, contacts={contacts!r}"
+            )
         held = (object,) if isinstance(object, str) else tuple(object)
         listed = (contacts,) if isinstance(contacts, Contact) else tuple(contacts)
         for c in listed:
@@ -183,19 +189,24 @@ class Grasp(System):
         **Source:** closed_chain 9; 88-11 Part II appendix A.
         """
         if f is not None:
-            found = np.asarray(f, dtype=np.float64)
+            found = real_array("f", f)
             unique = np.ones(found.shape[:-1], dtype=bool)
-            holding = np.asarray(q, dtype=np.float64)
+            (holding,) = state_arrays(self.model, q=q)
         else:
-            found = constraint_forces(self, q, v, tau, f_ext)
-            holding = np.broadcast_to(
-                np.asarray(q, dtype=float), (*found.shape[:-1], self.model.nq)
-            )
+            at, v, tau = state_arrays(self.model, q=q, v=v, tau=tau)
+            found = constraint_forces(self, at, v, tau, f_ext)
+            holding = np.broadcast_to(at, (*found.shape[:-1], self.model.nq))
             found, unique = self._with_self_stress(holding, found)
         forces = self.wrenches(holding, found)
-        values = [cone.margin(forces[..., i, :]) for i, cone in self._cones]
+        with np.errstate(over="ignore", invalid="ignore"):  # found below
+            values = [cone.margin(forces[..., i, :]) for i, cone in self._cones]
         margin = np.stack(values, axis=-1) if values else np.zeros((*found.shape[:-1], 0))
         size = 1 + np.abs(forces).max(axis=(-1, -2), initial=0.0)
+        if not np.isfinite(margin).all():
+            raise InputError(
+                f"contact forces reach {size.max():.3g} N, too large to compare with friction; are "
+                f"the units right?"
+            )
         return GraspCheck(
             tuple(f"{self.contacts[i].name}: {cone.name}" for i, cone in self._cones),
             tuple(cone.unit for _, cone in self._cones),
@@ -265,7 +276,7 @@ class Grasp(System):
         contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
         cones do. **Cost:** O(rows³). **Source:** closed_chain 9.
         """
-        at, wanted = self._one(q), np.asarray(load, dtype=np.float64)
+        at, wanted = self._one(q), real_array("load", load)
         if wanted.shape != self._object_rates.shape:
             raise InputError(
                 f"load has shape {wanted.shape}; the object {list(self.object)} has "
@@ -282,7 +293,7 @@ class Grasp(System):
                 f"use SoftFinger."
             )
         if internal is not None:
-            amount = np.asarray(internal, dtype=np.float64)
+            amount = real_array("internal", internal)
             if amount.shape != (N.shape[1],):
                 raise InputError(
                     f"internal has shape {amount.shape}, but there are {N.shape[1]} internal "
@@ -313,13 +324,20 @@ class Grasp(System):
 
         Zero at the object's rates if f gives the object its load.
         """
-        back = np.einsum("...rv,...r->...v", self.jacobian(q), np.asarray(f, dtype=np.float64))
+        q, v, vdot = state_arrays(self.model, q=q, v=v, vdot=vdot)
+        given = real_array("f", f)
+        if not given.ndim or given.shape[-1] != self.n_rows:
+            raise InputError(
+                f"f has shape {given.shape}, but its last axis must be the {self.n_rows} rows "
+                f"{list(self.row_names)}"
+            )
+        back = np.einsum("...rv,...r->...v", self.jacobian(q), given)
         return inverse_dynamics(self.model, q, v, vdot) + back
 
     # ---- helpers --------------------------------------------------------------------------------
 
     def _one(self, q: ArrayLike) -> Array:
-        at = np.asarray(q, dtype=np.float64)
+        (at,) = state_arrays(self.model, q=q)
         if at.shape != (self.model.nq,):
             raise InputError(f"this needs one configuration ({self.model.nq},), not {at.shape}")
         return at

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.minimal_parameters import BaseParameters
 from phipsi.algorithms.physical_parameters import physical_parameters
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.model.model import Model
 
@@ -114,9 +115,14 @@ def identify(
     >>> found.noise.round(3)
     array([0.01, 0.01])
     """
+    if not isinstance(cast(object, base), BaseParameters):
+        raise InputError(
+            f"identify needs the combinations that can be identified first: "
+            f"pp.identify(pp.base_parameters(model), …), not {type(base).__name__}"
+        )
     nv, nb = base.model.nv, len(base)
     Y = base.regressor(q, v, vdot)
-    measured = np.asarray(tau, dtype=np.float64)
+    measured = real_array("tau", tau)
     if measured.shape != Y.shape[:-1]:
         raise InputError(
             f"tau has the shape {measured.shape}, but the motion has {Y.shape[:-1]}: one effort "
@@ -128,7 +134,10 @@ def identify(
     if len(Y) * nv <= nb:
         raise InputError(f"{len(Y)} samples of {nv} efforts cannot determine {nb} parameters")
     if noise is not None:
-        sigma = np.broadcast_to(np.asarray(noise, dtype=np.float64), (nv,))
+        sigma = real_array("noise", noise)
+        if sigma.shape not in ((), (nv,)):
+            raise InputError(f"noise has shape {sigma.shape}; give one number, or nv = {nv}")
+        sigma = np.broadcast_to(sigma, (nv,))
         if not (np.isfinite(sigma) & (sigma > 0)).all():
             raise InputError(f"noise={noise!r}: standard deviations are positive numbers")
         return _solve(base, Y, measured, sigma)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.ik_problem import Chart, Targets, Weight
 from phipsi.algorithms.ik_search import PULL, PULL_AGAIN, IKResult, Search
+from phipsi.backends.arguments import joint_array
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.model import Model
 
@@ -110,18 +111,7 @@ def inverse_kinematics(
 
 def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
     """A configuration of the user as an array, or an error that names the joint."""
-    values = np.asarray(q, dtype=np.float64)
-    if not values.ndim or values.shape[-1] != model.nq:
-        raise InputError(f"{what} has shape {values.shape}; its last axis must be nq = {model.nq}")
-    bad = ~np.isfinite(values)
-    if bad.any():
-        place = int(np.argwhere(bad)[0][-1])
-        joint = next(
-            n
-            for n, s in zip(model.joint_names, model.q_slices, strict=True)
-            if s.start <= place < s.stop
-        )
-        raise InputError(f"{what} is not finite at joint {joint!r}; it must be")
+    values = joint_array(model, what, q, "nq")
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = model.integrate(values, np.zeros(model.nv))  # quaternions of unit length
     if not np.isfinite(unit).all():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_at, program_of
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
@@ -258,6 +259,7 @@ def jacobian_dot_v(
 
 def _listed(model: Model, frames: Any) -> Any:
     """All frames of the model where none are named; other collections, such as keys, as lists."""
+    checked_tree(model, "the motion of frames")
     if frames is None:
         return list(model.frames)
     return frames if isinstance(frames, (Sequence, PointSet)) else list(frames)

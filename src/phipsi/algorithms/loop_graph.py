@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,6 +43,13 @@ class GraphJoint:
     limits: LimitsArgument = None
     armature: ArrayLike = 0.0
     damping: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast(object, self.joint), Joint):
+            raise ModelError(
+                f"graph joint {self.name!r}: joint={self.joint!r} is no joint; give one of "
+                f"pp.joints, such as pp.joints.Revolute((0, 0, 1))."
+            )
 
 
 class Opened(NamedTuple):
@@ -250,6 +257,9 @@ def _checked(
             "bodies must map names to inertias, without 'world', which is the inertial frame:\n"
             "    {'rod': pp.SpatialInertia(1.0, (0.5, 0, 0), 0.1), …}"
         )
+    for name, inertia in bodies.items():
+        if not isinstance(cast(object, inertia), SpatialInertia):
+            raise ModelError(f"body {name!r}: {inertia!r} is no pp.SpatialInertia.")
     names = [joint.name for joint in graph_joints]
     for name in names:
         if names.count(name) > 1:

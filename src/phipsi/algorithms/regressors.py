@@ -144,7 +144,7 @@ def kinetic_energy_regressor(
     """
     checked_tree(model, "kinetic_energy_regressor")
     out = program_of(KINETIC_REGRESSOR, model)(q, v)
-    out = out.reshape(*out.shape[:-2], -1)
+    out = out.reshape(*out.shape[:-2], 10 * model.n_bodies)
     if not armature:
         return out
     squares = np.asarray(v) ** 2 / 2
@@ -172,4 +172,4 @@ def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     out = np.zeros((*poses.shape[:-2], len(INERTIAL)), dtype=poses.dtype)
     out[..., 0] = -(poses[..., :3, 3] @ model.gravity)
     out[..., 1:4] = -(np.swapaxes(poses[..., :3, :3], -1, -2) @ model.gravity)
-    return out.reshape(*out.shape[:-2], -1)
+    return out.reshape(*out.shape[:-2], 10 * model.n_bodies)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import compile, program_of
 from phipsi.differentiation import Family, along_units, diff
 from phipsi.errors import InputError
@@ -107,7 +108,7 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
 
     >>> from phipsi import christoffel_symbols
     >>> from phipsi.examples import planar_arm
-    >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4)
+    >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4) + 0
     array([[ 0.    , -0.2397],
            [-0.2397, -0.2397]])
     """
@@ -208,7 +209,7 @@ def operational_space_inertia_sensitivity(
     >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
     (6, 6, 7)
     """
-    where = point_set(model, points, axes)
+    where = point_set(checked_tree(model, "operational_space_inertia_sensitivity"), points, axes)
     size = 6 * len(where)
 
     def make() -> tuple[Any, Any]:
@@ -226,6 +227,8 @@ def operational_space_inertia_sensitivity(
 def _program(model: Model, key: Any, make: Any) -> Any:
     """A compiled family, found again by its name."""
     whole = ("sensitivity", key)
+    if not isinstance(cast(object, model), Model):
+        checked_tree(model, "a derivative of the mass matrix")
     if whole not in model.programs:
         model.programs[whole] = make()
     return model.programs[whole]

@@ -29,8 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_forms import ROW_DRIFT, WHITEN
 from phipsi.algorithms.kept_bodies import KeptBodies
+from phipsi.backends.arguments import state_arrays
 from phipsi.backends.scalars import solve_semidefinite
 from phipsi.compiler import compile, program_of
+from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
@@ -92,7 +94,7 @@ class Stages:
         self, system: ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
     ) -> tuple[Array, Array]:
         """vdot (nv,) and multipliers f (rows,) at one state; steps A–F."""
-        q, v, tau = (np.asarray(x, dtype=np.float64) for x in (q, v, tau))
+        q, v, tau = _one_state(system.model, q=q, v=v, tau=tau)
         drift = program_of(ROW_DRIFT, system)(q, v) if system.closures.n_rows else np.zeros(0)
         trees = self._split(system.model)
         vdot = np.zeros(system.model.nv)
@@ -111,7 +113,7 @@ class Stages:
         self, system: ConstrainedModel, q: ArrayLike, v: ArrayLike, rates: ArrayLike = 0.0
     ) -> tuple[Array, Array]:
         """v⁺ (nv,) and impulses p (rows,) when all rows act at once; see `constraint_impulse`."""
-        q, v = (np.asarray(x, dtype=np.float64) for x in (q, v))
+        q, v = _one_state(system.model, q=q, v=v)
         trees = self._split(system.model)
         if not system.closures.n_rows:
             return v.copy(), np.zeros(0)
@@ -120,7 +122,7 @@ class Stages:
 
     def rates(self, model: Model, q: ArrayLike, momentum: ArrayLike) -> Array:
         """The rates v = ℳ⁻¹ p (nv,) at which the tree has a momentum p (nv,)."""
-        q, momentum = (np.asarray(x, dtype=np.float64) for x in (q, momentum))
+        q, momentum = _one_state(model, q=q, momentum=momentum)
         v = np.zeros(model.nv)
         for tree in self._split(model):
             state = (q[tree.at_q], momentum[tree.at_v])
@@ -326,3 +328,11 @@ def _joined(slices: list[slice]) -> Array:
 def _key(state: Any) -> tuple[Any, ...]:
     parts = state if isinstance(state, tuple) else (state,)
     return tuple(x.tobytes() if isinstance(x, np.ndarray) else x for x in parts)
+
+
+def _one_state(model: Model, **named: Any) -> tuple[Array, ...]:
+    arrays = state_arrays(model, **named)
+    for name, x in zip(named, arrays, strict=True):
+        if x.ndim != 1:
+            raise InputError(f"{name} has shape {x.shape}, but stages take one state at a time")
+    return arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -16,6 +17,7 @@ from phipsi.algorithms.ik_problem import Chart
 from phipsi.algorithms.loop_graph import GraphJoint, open_graph
 from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system_report import open_loops, rate_errors, summary
+from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.closures import Closure, ConstrainedModel, closure_set
@@ -254,7 +256,8 @@ class System(ConstrainedModel):
         **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
         **Source:** closed_chain 10.
         """
-        start, batch = self._flat(self.model.neutral() if q0 is None else q0)
+        start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
+        _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
         held = [fixed] if isinstance(fixed, str) else list(fixed)
         options: dict[str, Any] = dict(
             fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
@@ -297,7 +300,8 @@ class System(ConstrainedModel):
         **Cost:** two to three singular value decompositions, O(rows² nv).
         **Source:** closed_chain 10 and 11.
         """
-        flat, batch, rates = self._flat_state(q, v)
+        flat, batch, rates = self._flat_state(q, v, real=True)
+        _check_search(tolerance=tolerance)
         found, closed, at = project_position(self._rows, flat, tolerance)
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
@@ -313,7 +317,7 @@ class System(ConstrainedModel):
 
     def is_turned_over(self, q: ArrayLike) -> Array:
         """Whether some closure satisfies its rows the wrong way round (...): z_b = −z_a."""
-        flat, batch = self._flat(q)
+        flat, batch = self._flat(q, real=True)
         _, found = self._rows.residual(flat, self._rows.poses(flat))
         return np.asarray(turned_over(found, self._rows).any(axis=-1)).reshape(batch)
 
@@ -323,15 +327,31 @@ class System(ConstrainedModel):
         The rank is that of G in the mass metric, each row divided by the size it would have if
         nothing in it cancelled. **Source:** closed_chain 2 and 6.
         """
-        flat, batch = self._flat(q)
+        flat, batch = self._flat(q, real=True)
         if batch:
             raise InputError(f"mobility needs one configuration (nq,), not shape {np.shape(q)}")
+        _check_search(tolerance=tolerance)
         at = ConstraintMetric(self._rows, flat, tolerance)
         rank, nv = int(at.rank[0]), self.model.nv
         chosen = set(at.independent_rows())
         spare = tuple(name for i, name in enumerate(self.row_names) if i not in chosen)
         smallest = float(at.smallest[0]) if rank else 0.0
         return Mobility(nv, self.n_rows, rank, nv - rank, nv - self.n_rows, spare, smallest)
+
+    def redundant_rows(self, q: ArrayLike) -> tuple[str, ...]:
+        """Names of rows that the others imply at a configuration (nq,).
+
+        Forces in them are not determined by rigid bodies; accelerations are. It is
+        ``mobility(q).redundant``.
+
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(3)
+        >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+        >>> four_bar = pp.System(arm, [pin])
+        >>> four_bar.redundant_rows(four_bar.assemble([1.0, -1.0, -1.5]))
+        ('pin.tilt_x', 'pin.tilt_y', 'pin.z')
+        """
+        return self.mobility(q).redundant
 
     def summary(self, q: ArrayLike | None = None) -> str:
         """Constraints, bodies of each loop, mobility and redundant rows, as text.
@@ -355,30 +375,22 @@ class System(ConstrainedModel):
         _, found = self._rows.residual(q, self._rows.poses(q))
         return np.square(self._rows.strict_residual(q, found)).sum(axis=-1)
 
-    def _flat(self, q: ArrayLike) -> tuple[Array, tuple[int, ...]]:
-        array = np.asarray(q)
-        if array.dtype.kind in "biu":
-            array = array.astype(np.float64)
-        if not array.ndim or array.shape[-1] != self.model.nq:
-            names = ", ".join(map(repr, self.model.joint_names[:8]))
-            raise InputError(
-                f"q has shape {array.shape}, but its last axis must be nq = {self.model.nq} "
-                f"(joints {names}{', …' if self.model.n_bodies > 8 else ''})."
-            )
+    def _flat(self, q: ArrayLike, *, real: bool = False) -> tuple[Array, tuple[int, ...]]:
+        (array,) = state_arrays(self.model, real=real, q=q)
         batch = array.shape[:-1]
-        return array.reshape(int(np.prod(batch)), self.model.nq), batch
+        return array.reshape(math.prod(batch), self.model.nq), batch
 
-    def _flat_state(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, tuple[int, ...], Array]:
-        a, b = np.asarray(q), np.asarray(v)
-        if not b.ndim or b.shape[-1] != self.model.nv:
-            raise InputError(
-                f"v has shape {b.shape}, but its last axis must be nv = {self.model.nv}."
-            )
-        self._flat(a)
-        batch = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-        flat, _ = self._flat(np.broadcast_to(a, (*batch, self.model.nq)))
-        rates = np.broadcast_to(b, (*batch, self.model.nv)).reshape(len(flat), self.model.nv)
-        return flat, batch, rates.astype(np.result_type(rates, np.float64), copy=False)
+    def _flat_state(
+        self, q: ArrayLike, v: ArrayLike, *, real: bool = False
+    ) -> tuple[Array, tuple[int, ...], Array]:
+        at, rates = state_arrays(self.model, real=real, q=q, v=v)
+        batch = np.broadcast_shapes(at.shape[:-1], rates.shape[:-1])
+        count, sizes = math.prod(batch), (self.model.nq, self.model.nv)
+        flat = [
+            np.broadcast_to(x, (*batch, size)).reshape(count, size)
+            for x, size in zip((at, rates), sizes, strict=True)
+        ]
+        return flat[0], batch, flat[1]
 
     def __getattr__(self, name: str) -> Any:
         """Only called for what is not there: say where it is."""
@@ -400,7 +412,21 @@ class System(ConstrainedModel):
         )
 
 
+def _check_search(**options: Any) -> None:
+    """Refuse numbers with which a search would end before it begins."""
+    for name, value in options.items():
+        counts = name != "tolerance"
+        fits = isinstance(value, (int, np.integer) if counts else (int, float, np.number))
+        if not fits or not (value >= 0 if counts else 0 < value < np.inf):
+            kind = "a number of at least 0" if counts else "a finite number above 0"
+            raise InputError(f"{name}={value!r} must be {kind}")
+
+
 def _checked(constraints: Any) -> tuple[Constraint, ...]:
+    if not isinstance(constraints, (Constraint, Iterable)):
+        raise InputError(
+            f"System needs a list of constraints, which may be empty, not {constraints!r}"
+        )
     listed = (constraints,) if isinstance(constraints, Constraint) else tuple(constraints)
     seen: set[str] = set()
     for c in listed:

@@ -12,6 +12,7 @@ from phipsi.errors import InputError
 
 if TYPE_CHECKING:
     from phipsi.backends.program import Program
+    from phipsi.model.model import Model
 
 Array = np.ndarray
 
@@ -26,7 +27,7 @@ def bind_arguments(
     batches: list[tuple[int, ...]] = []
     columns: int | None = None
     for name in program.inputs:
-        a = _as_array(name, values[name])
+        a = as_array(name, values[name])
         expected = shapes[name]
         core: tuple[int, ...] = a.shape[max(a.ndim - len(expected), 0) :]
         fits = a.ndim >= len(expected) and all(
@@ -70,16 +71,71 @@ def _by_name(program: Program, args: Sequence[Any], named: Mapping[str, Any]) ->
     return values
 
 
-def _as_array(name: str, value: Any) -> Array:
+def as_array(name: str, value: Any) -> Array:
+    """The numbers as float64, complex128, or objects that are numbers of some other kind."""
     try:
         a = np.asarray(value)
     except (ValueError, TypeError) as e:
         raise InputError(f"{name} is no array of numbers: {e}") from None
     if a.dtype == object:
+        for x in a.flat:
+            if x is None or isinstance(x, (str, bytes)):
+                raise InputError(f"{name} holds {x!r}, which is no number")
         return a
     if a.dtype.kind not in "fiuc" and a.size:
         raise InputError(f"{name} holds {a.dtype}, not numbers")
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
+
+
+def real_array(name: str, value: Any) -> Array:
+    """Finite real numbers."""
+    a = as_array(name, value)
+    if a.dtype != np.float64:
+        raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
+    if not np.isfinite(a).all():
+        index = [int(i) for i in np.argwhere(~np.isfinite(a))[0]]
+        raise InputError(f"{name} is {a[tuple(index)]} at index {index}; it must be finite")
+    return a
+
+
+def state_arrays(model: Model, *, real: bool = True, **named: Any) -> tuple[Array, ...]:
+    """Configurations (``q…``) and joint rates or efforts of a model, which broadcast."""
+    out = tuple(
+        joint_array(model, name, value, "nq" if name[0] == "q" else "nv", real=real)
+        for name, value in named.items()
+    )
+    try:
+        np.broadcast_shapes(*(a.shape[:-1] for a in out))
+    except ValueError:
+        shown = ", ".join(f"{n}: {a.shape[:-1]}" for n, a in zip(named, out, strict=True))
+        raise InputError(f"the batch axes do not broadcast: {shown}") from None
+    return out
+
+
+def joint_array(model: Model, name: str, value: Any, symbol: str, *, real: bool = True) -> Array:
+    """Numbers (..., nq) or (..., nv) of a model, finite; `symbol` says which."""
+    a = as_array(name, value)
+    size, slices = getattr(model, symbol), model.q_slices if symbol == "nq" else model.v_slices
+    if not a.ndim or a.shape[-1] != size:
+        names = ", ".join(map(repr, model.joint_names[:8]))
+        raise InputError(
+            f"{name} has shape {a.shape}, but its last axis must be {symbol} = {size} "
+            f"(joints {names}{', …' if model.n_bodies > 8 else ''})."
+        )
+    if real and a.dtype != np.float64:
+        raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
+    if a.dtype != object and not np.isfinite(a).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
+        batch = f" (element {list(index[:-1])} of the batch)" if index[:-1] else ""
+        joint = _joint_at(model, slices, index[-1])
+        raise InputError(f"{name} is {a[index]} at joint {joint!r}{batch}; it must be finite")
+    return a
+
+
+def _joint_at(model: Model, slices: Sequence[slice], index: int) -> str:
+    """The joint that an entry of q or v belongs to; empty if there is none."""
+    pairs = zip(model.joint_names, slices, strict=True)
+    return next((joint for joint, s in pairs if s.start <= index < s.stop), "")
 
 
 def _shape_text(
@@ -112,9 +168,9 @@ def _place(program: Program, name: str, index: tuple[int, ...]) -> str:
     m = program.model
     if len(index) == 1 and name != "f0":
         slices = m.q_slices if name == "q" else m.v_slices
-        for joint, s in zip(m.joint_names, slices, strict=True):
-            if s.start <= index[0] < s.stop:
-                return f"joint {joint!r}"
+        joint = _joint_at(m, slices, index[0])
+        if joint and name not in ("gravity", "Udot"):
+            return f"joint {joint!r}"
     if len(index) > 1 and index[0] < m.n_bodies and name not in ("f0", "G", "H"):
         return f"body {m.body_names[index[0]]!r}"
     return f"index {list(index)}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from typing import cast
 
 from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.node import SELECTABLE, Expr, identity, product, total_of, zero
@@ -37,6 +38,8 @@ _MINUS = "-−–"
 
 def parse_with(text: str, words: Vocabulary) -> Expr:
     """Parse one expression; see `phipsi.parse`."""
+    if not isinstance(cast(object, text), str):
+        raise ParseError(f"parse reads text such as 'H phi M', not {type(text).__name__}")
     reader = _Reader(unicodedata.normalize("NFD", text), words)
     try:
         out = reader.sum()

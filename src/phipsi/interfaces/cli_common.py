@@ -7,6 +7,7 @@ wrong option, an unreadable file, a joint that does not exist), 130 interrupted 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -96,7 +97,9 @@ def _on_the_command_line(text: str, file: str) -> str:
     for option in ("package_dirs", "model"):
         if f"{option}=" in text:
             text += f"\nOn the command line:  --{option.replace('_', '-')} …"
-    if "cannot be opened" in text and difflib.get_close_matches(file, robots.__all__):
+    if "cannot be opened" in text and (
+        difflib.get_close_matches(file, robots.__all__) or not os.path.splitext(file)[1]
+    ):
         text += f"\nRobots that ship with phipsi: {', '.join(robots.__all__)}."
     return text
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from typing import cast
 
 from phipsi.algorithms.system import System
 from phipsi.constraints import Constraint
-from phipsi.errors import ModelError
+from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.files import MAX_BYTES, FileError, read_bytes
 from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import PackageDirs, Roots
@@ -86,6 +87,8 @@ def _read(
     package_dirs: PackageDirs | None,
     max_bytes: int,
 ) -> tuple[Model, list[Constraint]]:
+    if not isinstance(cast(object, path), (str, os.PathLike)):
+        raise InputError(f"load needs the path of a robot file, not {type(path).__name__}")
     file = os.fspath(path)
     data = read_bytes(file, max_bytes)
     roots = Roots.of(file, package_dirs)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.energy import kinetic_energy
 from phipsi.compiler import explain
@@ -36,7 +37,7 @@ def report(
     path: str | os.PathLike[str],
     *,
     title: str = "",
-    expression: Expr = FORWARD_DYNAMICS,
+    expression: Expr | None = None,
     checks: Sequence[Check | tuple[str, bool | None, str]] = (),
 ) -> Path:
     """Write a trajectory as one self-contained HTML page.
@@ -46,7 +47,8 @@ def report(
     is fetched when it is opened.
 
     **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
-    `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias);
+    `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias), of a
+    system with its constraints;
     `checks`, results to list: (what, passed or None, the numbers as text).
     **Returns:** the path. **Cost:** a file of about 100 kB, 16 kB per rate, and 2.2 kB per body and
     second.
@@ -78,7 +80,9 @@ def report(
     return target
 
 
-def _page(trajectory: Trajectory, title: str, expression: Expr, checks: Sequence[Check]) -> str:
+def _page(
+    trajectory: Trajectory, title: str, expression: Expr | None, checks: Sequence[Check]
+) -> str:
     model = trajectory.model
     name = title or model.name or f"{model.n_bodies} bodies"
     parts = {
@@ -86,7 +90,7 @@ def _page(trajectory: Trajectory, title: str, expression: Expr, checks: Sequence
         "subtitle": html.escape(_subtitle(trajectory)),
         "style": _part("style.css"),
         "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
-        "equation": _equation(expression, model),
+        "equation": _equation(expression, trajectory),
         "checks": _checks(checks),
         "tables": _tables(trajectory),
         "footer": html.escape(_footer(trajectory)),
@@ -126,9 +130,20 @@ def _subtitle(trajectory: Trajectory) -> str:
     mass = sum(inertia.mass for inertia in model.inertias)
     cut = "" if trajectory.complete else " — the run did not come to its end"
     return (
-        f"{model.n_bodies} bodies, {model.nv} degrees of freedom, {mass:.4g} kg, "
+        f"{model.n_bodies} bodies, {_freedoms(trajectory)}, {mass:.4g} kg, "
         f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
     )
+
+
+def _freedoms(trajectory: Trajectory) -> str:
+    system, nv = trajectory.system, trajectory.model.nv
+    if system is None or not system.n_rows:
+        changes = len(trajectory.phases) - 1
+        many = f", {changes} change{'s' * (changes != 1)} of the mechanism" if changes > 0 else ""
+        return f"{nv} degrees of freedom{many}"
+    left = system.mobility(trajectory.q[0]).mobility
+    many = "1 degree" if left == 1 else f"{left} degrees"
+    return f"{nv} rates, {system.n_rows} constraint rows, {many} of freedom"
 
 
 def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
@@ -144,6 +159,9 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
     ]
     if change < 0.01 * kinetic:  # else nobody meant it to be constant
         tiles.append((f"{change / kinetic:.1e}", "of the largest kinetic energy"))
+    if trajectory.constraint_residuals.size:
+        gap = float(np.abs(trajectory.constraint_residuals).max())
+        tiles.append((f"{gap:.1e}", "largest constraint residual (rad, m)"))
     if method is not None:
         tiles.append((f"{method.name}, order {method.order}", "integrator"))
     if trajectory.events:
@@ -155,8 +173,14 @@ def _tile(number: str, what: str) -> str:
     return f'<div class="tile"><b>{html.escape(number)}</b><span>{html.escape(what)}</span></div>'
 
 
-def _equation(expression: Expr, model: Any) -> str:
-    text = explain(expression, model)
+def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
+    model: Any = trajectory.model
+    what = FORWARD_DYNAMICS if expression is None else expression
+    if expression is None and trajectory.system is not None and trajectory.system.n_rows:
+        what, _ = closed_form(None, False, False)
+        text = explain(what, trajectory.system)
+    else:
+        text = explain(what, model)
     sweeps = []
     for i, sweep in enumerate(text.sweeps, 1):
         sweeps += [f"{i}. {sweep.heading}", *(f"      {line}" for line in sweep.equations)]

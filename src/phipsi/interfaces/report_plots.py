@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.energy import kinetic_energy
+from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.storage import entry_names
 from phipsi.simulation.trajectory import Trajectory
 
@@ -33,10 +34,7 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
             "Energy", "all samples", "J", trajectory.t[kept],
             ["kinetic", "potential", "total"], parts[kept],
         ),
-        _plot(
-            "Change of the total energy", "E(t) − E(0)", "J", trajectory.t[kept],
-            ["change"], (energy - energy[0])[kept, None], zero=True,
-        ),
+        _change(trajectory, energy - energy[0], kept),
     ]  # fmt: skip
     smooth = trajectory
     if trajectory.t[-1] > trajectory.t[0]:
@@ -47,6 +45,18 @@ def plots(trajectory: Trajectory) -> list[dict[str, Any]]:
     if np.nan_to_num(trajectory.tau).any():
         out.append(_plot("Efforts", "of the controller", "N·m, N", smooth.t, v_names, smooth.tau))
     return [plot for plot in out if plot["series"]]
+
+
+def _change(trajectory: Trajectory, change: Array, kept: Array) -> dict[str, Any]:
+    """The energy against its start, with the work that explains it if that is there."""
+    names, columns, note = ["change"], [change], "E(t) − E(0)"
+    if WORK in trajectory.quadratures:
+        names.append("work")
+        columns.append(trajectory.work)
+        note += f", the work to {np.abs(change - trajectory.work).max():.1e} J"
+        note = note if not trajectory.events else "E(t) − E(0)"
+    values = np.stack(columns, axis=1)[kept]
+    return _plot("Change of the total energy", note, "J", trajectory.t[kept], names, values, True)
 
 
 def picked(t: Array, values: Array) -> Array:

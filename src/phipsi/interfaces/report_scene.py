@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics import body_poses
-from phipsi.interfaces.report_solids import FOOT, Solid, solids_of, tips
+from phipsi.interfaces.report_solids import FOOT, PIN, Solid, solids_of, tips
 from phipsi.model import Model
+from phipsi.model.closures import Closure
 from phipsi.model.tree import WORLD
 from phipsi.simulation.trajectory import Trajectory
 from phipsi.spatial import matrix_to_quat
@@ -30,7 +31,8 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
     up = _upright(model)
     poses = body_poses(model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
     R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
-    solids = solids_of(model)
+    closures = _closures(trajectory)
+    solids = solids_of(model, closures)
     low, high = _extent(solids, R, p, up)
     floor = None
     if np.linalg.norm(model.gravity) > 0:
@@ -43,7 +45,7 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
     center, half = (low + high) / 2, np.maximum((high - low) / 2, 1e-3)
     radius = float(np.linalg.norm(half))
     if floor is not None:
-        solids += _pedestals(model, solids, floor, up, radius)
+        solids += _pedestals(model, solids, closures, floor, up, radius)
     return {
         "bodies": model.n_bodies,
         "times": packed(times),
@@ -63,6 +65,17 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
         "floor": floor,
         "cell": 10.0 ** np.floor(np.log10(radius)) / 5,
     }
+
+
+def _closures(trajectory: Trajectory) -> list[Closure]:
+    """Constraints that hold during the whole run."""
+    if trajectory.system is not None:
+        return list(trajectory.system.closures.closures)
+    if not trajectory.phases:
+        return []
+    acting = [{c.name: c for c in p.topology.constraints} for p in trajectory.phases]
+    always = [c for name, c in acting[0].items() if all(name in later for later in acting)]
+    return [c.closure(trajectory.model) for c in always]
 
 
 def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
@@ -130,18 +143,34 @@ def _followed(model: Model, p: Array, whole: Array) -> int:
 
 
 def _pedestals(
-    model: Model, solids: list[Solid], floor: float, up: Array, radius: float
+    model: Model,
+    solids: list[Solid],
+    closures: list[Closure],
+    floor: float,
+    up: Array,
+    radius: float,
 ) -> list[Solid]:
-    """A foot under every joint that holds the mechanism to the world, down to the floor."""
-    if any(solid.body == WORLD for solid in solids):
+    """A foot under every joint and pin that holds the mechanism to the world, to the floor."""
+    if any(solid.body == WORLD and solid.color != PIN for solid in solids):
         return []
     out: list[Solid] = []
     held = [i for i in range(model.n_bodies) if model.parent[i] == WORLD and model.joints[i].nv < 3]
-    for body in held[:8]:
-        top = up @ np.asarray(model.placements[body].translation)
+    places = [(i, np.asarray(model.placements[i].translation)) for i in held]
+    for c in closures:
+        ends = dict(c.points) if c.matrix is None else {}
+        if WORLD in ends and c.linear == "all":
+            (body,) = [k for k in ends if k != WORLD]
+            places.append((body, np.asarray(ends[WORLD].translation)))
+    tops: list[Array] = []
+    for n, (body, place) in enumerate(places[:12]):
+        top = up @ place
+        if any(np.linalg.norm(top - other) < 0.05 * radius for other in tops):
+            continue
+        tops.append(top)
         height = float(top[2] - floor)
         widths = [min(solid.scale) for solid in solids if solid.body == body]
         thick = max(0.035 * radius, min(0.8 * max(widths, default=0.0), 0.1 * radius))
+        thick *= 1.0 if n < len(held) else 0.5  # a thin post, so that what swings past it is seen
         middle = np.array([top[0], top[1], floor + height / 2])
         foot = np.array([top[0], top[1], floor + 0.012 * radius])
         out.append(_standing("cylinder", (thick, thick, height / 2), middle, up))

@@ -3,12 +3,13 @@
 Shapes of the file are used where they are boxes, spheres, cylinders, capsules or ellipsoids. A body
 without such a shape gets capsules from its joint to those of its children, as thick as its inertia
 says, and a hub at the joint; a floating base and a body that leads nowhere get the box that has
-their inertia. Meshes are not drawn.
+their inertia. Constraints of a system show where they hold their bodies: a pin along the axis, or a
+ball; links lead to them as they lead to joints. Meshes are not drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.model import Model, Pose, joints
+from phipsi.model.closures import Closure
 from phipsi.model.extras import Shape
 from phipsi.model.tree import WORLD
 
@@ -27,6 +29,7 @@ HUB: Color = (0.085, 0.10, 0.135)
 RING: Color = (1.0, 0.36, 0.07)
 BODY: Color = (0.34, 0.46, 0.66)
 FOOT: Color = (0.10, 0.12, 0.16)
+PIN: Color = (0.03, 0.42, 0.36)
 _PRIMITIVES = ("box", "sphere", "cylinder", "capsule", "ellipsoid")
 _SHORT = 1e-6  # m; nearer points are the same
 
@@ -44,18 +47,38 @@ class Solid:
     color: Color = LINK
 
 
-def solids_of(model: Model) -> list[Solid]:
-    """Everything to draw that belongs to the mechanism."""
+def solids_of(model: Model, closures: Sequence[Closure] = ()) -> list[Solid]:
+    """Everything to draw that belongs to the mechanism, with the constraints between its bodies."""
     drawn = _shapes_by_body(model)
     size = _typical_length(model)
+    between = [c for c in closures if c.matrix is None]
+    held: dict[int, list[Array]] = {}
+    for closure in between:
+        for body, X in closure.points:
+            held.setdefault(body, []).append(np.asarray(X.translation))
     out: list[Solid] = []
     for body in range(WORLD, model.n_bodies):
         if body in drawn:
             for shape, X in drawn[body]:
                 out += _of_shape(body, shape, X)
         elif body != WORLD:
-            out += _skeleton(model, body, size)
+            out += _skeleton(model, body, size, held.get(body, []))
+    widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
+    for closure in between:
+        out += _pin(closure, max((widths.get(k, 0.0) for k, _ in closure.points), default=0), size)
     return out
+
+
+def _pin(closure: Closure, width: float, size: float) -> Iterator[Solid]:
+    """Where a constraint holds its bodies: at one end, or at both if these may be apart."""
+    radius = max(1.25 * width, 0.07 * size)
+    apart = closure.linear in ("none", "z", "distance") or closure.linear == "xy"
+    for body, X in closure.points if apart else closure.points[:1]:
+        R, p = X.rotation, X.translation
+        if closure.angular == "axis":
+            yield Solid(body, "cylinder", (0.8 * radius, 0.8 * radius, 1.3 * radius), R, p, PIN)
+        else:
+            yield Solid(body, "sphere", _ball(radius), R, p, PIN)
 
 
 def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:
@@ -127,9 +150,9 @@ def _typical_length(model: Model) -> float:
     return float(np.median(lengths)) if lengths else 0.3
 
 
-def _skeleton(model: Model, body: int, size: float) -> Iterator[Solid]:
+def _skeleton(model: Model, body: int, size: float, held: list[Array]) -> Iterator[Solid]:
     floats = model.parent[body] == WORLD and model.joints[body].nv >= 3
-    ends = [] if floats else _ends(model, body)
+    ends = [] if floats else _ends(model, body, held)
     if not ends:
         yield _inertia_box(model, body, size)
         return
@@ -139,11 +162,14 @@ def _skeleton(model: Model, body: int, size: float) -> Iterator[Solid]:
     yield from _hub(model, body, ends, radii)
 
 
-def _ends(model: Model, body: int) -> list[Array]:
-    """Where a body leads to: its children's joints, else its frames, else twice its mass centre."""
+def _ends(model: Model, body: int, held: list[Array]) -> list[Array]:
+    """Where a body leads to: its children's joints and where constraints hold it.
+
+    If there are none, its frames, else twice its mass centre.
+    """
     children = [i for i, parent in enumerate(model.parent) if parent == body]
-    points = [np.asarray(model.placements[i].translation) for i in children]
-    if not children:
+    points = [np.asarray(model.placements[i].translation) for i in children] + held
+    if not points:
         points = [np.asarray(pose.translation) for at, pose in model.frames.values() if at == body]
     points = [p for p in points if np.linalg.norm(p) > _SHORT]
     if not points and not children:

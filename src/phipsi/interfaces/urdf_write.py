@@ -15,6 +15,7 @@ from typing import final
 
 import numpy as np
 
+from phipsi.algorithms.trees import checked_tree
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.draft import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
@@ -36,6 +37,7 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning` (armature,
     gravity other than 9.81 m/s² along −z).
     """
+    checked_tree(model, "save_urdf")
     _warn_of_losses(model)
     text = _Writer(model).text()
     if path is not None:

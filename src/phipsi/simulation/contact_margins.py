@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,10 @@ def contact_events(
     """
     from phipsi.simulation.topology import Release
 
+    if not isinstance(cast(object, grasp), Grasp):
+        raise InputError(
+            f"contact_events needs a pp.Grasp, which has contacts, not {type(grasp).__name__}"
+        )
     out = []
     for c in grasp.contacts:
         if c.cones():

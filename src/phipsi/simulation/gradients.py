@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import REGRESSOR
 from phipsi.algorithms.trees import checked_tree
+from phipsi.backends.arguments import real_array
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.adjoint_steps import AdjointSteps, Stretch
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.rollout import COMPILED, rollout, rollout_arrays
+from phipsi.simulation.rollout import COMPILED, rollout, rollout_arrays, whole_number
 from phipsi.simulation.tableaux import METHODS
 
 Array = NDArray[Any]
@@ -98,6 +99,10 @@ def rollout_gradient(
     if integrator not in COMPILED:
         known = ", ".join(map(repr, COMPILED))
         raise InputError(f"integrator={integrator!r}: motions of {known} have gradients")
+    for name, function in (("running", running), ("final", final)):
+        if function is not None and not callable(function):
+            raise InputError(f"{name}={function!r} is no function")
+    whole_number("steps", steps, 0)
     start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
     varying = effort.ndim == len(batch) + 2
     length = _segment(segment, steps, batch, model, integrator)
@@ -168,7 +173,10 @@ def _ended(final: Final | None, q: Array, v: Array) -> tuple[Array, Array]:
     cost, adjoint = np.zeros(batch), np.zeros((*batch, 2 * nv))
     if final is None:
         return cost, adjoint
-    value, by_q, by_v = final(q, v)
+    found = final(q, v)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise InputError("final(q, v) must return a cost and two derivatives, by q and by v")
+    value, by_q, by_v = found
     for at, name, given in ((0, "derivative by q", by_q), (nv, "derivative by v", by_v)):
         if given is not None:
             adjoint[..., at : at + nv] = _shaped("final", name, given, v.shape)
@@ -181,10 +189,11 @@ def _charged(
     """Cost of some steps, and its derivatives."""
     if running is None:
         return 0.0, [None, None, None]
-    value, *sources = running(numbers, q, v, tau)
+    found = running(numbers, q, v, tau)
     names = ("derivative by q", "derivative by v", "derivative by tau")
-    if len(sources) != len(names):
+    if not isinstance(found, tuple) or len(found) != 1 + len(names):
         raise InputError("running(k, q, v, tau) must return a cost and three derivatives")
+    value, *sources = found
     shaped = [
         None if x is None else _shaped("running", name, x, v.shape)
         for name, x in zip(names, sources, strict=True)
@@ -193,7 +202,7 @@ def _charged(
 
 
 def _shaped(function: str, what: str, values: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = real_array(f"the {what} that {function}(…) returns", values)
     try:
         return np.broadcast_to(array, shape)
     except ValueError:

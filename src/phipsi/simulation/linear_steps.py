@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics
 from phipsi.algorithms.trees import checked_tree
+from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
@@ -50,7 +51,10 @@ def step_derivatives(
            [0.3 ]]))
     """
     checked_tree(model, "step_derivatives")
-    step = linear_step(model, _numbers(q), _numbers(v), _numbers(tau), dt, integrator)
+    at, rates, effort = state_arrays(model, q=q, v=v, tau=tau)
+    if not (isinstance(dt, (int, float, np.number)) and np.isfinite(dt)):
+        raise InputError(f"dt={dt!r} must be a finite number of seconds")
+    step = linear_step(model, at, rates, effort, float(dt), integrator)
     return step.A, step.B
 
 
@@ -163,7 +167,3 @@ def _explicit(
 
 def _blocks(batch: tuple[int, ...], nv: int, columns: int) -> Array:
     return np.zeros((*batch, 2 * nv, columns))
-
-
-def _numbers(values: ArrayLike) -> Array:
-    return np.asarray(values, dtype=np.float64)

@@ -13,6 +13,7 @@ from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics
 from phipsi.algorithms.kinematics import jacobian
 from phipsi.algorithms.system import System
+from phipsi.backends.arguments import as_array
 from phipsi.compiler import compile
 from phipsi.differentiation import diff
 from phipsi.errors import InputError, did_you_mean
@@ -124,7 +125,9 @@ def linearize(
 
 
 def _vector(name: str, values: Any, size: int) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = as_array(name, values)
+    if array.dtype != np.float64:
+        raise InputError(f"{name} holds {array.dtype}, but must be real numbers")
     if array.shape != (size,):
         raise InputError(
             f"{name} has shape {array.shape}, but one operating point has ({size},); linearize "

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import checked_model, refuse_not_finite
+from phipsi.simulation.checks import checked_model
 from phipsi.simulation.tableaux import METHODS, Method
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def rollout(
     checked_model(model)
     method = _method(integrator)
     dt = _positive(dt)
-    steps, every = _whole("steps", steps, 0), _whole("every", every)
-    threads = _whole("threads", threads)
+    steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+    threads = whole_number("threads", threads)
     start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
@@ -167,7 +168,8 @@ def _positive(dt: Any) -> float:
     return float(dt)
 
 
-def _whole(name: str, value: Any, least: int = 1) -> int:
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
     return int(value)
@@ -177,18 +179,8 @@ def rollout_arrays(
     model: Model, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike, steps: int
 ) -> tuple[Array, Array, Array, tuple[int, ...]]:
     """The initial states and efforts with their whole batch."""
-    q, v = _numbers("q0", q0), _numbers("v0", v0)
-    effort = _numbers("tau", tau)
-    for name, a, size, what in (
-        ("q0", q, model.nq, "nq"), ("v0", v, model.nv, "nv"), ("tau", effort, model.nv, "nv")
-    ):  # fmt: skip
-        if a.ndim == 0 or a.shape[-1] != size:
-            raise InputError(
-                f"{name} has shape {a.shape}, but its last axis must have {what} = {size} numbers"
-            )
-    refuse_not_finite(model, q, "q0", model.q_slices)
-    refuse_not_finite(model, v, "v0", model.v_slices)
-    refuse_not_finite(model, effort, "tau", model.v_slices)
+    q = joint_array(model, "q0", q0, "nq")
+    v, effort = (joint_array(model, name, x, "nv") for name, x in (("v0", v0), ("tau", tau)))
     varying = _is_varying(effort, q, v, steps)
     core = 2 if varying else 1
     if varying and effort.shape[-2] != steps:
@@ -222,13 +214,6 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
         "axis to say which: tau[None] for the same changing efforts in every trajectory, "
         "np.broadcast_to(tau[:, None], (len(tau), steps, nv)) for constant ones"
     )
-
-
-def _numbers(name: str, values: ArrayLike) -> Array:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is no array of numbers: {error}.") from None
 
 
 def _unit(model: Model, q: Array) -> None:

@@ -15,9 +15,9 @@ is kept (closed_chain 11); where they are switched off, nothing jumps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,7 @@ from phipsi.contacts import Contact
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.simulation.checks import checked_time
 from phipsi.simulation.events import Event
 
 Array = NDArray[Any]
@@ -102,6 +103,19 @@ class Change(ABC):
         """The topology afterwards, and the state (all coordinates) before velocities jump."""
 
 
+@dataclass(frozen=True, init=False)
+class _Named(Change):
+    """A change of what is named, without keywords: ``Lock("elbow", "wrist")``."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        if not all(isinstance(cast(object, name), str) for name in names):
+            who = type(self).__name__
+            raise InputError(f"{who} takes names, such as {who}('elbow'), not {names!r}")
+        object.__setattr__(self, "names", names)
+
+
 @final
 @dataclass(frozen=True, init=False)
 class Attach(Change):
@@ -130,13 +144,8 @@ class Attach(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Detach(Change):
+class Detach(_Named):
     """Constraints are switched off, by name; velocities do not jump."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -164,13 +173,8 @@ class Grasp(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Release(Change):
+class Release(_Named):
     """Contacts open, by name; all that act if none is named."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Remove them."""
@@ -180,18 +184,13 @@ class Release(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Lock(Change):
+class Lock(_Named):
     """Joints stop where they are: their rates leave the equations, their bodies stay."""
-
-    joints: tuple[str, ...]
-
-    def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", joints)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Hold them at their present coordinates."""
         locked = dict(now.locked)
-        for name in self.joints:
+        for name in self.names:
             if name in locked:
                 raise InputError(f"joint {name!r} is locked already.")
             locked[name] = q[now.model.q_slice(name)].copy()
@@ -200,18 +199,13 @@ class Lock(Change):
 
 @final
 @dataclass(frozen=True, init=False)
-class Unlock(Change):
+class Unlock(_Named):
     """Locked joints move again, from rest where they stand."""
-
-    joints: tuple[str, ...]
-
-    def __init__(self, *joints: str) -> None:
-        object.__setattr__(self, "joints", joints)
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """Let them go."""
         locked = dict(now.locked)
-        for name in self.joints:
+        for name in self.names:
             if name not in locked:
                 raise InputError(f"joint {name!r} is not locked. {did_you_mean(name, locked)}")
             del locked[name]
@@ -238,6 +232,8 @@ class Replace(Change):
     def __post_init__(self) -> None:
         for side in ("out", "into"):
             names = getattr(self, side)
+            if not isinstance(names, Iterable):
+                raise InputError(f"Replace: {side}={names!r} must be names of bodies")
             object.__setattr__(self, side, (names,) if isinstance(names, str) else tuple(names))
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
@@ -263,7 +259,10 @@ def at(time: float, *changes: Change, name: str = "") -> Event:
     >>> pp.topology.at(2.0, pp.topology.Lock("elbow")).name
     'Lock at 2 s'
     """
-    when = float(time)
+    when = checked_time(time, "time", zero=True)
+    if not changes:
+        raise InputError("an event of topology.at needs changes: topology.at(2.0, Lock('elbow'))")
+    changes = _checked(changes, Change, at)
     kinds = ", ".join(type(c).__name__ for c in changes)
     return Event(lambda t, q, v: t - when, 1, list(changes), name or f"{kinds} at {when:g} s")
 
@@ -280,12 +279,13 @@ def changes_of(action: Any) -> tuple[Change, ...]:
 # ---- helpers -------------------------------------------------------------------------------------
 
 
-def _checked(given: tuple[Any, ...], kind: type, change: type) -> tuple[Any, ...]:
+def _checked(given: tuple[Any, ...], kind: type, change: Callable[..., Any]) -> tuple[Any, ...]:
+    homes = {Contact: "contacts", Change: "topology"}
     for c in given:
         if not isinstance(c, kind):
             raise InputError(
                 f"{change.__name__} takes {kind.__name__.lower()}s, not {c!r}; see phipsi."
-                f"{'contacts' if kind is Contact else 'constraints'}."
+                f"{homes.get(kind, 'constraints')}."
             )
     return given
 

@@ -13,7 +13,6 @@ from typing import Any
 import llvmlite
 import numpy as np
 
-import phipsi
 from phipsi.backends import layout
 from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
@@ -52,6 +51,7 @@ from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
 from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
 from phipsi.backends.workers import batch_pieces
+from phipsi.loaded import LOADED
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
@@ -331,8 +331,8 @@ def _version() -> str:
     paths = sorted(path for folder in folders for path in folder.glob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())
-    if max(path.stat().st_mtime for path in paths) > phipsi._LOADED:
-        digest.update(f"{os.getpid()} {phipsi._LOADED}".encode())
+    if max(path.stat().st_mtime for path in paths) > LOADED:
+        digest.update(f"{os.getpid()} {LOADED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
 
 

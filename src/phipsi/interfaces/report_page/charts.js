@@ -64,7 +64,8 @@ function makeChart(parent, chart) {
     for (let t = Math.ceil(data.start / second - 1e-9) * second; t <= data.end + second * 1e-6; t += second) {
       const at = Math.round(toX(t)) + 0.5;
       pen.strokeStyle = "#1a2130"; pen.beginPath(); pen.moveTo(at, edge.top); pen.lineTo(at, box.h - edge.bottom); pen.stroke();
-      pen.fillText(t.toFixed(places), at, box.h - edge.bottom + 7);
+      const label = t.toFixed(places), room = box.w - 14 - pen.measureText(label).width / 2;
+      pen.fillText(label, Math.min(at, room), box.h - edge.bottom + 7);
     }
     pen.textAlign = "right"; pen.fillText("s", box.w - 2, box.h - edge.bottom + 7);
     pen.setLineDash([2, 4]); pen.strokeStyle = "#7d8aa3";

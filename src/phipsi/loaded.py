@@ -1,0 +1,5 @@
+"""When this process loaded the package: sources that change later may not be the ones that run."""
+
+import time
+
+LOADED = time.time()

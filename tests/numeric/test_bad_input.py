@@ -1,0 +1,203 @@
+"""What users get wrong: every public function says which argument, where, and what it needs.
+
+Numbers that are not finite go in nowhere, complex numbers only where their imaginary part is kept,
+and an empty batch is a batch.
+"""
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi import constraints as c
+from phipsi.operators import H, M, gravity, mass_matrix, phi, tau
+
+ARM = pp.examples.planar_arm(3)
+PIN = c.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+SYSTEM = pp.System(ARM, [PIN])
+Q = SYSTEM.assemble([1.0, -1.0, -1.5])
+O = np.zeros(3)
+GRASP = pp.examples.two_finger_grasp()
+HELD, REST = GRASP.model.neutral(), np.zeros(GRASP.model.nv)
+LOAD = H @ phi @ M @ phi.T @ gravity
+BASE = pp.base_parameters(ARM)
+SAMPLES = np.random.default_rng(0).standard_normal((3, 40, 3))
+EFFORTS = pp.inverse_dynamics(ARM, *SAMPLES)
+
+
+def _final(q, v):
+    return (v * v).sum(-1), None, 2 * v
+
+
+# name -> (function of one array of 3 numbers, what the array is called, whether it may be complex)
+ARRAYS = {
+    "residual": (SYSTEM.residual, "q", True),
+    "jacobian": (SYSTEM.jacobian, "q", True),
+    "bias, q": (lambda x: SYSTEM.bias(x, O), "q", True),
+    "bias, v": (lambda x: SYSTEM.bias(Q, x), "v", True),
+    "assemble": (SYSTEM.assemble, "q", False),
+    "project, q": (lambda x: SYSTEM.project(x, O), "q", False),
+    "project, v": (lambda x: SYSTEM.project(Q, x), "v", False),
+    "mobility": (SYSTEM.mobility, "q", False),
+    "turned over": (SYSTEM.is_turned_over, "q", False),
+    "constrained dynamics": (lambda x: pp.constrained_dynamics(SYSTEM, Q, O, x), "tau", True),
+    "constraint impulse": (lambda x: pp.constraint_impulse(SYSTEM, Q, x), "v", True),
+    "Delassus matrix": (lambda x: pp.delassus_matrix(SYSTEM, x), "q", True),
+    "their derivatives, q": (
+        lambda x: pp.constrained_dynamics_derivatives(SYSTEM, x, O, O), "q", False),
+    "their derivatives, tau": (
+        lambda x: pp.constrained_dynamics_derivatives(SYSTEM, Q, O, x), "tau", False),
+    "closed inverse dynamics": (
+        lambda x: pp.closed_inverse_dynamics(SYSTEM, Q, O, x), "vdot", False),
+    "frame accelerations": (lambda x: pp.frame_accelerations(ARM, O, O, x), "vdot", True),
+    "mass matrix sensitivity": (lambda x: pp.mass_matrix_sensitivity(ARM, x), "q", True),
+    "Christoffel symbols": (lambda x: pp.christoffel_symbols(ARM, x), "q", True),
+    "linearize": (lambda x: pp.linearize(ARM, x), "q", False),
+    "step derivatives": (lambda x: pp.step_derivatives(ARM, O, x, O, 0.1), "v", False),
+    "rollout": (lambda x: pp.rollout(ARM, x, O, O, 0.01, 2), "q0", False),
+    "rollout gradient": (
+        lambda x: pp.rollout_gradient(ARM, O, x, O, 0.01, 2, final=_final), "v0", False),
+    "stages": (lambda x: pp.Stages().dynamics(SYSTEM, Q, O, x), "tau", False),
+    "hybrid dynamics": (
+        lambda x: pp.hybrid_dynamics(ARM, x, O, O, O, prescribed=["joint1"]), "q", True),
+}  # fmt: skip
+ONE_AT_A_TIME = ("mobility", "linearize", "stages")
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_that_are_none(name):
+    call, what, _ = ARRAYS[name]
+    for values, complaint in [
+        ([0, np.nan, 0], "nan"),
+        ([0, 0, -np.inf], "inf"),
+        (["a", "b", "c"], "numbers"),
+        ([[1, 2], [3]], "numbers"),
+        ([0, None, 0], "None"),
+        (np.zeros(2), r"\(2,\)"),
+        (np.zeros((3, 1)), r"\(3, 1\)"),
+        (1.0, r"\(\)"),
+    ]:
+        with pytest.raises(pp.InputError, match=rf"(?s)^{what}\b.*{complaint}"):
+            call(values)
+
+
+@pytest.mark.parametrize("name", [name for name, (*_, keeps) in ARRAYS.items() if not keeps])
+def test_imaginary_parts_are_not_dropped(name):
+    call, what, _ = ARRAYS[name]
+    with pytest.raises(pp.InputError, match=f"^{what} .*complex"):
+        call(O + 1j)
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name not in ONE_AT_A_TIME])
+def test_empty_batches_and_single_precision(name):
+    call = ARRAYS[name][0]
+    empty = call(np.zeros((0, 3)))
+    for x in _arrays(empty):
+        assert x.shape[0] == 0
+    start = (O if what_is_free(name) else Q).astype(np.float32)
+    for x in _arrays(call(start)):
+        assert x.dtype in (np.float64, bool)
+
+
+def what_is_free(name: str) -> bool:
+    """Loops need a closed configuration; elsewhere zeros do."""
+    return ARRAYS[name][1] != "q" or name not in ("assemble", "project, q")
+
+
+def _arrays(found):
+    if isinstance(found, np.ndarray):
+        return [found]
+    if isinstance(found, tuple):
+        return [a for x in found for a in _arrays(x)]
+    return [x for x in getattr(found, "__dict__", {}).values() if isinstance(x, np.ndarray)]
+
+
+def _at(*changes, time=0.1):
+    return pp.topology.at(time, *changes)
+
+
+REFUSED = {
+    "length of a distance": (
+        lambda: c.Distance(name="d", a="tip", b="world", length="a"), "length='a'"),
+    "coefficients": (
+        lambda: c.Coupling(name="g", joints=["joint1"], coefficients=["a"]), "must be real"),
+    "complex coefficients": (
+        lambda: c.Coupling(name="g", joints=["joint1"], coefficients=[1j]), "must be real numbers"),
+    "complex rows": (
+        lambda: c.Rows(name="r", points=["tip"], A=np.full((1, 6), 1j)), "A must be real"),
+    "no constraints": (lambda: pp.System(ARM, None), "list of constraints"),
+    "tolerance": (lambda: SYSTEM.assemble(Q, tolerance=np.nan), "tolerance=nan"),
+    "tolerance of a projection": (lambda: SYSTEM.project(Q, O, tolerance=-1.0), "tolerance=-1.0"),
+    "tolerance of a rank": (lambda: SYSTEM.mobility(Q, tolerance=0.0), "tolerance=0.0"),
+    "iterations": (lambda: SYSTEM.assemble(Q, max_iterations=-1), "max_iterations=-1"),
+    "restarts": (lambda: SYSTEM.assemble(Q, restarts=1.5), "restarts=1.5"),
+    "derivatives of a tree": (
+        lambda: pp.constrained_dynamics_derivatives(ARM, Q, O, O), "pp.System"),
+    "inverse dynamics of a tree": (lambda: pp.closed_inverse_dynamics(ARM, Q, O, O), "pp.System"),
+    "inverse dynamics of nothing": (lambda: pp.closed_inverse_dynamics(3, Q, O, O), "not int"),
+    "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
+    "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "no pp.SpatialInertia"),
+    "derivative of a number": (lambda: pp.diff(3, "q"), "no operator expression"),
+    "text": (lambda: pp.parse(3), "not int"),
+    "proof on nothing": (lambda: pp.prove("H G", None), "then a model"),
+    "identify a model": (lambda: pp.identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
+    "noise": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS, noise=[1, 2]), r"noise has shape"),
+    "noise of NaN": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS, noise=np.nan), "noise is nan"),
+    "efforts of NaN": (lambda: pp.identify(BASE, *SAMPLES, EFFORTS * np.nan), "tau is nan"),
+    "load": (lambda: GRASP.distribute(HELD, np.full(6, np.nan)), "load is nan"),
+    "complex load": (lambda: GRASP.distribute(HELD, np.full(6, 1j)), "load holds complex"),
+    "contact forces": (lambda: GRASP.efforts(HELD, REST, REST, np.zeros(5)), "f has shape"),
+    "contact forces of NaN": (
+        lambda: GRASP.efforts(HELD, REST, REST, np.full(6, np.nan)), "f is nan"),
+    "huge contact forces": (
+        lambda: GRASP.check(HELD, REST, REST, f=np.full(6, 1e200)), "too large to compare"),
+    "friction": (lambda: pp.contacts.Point("a", name="p", finger="a", object="b"), "friction='a'"),
+    "grasp of nothing": (lambda: pp.Grasp(ARM, object=None, contacts=None), "object=None"),
+    "events of a tree": (lambda: pp.contact_events(ARM), "needs a pp.Grasp"),
+    "time of an event": (lambda: _at(pp.topology.Lock("joint1"), time=np.nan), "time=nan"),
+    "event without changes": (lambda: _at(), "needs changes"),
+    "no change": (lambda: _at("Lock"), "takes changes"),
+    "lock a number": (lambda: pp.topology.Lock(3), "Lock takes names"),
+    "replace a number": (lambda: pp.topology.Replace(3), "out=3"),
+    "cost": (
+        lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final=lambda q, v: 0.0),
+        "two derivatives"),
+    "cost of NaN": (
+        lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final=lambda q, v: (np.nan, None, v)),
+        r"cost that final\(…\) returns is nan"),
+    "running cost of NaN": (
+        lambda: pp.rollout_gradient(
+            ARM, O, O, O, 0.1, 2, running=lambda k, q, v, u: (0.0, None, v * np.nan, None)),
+        r"derivative by v that running\(…\) returns is nan"),
+    "cost as text": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "no function"),
+    "steps": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, -2, final=_final), "steps=-2"),
+    "step length": (lambda: pp.step_derivatives(ARM, O, O, O, np.nan), "dt=nan"),
+    "frames of a system": (lambda: pp.frame_accelerations(SYSTEM, O, O, O), "system.model"),
+    "points of a system": (lambda: pp.jacobian(SYSTEM, O, ["tip"]), "system.model"),
+    "mass centre of a system": (lambda: pp.center_of_mass_jacobian(SYSTEM, O), "system.model"),
+    "frames of nothing": (lambda: pp.frame_poses(None, O), "not NoneType"),
+    "sensitivity of nothing": (lambda: pp.mass_matrix_sensitivity(None, O), "not NoneType"),
+    "points of nothing": (lambda: pp.operational_space_inertia(None, O, ["tip"]), "NoneType"),
+    "path": (lambda: pp.load(3), "not int"),
+    "model to write": (lambda: pp.save_urdf(SYSTEM, "a.urdf"), "system.model"),
+    "gravity": (
+        lambda: pp.compile(LOAD, ARM, given=["gravity"])(O, [0, 0, np.nan]),
+        r"gravity is nan at index \[2\]"),
+    "wrong input": (lambda: pp.vjp(mass_matrix.inv @ tau, ARM, "q")(O, O, O, w=O), "no input 'w'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_arguments(name):
+    call, complaint = REFUSED[name]
+    with pytest.raises(pp.PhipsiError, match=complaint):
+        call()
+
+
+def test_nothing_at_all():
+    """A system without bodies, and a batch without elements, are no errors."""
+    nothing = pp.System.from_graph({}, [])
+    assert nothing.residual([]).shape == (0,)
+    assert nothing.mobility([]).mobility == 0
+    assert SYSTEM.assemble(np.zeros((0, 3))).shape == (0, 3)
+    assert pp.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
+    assert pp.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
