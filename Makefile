@@ -57,6 +57,8 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/closed_chains.py
+	$(BIN)/python benchmarks/derivatives.py
+	$(BIN)/python benchmarks/grasps.py
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .nox

@@ -1,6 +1,6 @@
 """Derivatives of inverse and forward dynamics, and regressors, against Pinocchio, on one core.
 
-    python derivatives.py [robots …]
+    python benchmarks/derivatives.py [robots …]          writes benchmarks/DERIVATIVES.md
 
 Pinocchio has no batch call for derivatives, so both our single call and our batch are compared with
 its single call from Python, which writes into preallocated matrices. Our batch writes into given
@@ -10,7 +10,10 @@ arrays too; our single call allocates its results.
 from __future__ import annotations
 
 import argparse
+import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,32 @@ PROGRAMS = {
     "forward dynamics": lambda m: program_of(forward_dynamics_operators(), m, "dense"),
     "efforts by parameters": lambda m: program_of(REGRESSOR, m, "dense"),
 }
+
+
+LINES: list[str] = []
+FILE = Path(__file__).parent / "DERIVATIVES.md"
+
+
+def tell(line: str) -> None:
+    """Print a line, and keep it for the file."""
+    print(line, flush=True)
+    LINES.append(line)
+
+
+def write(load: float) -> None:
+    """The tables, with what was written about them before."""
+    old = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
+    notes = old[old.index("## Reading") :] if "## Reading" in old else ""
+    head = [
+        "# Derivatives against Pinocchio",
+        "",
+        f"Written by `python benchmarks/derivatives.py`, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, on the",
+        f"machine of RESULTS.md; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after. Processor time, best of",
+        "many rounds, µs per evaluation. Ratios are Pinocchio's single call from Python over ours, and over our batch of",
+        "256 on one core; Pinocchio has no batch call for derivatives. The answers agree to 1e-8, else the script stops.",
+        "",
+    ]  # fmt: skip
+    FILE.write_text("\n".join([*head, *LINES, "", notes]).rstrip() + "\n", encoding="utf-8")
 
 
 def theirs(peer: Pinocchio, what: str) -> Callable[[], Any]:
@@ -79,9 +108,10 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    print("| derivatives of | model | dof | phipsi, one call | Pinocchio, one call | ratio |"
-          " phipsi, batch | ratio |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|")
+    before = os.getloadavg()[0]
+    tell("| derivatives of | model | dof | phipsi, one call | Pinocchio, one call | ratio |"
+         " phipsi, batch | ratio |")  # fmt: skip
+    tell("|---|---|---|---|---|---|---|---|")
     for what in WHAT:
         for name in options.robots:
             model = load_robot(name)
@@ -105,13 +135,13 @@ def main() -> None:
                 1e6 * found[n] / (options.batch if n == "batch" else 1)
                 for n in ("phipsi", "pin", "batch")
             )
-            print(
+            tell(
                 f"| {what} | {name} | {model.nv} | {one:.2f} | {pin:.2f} | {pin / one:.2f}× | "
-                f"{batch:.3f} | {pin / batch:.1f}× |",
-                flush=True,
+                f"{batch:.3f} | {pin / batch:.1f}× |"
             )
     tensors(options.rounds)
     gradients(options.robots, options.rounds)
+    write(before)
 
 
 def tree_of_20() -> pp.Model:
@@ -142,14 +172,14 @@ def tensors(rounds: int, size: int = 64) -> None:
         rounds=rounds,
     )
     one = found.pop("forward dynamics")
-    print(f"\n| tree of 20 dofs, batch of {size} | µs | forward dynamics |\n|---|---|---|")
+    tell(f"\n| tree of 20 dofs, batch of {size} | µs | forward dynamics |\n|---|---|---|")
     for name, seconds in found.items():
-        print(f"| {name} | {1e6 * seconds / size:.1f} | {seconds / one:.0f} evaluations |")
+        tell(f"| {name} | {1e6 * seconds / size:.1f} | {seconds / one:.0f} evaluations |")
 
 
 def gradients(robots: list[str], rounds: int, size: int = 256) -> None:
     """All gradients of c* y by q, v and the third input, in evaluations of y."""
-    print("\n| gradients by q, v and τ or v̇, batch | model | µs | evaluations |\n|---|---|---|---|")
+    tell("\n| gradients by q, v and τ or v̇, batch | model | µs | evaluations |\n|---|---|---|---|")
     for name in robots:
         model = load_robot(name)
         s = States(model, size)
@@ -168,7 +198,7 @@ def gradients(robots: list[str], rounds: int, size: int = 256) -> None:
                 rounds=rounds,
             )
             ratio = found["gradient"] / found["y"]
-            print(f"| {what} | {name} | {1e6 * found['gradient'] / size:.2f} | {ratio:.1f} |")
+            tell(f"| {what} | {name} | {1e6 * found['gradient'] / size:.2f} | {ratio:.1f} |")
 
 
 if __name__ == "__main__":

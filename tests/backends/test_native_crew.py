@@ -12,7 +12,8 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
-from phipsi.backends.native.crew import Crew, crew, shares_of
+from phipsi.backends.native.crew import Crew, Shares, crew
+from phipsi.backends.native.direct import address_of
 from phipsi.operators import mass_matrix
 
 MODEL = random_tree(3, 12)
@@ -88,7 +89,9 @@ def test_a_busy_crew_does_nothing():
     sizes = list(dict.fromkeys(size for shape in native.shapes for size in shape))
     loop, data = native.code.address("phipsi_loop"), native.data.ctypes.data
     pieces = [slice(0, 8), slice(8, 16)]
-    shares = shares_of(loop, data, sizes, [*at, out, status], pieces)
+    arrays = [*at, out, status]
+    strides = [a.strides for a in arrays]
+    shares = Shares(loop, data, sizes, strides, pieces).at([address_of(a) for a in arrays])
     assert not mine.run(shares)
     assert np.isnan(out).all()
     mine._busy.release()  # type: ignore[attr-defined]

@@ -234,15 +234,14 @@ class Program:
         """The first batch axis split among threads, at whole groups of lanes."""
         outputs = [np.empty((*batch, *s)) for s in native.output_shapes]
         status = np.empty(batch, dtype=np.int64)
-        pieces = batch_pieces(batch[0], threads)
-        if len(batch) == 1 and native.run_shared([*full, *outputs, status], pieces):
-            return list(outputs), status
+        if len(batch) == 1 and native.run_shared([*full, *outputs, status], batch[0], threads):
+            return outputs, status
 
         def part(piece: slice) -> None:
             where = tuple(o[piece] for o in (*outputs, status))
             native.ufunc(*(a[piece] for a in full), out=where)
 
-        run_together([lambda p=p: part(p) for p in pieces])
+        run_together([lambda p=p: part(p) for p in batch_pieces(batch[0], threads)])
         return list(outputs), status
 
     def _run_native(

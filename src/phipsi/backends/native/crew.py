@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.backends.native import llvm_text as ir
+from phipsi.backends.native.direct import address_of
 from phipsi.backends.native.engine import MachineCode, host_machine, machine_code
 from phipsi.backends.native.lanes import I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.trigonometry import i64
@@ -49,8 +50,8 @@ class Crew:
             return False
         try:
             functions = _functions()
-            first, step = shares.ctypes.data, shares.strides[0]
-            slots = self._slots.ctypes.data
+            first, step = address_of(shares), shares.strides[0]
+            slots = address_of(self._slots)
             while len(self._wake) < count:
                 self._start(slots + 8 * _SLOT * len(self._wake))
             asleep = functions.post(slots, first + step, step, count)
@@ -77,31 +78,39 @@ class Crew:
         self._wake.append(wake)
 
 
-def shares_of(
-    loop: int,
-    data: int,
-    sizes: Sequence[int],
-    arrays: Sequence[np.ndarray],
-    pieces: Sequence[slice],
-) -> np.ndarray:
-    """(pieces, words): the arguments of a compiled loop for parts of arrays with one batch axis.
+class Shares:
+    """The arguments of a compiled loop for parts of arrays with one batch axis.
 
-    `sizes` are the core sizes in the order in which NumPy passes them.
+    `sizes` are the core sizes in the order in which NumPy passes them, `strides` those of the
+    arrays. All but the addresses is made once.
     """
-    n = len(arrays)
-    strides = [a.strides for a in arrays]
-    steps = [*(s[0] for s in strides), *(x for s in strides for x in s[1:])]
-    starts = [a.__array_interface__["data"][0] for a in arrays]
-    width = _HEAD + n + 1 + len(sizes) + len(steps)
-    out = np.empty((len(pieces), width), dtype=np.int64)
-    here = out.ctypes.data
-    for i, piece in enumerate(pieces):
-        args = here + 8 * (i * width + _HEAD)
-        counts = args + 8 * n
-        parts = [a + piece.start * s[0] for a, s in zip(starts, strides, strict=True)]
-        head = [loop, args, counts, counts + 8 * (1 + len(sizes)), data]
-        out[i] = [*head, *parts, piece.stop - piece.start, *sizes, *steps]
-    return out
+
+    def __init__(
+        self,
+        loop: int,
+        data: int,
+        sizes: Sequence[int],
+        strides: Sequence[tuple[int, ...]],
+        pieces: Sequence[slice],
+    ) -> None:
+        self._end = _HEAD + len(strides)
+        steps = [*(s[0] for s in strides), *(x for s in strides for x in s[1:])]
+        width = self._end + 1 + len(sizes) + len(steps)
+        rows: list[list[int]] = []
+        for i, piece in enumerate(pieces):
+            args = 8 * (i * width + _HEAD)
+            counts = 8 * (i * width + self._end)
+            head = [loop, args, counts, counts + 8 * (1 + len(sizes)), data]
+            starts = [piece.start * s[0] for s in strides]
+            rows.append([*head, *starts, piece.stop - piece.start, *sizes, *steps])
+        self._template = np.array(rows, dtype=np.int64)
+
+    def at(self, addresses: list[int]) -> np.ndarray:
+        """(pieces, words), for arrays at these addresses."""
+        out = self._template.copy()
+        out[:, _ARGS:_DATA] += address_of(out)
+        out[:, _HEAD : self._end] += addresses
+        return out
 
 
 # ---- machine code --------------------------------------------------------------------------------

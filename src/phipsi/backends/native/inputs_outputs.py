@@ -10,14 +10,14 @@ from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER, Lane, fold_loop, plus_scaled
-from phipsi.backends.native.mirror import mirror_squares
+from phipsi.backends.native.lanes import I32, Lane, fold_loop, plus_scaled
+from phipsi.backends.native.matrix_memory import MatrixMemory
 from phipsi.backends.native.products import Products
-from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES, N_RATES
+from phipsi.backends.native.record import N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
-from phipsi.backends.native.zeros import is_square, of_branches, written_once, zeros_stay
-from phipsi.expressions.spaces import Space, space_named
+from phipsi.backends.native.zeros import written_once
+from phipsi.expressions.spaces import Space
 from phipsi.sweeps.ir import Domain, Field, Step
 from phipsi.sweeps.request import Result
 
@@ -37,16 +37,12 @@ class Slot:
     gives: Space | None
 
 
-class InputsOutputs:
+class InputsOutputs(MatrixMemory):
     """Reads blocks from input buffers and writes results to output buffers."""
 
     def __init__(self, kernel: Kernel, inputs: dict[str, Slot]) -> None:
-        self.k, self.inputs = kernel, inputs
-        self.buffers = len(inputs) + len(kernel.results) + 1
-
-    def base(self, buffer: int) -> Any:
-        """The address of a packed buffer."""
-        return self.k.buffers[buffer]
+        super().__init__(kernel, len(inputs))
+        self.inputs = inputs
 
     def _lane(self, base: Any, index: Any) -> Lane:
         k = self.k
@@ -143,150 +139,6 @@ class InputsOutputs:
         return _turned(x, bl.transpose_rows(self.turn()))
 
     # -- writing -----------------------------------------------------------------------------------
-
-    def result_base(self, r: Result) -> Any:
-        """The address of a result's buffer."""
-        return self.base(len(self.inputs) + self.k.results.index(r))
-
-    def matrices(self) -> list[Result]:
-        """The matrices that are made from blocks: results, and those that are inverted."""
-        out = [r for r in self.k.results if r.layout == "blocks" and r.field.op == "matrix"]
-        for x in (*self.k.plan.small, *self.k.plan.row_matrices):
-            if x.op == "matrix":
-                takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
-                out.append(Result(x, "small", takes, gives))
-        return out
-
-    def matrix_base(self, r: Result) -> Any:
-        """The address of a matrix."""
-        if r.layout != "small":
-            return self.result_base(r)
-        inside = self.k.row_matrices.get(r.field) or self.k.small[r.field]
-        return inside.matrix
-
-    def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
-        """Where an entry of a matrix stands, and how far the same column of the next row is."""
-        k, b = self.k, self.k.b
-        width = k.count_of(r.takes)
-        return b.add(b.mul(row, width), column), width
-
-    def _entries(self, r: Result) -> Any:
-        """How many numbers a result has, from the data record."""
-        i = BUFFERS + self.buffers + len(self.inputs) + self.k.results.index(r)
-        return self.k.word(i)
-
-    def clear_matrices(self) -> None:
-        """Zero the results that are not filled everywhere."""
-        k, b = self.k, self.k.b
-        name = "llvm.memset.p0.i64"
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, I8, I64, I1])
-
-        def clear(base: Any, entries: Any) -> None:
-            fill = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-            size = b.mul(entries, i64(k.bytes))
-            b.call(fill, [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
-
-        kept = [r for r in k.results if self.kept(r)]
-        squares = [r for r in k.results if self._of_groups() and is_square(r)]
-        for r in k.results:
-            hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
-            if r in squares:
-                continue
-            if r in kept or self.masked(r):
-                if any(part.how == "diagonal" for part in r.field.data):  # type: ignore[union-attr]
-                    self._clear_diagonal(r)
-            elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
-                clear(self.result_base(r), self._entries(r))
-        if k.group is k.config and (kept or k.squares):
-            with b.if_then(k.fresh):
-                for r in (*kept, *squares):
-                    clear(self.result_base(r), self._entries(r))
-                for square in k.squares.values():
-                    square.clear(clear)
-        else:
-            for square in k.squares.values():
-                square.clear(clear)
-        for small in k.small.values():
-            clear(small.matrix, b.mul(small.size, small.size))
-        for rows in k.row_matrices.values():
-            clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
-
-    def kept(self, r: Result) -> bool:
-        """True for a matrix whose zeros stay in the buffer from group to group."""
-        return self._of_groups() and zeros_stay(r)
-
-    def _of_groups(self) -> bool:
-        return self.k.group is self.k.config and self.k.config.lanes > 1
-
-    def masked(self, r: Result) -> bool:
-        """True for a right factor whose zeros are known, and not written."""
-        return self._of_groups() and r.left is not None and of_branches(r)
-
-    def _clear_diagonal(self, r: Result) -> None:
-        """Zero the diagonal blocks of a matrix between joints: several parts may be added there."""
-        k, b = self.k, self.k.b
-        base, n = self.result_base(r), k.count_of(r.takes)
-
-        def body(k0: Any) -> None:
-            start, end = (
-                k.integer(INTEGERS, tables.N_INTEGERS, k0, what)
-                for what in (tables.V_OFFSET, tables.V_END)
-            )
-            width = b.sub(end, start)
-
-            def row(i: Any) -> None:
-                first = b.add(b.mul(b.add(start, i), n), start)
-                k.loop(width, False, lambda j: self._put(0.0, base, b.add(first, j)))
-
-            k.loop(width, False, row)
-
-        k.loop(k.word(N_BODIES), False, body)
-
-    def mirrored(self, r: Result) -> bool:
-        """True for a symmetric matrix between joints, of which the upper half is computed.
-
-        Paths lead from a column to rows above it, so they fill the upper half only.
-        """
-        if r.field.op != "matrix" or not r.takes.index == r.gives.index == "joint":
-            return False
-        if self.kept(r) or self.masked(r):  # both halves are written at once
-            return False
-        data: Any = r.field.data
-        parts = list(zip(data, r.field.args, strict=True))
-        paths = {y: p.coefficient for p, y in parts if p.how == "path"}
-        back = {y: p.coefficient for p, y in parts if p.how == "path of adjoint"}
-        kinds = ("symmetric", "inertia")
-        diagonal = all(y.type.kind.value in kinds for p, y in parts if p.how == "diagonal")
-        once = len(paths) + len(back) == sum(p.how.startswith("path") for p, _ in parts)
-        return once and paths == back and diagonal
-
-    def _of_rows(self, r: Result) -> bool:
-        """True for a matrix between constraint rows that pairs of paths made in two halves."""
-        if r.layout != "blocks" or r.field.op != "matrix" or r.takes.index != "row":
-            return False
-        data: Any = r.field.data
-        return any(part.how == "pairs" for part in data)
-
-    def _mirror(self, r: Result) -> None:
-        """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
-        k, b = self.k, self.k.b
-        n, base, halves = k.count_of(r.takes), self.result_base(r), self._of_rows(r)
-        if k.group is not k.config and not halves:
-            mirror_squares(k, base, n)
-            return
-
-        def row(i: Any) -> None:
-            def entry(j: Any) -> None:
-                up, low = (b.mul(b.add(b.mul(x, n), y), i64(k.bytes)) for x, y in ((j, i), (i, j)))
-                value = k.lane_load(base, up)
-                if halves:
-                    value = value + k.lane_load(base, low)
-                    k.lane_store(value, base, up)
-                k.lane_store(value, base, low)
-
-            k.loop(i, False, entry)
-
-        k.loop(n, False, row)
 
     def _row(self, space: Space, i: int) -> Any:
         """Number of component i of this body's block in a vector of the space."""
@@ -395,7 +247,7 @@ class InputsOutputs:
             for i in range(4):
                 for j in range(4):
                     at = b.add(b.mul(k.index, i64(16)), i64(4 * i + j))
-                    self._put(rows[i][j], base, at)
+                    self.put(rows[i][j], base, at)
             return
         out = bl.Dense(block.dense())
         if x.type.domain is Domain.BODY:
@@ -411,13 +263,13 @@ class InputsOutputs:
                     space = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
                     self._put_row(r, entry, base, self._row(space, i))
                 else:
-                    self._put(entry, base, self._index(x, values.code, i, j))
+                    self.put(entry, base, self._index(x, values.code, i, j))
 
     def _put_row(self, r: Result, entry: Any, base: Any, row: Any) -> None:
         """Write an entry of the current columns, or of a vector."""
         k, b = self.k, self.k.b
         if not r.layout.startswith("matrix"):
-            self._put(entry, base, row)
+            self.put(entry, base, row)
             return
         width, column = k.count_of(r.takes), k.columns.column
         if r.layout == "matrix of adjoint":
@@ -425,17 +277,13 @@ class InputsOutputs:
         else:
             k.columns.put(entry, base, b.add(b.mul(row, width), column), None)
 
-    def _put(self, entry: Any, base: Any, index: Any) -> None:
-        k = self.k
-        k.lane_store(k.emitter.lift(entry), base, k.b.mul(index, i64(k.bytes)))
-
     def finish(self) -> None:
         """Mirror what is symmetric, look for what is not finite, and write the status."""
         k, b, e = self.k, self.k.b, self.k.config
         self._add_squares()
         for r in k.results:
-            if self.mirrored(r) or self._of_rows(r):
-                self._mirror(r)
+            if self.mirrored(r) or self.of_rows(r):
+                self.mirror(r)
         Products(k).emit()
         nothing: Any = ir.Constant(e.vector, [0.0] * e.lanes)
         for r in k.results:
@@ -460,7 +308,7 @@ class InputsOutputs:
     def _nothing(self, r: Result) -> Any:
         """Σ (x − x) over the numbers of a result: zero exactly if all are finite."""
         k, b = self.k, self.k.b
-        base, count = self.result_base(r), self._entries(r)
+        base, count = self.result_base(r), self.entries(r)
 
         def add(e: Any, start: Any, i: Any, sums: list[Any]) -> list[Any]:
             out: list[Any] = []

@@ -18,7 +18,8 @@ from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.crew import crew, shares_of
+from phipsi.backends.native.crew import Shares, crew
+from phipsi.backends.native.direct import address_of
 from phipsi.backends.native.engine import (
     Machine,
     MachineCode,
@@ -49,6 +50,7 @@ from phipsi.backends.native.record import (
 from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
 from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
+from phipsi.backends.workers import batch_pieces
 from phipsi.loaded import LOADED
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -56,6 +58,7 @@ from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Lowered, Result
 
+_FLOAT64 = np.dtype(np.float64)
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
@@ -120,6 +123,7 @@ class NativeCode:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.input_shapes = shapes[: len(names)]
         self.output_shapes = shapes[len(names) : -1]
+        self._shares: tuple[Any, Shares] | None = None  # of the last batch that threads ran
         self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
     def emit(self) -> str:
@@ -135,14 +139,26 @@ class NativeCode:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
 
-    def run_shared(self, arrays: list[np.ndarray], pieces: list[slice]) -> bool:
-        """Run parts of a batch at the same time; False, and nothing done, if others are at it."""
-        plain = all(a.dtype == np.float64 and a.flags.aligned for a in arrays[:-1])
-        if len(pieces) < 2 or not plain:  # NumPy knows how to convert
+    def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool:
+        """Run parts of a batch at the same time; False, and nothing done, if that cannot be.
+
+        The last array is the status. Other numbers than float64 are left to NumPy, which converts.
+        """
+        addresses = [address_of(a) for a in arrays]
+        if any(a.dtype is not _FLOAT64 for a in arrays[:-1]) or any(a & 7 for a in addresses):
             return False
-        sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
-        loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
-        return crew().run(shares_of(loop, data, list(sizes), arrays, pieces))
+        key = (count, threads, *(a.strides for a in arrays))
+        last = self._shares
+        if last is None or last[0] != key:
+            pieces = batch_pieces(count, threads)
+            steps = [s for a in arrays for s in a.strides]
+            if len(pieces) < 2 or any(s & 7 for s in steps):
+                return False
+            sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
+            loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
+            strides = [a.strides for a in arrays]
+            last = self._shares = (key, Shares(loop, data, list(sizes), strides, pieces))
+        return crew().run(last[1].at(addresses))
 
     def wide_kernel(self, module: ir.Module) -> Kernel:
         """The kernel for a group of configurations, in another module."""
