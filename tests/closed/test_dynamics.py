@@ -242,3 +242,27 @@ def test_four_bar_as_a_graph_is_the_four_bar():
     found, _ = kkt(other, at, rates, np.zeros(3))
     exact = {"A": vdot[0], "C": vdot[2], "D": -vdot.sum()}
     assert_allclose(found, [exact[name] for name in other.model.joint_names], rtol=1e-9)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_a_system_without_constraints_is_its_tree(batch):
+    model = random_tree(4, 6)
+    system = pp.System(model, [])
+    rng = np.random.default_rng(0)
+    count = int(np.prod(batch, dtype=int))
+    q = np.array([model.random_configuration(rng) for _ in range(count)]).reshape(*batch, -1)
+    v, tau = rng.standard_normal((2, *batch, model.nv))
+    push = rng.standard_normal((*batch, model.n_bodies, 6))
+    want = pp.forward_dynamics(model, q, v, tau, push)
+    np.testing.assert_allclose(pp.forward_dynamics(system, q, v, tau, push), want, rtol=1e-12)
+    assert pp.constraint_forces(system, q, v, tau).shape == (*batch, 0)
+    after, p = pp.constraint_impulse(system, q, v)
+    np.testing.assert_array_equal(after, v)
+    assert p.shape == (*batch, 0)
+    assert pp.delassus_matrix(system, q).shape == (*batch, 0, 0)
+    for x, y in zip(
+        pp.constrained_dynamics_derivatives(system, q, v, tau),
+        pp.forward_dynamics_derivatives(model, q, v, tau),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(x, y)

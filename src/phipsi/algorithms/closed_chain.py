@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form
+from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form, free_form
 from phipsi.algorithms.secondary import secondary_dynamics
+from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -60,6 +61,10 @@ def constrained_dynamics(
     >>> motion.vdot.shape, motion.f.shape
     ((3,), (3,))
     """
+    if not system.closures.n_rows:  # nothing holds: the tree moves freely
+        loads = () if f_ext is None else (f_ext,)
+        vdot = program_of(free_form(f_ext is not None), system.model)(q, v, tau, *loads)
+        return ConstrainedMotion(vdot, np.zeros((*vdot.shape[:-1], 0)))
     if algorithm == "secondary":
         return ConstrainedMotion(*secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot))
     program, extras = _program(system, f_ext, Udot, algorithm)
@@ -124,6 +129,9 @@ def constraint_impulse(
     >>> after.round(4).tolist()
     [1.3125, 0.0]
     """
+    if not system.closures.n_rows:
+        (v,) = state_arrays(system.model, v=v)
+        return v.copy(), np.zeros((*v.shape[:-1], 0))
     wanted = np.zeros(system.closures.n_rows) if rates is None else rates
     change, p = program_of((VELOCITY_CHANGE, IMPULSE), system)(q, v, wanted)  # type: ignore[misc]
     return np.asarray(v, dtype=np.float64) - change, p
@@ -145,6 +153,9 @@ def delassus_matrix(system: ConstrainedModel, q: ArrayLike) -> Array:
            [0.   , 3.429, 0.   ],
            [0.   , 0.   , 0.   ]])
     """
+    if not system.closures.n_rows:
+        (q,) = state_arrays(system.model, q=q)
+        return np.zeros((*q.shape[:-1], 0, 0))
     return program_of(ROW_MATRIX, system, "dense")(q)
 
 

@@ -17,7 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_chain import constrained_dynamics
-from phipsi.algorithms.derivatives import inverse_dynamics_derivatives
+from phipsi.algorithms.derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from phipsi.algorithms.dynamics import mass_matrix_inverse
 from phipsi.algorithms.system import System
 from phipsi.algorithms.trees import checked_system
@@ -60,6 +63,8 @@ def constrained_dynamics_derivatives(
     q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
+    if not system.n_rows:
+        return forward_dynamics_derivatives(tree, q, v, tau)
     motion = constrained_dynamics(system, q, v, tau)
     G, inverse = system.jacobian(q), mass_matrix_inverse(tree, q)
     inside = G @ inverse @ np.swapaxes(G, -1, -2)

@@ -53,6 +53,12 @@ def _free_load(w: Expr) -> Expr:
     return tau - H @ phi @ (M @ phi.T @ (a + gravity) + w)
 
 
+@cache
+def free_form(external: bool) -> Expr:
+    """v̇ of the tree, as if there were no constraints."""
+    return mass_matrix.inv @ _free_load(b - f_ext if external else b)
+
+
 def _closed(w: Expr, prescribed: bool) -> Pair:
     """(v̇, f), with the constraint load inside the last pair of sweeps."""
     point = B.T @ phi.T @ H.T @ mass_matrix.inv @ _free_load(w) + B.T @ phi.T @ a
