@@ -155,7 +155,7 @@ def test_wrong_kinds_of_arguments(arguments, says):
         (lambda: Pose(2 * np.eye(3)), "not a rotation"),
         (lambda: Pose(np.eye(3) + 1e-7), "not a rotation"),
         (lambda: Pose((1, 1, 0, 0)), "length 1.41421356.*unit quaternion"),
-        (lambda: Pose((0, 0, 1)), "shape \\(3,\\).*roll-pitch-yaw"),
+        (lambda: Pose((0, 0, 1)), "shape \\(3,\\).*roll, pitch and yaw"),
         (lambda: Pose("up"), "3×3 matrix or a quaternion"),
         (lambda: Pose(np.full((3, 3), np.nan)), "not finite"),
         (lambda: Pose(translation=(0, np.inf, 0)), "not finite"),

@@ -195,3 +195,30 @@ def test_random_equations_are_legal(seed: int):
             fields.append(b_.fixpoint(BODY, lambda z, x=x, s=shift: b_.add([(1, x), (1, s(z))])))
     outputs = fields[-3:]
     assert_legal(schedule(outputs), outputs)
+
+
+def test_recursions_with_equal_equations_are_one_field():
+    b_ = Builder()
+    x, y = b_.leaf("input", BODY, "f_ext"), b_.leaf("input", BODY, "V")
+
+    def summed(u, shift):
+        return b_.fixpoint(BODY, lambda z: b_.add([(1, u), (1, shift(z))]))
+
+    assert summed(x, b_.up) is summed(x, b_.up)
+    assert summed(x, b_.up) is not summed(y, b_.up)
+    assert summed(x, b_.up) is not summed(x, b_.down)
+    inner = summed(x, b_.up)
+    assert summed(inner, b_.down) is summed(summed(x, b_.up), b_.down)
+    twice = b_.fixpoint(BODY, lambda z: b_.add([(1, x), (2, b_.up(z))]))
+    assert twice is not summed(x, b_.up)
+
+
+def test_long_products_of_recursions_take_no_time():
+    """Every recursion is compared with all before it, but not through and through."""
+    b_ = Builder()
+    x = b_.leaf("input", BODY, "f_ext")
+    seen = set()
+    for _ in range(400):
+        x = b_.fixpoint(BODY, lambda z, x=x: b_.add([(1, x), (1, b_.up(z))]))
+        seen.add(x)
+    assert len(seen) == 400

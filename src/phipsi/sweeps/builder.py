@@ -331,19 +331,44 @@ class Builder:
             z.equation = equation(z)
             found = z.equation.type.kind
             if found is kind or kind is Kind.GENERAL or (kind, found) == _STRONGER:
-                return self._only(z, equation)
+                return self._only(z)
         raise AssertionError("a general block satisfies every equation")
 
-    def _only(self, z: Field, equation: EquationMaker) -> Field:
+    def _only(self, z: Field) -> Field:
         """The field that solves this equation already, or the new one."""
         assert z.equation is not None
         form = (z.type, z.equation.op, z.equation.data, len(z.equation.args))
         known = self._solutions.setdefault(form, [])
         for other in known:
-            if equation(other) is other.equation:
+            if same_equation(z, other):
                 return other
         known.append(z)
         return z
+
+
+def same_equation(x: Field, y: Field) -> bool:
+    """True if the equations of two fields differ in nothing but the names of their unknowns.
+
+    Fields without unknowns are interned, so equal ones are the same object; and what was made
+    before the unknown x does not depend on it.
+    """
+    assumed, stack = {(x, y)}, [(x, y)]
+    while stack:
+        a, b = stack.pop()
+        if a.number < x.number:
+            return False
+        if a.op != b.op or a.data != b.data or a.type != b.type or len(a.args) != len(b.args):
+            return False
+        if (a.equation is None) != (b.equation is None):
+            return False
+        pairs = list(zip(a.args, b.args, strict=True))
+        if a.equation is not None and b.equation is not None:
+            pairs.append((a.equation, b.equation))
+        for pair in pairs:
+            if pair[0] is not pair[1] and pair not in assumed:
+                assumed.add(pair)
+                stack.append(pair)
+    return True
 
 
 def terms_of(x: Field) -> list[tuple[Number, Field]]:
