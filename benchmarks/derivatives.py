@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("robots", nargs="*", default=list(ROBOTS))
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()
     before = os.getloadavg()[0]
     tell("| derivatives of | model | dof | phipsi, one call | Pinocchio, one call | ratio |"
@@ -130,6 +130,7 @@ def main() -> None:
                     "batch": functions(model, s, what, options.batch),
                 },
                 rounds=options.rounds,
+                target=0.002,
             )
             one, pin, batch = (
                 1e6 * found[n] / (options.batch if n == "batch" else 1)

@@ -80,7 +80,6 @@ def goals(results: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
     four = c.get("slope of a group of four")
     if four is not None:
         add(f"time slope, a full group of 4 lanes, {span}", "≤ 1.25", f"{four:.3f}", four <= 1.25)
-        add(f"the same, {lanes} lanes", "(none)", f"{x:.3f}", None)
     else:
         add(f"time slope, a full group of {lanes} lanes, {span}", "≤ 1.25", f"{x:.3f}", x <= 1.25)
     x = max(r["bytes at 4 lanes"] for r in c["rows"])
