@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from random_models import random_tree
+from random_systems import KINDS, random_system
 
 import phipsi as pp
 from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
 from phipsi.algorithms.regressors import REGRESSOR
 from phipsi.backends.native.zeros import filled, zeros_stay
 from phipsi.model.points import PointSet, point_set
-from phipsi.operators import H, J, M, mass_matrix, phi, psi
+from phipsi.operators import A, H, J, M, mass_matrix, phi, psi
 
 FORMS: dict[str, Any] = {
     "regressor": REGRESSOR,
@@ -73,6 +74,22 @@ def test_batches_are_single_calls(name: str, form: str):
             single = program(*(a[i] for a in args))
             for whole, one in zip(out, single if len(shapes) > 1 else (single,), strict=True):
                 np.testing.assert_array_equal(whole[i], one)
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_links_of_a_row_are_added_where_their_paths_meet(seed: int, adjoint: bool):
+    system, _ = random_system(seed, 7, KINDS[2 * (seed % 3) :])
+    rng = np.random.default_rng(seed)
+    q = np.array([system.model.random_configuration(rng) for _ in range(19)])
+    x = (A @ J).T if adjoint else A @ J
+    program, reference = (
+        pp.compile(x, system, mode="dense", backend=b) for b in ("native", "reference")
+    )
+    whole = program(q)
+    np.testing.assert_array_equal(whole, np.array([program(one) for one in q]))
+    want = reference(q)
+    np.testing.assert_allclose(whole, want, atol=1e-12 * max(1.0, np.abs(want).max()))
 
 
 def test_what_is_left_out_is_zero_and_nothing_else_always_is():

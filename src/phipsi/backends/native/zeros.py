@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import Space, space_named
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.sweeps.ir import Field
@@ -88,8 +88,13 @@ def _bodies(space: Space, model: Model, points: PointSet) -> np.ndarray:
 
 
 def written_once(matrix: Field) -> bool:
-    """True if no entry off the diagonal blocks gets more than one term, with coefficient one."""
+    """True if no entry off the diagonal blocks gets more than one term, with coefficient one.
+
+    A constraint row has a path for each of its links, and where they meet they are added.
+    """
     data: Any = matrix.data
+    if "row" in (space_named(size[4:]).index for size in (matrix.type.rows, matrix.type.cols)):
+        return False
     paths = [(p, y) for p, y in zip(data, matrix.args, strict=True) if p.how.startswith("path")]
     several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p in data)
     alone = len(data) == 1  # nobody else writes where the path starts
