@@ -395,22 +395,23 @@ def cross(x: Expr) -> Expr:
     """The memoryless operator y ↦ x(k) × y(k) on body motions, of a body-motion vector x."""
     if x.takes is not ONE or x.gives is not MOTIONS:
         raise SpaceError(check.no_motion("cross", x))
+    return _of_vector(Op.CROSS, x, MOTIONS, MOTIONS)
+
+
+def _of_vector(op: Op, x: Expr, takes: Space, gives: Space) -> Expr:
+    """A memoryless operator whose blocks are linear in those of a vector."""
     if x.op is Op.ZERO:
-        return zero(MOTIONS, MOTIONS)
+        return zero(takes, gives)
     if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], cross(x.args[0])),))
-    return intern(Op.CROSS, (x,), None, MOTIONS, MOTIONS, MEMORYLESS)
+        return total_of(((x.data[0], _of_vector(op, x.args[0], takes, gives)),))
+    return intern(op, (x,), None, takes, gives, MEMORYLESS)
 
 
 def cross_force(f: Expr) -> Expr:
     """The memoryless operator x ↦ cross(x)* f, of a body-force vector f: the papers' Q[f], skew."""
     if f.takes is not ONE or f.gives is not FORCES:
         raise SpaceError(check.no_cross_force(f))
-    if f.op is Op.ZERO:
-        return zero(MOTIONS, FORCES)
-    if f.op is Op.SUM and len(f.args) == 1:
-        return total_of(((f.data[0], cross_force(f.args[0])),))
-    return intern(Op.CROSS_FORCE, (f,), None, MOTIONS, FORCES, MEMORYLESS)
+    return _of_vector(Op.CROSS_FORCE, f, MOTIONS, FORCES)
 
 
 def regress(x: Expr) -> Expr:
@@ -421,22 +422,14 @@ def regress(x: Expr) -> Expr:
     """
     if x.takes is not ONE or x.gives is not MOTIONS:
         raise SpaceError(check.no_motion("regress", x))
-    if x.op is Op.ZERO:
-        return zero(PARAMETERS, FORCES)
-    if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], regress(x.args[0])),))
-    return intern(Op.REGRESS, (x,), None, PARAMETERS, FORCES, MEMORYLESS)
+    return _of_vector(Op.REGRESS, x, PARAMETERS, FORCES)
 
 
 def inertia_of(pi: Expr) -> Expr:
     """The memoryless operator M(π) of inertial parameters, in the order of `regress`."""
     if pi.takes is not ONE or pi.gives is not PARAMETERS:
         raise SpaceError(check.no_parameters(pi))
-    if pi.op is Op.ZERO:
-        return zero(MOTIONS, FORCES)
-    if pi.op is Op.SUM and len(pi.args) == 1:
-        return total_of(((pi.data[0], inertia_of(pi.args[0])),))
-    return intern(Op.INERTIA_OF, (pi,), None, MOTIONS, FORCES, MEMORYLESS)
+    return _of_vector(Op.INERTIA_OF, pi, MOTIONS, FORCES)
 
 
 def outer(x: Expr, y: Expr) -> Expr:

@@ -16,7 +16,6 @@ from phipsi.expressions.node import (
     Expr,
     Number,
     adjoint,
-    block_diagonal,
     identity,
     product,
     total_of,
@@ -26,7 +25,7 @@ from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.definitions import Riccati, definition, transition_step
-from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part, strict_part
+from phipsi.rewrite.steps import TRANSITIONS, contracted, diagonal_part, strict_part
 
 
 @lru_cache(maxsize=2**14)
@@ -103,7 +102,7 @@ def _written(x: Expr) -> Expr:
 
 def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
     """(A, T, X) with term = A T X T* A*, A and X memoryless, T a transition operator."""
-    factors = _contract_steps(list(term.factors))
+    factors = contracted(list(term.factors), lambda fs, i, j: fs[j] is fs[i].T)
     moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
     if len(moving) != 2:
         return None
@@ -118,20 +117,6 @@ def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
     if hinge.takes is not FORCES or hinge.gives is not EFFORTS:
         return None
     return hinge, left, product(core)
-
-
-def _contract_steps(factors: list[Expr]) -> list[Expr]:
-    """Replace E X E*, which is memoryless, by bd(E X E*)."""
-    for i, x in enumerate(factors):
-        if x.name not in ONE_STEP:
-            continue
-        j = i + 1
-        while j < len(factors) and is_memoryless(factors[j].structure):
-            j += 1
-        if j < len(factors) and factors[j] is x.T and j > i + 1:
-            inner = block_diagonal(product(factors[i : j + 1]))
-            return _contract_steps([*factors[:i], inner, *factors[j + 1 :]])
-    return factors
 
 
 @lru_cache(maxsize=2**14)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product
+from phipsi.expressions.node import Expr, Number, adjoint
 from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.definitions import definition
 from phipsi.rewrite.inverses import innovations_form
-from phipsi.rewrite.steps import ONE_STEP
+from phipsi.rewrite.steps import ONE_STEP, contracted
 
 Factors = tuple[Expr, ...]
 _MOST_TERMS = 512
@@ -27,7 +27,7 @@ def expanded_products(x: Expr) -> list[tuple[Number, Factors]]:
                     f"bd({x}) has more than {_MOST_TERMS} products when multiplied out"
                 )
         out.extend(partial)
-    return [(c, tuple(_contracted(list(fs)))) for c, fs in out]
+    return [(c, tuple(contracted(list(fs), _within))) for c, fs in out]
 
 
 def _choices(y: Expr) -> list[tuple[Number, Factors]]:
@@ -51,19 +51,9 @@ def step_factors(e: Expr) -> Factors:
     return expanded_products(e)[0][1]
 
 
-def _contracted(factors: list[Expr]) -> list[Expr]:
-    """E X E* inside a longer product is memoryless: replace it by bd(E X E*)."""
-    for i, x in enumerate(factors):
-        if x.name not in ONE_STEP:
-            continue
-        j = i + 1
-        while j < len(factors) and is_memoryless(factors[j].structure):
-            j += 1
-        whole = i == 0 and j == len(factors) - 1
-        if j < len(factors) and _is_step_adjoint(factors[j]) and j > i + 1 and not whole:
-            inner = block_diagonal(product(factors[i : j + 1]))
-            return _contracted([*factors[:i], inner, *factors[j + 1 :]])
-    return factors
+def _within(factors: list[Expr], i: int, j: int) -> bool:
+    """True for a step out and back inside a longer product."""
+    return _is_step_adjoint(factors[j]) and not (i == 0 and j == len(factors) - 1)
 
 
 def _is_step_adjoint(x: Expr) -> bool:

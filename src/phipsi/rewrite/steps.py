@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from phipsi.errors import LoweringError
-from phipsi.expressions.node import Expr, Number, adjoint, identity, product, total_of, zero
+from phipsi.expressions.node import (
+    Expr,
+    Number,
+    adjoint,
+    block_diagonal,
+    identity,
+    product,
+    total_of,
+    zero,
+)
 from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
 from phipsi.operators.definitions import definition, family_of, transition_step
 
 ONE_STEP = ("E_phi", "shift")
 TRANSITIONS = ("phi", "psi")
+Closes = Callable[[list[Expr], int, int], bool]
 
 
 def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
@@ -38,6 +49,23 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
             right = [*([after] if after is not None else []), *e.args[i + 1 :]]
             return (product(left) if left else None), step, (product(right) if right else None)
     raise LoweringError(f"{e} does not go from a body to its parent in one step, as E_φ and E_ψ do")
+
+
+def contracted(factors: list[Expr], closes: Closes) -> list[Expr]:
+    """E X E* inside a product is memoryless: replace it by bd(E X E*).
+
+    ``closes(factors, i, j)`` says whether factor j ends the step that begins with factor i.
+    """
+    for i, x in enumerate(factors):
+        if x.name not in ONE_STEP:
+            continue
+        j = i + 1
+        while j < len(factors) and is_memoryless(factors[j].structure):
+            j += 1
+        if i + 1 < j < len(factors) and closes(factors, i, j):
+            inner = block_diagonal(product(factors[i : j + 1]))
+            return contracted([*factors[:i], inner, *factors[j + 1 :]], closes)
+    return factors
 
 
 @lru_cache(maxsize=2**14)
