@@ -357,3 +357,43 @@ def test_runs_with_changes_are_saved_and_read(tmp_path):
     assert_allclose(back.energy, run.energy, rtol=0, atol=0)
     assert [(e.name, e.t) for e in back.events] == [(e.name, e.t) for e in run.events]
     near(back.resample(run.t[::3]).q, run.q[::3], 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["function", "bar", "display"])
+def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
+    """One count from 0 to the end, not one per phase."""
+    from phipsi.simulation import progress
+
+    seen: list[tuple[float, float]] = []
+    closed: list[float] = []
+
+    class Bar:
+        done = 0.0
+
+        def update(self, n: float) -> None:
+            assert n >= 0
+            self.done += n
+            seen.append((self.done, 0.4))
+
+    class Display:
+        def __init__(self, total: float) -> None:
+            self.total = total
+
+        def show(self, t: float, elapsed: float) -> None:
+            seen.append((t, self.total))
+
+        def close(self) -> None:
+            closed.append(seen[-1][0])
+
+    monkeypatch.setattr(progress, "_display", Display)
+    monkeypatch.setattr(progress, "_REFRESH", 0.0)
+    given = {"function": lambda t, end: seen.append((t, end)), "bar": Bar(), "display": True}[kind]
+    arm = pp.examples.planar_arm(2)
+    pp.simulate(
+        arm, [0.1, 0.2], [0.3, 0.0], 0.4, progress=given,
+        events=[top.at(0.1, top.Lock("joint2")), top.at(0.2, top.Unlock("joint2"))],
+    )  # fmt: skip
+    times = [t for t, _ in seen]
+    assert {end for _, end in seen} == {0.4}
+    assert times == sorted(times) and times[-1] == pytest.approx(0.4)
+    assert len(closed) == (kind == "display")

@@ -22,6 +22,7 @@ from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event, EventRecord
 from phipsi.simulation.force import Force, bind_forces
 from phipsi.simulation.phase import Carried, ChangeRecord, Phase
+from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.topology import Change, Topology, changes_of
 from phipsi.simulation.trajectory import Trajectory
@@ -79,13 +80,19 @@ class _Runner:
         beside = self.options.pop("quadratures", None)
         Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
         self.quadratures: Mapping[str, Any] = beside or {}
-        self.progress = self.options.pop("progress", None)
+        self.progress = make_progress(self.options.pop("progress", None), duration)
         self.phases: list[Phase] = []
         self.records: list[EventRecord] = []
         self.stages = Stages()
 
     def run(self, q: Array, v: Array) -> Trajectory:
-        """All phases."""
+        """All phases, with one progress for all of them."""
+        try:
+            return self._run(q, v)
+        finally:
+            self.progress.close()
+
+    def _run(self, q: Array, v: Array) -> Trajectory:
         t = 0.0
         while True:
             phase = Phase(self.topology, t, q, v, self.stages)
@@ -127,10 +134,7 @@ class _Runner:
         if self.times is not None:
             later = self.times > t0 if t0 > 0 else self.times >= 0
             given["output_times"] = self.times[later] - t0
-        if callable(self.progress):
-            given["progress"] = lambda t, _: self.progress(t0 + t, self.end)
-        elif self.progress is not None:
-            given["progress"] = self.progress
+        given["progress"] = lambda t, _: self.progress.advance(t0 + t)
         watched = [self._watched(phase, i, e) for i, e in enumerate(self.events)]
         start = phase.lower(q, v)
         what = phase.system if phase.system.n_rows else phase.model
