@@ -36,7 +36,6 @@ hands = [
     pp.contacts.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
     for side, y in (("left", 0.2), ("right", -0.2))
 ]
-print("0.8 s with errors of 1e-11 take some ten seconds …", flush=True)
 run = pp.simulate(
     model, q, v, 0.8, controller=controller, rtol=1e-11, atol=1e-13,
     events=[

@@ -129,7 +129,8 @@ class Loops:
             if nearest > _CLOSE:
                 break
             reach *= min(4.0, 2 * _CLOSE / max(nearest, 1e-3))
-        else:
+        else:  # it is like this all along: small numbers, but no position to get across
+            self._has_other_side = False
             return None
         rates = project_velocity(at, np.broadcast_to(v, (len(_NODES), len(v))))
         return _AT_ZERO @ at.solve(-self._rows.bias(points, rates))
