@@ -160,7 +160,7 @@ class Program:
             results, failures = self._evaluate(arrays, batch)
         failures = [*failures, *self._non_finite(results, failures, batch)]
         if failures and on_error == "raise":
-            raise error_of(failures[0], self.model)
+            raise error_of(failures[0], self.model, self.request.points.closures)
         status = self._not_finite_inputs(arrays, batch, status_of(failures, batch))
         if failures:
             _mask(results, status)
@@ -299,7 +299,8 @@ class Program:
         mask = np.zeros(batch, dtype=bool)
         mask[index] = True
         value = np.broadcast_to(first.value, (*batch, *first.value.shape))
-        raise error_of(Failure(first.code, first.body, first.what, mask, value), self.model)
+        failure = Failure(first.code, first.body, first.what, mask, value)
+        raise error_of(failure, self.model, self.request.points.closures)
 
     def _pick_all(self, results: list[Any]) -> list[Any]:
         pairs = zip(results, self.lowered.results, strict=True)

@@ -23,9 +23,10 @@ from phipsi.algorithms.closed_chain import VELOCITY_CHANGE
 from phipsi.algorithms.closed_forms import IMPULSE
 from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.system import System
-from phipsi.algorithms.system_report import ends, open_loops_at
+from phipsi.algorithms.system_report import open_loops_at
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.model.closure_text import ends
 from phipsi.operators import A, J
 from phipsi.operators import v as rates
 from phipsi.simulation.steps import Diverged
