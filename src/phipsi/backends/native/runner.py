@@ -235,7 +235,8 @@ class NativeCode:
         data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
-        records = (model.n_bodies + 1, len(points), n_links, n_rows, 1)
+        # of bodies also the world's, and one of sums before anything is added
+        records = (model.n_bodies + 2, len(points), n_links, n_rows, 1)
         once, each = (
             [c * plan.size(d, columns) for c, d in zip(records, domains, strict=True)]
             for columns in (False, True)
