@@ -19,7 +19,7 @@ REMADE = (
     "path_seed", "pick", "pick_parameter", "selected", "angular",
 )  # fmt: skip
 _CROSS_BODY = ("down", "gather", "relative")
-_ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
+ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
 SOLVES = ("small_solve", "row_solve")
 MEETINGS = ("pair", "square")  # what the paths of two columns make together
 SUMS = ("total", "scatter", "to_point", "to_row")
@@ -159,7 +159,7 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                 if x.op == "path_seed":  # paths read the blocks of their points from memory
                     wanted[r] = None
                     continue
-                elsewhere = x.op in _ELSEWHERE and y is dependencies(x)[0] and r.op != "zero"
+                elsewhere = x.op in ELSEWHERE and y is dependencies(x)[0] and r.op != "zero"
                 if r.op in REMADE and not elsewhere:
                     continue
                 if x.type.cols == "p" and x.op == "up":

@@ -31,6 +31,7 @@ from phipsi.backends.native.groups import branch_slots, seeds_of
 from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot, is_matrix
 from phipsi.backends.native.kernel import Kernel
+from phipsi.backends.native.late import made_late
 from phipsi.backends.native.loop import core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
 from phipsi.backends.native.record import (
@@ -84,7 +85,8 @@ class NativeCode:
         self.reproducible = reproducible
         self.tables = model_tables(model, points)
         steps, self.results = _own_steps(steps, lowered.results)
-        self.phases = phases_of(steps, [r.field for r in self.results])
+        outputs = [r.field for r in self.results]
+        self.phases = made_late(phases_of(steps, outputs), outputs)
         names = list(lowered.inputs)
         self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
         shapes = [input_shapes[n] for n in names]
@@ -94,7 +96,6 @@ class NativeCode:
         self.has_direct = direct.available()
         self.words = BUFFERS + 3 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
-        outputs = [r.field for r in self.results]
         steps = [s for p in self.phases for s in p.steps]
         pairs = [x for p in self.phases for x in p.pairs]
         self.plan = planning.make_plan(steps, pairs, outputs, widest)
