@@ -408,7 +408,7 @@ class Kernel(PointMemory):
         )
         base, start = self._place(x)
         for i, entry in enumerate(block.entries):
-            if everything or isinstance(entry, Lane):
+            if everything or (isinstance(entry, Lane) and entry.place is None):
                 self.entry_store(x, entry, base, start, i)
         if x.type.domain is not Domain.LINK:  # links of different kinds share a step
             values.remember(x, block)
@@ -439,7 +439,7 @@ class Kernel(PointMemory):
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
         scalar = self.b.load(self.at(self.table, i64(8 * i)), typ=DOUBLE)
-        return self.emitter.splat(scalar)
+        return Lane(self.emitter, self.emitter.splat(scalar).value, i)
 
     def point_constant(self, i: int) -> Lane:
         """A number of the point's table."""
