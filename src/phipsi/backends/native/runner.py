@@ -253,7 +253,8 @@ class NativeCode:
         angles = 2 * (model.nq + self.machine.lanes)
         between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares, angles]
         first = len(once) + len(between)
-        sizes = [*once, *between, *counts, *each]
+        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole squares
+        sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
         data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
