@@ -423,9 +423,7 @@ class Kernel(PointMemory):
         slots = self.plan.others.get(x.type.domain, self.plan.body)
         return self.here[columns], slots[x]
 
-    def _add_to(
-        self, base: Any, start: int, x: Field, values: BodyCode, found: Any = None
-    ) -> None:
+    def _add_to(self, base: Any, start: int, x: Field, values: BodyCode, found: Any = None) -> None:
         """Add to what is kept at `base`; the sum so far may be `found` in another record."""
         block = values.stored_form(x, values.value(x.args[0]))
         old = base if found is None else found[is_column(x)]

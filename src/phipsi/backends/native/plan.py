@@ -139,9 +139,11 @@ def _of_pairs(x: Field) -> bool:
 def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
     """Give every field that needs one a slot."""
     made: dict[Field, int] = {}
+    again: dict[Field, set[int]] = {}  # some fields are made in several steps
     for i, step in enumerate(steps):
         for x in step.fields:
             made[x] = i
+            again.setdefault(x, set()).add(i)
     plan = Plan(made)
     wanted: dict[Field, None] = {}
     for i, step in enumerate(steps):
@@ -168,7 +170,7 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                     wanted[r] = None
                     if x.op in _CROSS_BODY:
                         plan.cross.add(r)
-                elif made[r] != i or r.op in SUMS:
+                elif i not in again[r] or r.op in SUMS:
                     wanted[r] = None
             if x.op in SOLVES:
                 mine = plan.row_matrices if x.op == "row_solve" else plan.small
