@@ -41,10 +41,24 @@ def cost_and_gradient(x):
     return float(found.cost), (size * found.tau).ravel()
 
 
+iterations = 0
+
+
+def told(intermediate_result):
+    """A line every 20 iterations."""
+    global iterations
+    iterations += 1
+    if iterations % 20 == 0:
+        print(f"{iterations} iterations: cost {intermediate_result.fun:.2e}", flush=True)
+
+
 x = np.zeros(7 * steps)
-cost_and_gradient(x)  # compiles
+print("making machine code for a step and its adjoint …", flush=True)
+cost_and_gradient(x)
 begin = time.perf_counter()
-found = minimize(cost_and_gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": 100})
+found = minimize(
+    cost_and_gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": 100}, callback=told
+)
 seconds = time.perf_counter() - begin
 
 tau = hold + size * found.x.reshape(steps, 7)

@@ -24,7 +24,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import InputError, ModelError
 from phipsi.model import joints as tree_joints
 from phipsi.model.closures import ANGULAR, LINEAR, Closure
 from phipsi.model.joint import unit_axis
@@ -307,7 +307,10 @@ class Coupling(Constraint):
         points: list[tuple[int, Pose]] = []
         blocks: list[list[float]] = []
         for name, c in zip(self.joints, self.coefficients, strict=True):  # type: ignore[arg-type]
-            view = model.joint(name)
+            try:
+                view = model.joint(name)
+            except ModelError as error:
+                raise ModelError(f"Coupling {self.name!r}: {error}") from error
             if not isinstance(view.joint, _ONE_COORDINATE):
                 raise ModelError(
                     f"Coupling {self.name!r}: joint {name!r} is {view.joint.kind} with "
@@ -400,7 +403,7 @@ class Rows(Constraint):
         return Closure(
             name=self.name,
             rows=tuple(str(i) for i in range(len(matrix))),
-            points=tuple(model.resolve_point(p) for p in self.points),
+            points=tuple(_resolved(model, p, f"Rows {self.name!r}") for p in self.points),
             matrix=matrix,
             axes=self.axes,
         )
@@ -427,6 +430,8 @@ def _plain_ends(constraint: _Joint) -> None:
             if not isinstance(place, Pose):
                 who = f"{type(constraint).__name__} {constraint.name!r}: the offset of {side}"
                 place = plain(vector3(place, who))
+                if not np.isfinite(place).all():
+                    raise ModelError(f"{who}, {place}, has a number that is not finite.")
             object.__setattr__(constraint, side, (name, place))
 
 
@@ -438,7 +443,7 @@ def _axis(axis: Any) -> Any:
 def _end(model: Model, end: Any, side: str, who: str) -> tuple[int, Pose]:
     """Body (−1: world) of an end, and the pose of the joint frame in it."""
     if isinstance(end, str):
-        return model.resolve_point(end)
+        return _resolved(model, end, f"{who}: {side}")
     if not (isinstance(end, tuple | list) and len(end) == 2 and isinstance(end[0], str)):
         raise ModelError(
             f"{who}: {side}={end!r} must be a body, a frame or 'world', alone or with its place "
@@ -447,9 +452,17 @@ def _end(model: Model, end: Any, side: str, who: str) -> tuple[int, Pose]:
         )
     name, place = end
     if not isinstance(place, Pose):
-        return model.resolve_point((name, place))
-    body, X = model.resolve_point(name)
+        return _resolved(model, (name, place), f"{who}: {side}")
+    body, X = _resolved(model, name, f"{who}: {side}")
     return body, X @ place
+
+
+def _resolved(model: Model, point: Any, who: str) -> tuple[int, Pose]:
+    """`resolve_point`, with errors that name the constraint."""
+    try:
+        return model.resolve_point(point)
+    except (ModelError, InputError) as error:
+        raise ModelError(f"{who}: {error}") from error
 
 
 def z_along(axis: Axis) -> Pose:

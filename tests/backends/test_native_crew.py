@@ -12,7 +12,7 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
-from phipsi.backends.native.crew import Crew, Shares, crew
+from phipsi.backends.native.crew import Crew, crew, shares_of
 from phipsi.backends.native.direct import address_of
 from phipsi.operators import mass_matrix
 
@@ -91,7 +91,8 @@ def test_a_busy_crew_does_nothing():
     pieces = [slice(0, 8), slice(8, 16)]
     arrays = [*at, out, status]
     strides = [a.strides for a in arrays]
-    shares = Shares(loop, data, sizes, strides, pieces).at([address_of(a) for a in arrays])
+    addresses = [address_of(a) for a in arrays]
+    shares = shares_of(loop, data, sizes, addresses, strides, pieces)
     assert not mine.run(shares)
     assert np.isnan(out).all()
     mine._busy.release()  # type: ignore[attr-defined]

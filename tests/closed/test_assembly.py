@@ -338,3 +338,37 @@ def test_selections_are_checked():
         pp.System(model, [], primary=["link1", "link2"], secondary=["link2"])
     with pytest.raises(pp.ModelError, match="two constraints are called 's'"):
         pp.System(model, [c.Spherical(name="s", a="link1", b="world")] * 2)
+
+
+def test_a_distance_between_points_that_coincide_is_assembled_or_named():
+    """|r| has no derivative at r = 0; it used to end in a singular matrix."""
+    arm = pp.examples.planar_arm(2)
+    rope = c.Distance(0.5, name="rope", a="tip", b=("world", (2, 0, 0)))
+    system = pp.System(arm, [rope])
+    q = system.assemble(np.zeros((3, 2)))
+    assert_allclose(system.residual(q), 0, atol=1e-10)
+    with pytest.raises(pp.errors.SingularMatrixError, match=r"Distance coincide \('rope'\)"):
+        system.jacobian(np.zeros(2))
+    hopeless = pp.System(arm, [c.Distance(1.0, name="never", a="link1", b="world")])
+    with pytest.raises(pp.ConvergenceError, match="'never' between 'link1' and the world"):
+        hopeless.assemble([0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        c.Weld(name="mine", a="elbow", b="world"),
+        c.Revolute(name="mine", a="world", b=("elbow", (1, 0, 0))),
+        c.Coupling(name="mine", joints=["joint1", "elbow"], coefficients=[1, 1]),
+        c.Rows(name="mine", points=["elbow"], A=np.ones((1, 6))),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_unknown_bodies_and_joints_are_told_with_the_constraint(constraint):
+    with pytest.raises(pp.ModelError, match=r"'mine'.*'elbow'"):
+        pp.System(pp.examples.planar_arm(2), [constraint])
+
+
+def test_offsets_that_are_not_finite_are_refused():
+    with pytest.raises(pp.ModelError, match="'w': the offset of b"):
+        c.Weld(name="w", a="link1", b=("world", (0, np.nan, 0)))

@@ -432,3 +432,22 @@ def test_derivatives_of_held_objects_agree_with_complex_steps(seed):
     ]
     for mine, state in zip(found, steps, strict=True):
         near(mine, np.imag(program(*state)[0]).T / h, 1e-8)
+
+
+@pytest.mark.parametrize("batch", [(), (0,), (1,), (9,)], ids=str)
+def test_grasps_without_contacts_and_without_one_sided_ones(batch):
+    two = pp.examples.two_finger_grasp(friction=0.6)
+    model = two.model
+    q = np.broadcast_to(model.neutral(), (*batch, model.nq))
+    rest = np.zeros(model.nv)
+    firm = [
+        contacts.Rigid(name=c.name, finger=c.finger, object=(c.object[0], c.object[1].translation))
+        for c in two.contacts
+    ]
+    for grasp, count in ((pp.Grasp(model, object="box", contacts=[]), 0),
+                         (pp.Grasp(model, object="box", contacts=firm), 2)):  # fmt: skip
+        forces = grasp.contact_forces(q, rest, rest)
+        assert forces.shape == (*batch, count, 6)
+        found = grasp.check(q, rest, rest)
+        assert np.all(found.holds) and found.broken == () and "one-sided" in str(found)
+    assert repr(pp.Grasp(model, object="box", contacts=[])).endswith("0 contacts>")

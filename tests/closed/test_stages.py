@@ -107,3 +107,22 @@ def test_trees_of_a_forest_are_models_of_their_own():
         seen += part.n_bodies
     assert seen == forest.n_bodies
     assert forest.with_trees(forest.body_names) == forest
+
+
+def test_contradictory_rows_are_refused_as_by_programs():
+    """Rows that ask for different things used to be dropped silently here."""
+    arm = pp.examples.planar_arm(3)
+    first, second, _ = arm.joint_names
+    gears = [
+        pp.constraints.Coupling(name="gear", joints=[first, second], coefficients=[1, -1]),
+        pp.constraints.Coupling(name="twin", joints=[first, second], coefficients=[2, -2]),
+    ]
+    system = pp.System(arm, gears)
+    q, v = np.array([0.1, 0.1, 0.3]), np.array([1.0, 1.0, 0.0])
+    after, _ = system.stages.impulse(system, q, v, [0.5, 1.0])
+    assert after[0] - after[1] == pytest.approx(0.5)
+    loop = r"'twin.ratio' of 'twin' between 'link1', the world, 'link2'"
+    with pytest.raises(pp.errors.SingularMatrixError, match=loop):
+        system.stages.impulse(system, q, v, [0.5, 0.0])
+    with pytest.raises(pp.errors.SingularMatrixError, match=loop):
+        pp.constraint_impulse(system, q, v, rates=[0.5, 0.0])

@@ -239,8 +239,36 @@ def test_the_page_of_a_system_tells_of_its_constraints(tmp_path: Path):
         pp.topology.at(0.1, pp.topology.Detach("pin"))])  # fmt: skip
     page = pp.report(changing, tmp_path / "y.html")
     assert "1 change of the mechanism" in page.read_text(encoding="utf-8")
-    marks = [s for s in data_of(page)["scene"]["solids"] if s["color"] == [0.03, 0.42, 0.36]]
-    assert not marks  # it does not hold all the time
+    (mark,) = [s for s in data_of(page)["scene"]["solids"] if s["color"] == list(PIN)]
+    assert mark["shown"] == [[0.0, pytest.approx(0.1)]]
+
+
+def passing_dock(tmp_path: Path) -> Path:
+    """Two bodies welded from 1 to 2 s, hinged all the time to others; a third comes at 2 s."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    ball = pp.SpatialInertia(1.0, (0, 0, 0), 0.02)
+    for name, x in (("one", -0.5), ("two", 0.5), ("late", 1.5)):
+        place = pp.Pose(None, (x, 0, 0))
+        b.add_body(name, joint=pp.joints.Free(), placement=place, inertia=ball)
+    model, top = b.build(), pp.topology
+    dock = pp.constraints.Weld(name="dock", a=("one", (0.5, 0, 0)), b=("two", (-0.5, 0, 0)))
+    stay = pp.constraints.Distance(1.0, name="stay", a="one", b="two")
+    run = pp.simulate(
+        pp.System(model, [stay]), model.neutral(), np.zeros(model.nv), 3.0,
+        topology=[top.Replace(out=["late"])],
+        events=[top.at(1.0, top.Attach(dock, as_is=True)), top.at(2.0, top.Detach("dock")),
+                top.at(2.5, top.Replace(into=["late"]))],
+    )  # fmt: skip
+    return pp.report(run, tmp_path / "dock.html")
+
+
+def test_what_comes_and_goes_shows_only_while_it_is_there(tmp_path: Path):
+    solids = data_of(passing_dock(tmp_path))["scene"]["solids"]
+    pins = [s for s in solids if s["color"] == list(PIN)]
+    assert [s.get("shown") for s in pins] == [None, None, [[1.0, 2.0]]]  # both ends of the stay
+    late = [s for s in solids if s["body"] == 2]
+    assert late and all(s["shown"] == [[2.5, 3.0]] for s in late)
+    assert not any("shown" in s for s in solids if s["body"] < 2 and s["color"] != list(PIN))
 
 
 def test_long_runs_make_small_pages(tmp_path: Path):
@@ -349,3 +377,19 @@ def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp
     assert told == []
     assert requests == [page.as_uri()]
     tab.close()
+
+
+def test_the_pin_of_a_dock_appears_and_vanishes(browser: Any, tmp_path: Path):
+    import matplotlib.image
+
+    tab = browser.new_page(viewport={"width": 1200, "height": 800})
+    tab.goto(passing_dock(tmp_path).as_uri())
+    until(tab, "clock.playing && clock.now > 0")
+    green = []
+    for t in (0.5, 1.5, 2.2):
+        tab.evaluate("t => { setPlaying(false); clock.set(t); }", t)
+        tab.wait_for_timeout(300)
+        tab.locator("#view").first.screenshot(path=str(tmp_path / f"{t}.png"))
+        r, g, b = np.moveaxis(matplotlib.image.imread(tmp_path / f"{t}.png")[..., :3], -1, 0)
+        green.append(int(((g > 1.5 * r) & (g > b)).sum()))
+    assert green[1] > 200 and green[0] == green[2] == 0  # the ends of the stay are inside the boxes

@@ -64,6 +64,31 @@ def test_a_floating_robot_grasps_moves_and_releases_with_its_momentum_kept(kind)
     assert_allclose(run.energy[-1] - run.energy[0] + lost, work, rtol=1e-5)
 
 
+def test_small_singular_values_that_stay_small_are_no_position_to_get_across(monkeypatch):
+    """The rows of a firm grasp are near each other all along; that is looked at once per step."""
+    from phipsi.simulation.loops import Loops
+
+    tried: list[bool] = []
+    across = Loops._across
+
+    def counted(self, q, v):
+        tried.append(across(self, q, v) is None)
+
+    monkeypatch.setattr(Loops, "_across", counted)
+    model, q, v, controller = flying_robot()
+    hands = [
+        pp.contacts.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))
+        for side, y in (("left", 0.2), ("right", -0.2))
+    ]
+    run = pp.simulate(
+        model, q, v, 0.1, controller=controller, rtol=1e-9,
+        events=[top.at(0.01, top.Grasp(*hands, as_is=True))],
+    )  # fmt: skip
+    held = run.phases[1]
+    assert 1e-3 < held.system.mobility(held.trajectory.q[0]).smallest < 0.02
+    assert all(tried) and 0 < len(tried) <= 2 * len(held.trajectory.t)
+
+
 def spacecraft():
     b = pp.ModelBuilder(gravity=(0, 0, 0))
     hub = pp.SpatialInertia(200, (0, 0, 0), (40, 45, 50))

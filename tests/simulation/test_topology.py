@@ -357,3 +357,110 @@ def test_runs_with_changes_are_saved_and_read(tmp_path):
     assert_allclose(back.energy, run.energy, rtol=0, atol=0)
     assert [(e.name, e.t) for e in back.events] == [(e.name, e.t) for e in run.events]
     near(back.resample(run.t[::3]).q, run.q[::3], 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["function", "bar", "display"])
+def test_progress_is_that_of_the_whole_run(kind, monkeypatch):
+    """One count from 0 to the end, not one per phase."""
+    from phipsi.simulation import progress
+
+    seen: list[tuple[float, float]] = []
+    closed: list[float] = []
+
+    class Bar:
+        done = 0.0
+
+        def update(self, n: float) -> None:
+            assert n >= 0
+            self.done += n
+            seen.append((self.done, 0.4))
+
+    class Display:
+        def __init__(self, total: float) -> None:
+            self.total = total
+
+        def show(self, t: float, elapsed: float) -> None:
+            seen.append((t, self.total))
+
+        def close(self) -> None:
+            closed.append(seen[-1][0])
+
+    monkeypatch.setattr(progress, "_display", Display)
+    monkeypatch.setattr(progress, "_REFRESH", 0.0)
+    given = {"function": lambda t, end: seen.append((t, end)), "bar": Bar(), "display": True}[kind]
+    arm = pp.examples.planar_arm(2)
+    pp.simulate(
+        arm, [0.1, 0.2], [0.3, 0.0], 0.4, progress=given,
+        events=[top.at(0.1, top.Lock("joint2")), top.at(0.2, top.Unlock("joint2"))],
+    )  # fmt: skip
+    times = [t for t, _ in seen]
+    assert {end for _, end in seen} == {0.4}
+    assert times == sorted(times) and times[-1] == pytest.approx(0.4)
+    assert len(closed) == (kind == "display")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (top.Lock("elbow"), "no joint 'elbow'"),
+        (top.Unlock("elbow"), "no joint 'elbow'"),
+        (top.Attach(c.Weld(name="dock", a="elbow", b="world"), as_is=True), "'elbow'"),
+        (top.Grasp(contacts.Point(name="tip", finger="elbow", object="link1")), "'elbow'"),
+        (top.Replace(out=["elbow"]), "no body 'elbow'"),
+        (top.Replace(into=["link1"], v={"joint1": [1.0, 2.0]}), "must be 1 finite number"),
+        (top.Replace(into=["link1"], q={"joint1": np.nan}), "must be 1 finite number"),
+    ],
+)
+def test_names_that_do_not_exist_are_told_before_the_run(change, message):
+    arm, evaluations = pp.examples.planar_arm(2), []
+
+    def controller(t, q, v):
+        evaluations.append(t)
+        return np.zeros(2)
+
+    with pytest.raises(pp.PhipsiError, match=message):
+        pp.simulate(arm, [0.1, 0.2], [0.0, 0.0], 1.0, controller=controller,
+                    events=[top.at(0.5, change)])  # fmt: skip
+    assert not evaluations
+
+
+def test_a_change_at_the_start_and_one_at_the_end_act():
+    arm, v = pp.examples.planar_arm(3), np.array([1.0, 0.5, -0.2])
+    q = np.array([0.1, 0.2, 0.3])
+    events = [top.at(0.0, top.Lock("joint2")), top.at(0.1, top.Unlock("joint2")),
+              top.at(0.2, top.Lock("joint3"))]  # fmt: skip
+    run = pp.simulate(arm, q, v, 0.2, events=events)
+    assert [e.t for e in run.events] == pytest.approx([0.0, 0.1, 0.2])
+    lock = c.Coupling(name="lock", joints=["joint2"], coefficients=[1], offset=0.2)
+    after, _ = pp.constraint_impulse(pp.System(arm, [lock]), q, v)
+    assert_allclose(run.events[0].v_after, after, atol=1e-12)
+    assert_allclose(run.v[0], after, atol=1e-12)
+    for event in (run.events[0], run.events[2]):
+        gap = event.v - event.v_after
+        lost = gap @ pp.mass_matrix(arm, event.q) @ gap / 2
+        assert lost > 1e-6
+        assert_allclose(event.change.energy - event.change.energy_after, lost, rtol=1e-9)
+    assert run.complete and run.events[2].v_after[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # rates that the arm's own loop does not allow
+        (top.Attach(c.Rows(name="up", points=["link1"], A=[[0, 0, 0, 0, 0, 1]], rates=1.0)),
+         r"'up' between 'link1'"),
+        # a body that has left
+        ([top.Replace(out=["ball"]), top.Attach(c.Spherical(name="tie", a="ball", b="link1"))],
+         "'ball'"),
+    ],
+)  # fmt: skip
+def test_a_change_that_fails_keeps_what_there_is(change, message):
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    ball = pp.SpatialInertia(1.0, (0, 0, 0), 0.1)
+    b.add_body("ball", joint=joints.Free(), inertia=ball)
+    model = pp.examples.planar_arm(2).attach(b.build())
+    event = pp.Event(lambda t, q, v: t - 0.1, 1, change, "change")
+    with pytest.raises(pp.SimulationError, match=message) as caught:
+        pp.simulate(model, model.neutral(), np.zeros(model.nv), 0.2, events=[event])
+    kept = caught.value.trajectory
+    assert kept.t[-1] == pytest.approx(0.1) and len(kept) > 2 and not kept.complete

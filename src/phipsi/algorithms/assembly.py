@@ -21,6 +21,7 @@ _MU, _MU_RANGE = 1.0, (1e-6, 1e12)
 _FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
 _STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
 _ROUNDING = 4e-16
+_NUDGE = 1e-3  # rad and m
 
 
 def search(
@@ -40,7 +41,7 @@ def search(
     R − I, which a closure that is turned over does not satisfy.
     """
     chart = Chart(rows.model, fixed, limits)
-    q = chart.inside(q)
+    q = _apart(rows, chart, chart.inside(q))
     best, closed = q.copy(), np.zeros(len(q), dtype=bool)
     left = np.arange(len(q))
     mu = np.full(len(q), _MU)
@@ -57,6 +58,7 @@ def search(
         cost = 0.5 * (g * g).sum(axis=-1)
         # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G
         size = np.einsum("nkk->n", np.linalg.solve(M, A))
+        size = np.where(size > 0, size, 1.0)  # nothing moves the rows: stay
         weight = size * np.maximum(mu * cost, _FLOOR)
         d = bounded_steps(A + weight[:, None, None] * M, slope, *chart.bounds(q))
         promised = -np.einsum("nk,nk->n", slope, d) - 0.5 * np.einsum("nk,nkl,nl->n", d, A, d)
@@ -73,6 +75,17 @@ def search(
         q, g = np.where(keep, moved, q), np.where(keep, new_g, g)
         G, met = np.where(keep[..., None], new_G, G), np.where(taken, new_met, False)
     return best, closed
+
+
+def _apart(rows: ClosureRows, chart: Chart, q: Array) -> Array:
+    """q, moved a little where the two points of a distance coincide and pull in no direction."""
+    _, found = rows.residual(q, rows.poses(q))
+    stuck = rows.without_direction(found)
+    if not stuck.any():
+        return q
+    step = _NUDGE * np.cos(np.arange(1.0, len(chart.columns) + 1))  # without a pattern
+    lower, upper = chart.bounds(q)
+    return np.where(stuck[:, None], chart.move(q, np.clip(step, lower, upper)), q)
 
 
 def _state(

@@ -75,6 +75,11 @@ class Rows:
         self._on_ends, self._at_zero = on_ends[..., :12], on_ends[..., 12]
         self._long = np.flatnonzero([e.form == "distance" for e in entries])
 
+    @property
+    def distances(self) -> Array:
+        """Closures that are distances."""
+        return self.closure[self._long]
+
     def values(self, at: Relative) -> Array:
         """Residuals (n, m)."""
         k = self.closure
@@ -206,6 +211,10 @@ class ClosureRows:
         if len(self.coupled):
             out[:, self.coupled] = q @ self._on_q.T - self._offset
         return out, found
+
+    def without_direction(self, found: Relative) -> Array:
+        """Where (n,) the two points of some distance coincide, so that it has no derivative."""
+        return (found.length[:, self._rows.distances] == 0).any(axis=-1)
 
     def strict_residual(self, q: Array, found: Relative) -> Array:
         """Residuals (n, m) that are zero only where a closure is not turned over either."""

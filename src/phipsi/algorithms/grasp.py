@@ -51,21 +51,22 @@ class GraspCheck:
     def broken(self) -> tuple[str, ...]:
         """Names of inequalities that some element breaks."""
         bad = self.margins < -_BORDER * (1 + np.abs(self.forces).max(initial=0.0))
-        bad = bad.reshape(-1, len(self.names)).any(axis=0)
+        bad = bad.any(axis=tuple(range(bad.ndim - 1)))
         return tuple(name for name, wrong in zip(self.names, bad, strict=True) if wrong)
 
     def __str__(self) -> str:
-        worst = self.margins.reshape(-1, len(self.names)).min(axis=0, initial=np.inf)
+        batch = tuple(range(self.margins.ndim - 1))
+        worst = self.margins.min(axis=batch, initial=np.inf)
         lines = [
             f"{'holds' if low >= 0 else 'BREAKS'}  {name}, margin {low:.4g} {unit}"
             for name, low, unit in zip(self.names, worst, self.units, strict=True)
-        ]
+        ] or ["holds  no contact is one-sided"]
         if not np.all(self.is_unique):
             lines.append(
                 "rigid bodies do not determine the contact forces; these are the least that hold, "
                 "or those nearest to it"
             )
-        return "\n".join(lines) if lines else "holds  no contact is one-sided"
+        return "\n".join(lines)
 
 
 class Grasp(System):
@@ -162,6 +163,9 @@ class Grasp(System):
 
     def wrenches(self, q: ArrayLike, f: ArrayLike) -> Array:
         """Forces on the object (..., contacts, 6) in contact axes, from multipliers (..., rows)."""
+        if not self.n_rows:  # nothing touches it
+            (at,) = state_arrays(self.model, q=q)
+            return np.zeros((*at.shape[:-1], 0, 6))
         loads = -program_of(A.T, self)(q, f)
         first = self.closures.first_point[: len(self.contacts)]
         at = loads[..., first, :]
@@ -218,6 +222,8 @@ class Grasp(System):
 
     def _with_self_stress(self, q: Array, f: Array) -> tuple[Array, Array]:
         """Multipliers that satisfy the inequalities where there is a choice; whether there is."""
+        if not self.n_rows:
+            return f, np.ones(f.shape[:-1], dtype=bool)
         flat_q, flat = q.reshape(-1, self.model.nq), f.reshape(-1, self.n_rows).copy()
         unique = np.ones(len(flat), dtype=bool)
         for i, G in enumerate(self.jacobian(flat_q)):
@@ -349,9 +355,10 @@ class Grasp(System):
         held = ", ".join(map(repr, self.object))
         shown = ", ".join(map(repr, self.contact_names))
         plural = "" if len(self.contacts) == 1 else "s"
+        listed = f" with {self.n_rows} rows: {shown}" if shown else ""
         return (
             f"<Grasp of {held}: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
-            f"{len(self.contacts)} contact{plural} with {self.n_rows} rows: {shown}>"
+            f"{len(self.contacts)} contact{plural}{listed}>"
         )
 
 

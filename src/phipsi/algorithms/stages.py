@@ -30,6 +30,13 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.closed_forms import ROW_DRIFT, WHITEN
 from phipsi.algorithms.kept_bodies import KeptBodies
 from phipsi.backends.arguments import state_arrays
+from phipsi.backends.failures import (
+    CONTRADICTION,
+    ROW_GAP,
+    ROW_GAP_LEAST,
+    Failure,
+    error_of,
+)
 from phipsi.backends.scalars import solve_semidefinite
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -146,7 +153,19 @@ class Stages:
         admittance = self._admittance(system, trees, q)
         rows = program_of(A, system, "dense")(q)
         matrix = rows @ admittance @ rows.T
-        return solve_semidefinite((matrix + matrix.T) / 2, right[:, None])[0][:, 0]
+        f, gap = solve_semidefinite((matrix + matrix.T) / 2, right[:, None])
+        self._check_rows(system, gap[:, 0], right)
+        return f[:, 0]
+
+    @staticmethod
+    def _check_rows(system: ConstrainedModel, gap: Array, right: Array) -> None:
+        """Refuse rows that ask for something else than those they depend on, as programs do."""
+        limit = ROW_GAP * float(np.abs(right).max(initial=0.0)) + ROW_GAP_LEAST
+        for i in np.flatnonzero(np.abs(gap) > limit):
+            name = system.closures.row_names[i]
+            value = np.full((1, 1), abs(gap[i]))
+            failure = Failure(CONTRADICTION, int(i), name, np.ones((), dtype=bool), value)
+            raise error_of(failure, system.model, system.closures)
 
     def _admittance(self, system: ConstrainedModel, trees: list[_Tree], q: Array) -> Array:
         """Λ (6 points, 6 points): Λ(i, j) = X_i* Υ(c) X_j, c where the paths of i and j meet."""

@@ -406,9 +406,10 @@ class System(ConstrainedModel):
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
         plural = "" if len(names) == 1 else "s"
         listed = f": {shown}" if names else ""
+        rows = f"{self.n_rows} row" if self.n_rows == 1 else f"{self.n_rows} rows"
         return (
             f"<System: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
-            f"{len(names)} constraint{plural} with {self.n_rows} rows{listed}>"
+            f"{len(names)} constraint{plural} with {rows}{listed}>"
         )
 
 

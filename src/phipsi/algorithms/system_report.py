@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.ik_problem import Chart
 from phipsi.errors import ConvergenceError
+from phipsi.model.closure_text import ends, loop_bodies
 from phipsi.model.closures import Closure
-from phipsi.model.model import Model
 
 if TYPE_CHECKING:
     from phipsi.algorithms.system import System
@@ -20,23 +20,6 @@ Array = NDArray[Any]
 
 # Rates of rows that remain after projection, relative to the speeds they come from.
 _RATE_ERROR = 1e-8
-
-
-def ends(model: Model, closure: Closure) -> str:
-    """The two bodies of a closure, or the bodies of its points."""
-    names = dict.fromkeys(_body(model, body) for body, _ in closure.points)
-    return " and ".join(names) if len(names) < 3 else ", ".join(names)
-
-
-def loop_bodies(model: Model, closure: Closure) -> list[str]:
-    """Bodies along the tree from one end of a closure to the other, through their meeting."""
-    if closure.matrix is not None:
-        return [_body(model, body).strip("'") for body, _ in closure.points if body >= 0]
-    up_a, up_b = _path(model, closure.a), _path(model, closure.b)
-    meet = next((k for k in up_a if k in set(up_b)), -1)
-    down = up_b[: up_b.index(meet)] if meet in up_b else up_b
-    way = [*up_a[: up_a.index(meet) if meet in up_a else None], meet, *reversed(down)]
-    return ["world" if k < 0 else model.body_names[k] for k in way]
 
 
 def open_loops(
@@ -156,17 +139,6 @@ def _gap(closure: Closure, values: Array) -> str:
     if linear:
         return f"{float(np.linalg.norm(linear)):.4g} m"
     return f"{np.abs(values).max():.4g} rad"
-
-
-def _path(model: Model, body: int) -> list[int]:
-    way = [body]
-    while way[-1] >= 0:
-        way.append(model.parent[way[-1]])
-    return way
-
-
-def _body(model: Model, body: int) -> str:
-    return "the world" if body < 0 else repr(model.body_names[body])
 
 
 def _count(n: int) -> str:

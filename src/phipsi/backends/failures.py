@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from phipsi.errors import SingularHingeError, SingularMatrixError
+from phipsi.model.closure_text import named
+from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 
 HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION = 1, 2, 3, 4, 5
@@ -53,8 +55,8 @@ def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
     return status
 
 
-def error_of(failure: Failure, model: Model) -> Exception:
-    """The exception for the first failing element."""
+def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None) -> Exception:
+    """The exception for the first failing element; `closures` of a system, to name its loops."""
     index = tuple(int(i) for i in np.argwhere(failure.mask)[0]) if failure.mask.ndim else ()
     where = f"\n(element {list(index)} of the batch)" if index else ""
     value = failure.value[index]
@@ -67,16 +69,21 @@ def error_of(failure: Failure, model: Model) -> Exception:
             f"so its inverse does not exist there.{where}"
         )
     if failure.code == NOT_FINITE:
+        rods = [c for c in closures.closures if c.linear == "distance"] if closures else []
+        listed = ", ".join(f"{c.name!r}" for c in rods[:6]) + (", …" if len(rods) > 6 else "")
+        apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
         return SingularMatrixError(
             "the result is not a finite number, although the inputs are: a quaternion in q is "
-            "zero, numbers are too large, or log det is taken of an operator that is not "
+            f"zero, {apart}numbers are too large, or log det is taken of an operator that is not "
             f"positive.{where}"
         )
     if failure.code == CONTRADICTION:
         gap = f" (they differ by {float(np.max(np.abs(value))):.3g})" if value.size else ""
+        closure = closures.closures[int(closures.row_closure[failure.body])] if closures else None
+        loop = f" of {named(model, closure)}" if closure else ""
         return SingularMatrixError(
-            f"constraint row {failure.what!r} depends on the rows before it, but asks for "
-            f"something else than they give{gap}: no accelerations satisfy all constraints.\n"
+            f"constraint row {failure.what!r}{loop} depends on the rows before it, but asks for "
+            f"something else than they give{gap}: no motion satisfies all constraints.\n"
             "Either the loops are not closed here, the rates do not obey the constraints, "
             "prescribed rates contradict each other, or this is a singular configuration. Bring "
             f"the state onto the constraints first:\n    q, v = system.project(q, v){where}"

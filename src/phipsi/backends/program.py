@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from phipsi.backends.native.runner import NativeCode
 
 Array = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
 
 
 class Program:
@@ -134,8 +135,8 @@ class Program:
             answer = self._quickly(args)
             if answer is not None:
                 return answer
-        elif not named and out is None and on_error == "raise" and self._plain:
-            answer = self._quickly_shared(args, threads)
+        elif not named and on_error == "raise" and self._plain:
+            answer = self._quickly_into(args, threads, out)
             if answer is not None:
                 return answer
         if on_error not in ("raise", "mask"):
@@ -160,7 +161,7 @@ class Program:
             results, failures = self._evaluate(arrays, batch)
         failures = [*failures, *self._non_finite(results, failures, batch)]
         if failures and on_error == "raise":
-            raise error_of(failures[0], self.model)
+            raise error_of(failures[0], self.model, self.request.points.closures)
         status = self._not_finite_inputs(arrays, batch, status_of(failures, batch))
         if failures:
             _mask(results, status)
@@ -207,32 +208,46 @@ class Program:
             return results[0]
         return self._answer(results if self._plain else self._pick_all(results))
 
-    def _quickly_shared(self, args: tuple[Any, ...], threads: Any) -> Any:
-        """The same for several threads, if every input is an array with one plain batch axis."""
+    def _quickly_into(self, args: tuple[Any, ...], threads: Any, out: Any) -> Any:
+        """The same for threads and given arrays, if no input has more than one batch axis."""
         native = self._native or self.native
         if native is None or len(args) != self._count or self._by_column is not None:
             return None
-        if type(threads) is not int or threads < 2:
+        if type(threads) is not int or threads < 1:
             return None
-        count = -1
+        batch: Any = None
         for a, core in zip(args, native.input_shapes, strict=True):
-            if type(a) is not np.ndarray or a.dtype != np.float64:
+            if type(a) is not np.ndarray or a.dtype is not _FLOAT64:
                 return None
-            if a.shape[1:] != core or (count >= 0 and len(a) != count):
+            mine = a.shape[: a.ndim - len(core)]
+            if a.shape[len(mine) :] != core or (batch is not None and mine != batch):
                 return None
-            count = len(a)
-        if count < threads:
+            batch = mine
+        if batch is None or len(batch) > 1 or (threads > 1 and (not batch or batch[0] < threads)):
             return None
-        results, status = self._shared(native, list(args), (count,), threads)
+        targets = None
+        if out is not None:
+            targets = [out] if self.request.single else list(out)
+            if not _fits(targets, [(*batch, *s) for s in native.output_shapes], args):
+                return None
+        if threads > 1:
+            results, status = self._shared(native, list(args), batch, threads, targets)
+        else:
+            *results, status = native.ufunc(*args, out=(*(targets or ()), None))
         if status.any():
             return None
         return self._answer(results)
 
     def _shared(
-        self, native: NativeCode, full: list[Array], batch: tuple[int, ...], threads: int
+        self,
+        native: NativeCode,
+        full: list[Array],
+        batch: tuple[int, ...],
+        threads: int,
+        out: list[Array] | None = None,
     ) -> tuple[list[Any], Array]:
         """The first batch axis split among threads, at whole groups of lanes."""
-        outputs = [np.empty((*batch, *s)) for s in native.output_shapes]
+        outputs = out or [np.empty((*batch, *s)) for s in native.output_shapes]
         status = np.empty(batch, dtype=np.int64)
         if len(batch) == 1 and native.run_shared([*full, *outputs, status], batch[0], threads):
             return outputs, status
@@ -299,7 +314,8 @@ class Program:
         mask = np.zeros(batch, dtype=bool)
         mask[index] = True
         value = np.broadcast_to(first.value, (*batch, *first.value.shape))
-        raise error_of(Failure(first.code, first.body, first.what, mask, value), self.model)
+        failure = Failure(first.code, first.body, first.what, mask, value)
+        raise error_of(failure, self.model, self.request.points.closures)
 
     def _pick_all(self, results: list[Any]) -> list[Any]:
         pairs = zip(results, self.lowered.results, strict=True)
@@ -438,6 +454,19 @@ def native_runner() -> Any:
     from phipsi.backends.native import runner
 
     return runner
+
+
+def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: tuple[Any, ...]) -> bool:
+    """True if results can be written straight into these arrays."""
+    if len(targets) != len(shapes):
+        return False
+    for a, shape in zip(targets, shapes, strict=True):
+        if type(a) is not np.ndarray or a.dtype is not _FLOAT64 or a.shape != shape:
+            return False
+        others = (*inputs, *(b for b in targets if b is not a))
+        if not a.flags.writeable or any(np.may_share_memory(a, b) for b in others):
+            return False
+    return len({id(a) for a in targets}) == len(targets)
 
 
 def _mask(results: list[Any], status: Array) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics import body_poses
-from phipsi.interfaces.report_solids import FOOT, PIN, Solid, solids_of, tips
+from phipsi.constraints import Constraint
+from phipsi.interfaces.report_solids import FOOT, PIN, Solid, Spans, solids_of, tips
 from phipsi.model import Model
 from phipsi.model.closures import Closure
 from phipsi.model.tree import WORLD
+from phipsi.simulation.phase import Phase
 from phipsi.simulation.trajectory import Trajectory
 from phipsi.spatial import matrix_to_quat
 
@@ -31,8 +35,8 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
     up = _upright(model)
     poses = body_poses(model, trajectory.resample(times).q).reshape(len(times), -1, 4, 4)
     R, p = up @ poses[..., :3, :3], poses[..., :3, 3] @ up.T
-    closures = _closures(trajectory)
-    solids = solids_of(model, closures)
+    closures, passing = _closures(trajectory)
+    solids = _there(trajectory, solids_of(model, closures, passing))
     low, high = _extent(solids, R, p, up)
     floor = None
     if np.linalg.norm(model.gravity) > 0:
@@ -67,15 +71,47 @@ def scene(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _closures(trajectory: Trajectory) -> list[Closure]:
-    """Constraints that hold during the whole run."""
+def _closures(trajectory: Trajectory) -> tuple[list[Closure], list[tuple[Closure, Spans]]]:
+    """Constraints that hold during the whole run, and those that come and go, with their times."""
     if trajectory.system is not None:
-        return list(trajectory.system.closures.closures)
-    if not trajectory.phases:
-        return []
-    acting = [{c.name: c for c in p.topology.constraints} for p in trajectory.phases]
-    always = [c for name, c in acting[0].items() if all(name in later for later in acting)]
-    return [c.closure(trajectory.model) for c in always]
+        return list(trajectory.system.closures.closures), []
+    acting: dict[int, tuple[Constraint, list[Phase]]] = {}
+    for phase in trajectory.phases:
+        for c in phase.topology.constraints:
+            acting.setdefault(id(c), (c, []))[1].append(phase)
+    always: list[Closure] = []
+    passing: list[tuple[Closure, Spans]] = []
+    for c, phases in acting.values():
+        closure = c.closure(trajectory.model)
+        if len(phases) == len(trajectory.phases):
+            always.append(closure)
+        else:
+            passing.append((closure, _spans(phases)))
+    return always, passing
+
+
+def _there(trajectory: Trajectory, solids: list[Solid]) -> list[Solid]:
+    """The solids, those of bodies that are absent for a while with the times at which they show."""
+    names, phases = trajectory.model.body_names, trajectory.phases
+    ever = frozenset[str]().union(*(p.topology.absent for p in phases))
+    out: list[Solid] = []
+    for solid in solids:
+        if solid.body != WORLD and solid.shown is None and names[solid.body] in ever:
+            here = [p for p in phases if names[solid.body] not in p.topology.absent]
+            solid = replace(solid, shown=_spans(here))
+        out.append(solid)
+    return out
+
+
+def _spans(phases: Sequence[Phase]) -> Spans:
+    """Their times, stretches that follow on each other made one."""
+    out: list[tuple[float, float]] = []
+    for phase in phases:
+        if out and out[-1][1] == phase.t0:
+            out[-1] = (out[-1][0], phase.t1)
+        else:
+            out.append((phase.t0, phase.t1))
+    return tuple(out)
 
 
 def frame_times(trajectory: Trajectory, rate: int = _RATE) -> Array:
@@ -187,6 +223,7 @@ def _plain(solid: Solid, up: Array) -> dict[str, Any]:
     R, p = np.asarray(solid.rotation), np.asarray(solid.position)
     if solid.body == WORLD:
         R, p = up @ R, up @ p
+    shown = {} if solid.shown is None else {"shown": [list(span) for span in solid.shown]}
     return {
         "body": solid.body,
         "mesh": solid.mesh,
@@ -194,6 +231,7 @@ def _plain(solid: Solid, up: Array) -> dict[str, Any]:
         "rotation": [_rounded(x) for x in matrix_to_quat(R)],
         "position": [_rounded(x) for x in p],
         "color": [_rounded(x) for x in solid.color],
+        **shown,
     }
 
 

@@ -23,6 +23,8 @@ from phipsi.model.tree import WORLD
 
 Array = NDArray[Any]
 Color = tuple[float, float, float]
+Spans = tuple[tuple[float, float], ...]
+"""Stretches of time, from and to, s."""
 
 LINK: Color = (0.80, 0.83, 0.88)
 HUB: Color = (0.085, 0.10, 0.135)
@@ -37,7 +39,10 @@ _SHORT = 1e-6  # m; nearer points are the same
 @final
 @dataclass(frozen=True)
 class Solid:
-    """A box, sphere or cylinder (along z) of half size `scale`, fixed in a body (−1: the world)."""
+    """A box, sphere or cylinder (along z) of half size `scale`, fixed in a body (−1: the world).
+
+    `shown`, when it is there; None: always.
+    """
 
     body: int
     mesh: str
@@ -45,10 +50,18 @@ class Solid:
     rotation: Array = field(default_factory=lambda: np.eye(3))
     position: Array = field(default_factory=lambda: np.zeros(3))
     color: Color = LINK
+    shown: Spans | None = None
 
 
-def solids_of(model: Model, closures: Sequence[Closure] = ()) -> list[Solid]:
-    """Everything to draw that belongs to the mechanism, with the constraints between its bodies."""
+def solids_of(
+    model: Model,
+    closures: Sequence[Closure] = (),
+    at_times: Sequence[tuple[Closure, Spans]] = (),
+) -> list[Solid]:
+    """Everything to draw that belongs to the mechanism, with the constraints between its bodies.
+
+    `closures` hold always, and links lead to them; those of `at_times` come and go.
+    """
     drawn = _shapes_by_body(model)
     size = _typical_length(model)
     between = [c for c in closures if c.matrix is None]
@@ -64,21 +77,24 @@ def solids_of(model: Model, closures: Sequence[Closure] = ()) -> list[Solid]:
         elif body != WORLD:
             out += _skeleton(model, body, size, held.get(body, []))
     widths = {s.body: min(s.scale) for s in out if s.mesh == "cylinder"}
-    for closure in between:
-        out += _pin(closure, max((widths.get(k, 0.0) for k, _ in closure.points), default=0), size)
+    passing = [(c, when) for c, when in at_times if c.matrix is None]
+    for closure, when in [*((c, None) for c in between), *passing]:
+        width = max((widths.get(k, 0.0) for k, _ in closure.points), default=0)
+        out += _pin(closure, width, size, when)
     return out
 
 
-def _pin(closure: Closure, width: float, size: float) -> Iterator[Solid]:
+def _pin(closure: Closure, width: float, size: float, when: Spans | None) -> Iterator[Solid]:
     """Where a constraint holds its bodies: at one end, or at both if these may be apart."""
     radius = max(1.25 * width, 0.07 * size)
     apart = closure.linear in ("none", "z", "distance") or closure.linear == "xy"
     for body, X in closure.points if apart else closure.points[:1]:
         R, p = X.rotation, X.translation
         if closure.angular == "axis":
-            yield Solid(body, "cylinder", (0.8 * radius, 0.8 * radius, 1.3 * radius), R, p, PIN)
+            thick = (0.8 * radius, 0.8 * radius, 1.3 * radius)
+            yield Solid(body, "cylinder", thick, R, p, PIN, when)
         else:
-            yield Solid(body, "sphere", _ball(radius), R, p, PIN)
+            yield Solid(body, "sphere", _ball(radius), R, p, PIN, when)
 
 
 def tips(model: Model, most: int = 4) -> list[tuple[str, int, Array]]:

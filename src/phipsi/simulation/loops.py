@@ -23,9 +23,10 @@ from phipsi.algorithms.closed_chain import VELOCITY_CHANGE
 from phipsi.algorithms.closed_forms import IMPULSE
 from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.system import System
-from phipsi.algorithms.system_report import ends, open_loops_at
+from phipsi.algorithms.system_report import open_loops_at
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.model.closure_text import ends
 from phipsi.operators import A, J
 from phipsi.operators import v as rates
 from phipsi.simulation.steps import Diverged
@@ -129,7 +130,8 @@ class Loops:
             if nearest > _CLOSE:
                 break
             reach *= min(4.0, 2 * _CLOSE / max(nearest, 1e-3))
-        else:
+        else:  # it is like this all along: small numbers, but no position to get across
+            self._has_other_side = False
             return None
         rates = project_velocity(at, np.broadcast_to(v, (len(_NODES), len(v))))
         return _AT_ZERO @ at.solve(-self._rows.bias(points, rates))

@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
 from phipsi.algorithms.stages import Stages
 from phipsi.algorithms.system import System
-from phipsi.algorithms.system_report import ends
 from phipsi.compiler import program_of
-from phipsi.errors import InputError, SimulationError
+from phipsi.errors import InputError, PhipsiError, SimulationError
+from phipsi.model.closure_text import ends
 from phipsi.model.model import Model
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event, EventRecord
 from phipsi.simulation.force import Force, bind_forces
 from phipsi.simulation.phase import Carried, ChangeRecord, Phase
+from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
-from phipsi.simulation.topology import Change, Topology, changes_of
+from phipsi.simulation.topology import Change, Instant, Topology, changes_of
 from phipsi.simulation.trajectory import Trajectory
 
 Array = NDArray[Any]
@@ -52,6 +53,8 @@ def simulate_changing(
             f"q0 and v0 have shapes {q.shape} and {v.shape}; they must be ({model.nq},) and "
             f"({model.nv},), with entries for all joints, locked and absent ones too."
         )
+    for change in [*before, *(c for e in events for c in changes_of(e.action))]:
+        change.check(model)  # a name that is wrong is told now, not when its time has come
     for change in before:
         runner.topology, q, v = change.apply(runner.topology, q, v)
     return runner.run(q, v)
@@ -79,14 +82,23 @@ class _Runner:
         beside = self.options.pop("quadratures", None)
         Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
         self.quadratures: Mapping[str, Any] = beside or {}
-        self.progress = self.options.pop("progress", None)
+        self.progress = make_progress(self.options.pop("progress", None), duration)
         self.phases: list[Phase] = []
         self.records: list[EventRecord] = []
         self.stages = Stages()
 
     def run(self, q: Array, v: Array) -> Trajectory:
-        """All phases."""
+        """All phases, with one progress for all of them."""
+        try:
+            return self._run(q, v)
+        finally:
+            self.progress.close()
+
+    def _run(self, q: Array, v: Array) -> Trajectory:
         t = 0.0
+        at_once = self._at_start(q, v)
+        if at_once:
+            q, v = self._change(at_once, t)
         while True:
             phase = Phase(self.topology, t, q, v, self.stages)
             phase.has_all_steps = self.times is None
@@ -106,12 +118,18 @@ class _Runner:
                 since = f"\n(Times in this message count from the last change, t = {t:.9g} s.)"
                 text = str(error) + (since if t > 0 else "")
                 raise SimulationError(text, self._joined(complete=False)) from error
+            except PhipsiError as error:
+                raise self._stopped(
+                    f"the run cannot go on from t = {t:.9g} s: {error}", error
+                ) from error
             phase.trajectory = found
             fired = self._log(phase)
             t = phase.t1
-            if not fired or t >= self.end or not found.complete:
+            if not fired or not found.complete:
                 return self._joined(complete=found.complete)
             q, v = self._change(fired, t)
+            if t >= self.end:
+                return self._joined(complete=True)
 
     def _phase(self, phase: Phase, q: Array, v: Array) -> Trajectory:
         t0, given = phase.t0, dict(self.options)
@@ -127,10 +145,7 @@ class _Runner:
         if self.times is not None:
             later = self.times > t0 if t0 > 0 else self.times >= 0
             given["output_times"] = self.times[later] - t0
-        if callable(self.progress):
-            given["progress"] = lambda t, _: self.progress(t0 + t, self.end)
-        elif self.progress is not None:
-            given["progress"] = self.progress
+        given["progress"] = lambda t, _: self.progress.advance(t0 + t)
         watched = [self._watched(phase, i, e) for i, e in enumerate(self.events)]
         start = phase.lower(q, v)
         what = phase.system if phase.system.n_rows else phase.model
@@ -227,16 +242,16 @@ class _Runner:
             for change in changes_of(event.action):
                 try:
                     now, new_q, new_v = change.apply(now, new_q, new_v)
-                except InputError as error:
-                    raise self._refused(event, t, str(error)) from error
+                except PhipsiError as error:
+                    raise self._refused(event, t, error) from error
                 changes.append(change)
         gone = {id(event) for event, _ in fired}
         self.events = [e for e in self.events if id(e) not in gone]
         counts = Counter(self.stages.counts)
         try:
             new_v, rows, impulses = self._jump(old, now, new_q, new_v)
-        except InputError as error:
-            raise self._refused(fired[-1][0], t, str(error)) from error
+        except PhipsiError as error:
+            raise self._refused(fired[-1][0], t, error) from error
         after, total_after = self._mechanical(now, new_q, new_v)
         record = ChangeRecord(
             tuple(changes),
@@ -263,8 +278,23 @@ class _Runner:
                     return [(event, self.records[-1])]
         return []
 
-    def _refused(self, event: Event, t: float, why: str) -> SimulationError:
+    def _at_start(self, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
+        """Events of `topology.at(0, …)`: there is no zero to cross at the start."""
+        out: list[tuple[Event, EventRecord]] = []
+        for event in self.events:
+            if isinstance(event.function, Instant) and event.function.time == 0:
+                self.records.append(EventRecord(event.name, 0.0, q, v, q, v))
+                out.append((event, self.records[-1]))
+        return out
+
+    def _refused(self, event: Event, t: float, why: Exception) -> Exception:
         text = f"event {event.name!r} at t = {t:.9g} s cannot change the mechanism: {why}"
+        return self._stopped(text, why)
+
+    def _stopped(self, text: str, error: Exception) -> Exception:
+        """A failure between phases, with the trajectory up to then; at the start the error."""
+        if not any(hasattr(p, "trajectory") for p in self.phases):
+            return error
         text += "\nerror.trajectory has everything up to then."
         return SimulationError(text, self._joined(complete=False))
 

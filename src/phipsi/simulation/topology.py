@@ -102,6 +102,9 @@ class Change(ABC):
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
         """The topology afterwards, and the state (all coordinates) before velocities jump."""
 
+    def check(self, model: Model) -> None:  # noqa: B027
+        """Refuse names that the model does not have, before a run begins."""
+
 
 @dataclass(frozen=True, init=False)
 class _Named(Change):
@@ -141,6 +144,10 @@ class Attach(Change):
                 raise InputError(f"constraint {c.name!r} acts already; detach it first.")
         return replace(now, constraints=(*now.constraints, *new)), q, v
 
+    def check(self, model: Model) -> None:
+        """Their ends."""
+        _check_ends(self.constraints, model)
+
 
 @final
 @dataclass(frozen=True, init=False)
@@ -170,6 +177,10 @@ class Grasp(Change):
         """Add the contacts."""
         return Attach(*self.contacts, as_is=self.as_is).apply(now, q, v)
 
+    def check(self, model: Model) -> None:
+        """Their ends."""
+        _check_ends(self.contacts, model)
+
 
 @final
 @dataclass(frozen=True, init=False)
@@ -196,6 +207,11 @@ class Lock(_Named):
             locked[name] = q[now.model.q_slice(name)].copy()
         return replace(now, locked=locked), q, v
 
+    def check(self, model: Model) -> None:
+        """The joints."""
+        for name in self.names:
+            model.joint(name)
+
 
 @final
 @dataclass(frozen=True, init=False)
@@ -210,6 +226,11 @@ class Unlock(_Named):
                 raise InputError(f"joint {name!r} is not locked. {did_you_mean(name, locked)}")
             del locked[name]
         return replace(now, locked=locked), q, v
+
+    def check(self, model: Model) -> None:
+        """The joints."""
+        for name in self.names:
+            model.joint(name)
 
 
 @final
@@ -251,6 +272,35 @@ class Replace(Change):
         new = replace(now, constraints=kept, absent=(now.absent | leaving) - coming)
         return Attach(*self.constraints, as_is=self.as_is).apply(new, q, v)
 
+    def check(self, model: Model) -> None:
+        """Bodies, joints, and what the joints come with."""
+        for name in (*self.out, *self.into):
+            model.body_index(name)
+        for key, values, place in (("q", self.q, model.q_slice), ("v", self.v, model.v_slice)):
+            for name, value in values.items():
+                where = place(name)
+                given = np.asarray(value)
+                size = where.stop - where.start
+                numbers = given.dtype.kind in "iuf" and np.isfinite(given).all()
+                if given.shape not in (() if size == 1 else (size,), (size,)) or not numbers:
+                    raise InputError(
+                        f"Replace: {key} of joint {name!r} is {value!r}; it must be {size} finite "
+                        f"number{'s' * (size != 1)}"
+                    )
+        _check_ends(self.constraints, model)
+
+
+@final
+@dataclass(frozen=True)
+class Instant:
+    """The function of an event at a time: t − time."""
+
+    time: float
+
+    def __call__(self, t: float, q: Any, v: Any) -> float:
+        """Negative before, positive after."""
+        return t - self.time
+
 
 def at(time: float, *changes: Change, name: str = "") -> Event:
     """An event at a time with these changes.
@@ -264,7 +314,7 @@ def at(time: float, *changes: Change, name: str = "") -> Event:
         raise InputError("an event of topology.at needs changes: topology.at(2.0, Lock('elbow'))")
     changes = _checked(changes, Change, at)
     kinds = ", ".join(type(c).__name__ for c in changes)
-    return Event(lambda t, q, v: t - when, 1, list(changes), name or f"{kinds} at {when:g} s")
+    return Event(Instant(when), 1, list(changes), name or f"{kinds} at {when:g} s")
 
 
 def changes_of(action: Any) -> tuple[Change, ...]:
@@ -288,6 +338,11 @@ def _checked(given: tuple[Any, ...], kind: type, change: Callable[..., Any]) -> 
                 f"{homes.get(kind, 'constraints')}."
             )
     return given
+
+
+def _check_ends(constraints: Iterable[Constraint], model: Model) -> None:
+    for c in constraints:
+        c.closure(model)
 
 
 def _trees(model: Model, names: tuple[str, ...]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from phipsi.backends.failures import BLOCK, HINGE
@@ -16,6 +17,20 @@ from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.variation_code import VariationCode
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind
+
+
+@dataclass(frozen=True)
+class _InTable:
+    """Stands for a number that the table of bodies has."""
+
+    place: int
+
+
+def _template(x: Any) -> Any:
+    """What is known of a number in the code of every body with the same joint type, or None."""
+    if known(x):
+        return x
+    return None if x.place is None else _InTable(x.place)
 
 
 class BodyCode(ClosureCode, VariationCode):
@@ -62,14 +77,17 @@ class BodyCode(ClosureCode, VariationCode):
         if known_then is None:
             return out
         pairs = zip(known_then, out.entries, strict=True)
-        return out.like([now if then is None else then for then, now in pairs])
+        return out.like([now if then is None else self._again(then) for then, now in pairs])
+
+    def _again(self, then: Any) -> Any:
+        return self.memory.constant(then.place) if isinstance(then, _InTable) else then
 
     def _kind(self) -> str:
         return "" if self.code is None else str((self.code.kind, self.code.params))
 
     def remember(self, x: Field, value: bl.Block) -> None:
         """Note which numbers of a stored value are known, for the code of the same joint type."""
-        self.templates[x, self._kind()] = [v if known(v) else None for v in value.entries]
+        self.templates[x, self._kind()] = [_template(v) for v in value.entries]
 
     def size(self, s: str) -> int:
         """Block size at this body."""

@@ -78,39 +78,27 @@ class Crew:
         self._wake.append(wake)
 
 
-class Shares:
-    """The arguments of a compiled loop for parts of arrays with one batch axis.
+def shares_of(
+    loop: int,
+    data: int,
+    sizes: Sequence[int],
+    addresses: Sequence[int],
+    strides: Sequence[tuple[int, ...]],
+    pieces: Sequence[slice],
+) -> np.ndarray:
+    """(pieces, words): the arguments of a compiled loop for parts of arrays with one batch axis.
 
-    `sizes` are the core sizes in the order in which NumPy passes them, `strides` those of the
-    arrays. All but the addresses is made once.
+    `sizes` are the core sizes in the order in which NumPy passes them, `addresses` and `strides`
+    those of the arrays.
     """
-
-    def __init__(
-        self,
-        loop: int,
-        data: int,
-        sizes: Sequence[int],
-        strides: Sequence[tuple[int, ...]],
-        pieces: Sequence[slice],
-    ) -> None:
-        self._end = _HEAD + len(strides)
-        steps = [*(s[0] for s in strides), *(x for s in strides for x in s[1:])]
-        width = self._end + 1 + len(sizes) + len(steps)
-        rows: list[list[int]] = []
-        for i, piece in enumerate(pieces):
-            args = 8 * (i * width + _HEAD)
-            counts = 8 * (i * width + self._end)
-            head = [loop, args, counts, counts + 8 * (1 + len(sizes)), data]
-            starts = [piece.start * s[0] for s in strides]
-            rows.append([*head, *starts, piece.stop - piece.start, *sizes, *steps])
-        self._template = np.array(rows, dtype=np.int64)
-
-    def at(self, addresses: list[int]) -> np.ndarray:
-        """(pieces, words), for arrays at these addresses."""
-        out = self._template.copy()
-        out[:, _ARGS:_DATA] += address_of(out)
-        out[:, _HEAD : self._end] += addresses
-        return out
+    end = _HEAD + len(strides)
+    steps = [*(s[0] for s in strides), *(x for s in strides for x in s[1:])]
+    out = np.zeros((len(pieces), end + 1 + len(sizes) + len(steps)), dtype=np.int64)
+    for row, piece in zip(out, pieces, strict=True):
+        starts = [at + piece.start * s[0] for at, s in zip(addresses, strides, strict=True)]
+        words = [address_of(row) + 8 * i for i in (_HEAD, end, end + 1 + len(sizes))]
+        row[:] = [loop, *words, data, *starts, piece.stop - piece.start, *sizes, *steps]
+    return out
 
 
 # ---- machine code --------------------------------------------------------------------------------

@@ -216,11 +216,12 @@ def available() -> bool:
     return True
 
 
+_word_at = ctypes.c_size_t.from_address
+
+
 def address_of(a: np.ndarray) -> int:
     """Where the numbers of an array begin; twenty times faster than asking the array."""
-    if available():
-        return ctypes.c_size_t.from_address(id(a) + _DATA).value
-    return a.ctypes.data
+    return _word_at(id(a) + _DATA).value if available() else a.ctypes.data
 
 
 def python_words() -> list[int]:

@@ -180,6 +180,7 @@ class Kernel(PointMemory):
         several = self.group is not self.config
         self.angles = Angles(self) if several and "q" in self.io.inputs else None
         self._clear_world_record()
+        self._clear_sums()
         self.small = {x: Small(self, x) for x in self.plan.small}
         squares = [x for p in self.phases for x in p.pairs if x.op == "square"]
         self.squares = {x: Square(self, x, i) for i, x in enumerate(squares)}
@@ -239,12 +240,18 @@ class Kernel(PointMemory):
                 record = self.records[Domain.BODY, is_column(x)]
                 self.entry_store(x, 0.0, record, self.plan.body[x], i)
 
+    def _clear_sums(self) -> None:
+        """The last record has the sums to which no child has added yet."""
+        last = self.b.add(self.word(N_BODIES), i64(1))
+        for x, start in self.plan.sums.items():
+            record = self.record(Domain.BODY, is_column(x), last)
+            for i in range(self.entries(x)):
+                self.entry_store(x, 0.0, record, start, i)
+
     def _clear(self, step: Step) -> None:
         """Zero what the step adds to."""
         for x in step.fields:
-            if x.op == "up":
-                self._clear_bodies(x, self.plan.sums[x])
-            elif x.op == "scatter":
+            if x.op == "scatter":
                 self._clear_bodies(x, self.plan.body[x])
             elif x.op in ("to_point", "to_row"):
                 self._clear_records(x, x.type.domain, self.plan.others[x.type.domain][x])
@@ -300,6 +307,8 @@ class Kernel(PointMemory):
         self.table = self.at(self.word(DOUBLES), b.mul(k, i64(8 * self.constants)))
         self.here = self.both(Domain.BODY, b.add(k, i64(1)))
         self.above = self.both(Domain.BODY, b.add(self.parent, i64(1)))
+        self.old_sum = self.both(Domain.BODY, numbers[tables.OLD_SUM])
+        self.sum = self.both(Domain.BODY, numbers[tables.SUM])
         if step.kind is StepKind.PATH:
             self.columns.before_joints(step)
         if len(self.codes) == 1:
@@ -352,7 +361,7 @@ class Kernel(PointMemory):
                 if x in self.row_matrices:
                     self.row_matrices[x].factor()
             elif x.op == "up":  # the world's record takes what roots push
-                self._add_to(self.above[columns], self.plan.sums[x], x, values)
+                self._add_to(self.above[columns], self.plan.sums[x], x, values, self.old_sum)
             elif x.op == "scatter":
                 self._add_to(self.host[columns], self.plan.body[x], x, values)
             elif x.op in ("to_point", "to_row"):
@@ -399,7 +408,7 @@ class Kernel(PointMemory):
         )
         base, start = self._place(x)
         for i, entry in enumerate(block.entries):
-            if everything or isinstance(entry, Lane):
+            if everything or (isinstance(entry, Lane) and entry.place is None):
                 self.entry_store(x, entry, base, start, i)
         if x.type.domain is not Domain.LINK:  # links of different kinds share a step
             values.remember(x, block)
@@ -410,15 +419,17 @@ class Kernel(PointMemory):
         if step_is_world(x):
             return self.records[Domain.WORLD, columns], self.plan.world[x]
         if x.op == "up":
-            return self.here[columns], self.plan.sums[x]
+            return self.sum[columns], self.plan.sums[x]
         slots = self.plan.others.get(x.type.domain, self.plan.body)
         return self.here[columns], slots[x]
 
-    def _add_to(self, base: Any, start: int, x: Field, values: BodyCode) -> None:
+    def _add_to(self, base: Any, start: int, x: Field, values: BodyCode, found: Any = None) -> None:
+        """Add to what is kept at `base`; the sum so far may be `found` in another record."""
         block = values.stored_form(x, values.value(x.args[0]))
+        old = base if found is None else found[is_column(x)]
         for i, entry in enumerate(block.entries):
-            if not bl.is_zero(entry):
-                self.entry_store(x, self.entry_load(x, base, start, i) + entry, base, start, i)
+            if found is not None or not bl.is_zero(entry):
+                self.entry_store(x, self.entry_load(x, old, start, i) + entry, base, start, i)
 
     # -- what the code of a step reads (the Memory protocol)
     # -----------------------------------------
@@ -426,7 +437,7 @@ class Kernel(PointMemory):
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
         scalar = self.b.load(self.at(self.table, i64(8 * i)), typ=DOUBLE)
-        return self.emitter.splat(scalar)
+        return Lane(self.emitter, self.emitter.splat(scalar).value, i)
 
     def point_constant(self, i: int) -> Lane:
         """A number of the point's table."""
@@ -477,7 +488,7 @@ class Kernel(PointMemory):
                 return like
             base, start = self.records[Domain.WORLD, True], self.plan.carried[x]
         elif where == "sum":
-            base, start = self.here[columns], self.plan.sums[x]
+            base, start = self.sum[columns], self.plan.sums[x]
         elif where == "parent":
             base, start = self.above[columns], self.plan.body[x]
         elif where == "body of point":

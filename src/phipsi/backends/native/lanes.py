@@ -119,12 +119,12 @@ def fold_loop(
 
 
 class Lane:
-    """One number per configuration."""
+    """One number per configuration; `place` is where the table of bodies has it, if it does."""
 
-    __slots__ = ("emitter", "value")
+    __slots__ = ("emitter", "place", "value")
 
-    def __init__(self, emitter: Emitter, value: Any) -> None:
-        self.emitter, self.value = emitter, value
+    def __init__(self, emitter: Emitter, value: Any, place: int | None = None) -> None:
+        self.emitter, self.value, self.place = emitter, value, place
 
     def _binary(self, name: str, x: Any, y: Any) -> Any:
         e = self.emitter

@@ -14,6 +14,7 @@ from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.mirror import turned
+from phipsi.backends.native.packing import define_pack, define_unpack
 from phipsi.backends.native.record import BUFFERS
 from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
@@ -102,8 +103,21 @@ def define_loop(
 
             if lanes > 1 and matrices and i == len(pattern) - 1:
                 w.note_failures(base, lanes)
-            if i not in matrices or lanes == 1:
+            if lanes == 1 or not sizes[i]:
                 w.over(sizes[i], steps, places[i], move)
+            elif i not in matrices:
+                define = define_pack if i < n_inputs else define_unpack
+                turn = define(module, lanes)
+                stride = w.word(steps, i)
+                w.if_contiguous(
+                    sizes[i],
+                    steps,
+                    places[i],
+                    lambda total, turn=turn, one=bases[0], stride=stride, at=base: b.call(
+                        turn, [one, stride, total, at]
+                    ),
+                    lambda i=i, move=move: w.over(sizes[i], steps, places[i], move),
+                )
             else:  # matrices: many numbers, mostly one after the other
                 w.if_contiguous(
                     sizes[i],

@@ -19,7 +19,7 @@ REMADE = (
     "path_seed", "pick", "pick_parameter", "selected", "angular",
 )  # fmt: skip
 _CROSS_BODY = ("down", "gather", "relative")
-_ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
+ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
 SOLVES = ("small_solve", "row_solve")
 MEETINGS = ("pair", "square")  # what the paths of two columns make together
 SUMS = ("total", "scatter", "to_point", "to_row")
@@ -139,9 +139,11 @@ def _of_pairs(x: Field) -> bool:
 def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
     """Give every field that needs one a slot."""
     made: dict[Field, int] = {}
+    again: dict[Field, set[int]] = {}  # some fields are made in several steps
     for i, step in enumerate(steps):
         for x in step.fields:
             made[x] = i
+            again.setdefault(x, set()).add(i)
     plan = Plan(made)
     wanted: dict[Field, None] = {}
     for i, step in enumerate(steps):
@@ -159,7 +161,7 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                 if x.op == "path_seed":  # paths read the blocks of their points from memory
                     wanted[r] = None
                     continue
-                elsewhere = x.op in _ELSEWHERE and y is dependencies(x)[0] and r.op != "zero"
+                elsewhere = x.op in ELSEWHERE and y is dependencies(x)[0] and r.op != "zero"
                 if r.op in REMADE and not elsewhere:
                     continue
                 if x.type.cols == "p" and x.op == "up":
@@ -168,7 +170,7 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                     wanted[r] = None
                     if x.op in _CROSS_BODY:
                         plan.cross.add(r)
-                elif made[r] != i or r.op in SUMS:
+                elif i not in again[r] or r.op in SUMS:
                     wanted[r] = None
             if x.op in SOLVES:
                 mine = plan.row_matrices if x.op == "row_solve" else plan.small

@@ -18,7 +18,7 @@ from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.crew import Shares, crew
+from phipsi.backends.native.crew import crew, shares_of
 from phipsi.backends.native.direct import address_of
 from phipsi.backends.native.engine import (
     Machine,
@@ -31,6 +31,7 @@ from phipsi.backends.native.groups import branch_slots, seeds_of
 from phipsi.backends.native.gufunc import make_gufunc
 from phipsi.backends.native.inputs_outputs import Slot, is_matrix
 from phipsi.backends.native.kernel import Kernel
+from phipsi.backends.native.late import made_late
 from phipsi.backends.native.loop import core_pattern, define_loop
 from phipsi.backends.native.phases import Phase, phases_of
 from phipsi.backends.native.record import (
@@ -84,7 +85,8 @@ class NativeCode:
         self.reproducible = reproducible
         self.tables = model_tables(model, points)
         steps, self.results = _own_steps(steps, lowered.results)
-        self.phases = phases_of(steps, [r.field for r in self.results])
+        outputs = [r.field for r in self.results]
+        self.phases = made_late(phases_of(steps, outputs), outputs)
         names = list(lowered.inputs)
         self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
         shapes = [input_shapes[n] for n in names]
@@ -94,7 +96,6 @@ class NativeCode:
         self.has_direct = direct.available()
         self.words = BUFFERS + 3 * len(shapes)
         widest = max((c.nv for c in self.tables.codes), default=0)
-        outputs = [r.field for r in self.results]
         steps = [s for p in self.phases for s in p.steps]
         pairs = [x for p in self.phases for x in p.pairs]
         self.plan = planning.make_plan(steps, pairs, outputs, widest)
@@ -123,7 +124,7 @@ class NativeCode:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.input_shapes = shapes[: len(names)]
         self.output_shapes = shapes[len(names) : -1]
-        self._shares: tuple[Any, Shares] | None = None  # of the last batch that threads ran
+        self._shares: tuple[Any, np.ndarray] | None = None  # of the last batch that threads ran
         self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
     def emit(self) -> str:
@@ -143,22 +144,27 @@ class NativeCode:
         """Run parts of a batch at the same time; False, and nothing done, if that cannot be.
 
         The last array is the status. Other numbers than float64 are left to NumPy, which converts.
+        Memory that was freed is mostly given out again, so the shares of the last call are kept.
         """
-        addresses = [address_of(a) for a in arrays]
-        if any(a.dtype is not _FLOAT64 for a in arrays[:-1]) or any(a & 7 for a in addresses):
-            return False
-        key = (count, threads, *(a.strides for a in arrays))
+        key = [count, threads]
+        for a in arrays:
+            key += (address_of(a), a.strides, a.dtype)
         last = self._shares
         if last is None or last[0] != key:
-            pieces = batch_pieces(count, threads)
-            steps = [s for a in arrays for s in a.strides]
-            if len(pieces) < 2 or any(s & 7 for s in steps):
+            shares = self._make_shares(arrays, batch_pieces(count, threads))
+            if shares is None:
                 return False
-            sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
-            loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
-            strides = [a.strides for a in arrays]
-            last = self._shares = (key, Shares(loop, data, list(sizes), strides, pieces))
-        return crew().run(last[1].at(addresses))
+            last = self._shares = (key, shares)
+        return crew().run(last[1])
+
+    def _make_shares(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
+        addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]
+        odd = any(x & 7 for x in addresses) or any(s & 7 for one in strides for s in one)
+        if odd or len(pieces) < 2 or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
+            return None
+        sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
+        loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
+        return shares_of(loop, data, list(sizes), addresses, strides, pieces)
 
     def wide_kernel(self, module: ir.Module) -> Kernel:
         """The kernel for a group of configurations, in another module."""
@@ -235,7 +241,8 @@ class NativeCode:
         data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
-        records = (model.n_bodies + 1, len(points), n_links, n_rows, 1)
+        # of bodies also the world's, and one of sums before anything is added
+        records = (model.n_bodies + 2, len(points), n_links, n_rows, 1)
         once, each = (
             [c * plan.size(d, columns) for c, d in zip(records, domains, strict=True)]
             for columns in (False, True)
@@ -251,7 +258,8 @@ class NativeCode:
         angles = 2 * (model.nq + self.machine.lanes)
         between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares, angles]
         first = len(once) + len(between)
-        sizes = [*once, *between, *counts, *each]
+        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole squares
+        sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
         data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]

@@ -20,8 +20,10 @@ from phipsi.model.points import PointSet
 # layout of a body's constants
 PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
 # layout of a body's integers
-# TOP: no joint above it moves
-PARENT, KIND, Q_OFFSET, V_OFFSET, V_END, V_SUBTREE, HUB, ON_HUB, TOP, N_INTEGERS = range(10)
+# TOP: no joint above it moves. OLD_SUM and SUM: the records in which the sum of the children of its
+# parent is found when this child adds to it, and that of its own children; the last record is zero
+PARENT, KIND, Q_OFFSET, V_OFFSET, V_END, V_SUBTREE, HUB, ON_HUB, TOP = range(9)
+OLD_SUM, SUM, N_INTEGERS = range(9, 12)
 # integers of a point, of a link and of a constraint row
 POINT_BODY, POINT_MATE, POINT_CHOSEN, N_POINT_INTEGERS = range(4)
 LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
@@ -140,7 +142,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         kind = index[code.kind, code.params]
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
         top = parent < 0 or (integers[parent, TOP] and model.joints[parent].nv == 0)
-        integers[k] = (parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top)
+        integers[k, :OLD_SUM] = parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top
         above = np.eye(3) if parent < 0 else turns[parent]
         c = turns[k]
         doubles[k, :9] = (above.T @ model.placement_rotations[k] @ c).ravel()
@@ -158,6 +160,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         if joint.kind == "universal":
             params[:3] = c.T @ params[:3]
         doubles[k, PARAMS : PARAMS + len(params)] = params
+    integers[:, OLD_SUM], integers[:, SUM] = _sums(model)
     where = np.array(points.body, dtype=np.int64).reshape(-1)
     mate = closures.mate if len(closures) else np.arange(len(points))
     names = tuple(sorted(closures.selections))
@@ -180,6 +183,17 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         rows,
         with_hubs,
     )
+
+
+def _sums(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """OLD_SUM and SUM of every body: nothing is there before the first child, from the tips."""
+    n = model.n_bodies
+    parent = np.array(model.parent, dtype=np.int64).reshape(-1)
+    old, own = parent + 1, np.full(n, n + 1)
+    for k in reversed(range(n)):
+        if parent[k] >= 0 and own[parent[k]] > n:  # the first to add
+            old[k], own[parent[k]] = n + 1, parent[k] + 1
+    return old, own
 
 
 def _links(closures: ClosureSet) -> tuple[np.ndarray, tuple[tuple[str, int], ...]]:

@@ -75,12 +75,12 @@ def _pair(b: Any, pair: Any, sine: Lane, cosine: Lane) -> Any:
 def _polynomials(e: Emitter, x: Lane) -> tuple[Lane, Lane]:
     b = e.builder
     n = e.intrinsic("roundeven", x * _TWO_OVER_PI)
-    t = x - n * _P1
+    t = n.times_plus(-_P1, x)
     w = n * _P2
     first = t - w
-    low = n * _P3 - ((t - first) - w)
+    low = n.times_plus(_P3, w - (t - first))
     y0 = first - low
-    y1 = ((first - y0) - low) - n * _P3T
+    y1 = n.times_plus(-_P3T, (first - y0) - low)
     z = y0 * y0
     sine = _kernel_sine(y0, y1, z)
     cosine = _kernel_cosine(y0, y1, z)
@@ -99,14 +99,15 @@ def _polynomials(e: Emitter, x: Lane) -> tuple[Lane, Lane]:
 def _kernel_sine(x: Lane, y: Lane, z: Lane) -> Lane:
     v = z * x
     r = _horner(z, _SIN[1:])
-    return x - ((z * (0.5 * y - v * r) - y) - v * _SIN[0])
+    inner = r.times_plus(-v, 0.5 * y)
+    return x - v.times_plus(-_SIN[0], z.times_plus(inner, -y))
 
 
 def _kernel_cosine(x: Lane, y: Lane, z: Lane) -> Lane:
     r = z * _horner(z, _COS)
     half = 0.5 * z
     w = 1.0 - half
-    return w + (((1.0 - w) - half) + (z * r - x * y))
+    return w + (((1.0 - w) - half) + z.times_plus(r, -(x * y)))
 
 
 def _horner(z: Lane, coefficients: tuple[float, ...]) -> Any:

@@ -280,6 +280,7 @@ function makeViewer(canvas) {
     if (use.at.light) gl.uniformMatrix4fv(use.at.light, false, light);
     if (eye) { gl.uniform3fv(use.at.eye, eye); gl.uniform3fv(use.at.sun, sun); gl.uniform1i(use.at.map, 0); gl.uniform1f(use.at.opacity, 1); }
     scene.solids.forEach((s, i) => {
+      if (s.shown && !s.shown.some(([from, to]) => from <= clock.now && clock.now <= to)) return;
       const mesh = meshes[s.mesh];
       gl.bindVertexArray(mesh.array);
       gl.uniformMatrix4fv(use.at.model, false, times(s.body < 0 ? identity : bodies[s.body], locals[i]));
