@@ -209,8 +209,17 @@ def test_lqr_is_optimal():
             assert cost(K + 1e-3 * rng.standard_normal(K.shape) * np.abs(K)) > cost(K) * (1 - 1e-12)
         moved = np.linalg.eigvals(system.A - system.B @ K)
         assert (moved.real < 0).all() if system.dt is None else (np.abs(moved) < 1).all()
-    with pytest.raises(InputError, match="weight"):
-        found.lqr(np.eye(3), 1)
+    for Q, R, message in (
+        (np.eye(3), 1, "a weight must be"),
+        (-np.eye(4), 1, "Q has the eigenvalue -1"),
+        (np.eye(4), 0, "R has the eigenvalue 0"),
+        (np.triu(np.ones((4, 4))), 1, "Q must be symmetric"),
+    ):
+        with pytest.raises(InputError, match=message):
+            found.lqr(Q, R)
+    free = pp.linearize(arm.with_gravity((0, 0, 0)), [0.0, 0.3], inputs=["joint1"])
+    with pytest.raises(pp.SingularMatrixError, match=r"tau\[joint1\] do not reach"):
+        free.lqr(1, 1)
 
 
 def test_scipy_object():

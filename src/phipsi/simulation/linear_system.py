@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError
+from phipsi.errors import InputError, SingularMatrixError
 from phipsi.simulation.optional import needed
 
 Array = NDArray[Any]
@@ -109,16 +109,26 @@ class LinearSystem:
     def lqr(self, Q: ArrayLike, R: ArrayLike) -> Array:
         """Gain K (inputs, states): u = −K x minimises ∫ (x* Q x + u* R u), or the sum if discrete.
 
-        `Q` and `R` are matrices, or their diagonals. A system whose unstable modes the inputs do
-        not reach has none: SciPy raises.
+        `Q` and `R` are matrices, or their diagonals, Q without negative eigenvalues and R with
+        positive ones. A system whose unstable modes the inputs do not reach, or with undamped modes
+        that Q does not see, has none: `SingularMatrixError`.
         """
         from scipy.linalg import solve_continuous_are, solve_discrete_are
 
         states, efforts = (_square(x, n) for x, n in ((Q, len(self.A)), (R, self.B.shape[1])))
+        _check_weight("Q", states, 0.0)
+        _check_weight("R", efforts, 1e-14)
+        solve = solve_continuous_are if self.dt is None else solve_discrete_are
+        try:
+            X = solve(self.A, self.B, states, efforts)
+        except np.linalg.LinAlgError as reason:
+            raise SingularMatrixError(
+                f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
+                f"{', '.join(self.input_names)} do not reach an unstable mode (see "
+                "is_controllable()), or Q gives no weight to one that does not decay by itself"
+            ) from None
         if self.dt is None:
-            X = solve_continuous_are(self.A, self.B, states, efforts)
             return np.linalg.solve(efforts, self.B.T @ X)
-        X = solve_discrete_are(self.A, self.B, states, efforts)
         return np.linalg.solve(efforts + self.B.T @ X @ self.B, self.B.T @ X @ self.A)
 
     def to_scipy(self) -> Any:
@@ -149,6 +159,20 @@ class LinearSystem:
         counts = ((len(self.A), "state"), (self.B.shape[1], "input"), (len(self.C), "output"))
         listed = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts)
         return f"<LinearSystem: {listed}{kind}{rest}>"
+
+
+def _check_weight(name: str, weight: Array, least: float) -> None:
+    """Refuse a weight that rewards what it should punish."""
+    if not np.allclose(weight, weight.T, rtol=1e-9, atol=0):
+        raise InputError(f"the weight {name} must be symmetric")
+    smallest = np.linalg.eigvalsh(weight).min(initial=np.inf)
+    size = np.abs(weight).max(initial=0.0)
+    if smallest < -1e-12 * size or (least and smallest <= least * size):
+        wanted = "positive" if least else "none below 0"
+        raise InputError(
+            f"the weight {name} has the eigenvalue {smallest:.3g}, but they must be {wanted}: a "
+            "cost that falls without bound has no least"
+        )
 
 
 def _square(weight: ArrayLike, n: int) -> Array:
