@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import fresh  # noqa: E402
 import report  # noqa: E402
 import robots  # noqa: E402
 import rollouts  # noqa: E402
+import threads  # noqa: E402
 from machine import machine  # noqa: E402
 from timing import best, race  # noqa: E402
 
@@ -81,16 +81,8 @@ def one_robot(name: str, rounds: int) -> dict[str, Any]:
                 functions["Pinocchio"] = other
         seconds = race(functions, rounds=max(10, rounds // 2), target=0.0)
         out["batch"][what] = {k: s / robots.BATCH for k, s in seconds.items()}
-    for what in robots.WHAT[:2]:
-        # one after the other: OpenMP's threads go on spinning after Pinocchio's call and would keep
-        # the second core from ours; and several calls in a row, as in use, because threads that
-        # have waited for long are asleep
-        seconds: dict[str, float] = {}
-        for label, contestant in (("", mine), ("Pinocchio ", peers["Pinocchio"])):
-            pair = {f"{label}{n}": contestant.batch(what, threads=n) for n in (1, 2)}
-            time.sleep(0.5)
-            seconds |= race(pair, rounds=max(20, rounds), target=0.01, clock=time.perf_counter)
-        out["threads"][what] = {k: s / robots.BATCH for k, s in seconds.items()}
+    alone = {c: threads.in_own_process(name, c, rounds) for c in ("phipsi", "Pinocchio")}
+    out["threads"] = {what: {c: alone[c][what] for c in alone} for what in robots.WHAT[:2]}
     what = robots.WHAT[0]
     for size in SIZES:
         pair = {"phipsi": mine.batch(what, size), "Pinocchio": peers["Pinocchio"].batch(what, size)}

@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from phipsi.backends.dense import dense
     from phipsi.backends.program import Program
     from phipsi.compiler import compile, explain
-    from phipsi.differentiation import Family, diff, vjp
+    from phipsi.differentiation import diff, vjp
     from phipsi.errors import (
         ConvergenceError,
         InputError,
@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         SpaceError,
     )
     from phipsi.expressions.node import Expr
+    from phipsi.families import Family
     from phipsi.interfaces.conventions import (
         from_drake,
         from_mujoco,
@@ -318,12 +319,13 @@ _HOMES = {
     "backends.dense": "dense",
     "backends.program": "Program",
     "compiler": "compile explain",
-    "differentiation": "Family diff vjp",
+    "differentiation": "diff vjp",
     "errors": (
         "ConvergenceError InputError LoweringError ModelError ParseError PhipsiError "
         "PhipsiWarning SimulationError SingularHingeError SingularMatrixError SpaceError"
     ),
     "expressions.node": "Expr",
+    "families": "Family",
     "interfaces.conventions": (
         "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio"
     ),

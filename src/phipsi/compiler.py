@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from phipsi.backends.program import Program
-from phipsi.errors import InputError, LoweringError
+from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
@@ -69,11 +69,8 @@ def compile(
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
     key = (request, backend, reproducible)
     if key not in model.programs:
-        try:
+        with not_too_deep("compiled"):
             model.programs[key] = build(request, model, backend, reproducible=reproducible)
-        except RecursionError:
-            text = "the expression is nested too deeply to be compiled; compile parts of it instead"
-            raise LoweringError(text) from None
     return model.programs[key]
 
 
@@ -201,9 +198,10 @@ def explain(
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(expr, mode, None, False, given, rewrite, where)
     check_request(request, "reference", has_points=True)
-    rewriting = engine.rewrite(request, armature=True)
-    lowered = lower_request(request, rewriting.expressions, None)
-    steps = schedule(lowered.fields)
+    with not_too_deep("explained"):
+        rewriting = engine.rewrite(request, armature=True)
+        lowered = lower_request(request, rewriting.expressions, None)
+        steps = schedule(lowered.fields)
     return explain_steps(
         request.expressions,
         rewriting.expressions,
@@ -216,4 +214,6 @@ def explain(
 
 
 def _tuple(expr: Expr | Sequence[Expr]) -> tuple[Expr, ...]:
-    return (expr,) if isinstance(expr, Expr) else tuple(expr)
+    """The expressions among what was given; what is none is refused when it is compiled."""
+    some = (expr,) if not isinstance(expr, Sequence) else tuple(expr)
+    return tuple(x for x in some if isinstance(cast(object, x), Expr))

@@ -2,125 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from phipsi.backends.arguments import as_array
-from phipsi.backends.layout import input_shapes
 from phipsi.backends.program import Program
-from phipsi.calculus.directional import Directional, substitute
+from phipsi.calculus.directional import Directional
 from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SpaceError
+from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
-from phipsi.expressions.spaces import PARAMETERS
+from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
+from phipsi.families import Family
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
 from phipsi.operators.catalogue import catalogue_leaf, weight
-from phipsi.operators.variations import pick, pick_inertia
+from phipsi.operators.inputs import leaves_of
+from phipsi.operators.variations import pick, pick_effort, pick_inertia
 
-Array = NDArray[Any]
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 
-class Family:
-    """The derivative of an operator (or vector) by all of q: one for every degree of freedom.
-
-    `expr` is the derivative along the direction `dq`, linear in it. Nothing is computed until it is
-    contracted with a direction, or compiled.
-
-    >>> import phipsi as pp
-    >>> from phipsi.operators import mass_matrix, v
-    >>> rates = pp.diff(mass_matrix, "q").contract(v)      # d/dt of the mass matrix
-    >>> arm = pp.examples.planar_arm(2)
-    >>> pp.compile(rates, arm, mode="dense")([0.0, 0.5], [0.0, 1.0]).round(6).tolist()
-    [[-0.479426, -0.239713], [-0.239713, 0.0]]
-    >>> pp.diff(mass_matrix, "q").compile(arm)([0.0, 0.5]).shape
-    (2, 2, 2)
-    """
-
-    def __init__(self, expr: Expr, direction: Expr) -> None:
-        self.expr, self.direction = expr, direction
-
-    def contract(self, vector: Expr | str) -> Expr:
-        """Σ over dofs of vector × derivative: the derivative along a vector of joint rates."""
-        w = parse(vector) if isinstance(vector, str) else vector
-        if w.gives is not self.direction.gives or not w.is_vector:
-            raise SpaceError(
-                f"the direction must be a vector of {self.direction.gives}, but {w} is: "
-                f"{check.signature(w)}"
-            )
-        return substitute(self.expr, {self.direction: w})
-
-    def along(self, joint: str, i: int = 0) -> Expr:
-        """The derivative by one degree of freedom: number i of a joint (or parameter of a body)."""
-        parameters = self.direction.gives is PARAMETERS
-        return self.contract(pick_inertia(joint, i) if parameters else pick(joint, i))
-
-    def compile(self, model: Model, **options: Any) -> FamilyProgram:
-        """A function of the inputs that returns all derivatives, (..., out, in, nv)."""
-        if not self.expr.is_vector:
-            options = {"mode": "dense", **options}
-        program = compile(self.expr, model, **options)
-        return FamilyProgram(program, self.direction.name)
-
-    def __repr__(self) -> str:
-        return f"<family over {self.direction}: {self.expr}>"
-
-
-class FamilyProgram:
-    """A compiled family; call it with the inputs in the order of `inputs`, batched as programs."""
-
-    def __init__(self, program: Program, direction: str) -> None:
-        self.program, self.direction = program, direction
-        self.inputs = tuple(n for n in program.inputs if n != direction)
-
-    def __call__(self, *args: Any, **named: Any) -> Array:
-        """All derivatives, (..., out, in, nv): a batch over the unit directions."""
-        values: dict[str, Any] = dict(zip(self.inputs, args, strict=False)) | named
-        return along_units(self.program, values, self.direction)
-
-
-def along_units(program: Program, values: Mapping[str, Any], direction: str) -> Array:
-    """What a program gives for every unit vector of one of its inputs, on the last axis.
-
-    The directions join the batch as one flat axis, so that all lanes of the machine are busy.
-    """
-    units = np.eye(10 * program.model.n_bodies if direction == "dinertia" else program.model.nv)
-    steps = units.reshape(-1, program.model.n_bodies, 10) if direction == "dinertia" else units
-    core = {"f_ext": 2, "f0": 2}
-    arrays = {name: as_array(name, x) for name, x in values.items()}
-    sizes = input_shapes(program)
-    for name, x in arrays.items():
-        if x.shape[max(0, x.ndim - len(sizes[name])) :] != sizes[name]:
-            wanted = ", ".join(map(str, sizes[name]))
-            raise InputError(f"{name} has shape {x.shape}, but this model needs (..., {wanted})")
-    ranks = {name: core.get(name, 1) for name in arrays}
-    shapes = [x.shape[: x.ndim - ranks[name]] for name, x in arrays.items()]
-    try:
-        batch = np.broadcast_shapes(*shapes)
-    except ValueError:
-        listed = ", ".join(f"{name}: {s}" for name, s in zip(arrays, shapes, strict=True))
-        raise InputError(f"the batch axes do not broadcast: {listed}") from None
-    count = math.prod(batch)
-    flat: dict[str, Any] = {direction: np.concatenate([steps] * count) if count else steps[:0]}
-    for name, x in arrays.items():
-        tail = x.shape[x.ndim - ranks[name] :]
-        whole = np.broadcast_to(x, (*batch, *tail)).reshape(count, *tail)
-        flat[name] = np.repeat(whole, len(units), axis=0)
-    out = np.asarray(program(*(flat[name] for name in program.inputs)))
-    return np.moveaxis(out.reshape(*batch, len(units), *out.shape[1:]), len(batch), -1)
-
-
-def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
+def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
@@ -135,6 +41,9 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
       with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
       in the direction but no product with it.
+    - A `Family` gives one with the derivative by another degree of freedom on one more axis:
+      entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
+      joints with q̇ = v.
 
     **Source:** sensitivity.md 1–6; seed 4 lemmas 3.1–4.3.
 
@@ -147,44 +56,108 @@ def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any:
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
     """
+    if isinstance(expr, Family):
+        return _diff_family(expr, wrt, along)
+    _check_expression(expr, "pp.diff")
     found = _ONE_DOF.match(wrt.strip()) if isinstance(wrt, str) else None
     if found:
         if along is not None:
             raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
         wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
-        along = pick_inertia(name, i) if wrt == "inertia" else pick(name, i)
-    if not isinstance(wrt, str) or wrt not in VARIABLES:
-        known = ", ".join(map(repr, VARIABLES))
-        raise InputError(
-            f"wrt={wrt!r} is nothing to differentiate by. Known are {known}, and one degree of "
-            "freedom by the name of its joint: 'q[shoulder]'"
-        )
-    if not isinstance(cast(object, expr), Expr):
-        raise InputError(f"{expr!r} is no operator expression; pp.diff differentiates those")
-    if expr.takes is None:
-        raise SpaceError(check.undetermined(expr))
+        along = _unit(wrt, name, i)
+    _check_variable(wrt)
     if along is None and expr.is_vector:
         try:
-            return Tangent(wrt)(expr)
+            with not_too_deep("differentiated"):
+                return Tangent(wrt)(expr)
         except NoOperatorError:
             if wrt not in _DIRECTIONS:
                 raise
+    if along is None:
+        direction = _direction(expr, wrt)
+        return Family(_change(expr, wrt, direction), direction)
     direction = parse(along) if isinstance(along, str) else along
-    family = direction is None
-    if direction is None:
-        if wrt not in _DIRECTIONS:
-            raise InputError(f"say along what {wrt} changes: pp.diff(expr, {wrt!r}, along=…)")
-        direction = catalogue_leaf(_DIRECTIONS[wrt])
+    if not isinstance(cast(object, direction), Expr):
+        raise InputError(
+            f"along={type(along).__name__} is no expression. For a direction given by numbers, "
+            "differentiate along an input, such as along='dq', and pass the numbers to the program"
+        )
     if not direction.is_vector or direction.gives is not VARIABLES[wrt]:
         raise SpaceError(
             f"along={direction} must be a vector of {VARIABLES[wrt].phrase}, because it is a "
             f"change of {wrt}, but it is: {check.signature(direction)}"
         )
-    change = Directional({wrt: direction})(expr)
-    return Family(change, direction) if family else change
+    return _change(expr, wrt, direction)
 
 
-_DIRECTIONS = {"q": "dq", "v": "dv", "vdot": "dvdot", "tau": "dtau", "inertia": "dinertia"}
+def _change(expr: Expr, wrt: str, direction: Expr) -> Expr:
+    with not_too_deep("differentiated"):
+        return Directional({wrt: direction})(expr)
+
+
+def _diff_family(family: Family, wrt: str, along: Expr | str | None) -> Family:
+    """Every member of a family differentiated: one over two directions, unless one is named."""
+    if along is None and not (isinstance(cast(object, wrt), str) and _ONE_DOF.match(wrt.strip())):
+        direction = _direction(family.expr, wrt, family.directions)
+        return Family(_change(family.expr, wrt, direction), *family.directions, direction)
+    direction = parse(along) if isinstance(along, str) else along
+    if isinstance(direction, Expr):
+        family.check_apart(direction)
+    return Family(diff(family.expr, wrt, direction), *family.directions)
+
+
+# leaves that can stand for the direction of a family, the usual one first
+_DIRECTIONS = {
+    "q": ("dq", "dv", "dvdot"),
+    "v": ("dv", "dq", "dvdot"),
+    "vdot": ("dvdot", "dq", "dv"),
+    "tau": ("dtau",),
+    "inertia": ("dinertia",),
+}
+_PICKS = {RATES: pick, EFFORTS: pick_effort, PARAMETERS: pick_inertia}
+
+
+def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
+    """The direction of a family: one that does not occur in the expression yet."""
+    _check_variable(wrt)
+    used = {x.name for x in (*leaves_of(expr), *taken)}
+    free = [name for name in _DIRECTIONS.get(wrt, ()) if name not in used]
+    if not free:
+        known = ", ".join(_DIRECTIONS.get(wrt, ()))
+        why = f" ({known} mean something else in it already)" if known else ""
+        raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
+    return catalogue_leaf(free[0])
+
+
+def _unit(wrt: str, name: str, i: int) -> Expr:
+    """The unit vector that ``wrt[name, i]`` names."""
+    _check_variable(wrt)
+    maker = _PICKS.get(VARIABLES[wrt])
+    if maker is None:
+        raise InputError(
+            f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
+            f"the joint, and of inertia, by that of the body. Differentiate along {wrt} instead"
+        )
+    return maker(name, i)
+
+
+def _check_variable(wrt: str) -> None:
+    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
+        known = ", ".join(map(repr, VARIABLES))
+        raise InputError(
+            f"wrt={wrt!r} is nothing to differentiate by. Known are {known}, and one degree of "
+            "freedom by the name of its joint: 'q[shoulder]'"
+        )
+
+
+def _check_expression(expr: Expr, function: str) -> None:
+    if not isinstance(cast(object, expr), Expr):
+        advice = "; read it with pp.parse" if isinstance(expr, str) else ""
+        raise InputError(
+            f"{expr!r} is no operator expression, and {function} differentiates those{advice}"
+        )
+    if expr.takes is None:
+        raise SpaceError(check.undetermined(expr))
 
 
 def vjp(
@@ -212,9 +185,12 @@ def vjp(
     >>> by_tau.shape
     (2,)
     """
+    _check_expression(expr, "pp.vjp")
     if not expr.is_vector:
         raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
     names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    if not names:
+        raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
     gradients = tuple(gradient(expr, name) for name in names)
     target = gradients[0] if isinstance(wrt, str) else gradients
     return compile(target, model, points=points, backend=backend, same_operand=True)
@@ -232,12 +208,13 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
     """
-    if not isinstance(wrt, str) or wrt not in VARIABLES:
+    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(f"wrt={wrt!r} is nothing to differentiate by; known are {known}")
-    try:
-        return Tangent(wrt)(expr).T
-    except NoOperatorError:
-        assert expr.gives is not None
-        with_ = identity(expr.gives) if expr.is_scalar else weight(expr.gives.dual)
-        return Gradient(wrt)(expr, with_)
+    with not_too_deep("differentiated"):
+        try:
+            return Tangent(wrt)(expr).T
+        except NoOperatorError:
+            assert expr.gives is not None
+            with_ = identity(expr.gives) if expr.is_scalar else weight(expr.gives.dual)
+            return Gradient(wrt)(expr, with_)

@@ -8,7 +8,8 @@ keeps working.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class PhipsiError(Exception):
@@ -64,6 +65,22 @@ class SimulationError(PhipsiError, RuntimeError):
 
 class PhipsiWarning(UserWarning):
     """Something accepted on request that the user should nevertheless know about."""
+
+
+@contextmanager
+def not_too_deep(verb: str) -> Iterator[None]:
+    """Say what went wrong when an expression is nested deeper than Python can follow.
+
+    **Arguments:** `verb`, what cannot be done with it: "compiled", "differentiated".
+    """
+    try:
+        yield
+    except RecursionError:
+        raise LoweringError(
+            f"the expression is nested too deeply to be {verb}: some hundred operations stand "
+            "inside each other. Compile the inner part by itself, and let its value be an input of "
+            "the outer one (tau, f_ext, vdot, …)"
+        ) from None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -320,8 +320,6 @@ def test_a_system_says_where_the_tree_is():
         system.nv  # noqa: B018
     with pytest.raises(pp.InputError, match=r"in its tree:  system\.model"):
         pp.jacobian(system, np.zeros(3), ["rocker"])
-    with pytest.raises(pp.InputError, match=r"pp\.simulate\(system"):
-        pp.rollout(system, np.zeros(3), np.zeros(3), np.zeros(3), 1e-3, 2)
     assert not hasattr(system, "nonsense")
 
 

@@ -82,7 +82,7 @@ from phipsi.operators.variations import with_arguments
 STYLES = ("greek", "ascii")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
 FUNCTIONS = {"select", "total", "bend", "bend_force", "swing", "swing_force", "pick",
-             "pick_inertia", "weight", "sway", "sway_force"}  # fmt: skip
+             "pick_effort", "pick_inertia", "weight", "sway", "sway_force"}  # fmt: skip
 NAMED = [name for name in CATALOGUE if name not in FUNCTIONS]
 EXPRESSIONS: list[Expr] = [
     ops.bend(ops.v),
@@ -97,6 +97,7 @@ EXPRESSIONS: list[Expr] = [
     ops.sway(ops.J @ ops.v) @ phi.T,
     with_arguments("Adot", V, V) @ ops.J,
     ops.pick_inertia("thigh", 3),
+    ops.pick_effort("knee", 1),
     ops.outer(ops.H.T @ ops.v, ops.b) @ phi.T,
     ops.outer(ops.v, ops.H.T @ ops.v).T,
     ops.inertia_of(ops.dinertia) @ V,

@@ -30,6 +30,7 @@ LAYERS = [
     "sweeps",
     "backends",
     "compiler",
+    "families",
     "differentiation",
     "proofs",
     "algorithms",

@@ -202,8 +202,6 @@ def test_trees_only():
         pp.inertial_parameters,
         pp.parameter_names,
         pp.base_parameters,
-        lambda m: pp.step_derivatives(m, q, q, q, 0.1),
-        lambda m: pp.rollout_gradient(m, q, q, q, 0.1, 2, final=lambda q, v: (0.0, None, None)),
     ):
         with pytest.raises(InputError, match="system.model"):
             call(system)

@@ -10,8 +10,8 @@ and of the rows' accelerations G vdot − U, whose derivatives are expressions t
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.closures import ConstrainedModel
-from phipsi.operators import A, Adot, B, Bdot, J, V, a, phi, vdot, weight
+from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, vdot, weight
 
 Array = NDArray[Any]
 _RANK = 1e-9
@@ -59,27 +59,76 @@ def constrained_dynamics_derivatives(
     """
     checked_system(system, "constrained_dynamics_derivatives")
     assert isinstance(system, System)
-    tree, nv = system.model, system.model.nv
+    tree = system.model
     q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
     if not system.n_rows:
         return forward_dynamics_derivatives(tree, q, v, tau)
     motion = constrained_dynamics(system, q, v, tau)
-    G, inverse = system.jacobian(q), mass_matrix_inverse(tree, q)
-    inside = G @ inverse @ np.swapaxes(G, -1, -2)
-    admittance = np.linalg.pinv(inside, rcond=_RANK, hermitian=True)
-
-    def solve(forces: Array, rows: Array | None = None) -> Array:
-        free = inverse @ forces
-        gap = G @ free if rows is None else G @ free - rows
-        return free - inverse @ np.swapaxes(G, -1, -2) @ (admittance @ gap)
-
+    solver = ConstrainedSolver(system, q)
     id_q, id_v, _ = inverse_dynamics_derivatives(tree, q, v, motion.vdot)
     turned = program_of(_loads(), system, "dense")(q, motion.f)
     rows_q, rows_v = program_of(_rows(), system, "dense")(q, v, motion.vdot)
-    by_q, by_v = solve(-id_q - turned, -rows_q), solve(-id_v, -rows_v)
-    return by_q, by_v, solve(np.broadcast_to(np.eye(nv), inverse.shape))
+    by_q, by_v = solver.solve(-id_q - turned, -rows_q), solver.solve(-id_v, -rows_v)
+    return by_q, by_v, solver.by_efforts
+
+
+@final
+class ConstrainedSolver:
+    """ℳ x + G* λ = forces, G x = rows at configurations (..., nq), for many right-hand sides.
+
+    **Attributes:** `jacobian`, G (..., rows, nv); `by_efforts` (..., nv, nv), x by the forces.
+    """
+
+    def __init__(self, system: System, q: Array) -> None:
+        self.system, self.q = system, q
+        self.jacobian = system.jacobian(q)
+        self._inverse = mass_matrix_inverse(system.model, q)
+        back = np.swapaxes(self.jacobian, -1, -2)
+        inside = self.jacobian @ self._inverse @ back
+        self._admittance = np.linalg.pinv(inside, rcond=_RANK, hermitian=True)
+        self._reach = self._inverse @ back @ self._admittance  # the x of least energy by the rows
+
+    @cached_property
+    def by_efforts(self) -> Array:
+        """x by the forces, symmetric."""
+        return self._inverse - self._reach @ self.jacobian @ self._inverse
+
+    def solve(self, forces: Array, rows: Array) -> Array:
+        """x (..., nv, k) for forces (..., nv, k) and rows (..., rows, k)."""
+        free = self._inverse @ forces
+        return free - self._reach @ (self.jacobian @ free - rows)
+
+    def least(self, rows: Array) -> Array:
+        """x (..., nv, k) of least kinetic energy with G x = rows (..., rows, k)."""
+        return self._reach @ rows
+
+    def least_by_q(self, x: Array, rows: Array) -> Array:
+        """Derivatives (..., nv, nv) by q of x = ℳ⁻¹ G* S⁺ rows (..., nv), the rows held.
+
+        ℳ x = G* μ and G x = rows, differentiated.
+        """
+        mu = (self._admittance @ rows[..., None])[..., 0]
+        inertia = program_of(_momenta(), self.system.model, "dense")(self.q, x)
+        turned = program_of(_loads(), self.system, "dense")(self.q, mu)
+        return self.solve(turned - inertia, -self.rates_by_q(x))
+
+    def rates_by_q(self, x: Array) -> Array:
+        """Derivatives (..., rows, nv) by q of G x, x (..., nv) held."""
+        return program_of(_row_rates(), self.system, "dense")(self.q, x)
+
+
+@cache
+def _momenta() -> Expr:
+    """∂(ℳ x)/∂q of given x."""
+    return diff(mass_matrix @ vdot, "q")
+
+
+@cache
+def _row_rates() -> Expr:
+    """∂(G x)/∂q of given x."""
+    return diff(A @ J @ vdot, "q")
 
 
 @cache

@@ -127,7 +127,8 @@ class ClosureRows:
     """The rows of a system.
 
     **Attributes:** `n_rows`; `pairs` (C,), the closures that join two frames; `rates` (rows,), what
-    A V should be; `coupled`, rows that are given on coordinates.
+    A V should be; `coupled`, rows that are given on coordinates; `has_position` (rows,), whether
+    a row is the rate of a residual, and not of nothing (a spin, general rows).
     """
 
     def __init__(
@@ -163,6 +164,9 @@ class ClosureRows:
             entries.extend(_entry(at, form, closure.constant) for form in closure.forms)
             strict.extend(_strict(at, closure.angular, closure.linear, closure.constant))
         self._rows, self._strict = Rows(entries), Rows(strict)
+        self.has_position = np.zeros(self.n_rows, dtype=bool)
+        self.has_position[pair_rows] = [e.form != "wz" for e in entries]
+        self.has_position[list(coordinates)] = True
         self._at = np.array(pair_rows, dtype=int)
         self.coupled = np.array(sorted(coordinates), dtype=int)
         self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(

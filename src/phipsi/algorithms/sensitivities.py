@@ -14,9 +14,10 @@ from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import compile, program_of
-from phipsi.differentiation import Family, along_units, diff
+from phipsi.differentiation import diff
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
+from phipsi.families import Family, along_units
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.operators import (

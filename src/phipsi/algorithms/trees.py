@@ -33,11 +33,3 @@ def checked_tree(model: Any, function: str, instead: str = "") -> Model:
     raise InputError(
         f"{function} needs a model first, not {type(model).__name__}; see pp.ModelBuilder, pp.load"
     )
-
-
-NO_PROJECTION = (
-    "A run of a system is projected onto its constraints after every step, and derivatives of the "
-    "projection are not known. Those of its accelerations and of small motions are:\n"
-    "    pp.forward_dynamics_derivatives(system, q, v, tau)    pp.linearize(system, q)"
-)
-"""Why there are no derivatives of the steps of a system, and what there is."""

@@ -21,7 +21,7 @@ def bind_arguments(
     program: Program, args: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[dict[str, Array], tuple[int, ...]]:
     """The inputs as arrays by name, and the common batch shape."""
-    values = _by_name(program, args, named)
+    values = by_name(program.inputs, args, named)
     shapes = input_shapes(program)
     arrays: dict[str, Array] = {}
     batches: list[tuple[int, ...]] = []
@@ -53,8 +53,8 @@ def bind_arguments(
     return arrays, batch
 
 
-def _by_name(program: Program, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = program.inputs
+def by_name(wanted: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by the names of the inputs of a program, each given once."""
     signature = f"this program takes ({', '.join(wanted)})"
     if len(args) > len(wanted):
         raise InputError(f"{len(args)} arguments were given, but {signature}")

@@ -20,7 +20,7 @@ from phipsi.backends.dense_inputs import (
     collect,
     dimension,
 )
-from phipsi.errors import InputError
+from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
@@ -65,9 +65,10 @@ def dense(
     inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
     shape = _shape(expr, model, where)
     out = np.empty((*inputs.batch, *shape), inputs.dtype)
-    for index in np.ndindex(inputs.batch):
-        one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
-        out[index] = _arranged(expr, one, options).reshape(shape)
+    with not_too_deep("evaluated"):
+        for index in np.ndindex(inputs.batch):
+            one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
+            out[index] = _arranged(expr, one, options).reshape(shape)
     return out[()]
 
 

@@ -6,17 +6,17 @@ R₀₂ = x_a · z_b. This shares nothing with the formulas in `model/closure_ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.dense_leaves import Configuration
-from phipsi.errors import InputError
 from phipsi.model.closures import Closure, ClosureSet
+from phipsi.model.dual import Dual, rate_of, value_of
 
 Array = NDArray[Any]
-_STEP = 1e-30  # of complex-step derivatives, which have no cancellation
 
 
 class Frames:
@@ -60,23 +60,49 @@ def rows(closures: ClosureSet, frames: Frames, dtype: Any) -> Array:
     return out
 
 
-def rows_rate(c: Configuration, motions: Array) -> Array:
-    """Ȧ along the motions (6 points) of the frames in their own axes."""
+def rows_rate(c: Configuration, *motions: Array) -> Array:
+    """Ȧ along motions (6 points) of the frames in their own axes, one after the other.
+
+    Each motion is held in the axes of the frames while the next one acts.
+    """
     closures = c.points.closures
     assert closures is not None
-    if c.dtype != np.float64:
-        raise InputError("the dense value of Ȧ is a complex-step derivative: q, v must be real")
-    frames = frames_of(c)
-    turn, at = frames.turn.astype(complex), frames.at.astype(complex)
+    held = [p for p, body in enumerate(c.points.body) if body < 0]
+    return _rows_along(closures, frames_of(c), motions, held).astype(c.dtype)
+
+
+def _rows_along(
+    closures: ClosureSet, frames: Frames, motions: Sequence[Array], held: Sequence[int]
+) -> Array:
+    """The rows differentiated along the motions by dual numbers, the last motion outermost."""
+    if not motions:
+        return rows(closures, frames, object)
+    turn, at = frames.turn.astype(object), frames.at.astype(object)
     for p in range(len(at)):
-        spin, slide = (
-            frames.turn[p] @ motions[6 * p + i : 6 * p + i + 3].reshape(3) for i in (0, 3)
-        )
-        if c.points.body[p] < 0:
+        if p in held:
             continue
-        turn[p] += 1j * _STEP * np.cross(spin, frames.turn[p], axisb=0, axisc=0)
-        at[p] += 1j * _STEP * slide
-    return np.imag(rows(closures, Frames(turn, at), complex)) / _STEP
+        halves = (motions[-1][6 * p + i : 6 * p + i + 3].reshape(3) for i in (0, 3))
+        spin, slide = (frames.turn[p] @ half for half in halves)
+        turn[p] = _DUAL(turn[p], np.cross(spin, frames.turn[p], axisb=0, axisc=0))
+        at[p] = _DUAL(at[p], slide)
+    return _RATE(_rows_along(closures, Frames(turn, at), motions[:-1], held))
+
+
+_DUAL: Any = np.frompyfunc(Dual, 2, 1)
+_RATE: Any = np.frompyfunc(rate_of, 1, 1)
+
+
+def _plain(x: Any) -> Any:
+    """A number without its rates."""
+    return _plain(value_of(x)) if isinstance(x, Dual) else x
+
+
+def _root(x: Any) -> Any:
+    """The square root of a number or a dual number."""
+    if not isinstance(x, Dual):
+        return np.sqrt(x)
+    value = _root(x.value)
+    return Dual(value, x.rate / (2 * value))
 
 
 def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Array) -> list[Any]:
@@ -92,7 +118,7 @@ def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Ar
     dgap = -slide if side == 0 else slide
     dR = da.T @ b + a.T @ db
     dr = da.T @ gap + a.T @ dgap
-    length = np.sqrt(gap @ gap)
+    length = _root(gap @ gap)
     values: dict[str, Any] = {
         "R02": dR[0, 2],
         "R12": dR[1, 2],
@@ -104,6 +130,6 @@ def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Ar
         "rx": dr[0],
         "ry": dr[1],
         "rz": dr[2],
-        "distance": (gap @ dgap) / length if length != 0 else np.nan,
+        "distance": (gap @ dgap) / length if _plain(length) != 0 else np.nan,
     }
     return [values[form] for form in c.forms]

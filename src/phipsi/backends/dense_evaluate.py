@@ -162,7 +162,7 @@ class Evaluation:
             hole = {"hole": x.params[0]} if x.params else {}
             values = [self.value(y) for y in x.args]
             return variations.VARIATIONS[x.name](self.at, *values, **hole)
-        if x.name in ("pick", "pick_inertia"):
+        if x.name in ("pick", "pick_effort", "pick_inertia"):
             return self._pick(x)
         if x.name in ARGUMENTS:
             return self.at.argument(x.name).reshape(-1, 1)

@@ -49,7 +49,8 @@ class Inputs:
 def check_expression(expr: Expr) -> None:
     """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
     if not isinstance(cast(object, expr), Expr):
-        raise InputError(f"{expr!r} is no operator expression; text is read by pp.parse")
+        hint = check.advice(expr) or "; text is read by pp.parse"
+        raise InputError(f"{expr!r} is no operator expression{hint}")
     if expr.takes is None or expr.gives is None:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)

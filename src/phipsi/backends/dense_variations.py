@@ -20,7 +20,6 @@ from phipsi.backends.dense_leaves import (
     picks,
     picks_rate,
 )
-from phipsi.errors import InputError
 from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.scalars import NUMPY_OPS
@@ -100,24 +99,25 @@ def swing_force(c: Configuration, f: Array, *motions: Array, hole: int | None = 
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
-def row_variation(c: Configuration, motion: Array, *others: Array) -> Array:
-    """Ȧ{V} on the frames of closures, by complex steps."""
-    if others:
-        raise InputError("Ȧ along two motions has no dense value; compile it instead")
-    return rows_rate(c, picks(c).T @ motion)
+def row_variation(c: Configuration, *motions: Array) -> Array:
+    """Ȧ{V; …} on the frames of closures."""
+    return rows_rate(c, *(picks(c).T @ motion for motion in motions))
 
 
 def sway(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
-    """V ↦ Ȧ{V} x, column by column."""
-    units = _units(6 * c.model.n_bodies)
-    out = [row_variation(c, *motions, V) @ x for V in units]
-    return np.hstack([c.zeros(row_variation(c, *motions, 0 * units[0]).shape[0], 0), *out])
+    """V ↦ Ȧ{motions; V} x, column by column; V may stand elsewhere."""
+    at = len(motions) if hole is None else hole
+    before, after = motions[:at], motions[at:]
+    out = [row_variation(c, *before, V, *after) @ x for V in _units(6 * c.model.n_bodies)]
+    closures = c.points.closures
+    return np.hstack([c.zeros(0 if closures is None else closures.n_rows, 0), *out])
 
 
 def sway_force(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
-    """V ↦ Ȧ{V}* f, column by column."""
-    units = _units(6 * c.model.n_bodies)
-    out = [row_variation(c, *motions, V).T @ f for V in units]
+    """V ↦ Ȧ{motions; V}* f, column by column; V may stand elsewhere."""
+    at = len(motions) if hole is None else hole
+    before, after = motions[:at], motions[at:]
+    out = [row_variation(c, *before, V, *after).T @ f for V in _units(6 * c.model.n_bodies)]
     return np.hstack([c.zeros(6 * len(c.points), 0), *out])
 
 

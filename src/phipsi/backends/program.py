@@ -266,10 +266,11 @@ class Program:
             if not _fits(targets, [(*batch, *s) for s in native.output_shapes], args):
                 return None
         if threads > 1:
-            results, status = self._shared(native, list(args), batch, threads, targets)
+            results, status, good = self._shared(native, list(args), batch, threads, targets)
         else:
             *results, status = native.ufunc(*args, out=(*(targets or ()), None))
-        if status.any():
+            good = None
+        if not good and status.any():
             return None
         return self._answer(results)
 
@@ -280,19 +281,21 @@ class Program:
         batch: tuple[int, ...],
         threads: int,
         out: list[Array] | None = None,
-    ) -> tuple[list[Any], Array]:
-        """The first batch axis split among threads, at whole groups of lanes."""
+    ) -> tuple[list[Any], Array, bool | None]:
+        """The first batch axis split among threads; status, and whether it is known to be zero."""
         outputs = out or [np.empty((*batch, *s)) for s in native.output_shapes]
         status = np.empty(batch, dtype=np.int64)
-        if len(batch) == 1 and native.run_shared([*full, *outputs, status], batch[0], threads):
-            return outputs, status
+        if len(batch) == 1:
+            good = native.run_shared([*full, *outputs, status], batch[0], threads)
+            if good is not None:
+                return outputs, status, good
 
         def part(piece: slice) -> None:
             where = tuple(o[piece] for o in (*outputs, status))
             native.ufunc(*(a[piece] for a in full), out=where)
 
         run_together([lambda p=p: part(p) for p in batch_pieces(batch[0], threads)])
-        return list(outputs), status
+        return list(outputs), status, None
 
     def _run_native(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -307,7 +310,8 @@ class Program:
             return [np.asarray(r) for r in results], np.asarray(status)
         cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
         full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
-        return self._shared(native, full, batch, threads)
+        results, status, _ = self._shared(native, full, batch, threads)
+        return results, status
 
     def _column_batch(
         self, one: Program, arrays: dict[str, Array], batch: tuple[int, ...], threads: int

@@ -145,3 +145,9 @@ def no_numbers(x: Expr, numbers: object) -> str:
         "Compile it for a model, then apply the program to numbers:\n"
         "    pp.compile(expr, model)(q, x)"
     )
+
+
+def advice(x: object) -> str:
+    """What an object that is no expression, but is used like one, says about itself."""
+    said = getattr(type(x), "advice", "")
+    return f": {said}" if said else ""

@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.errors import SpaceError
+from phipsi.errors import SpaceError, not_too_deep
 from phipsi.expressions import check, render
 from phipsi.expressions.row import Op, Row
 from phipsi.expressions.spaces import (
@@ -183,7 +183,8 @@ class Expr:
     def text(self, style: str = "greek") -> str:
         """The expression as text: style "greek" (default), "ascii" or "latex"."""
         if style not in self._keys:
-            self._keys[style] = render.render(self, style)
+            with not_too_deep("printed or put in order"):
+                self._keys[style] = render.render(self, style)
         return self._keys[style]
 
     def __str__(self) -> str:

@@ -201,6 +201,7 @@ class _Reader:
         if nxt == "[" and self.leaves[name].name in (
             "total",
             "pick",
+            "pick_effort",
             "pick_inertia",
             "weight",
             *SELECTABLE,

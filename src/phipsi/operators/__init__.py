@@ -35,10 +35,12 @@ from phipsi.expressions.spaces import SPACES
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, weight
 from phipsi.operators.definitions import Riccati
 from phipsi.operators.variations import (
+    PICKS,
     WITH_ARGUMENTS,
     bend,
     bend_force,
     pick,
+    pick_effort,
     pick_inertia,
     sway,
     sway_force,
@@ -144,10 +146,8 @@ def _with_params(name: str, inside: str) -> Expr:
     parts = [part.strip() for part in inside.split(",")]
     if name in SELECTABLE:
         return catalogue_leaf(name)[inside.strip()]
-    if name == "pick":
-        return pick(parts[0], int(parts[1]) if len(parts) > 1 else 0)
-    if name == "pick_inertia":
-        return pick_inertia(parts[0], int(parts[1]) if len(parts) > 1 else 0)
+    if name in PICKS:
+        return PICKS[name](parts[0], int(parts[1]) if len(parts) > 1 else 0)
     if name == "weight":
         if inside.strip() not in SPACES:
             raise ValueError(f"'{inside}' is no space; there are {', '.join(SPACES)}")
@@ -267,6 +267,7 @@ __all__ = [
     "phi",
     "phi_tilde",
     "pick",
+    "pick_effort",
     "pick_inertia",
     "pose",
     "proj",

@@ -158,6 +158,8 @@ row("pick_inertia", "pick_inertia", r"\operatorname{pick_{\pi}}", (ONE, PARAMETE
     "one inertial parameter, pick_inertia[body, i]", "sensitivity 8")
 row("pick", "pick", r"\operatorname{pick}", (ONE, RATES), GENERAL, "", "unit rate of one dof, pick[joint]",
     "seed 4 eq. 2.11")
+row("pick_effort", "pick_effort", r"\operatorname{pick_{\tau}}", (ONE, EFFORTS), GENERAL, "",
+    "unit effort at one dof, pick_effort[joint]", "seed 4 eq. 2.11")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",

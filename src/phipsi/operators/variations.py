@@ -88,9 +88,18 @@ def pick(joint: str, i: int = 0) -> Expr:
     return leaf(CATALOGUE["pick"], params=(joint, i) if i else (joint,))
 
 
+def pick_effort(joint: str, i: int = 0) -> Expr:
+    """The unit vector of joint efforts with 1 for dof i of the joint."""
+    return leaf(CATALOGUE["pick_effort"], params=(joint, i) if i else (joint,))
+
+
 def pick_inertia(body: str, i: int = 0) -> Expr:
     """The unit vector of inertial parameters with 1 for parameter i of the body."""
     return leaf(CATALOGUE["pick_inertia"], params=(body, i) if i else (body,))
+
+
+PICKS = {"pick": pick, "pick_effort": pick_effort, "pick_inertia": pick_inertia}
+"""Unit vectors of one component, by the names of their leaves."""
 
 
 def hinge_variation(*directions: Expr) -> Expr:

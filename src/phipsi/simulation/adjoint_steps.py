@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, forward_dynamics
+from phipsi.backends.program import Program
 from phipsi.compiler import default_backend
 from phipsi.differentiation import vjp
 from phipsi.model.model import Model
@@ -96,6 +97,17 @@ class AdjointSteps:
         z = h * sum(b * rate for b, (rate, _) in zip(self.tableau.b, slopes, strict=True))
         return Stretch(tuple(stages), tau, self.geometry.blocks(np.asarray(z)))
 
+    def n_pulls(self, stretch: Stretch) -> int:
+        """How many weights of efforts `back` returns, those of the stages first."""
+        return len(stretch.stages)
+
+    def parameters(self, transposed: Program, stretch: Stretch, pulls: Array) -> Array:
+        """Y* w and vdot w for all weights of efforts, summed over stages and steps."""
+        return sum(
+            pulled(transposed, stage.q, stage.v, stage.vdot, pulls[:, i]).sum(0)
+            for i, stage in enumerate(stretch.stages)
+        )  # type: ignore[return-value]
+
     # ---- backwards -----------------------------------------------------------------------------
 
     def back(self, s: Stretch, k: int, by_q: Array, by_v: Array) -> tuple[Array, Array, Array]:
@@ -135,6 +147,12 @@ class AdjointSteps:
         after = by_v + h * _times(s.end.right, k, by_q)
         g_q, g_v, effort = self._products(stage.q[k], stage.v[k], s.tau[k], h * after)
         return _times(s.end.transport, k, by_q) + g_q, after + g_v, effort[None]
+
+
+def pulled(transposed: Program, q: Array, v: Array, vdot: Array, w: Array) -> Array:
+    """Y* w, then vdot w for the rotors, (..., 10 n + nv)."""
+    inertial = transposed(q, v, vdot, w)
+    return np.concatenate([inertial.reshape(*w.shape[:-1], -1), vdot * w], axis=-1)
 
 
 def _times(blocks: Blocks, k: int, vector: Array) -> Array:

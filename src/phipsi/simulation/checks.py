@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.system import System
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
@@ -24,12 +23,6 @@ _NEARLY_UNIT = 1e-8
 
 def checked_model(model: Any) -> Model:
     """Refuse what is no model."""
-    if isinstance(model, System):
-        raise InputError(
-            "this needs a tree, and a system has loops. One motion of a system:\n"
-            "    pp.simulate(system, q0, v0, duration)\n"
-            "Its tree alone, without the constraints, is system.model."
-        )
     if not isinstance(model, Model):
         raise InputError(
             f"simulate needs a model first: pp.simulate(model, q0, v0, duration), "

@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import REGRESSOR
-from phipsi.algorithms.trees import NO_PROJECTION, checked_tree
+from phipsi.algorithms.system import System
+from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.arguments import real_array
-from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.model import Model
-from phipsi.simulation.adjoint_steps import AdjointSteps, Stretch
+from phipsi.simulation.adjoint_steps import AdjointSteps
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.rollout import COMPILED, rollout, rollout_arrays, whole_number
-from phipsi.simulation.tableaux import METHODS
+from phipsi.simulation.closed_linear import ClosedAdjoint
+from phipsi.simulation.rollout import rollout, rollout_arrays, whole_number
+from phipsi.simulation.tableaux import COMPILED, METHODS
 
 Array = NDArray[Any]
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
@@ -48,7 +49,7 @@ class RolloutGradient(NamedTuple):
 
 
 def rollout_gradient(
-    model: Model,
+    model: Model | System,
     q0: ArrayLike,
     v0: ArrayLike,
     tau: ArrayLike,
@@ -68,18 +69,22 @@ def rollout_gradient(
     B_k* λ_{k+1} + ∂l_k, with A_k, B_k the exact derivatives of the computed steps
     (`step_derivatives`), applied as vector–Jacobian products. The gradient by the inertial
     parameters is −Σ Y* B* λ, Y the regressor, because ∂v̇/∂π = −ℳ⁻¹ Y. Only every so many states are
-    kept; those between are computed again, so memory grows with √steps.
+    kept; those between are computed again, so memory grows with √steps. Motions of a `System`
+    keep its constraints, and the gradient goes through their projection; what there is for changes
+    of q0 and v0 that break them is that of the projected ones.
 
-    **Arguments:** `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`, `threads` as for `rollout`.
-    ``final(q, v)`` returns the cost (...) of the last state and its derivatives (..., nv) by q, in
-    the directions of v, and by v. ``running(k, q, v, tau)`` is called with several steps at once: k
-    (m,) their numbers, q (..., m, nq), v and tau (..., m, nv) at their beginnings; it returns costs
-    (..., m), which are added up, and derivatives by q, v and tau, (..., m, nv) each. None stands
-    for a derivative that is zero. `parameters` asks for the gradient by the inertial parameters
-    and rotor inertias; `segment`, the number of steps between two kept states.
+    **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
+    `threads` as for `rollout`. ``final(q, v)`` returns the cost (...) of the last state and its
+    derivatives (..., nv) by q, in the directions of v, and by v. ``running(k, q, v, tau)`` is
+    called with several steps at once: k (m,) their numbers, q (..., m, nq), v and tau (..., m, nv)
+    at their beginnings; it returns costs (..., m), which are added up, and derivatives by q, v and
+    tau, (..., m, nv) each. None stands for a derivative that is zero. `parameters` asks for the
+    gradient by the inertial parameters and rotor inertias; `segment`, the number of steps between
+    two kept states.
     **Returns:** `RolloutGradient`.
     **Cost:** O(N) per step: three rollouts, and one vector–Jacobian product of forward dynamics per
-    stage. **Source:** sensitivity 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
+    stage; of a system O(nv³ + rows³) per step (`step_derivatives`).
+    **Source:** sensitivity 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
     >>> import numpy as np
     >>> import phipsi as pp
@@ -93,7 +98,7 @@ def rollout_gradient(
     >>> bool(found.tau[0, 0] < 0)                   # pushing up brings it closer
     True
     """
-    checked_tree(model, "rollout_gradient", NO_PROJECTION)
+    tree = model.model if isinstance(model, System) else checked_tree(model, "rollout_gradient")
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
     if integrator not in COMPILED:
@@ -103,7 +108,7 @@ def rollout_gradient(
         if function is not None and not callable(function):
             raise InputError(f"{name}={function!r} is no function")
     whole_number("steps", steps, 0)
-    start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
+    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps)
     varying = effort.ndim == len(batch) + 2
     length = _segment(segment, steps, batch, model, integrator)
     options: dict[str, Any] = {"integrator": integrator, "threads": threads}
@@ -111,7 +116,7 @@ def rollout_gradient(
     def efforts(first: int, last: int) -> Array:
         if varying:
             return effort[..., first:last, :]
-        return np.broadcast_to(effort[..., None, :], (*batch, last - first, model.nv))
+        return np.broadcast_to(effort[..., None, :], (*batch, last - first, tree.nv))
 
     def advance(q: Array, v: Array, first: int, last: int, every: int) -> tuple[Array, Array]:
         here = efforts(first, last)
@@ -124,10 +129,10 @@ def rollout_gradient(
         kept.append((q[..., -1, :], v[..., -1, :]))
     states = advance(*kept.pop(), *(segments[-1] if segments else (0, 0)), 1)
     cost, adjoint = _ended(final, states[0][..., -1, :], states[1][..., -1, :])
-    by_tau = np.zeros((*batch, steps if varying else 1, model.nv))
-    by_parameters = np.zeros((*batch, 10 * model.n_bodies + model.nv)) if parameters else None
-    back = AdjointSteps(model, integrator, dt)
-    transposed = compile(REGRESSOR.T, model) if parameters else None
+    by_tau = np.zeros((*batch, steps if varying else 1, tree.nv))
+    by_parameters = np.zeros((*batch, 10 * tree.n_bodies + tree.nv)) if parameters else None
+    back = _adjoint(model, integrator, dt)
+    transposed = compile(REGRESSOR.T, tree) if parameters else None
     for first, last in reversed(segments):
         if last < steps:
             states = advance(*kept.pop(), first, last, 1)
@@ -136,7 +141,8 @@ def rollout_gradient(
         more, sources = _charged(running, np.arange(first, last), q, v, here)
         stretch = back.stretch(*(_steps_first(x) for x in (q, v, here)))
         adjoint, pulls = _backward(back, stretch, adjoint, sources[:2])
-        gradient = np.moveaxis(pulls.sum(axis=1), 0, -2)  # pulls: steps, stages, ..., nv
+        efforts_only = pulls[:, : back.n_stages].sum(axis=1)  # pulls: steps, stages, ..., nv
+        gradient = np.moveaxis(efforts_only, 0, -2)
         if sources[2] is not None:
             gradient = gradient + sources[2]
         cost = cost + more
@@ -145,14 +151,20 @@ def rollout_gradient(
         else:
             by_tau[..., 0, :] += gradient.sum(-2)
         if by_parameters is not None and transposed is not None:
-            by_parameters -= _pulled(transposed, stretch, pulls)
+            by_parameters -= back.parameters(transposed, stretch, pulls)
     by_tau = by_tau if varying else by_tau[..., 0, :]
-    nv = model.nv
+    nv = tree.nv
     return RolloutGradient(cost, adjoint[..., :nv], adjoint[..., nv:], by_tau, by_parameters)
 
 
+def _adjoint(model: Model | System, integrator: str, dt: float) -> Any:
+    if isinstance(model, System):
+        return ClosedAdjoint(model, integrator, dt)
+    return AdjointSteps(model, integrator, dt)
+
+
 def _segment(
-    segment: int | None, steps: int, batch: tuple[int, ...], model: Model, integrator: str
+    segment: int | None, steps: int, batch: tuple[int, ...], model: Model | System, integrator: str
 ) -> int:
     if segment is not None:
         if isinstance(segment, bool) or not isinstance(segment, (int, np.integer)) or segment < 1:
@@ -160,8 +172,10 @@ def _segment(
         return int(segment)
     tableau = METHODS[integrator].tableau
     stages = 1 if tableau is None else len(tableau.b)
-    curved = sum(36 if kind == "free" else 9 for kind, _ in Chart(model).curved_parts)
-    one = max(1, math.prod(batch)) * stages * (8 * model.nv + 4 * curved + 1)
+    tree = model.model if isinstance(model, System) else model
+    curved = sum(36 if kind == "free" else 9 for kind, _ in Chart(tree).curved_parts)
+    matrices = 0 if tree is model else 20 * tree.nv**2
+    one = max(1, math.prod(batch)) * stages * (8 * tree.nv + 4 * curved + matrices + 1)
     if steps * one <= _FEW_NUMBERS:
         return max(1, steps)
     return max(1, min(math.isqrt(max(0, steps - 1)) + 1, int(_MOST_NUMBERS / one)))
@@ -224,26 +238,15 @@ def _steps_first(values: Array) -> Array:
 
 
 def _backward(
-    back: AdjointSteps, stretch: Stretch, adjoint: Array, sources: list[Array | None]
+    back: Any, stretch: Any, adjoint: Array, sources: list[Array | None]
 ) -> tuple[Array, Array]:
     """Through some steps from their end: the adjoint before them, and weights of their efforts."""
     by_q, by_v = (None if x is None else _steps_first(x) for x in sources)
     nv = adjoint.shape[-1] // 2
     at_q, at_v = adjoint[..., :nv], adjoint[..., nv:]
-    pulls = np.empty((len(stretch.tau), back.n_stages, *at_v.shape))
+    pulls = np.empty((len(stretch.tau), back.n_pulls(stretch), *at_v.shape))
     for k in reversed(range(len(stretch.tau))):
         at_q, at_v, pulls[k] = back.back(stretch, k, at_q, at_v)
         at_q = at_q if by_q is None else at_q + by_q[k]
         at_v = at_v if by_v is None else at_v + by_v[k]
     return np.concatenate([at_q, at_v], axis=-1), pulls
-
-
-def _pulled(transposed: Program, stretch: Stretch, pulls: Array) -> Array:
-    """Y* w and vdot w, summed over stages and steps."""
-    out: Any = 0.0
-    for i, stage in enumerate(stretch.stages):
-        w = pulls[:, i]
-        inertial = transposed(stage.q, stage.v, stage.vdot, w)
-        inertial = inertial.reshape(*inertial.shape[:-2], -1)
-        out = out + np.concatenate([inertial, stage.vdot * w], axis=-1).sum(0)
-    return out

@@ -10,19 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics
-from phipsi.algorithms.trees import NO_PROJECTION, checked_tree
+from phipsi.algorithms.system import System
+from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
-from phipsi.simulation.rollout import COMPILED
-from phipsi.simulation.tableaux import METHODS, Tableau
+from phipsi.simulation.tableaux import COMPILED, METHODS, Tableau
 
 Array = NDArray[Any]
+Stage = tuple[Array, Array, Array, Array]
 
 
 def step_derivatives(
-    model: Model,
+    model: Model | System,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -34,12 +35,14 @@ def step_derivatives(
 
     [δq⁺; δv⁺] = A [δq; δv] + B δtau for a step of `rollout` or `simulate`, with δq and δq⁺ in the
     directions of v at the two configurations (q ∘ exp(δq)), also for quaternion joints. They are
-    the exact derivatives of the computed step, not a discretised linearisation.
+    the exact derivatives of the computed step, not a discretised linearisation. A step of a
+    `System` ends with the projection onto its constraints, whose derivatives are in A and B: A
+    maps any change to one that keeps the loops closed.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv), `dt` in s, `integrator`, "semi_implicit" or
-    "rk4". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
+    `integrator`, "semi_implicit" or "rk4". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
-    matrices. **Source:** sensitivity 5; tableaux.py.
+    matrices. **Source:** sensitivity 5; closed_chain 11 (C32); tableaux.py.
 
     >>> import numpy as np
     >>> import phipsi as pp
@@ -50,12 +53,21 @@ def step_derivatives(
            [0. , 1. ]]), array([[0.03],
            [0.3 ]]))
     """
-    checked_tree(model, "step_derivatives", NO_PROJECTION)
+    if isinstance(model, System):
+        from phipsi.simulation.closed_linear import closed_step_derivatives  # needs linear_step
+
+        return closed_step_derivatives(model, q, v, tau, dt, integrator)
+    checked_tree(model, "step_derivatives")
     at, rates, effort = state_arrays(model, q=q, v=v, tau=tau)
+    step = linear_step(model, at, rates, effort, checked_step(dt), integrator)
+    return step.A, step.B
+
+
+def checked_step(dt: Any) -> float:
+    """A finite step length."""
     if not (isinstance(dt, (int, float, np.number)) and np.isfinite(dt)):
         raise InputError(f"dt={dt!r} must be a finite number of seconds")
-    step = linear_step(model, at, rates, effort, float(dt), integrator)
-    return step.A, step.B
+    return float(dt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +75,14 @@ class LinearStep:
     """A step, linearised.
 
     `A` (..., 2 nv, 2 nv); `stages`, for every stage of the method its (q, v, vdot) and the
-    derivative (..., 2 nv, nv) of the end by an effort that acts in this stage only.
+    derivative (..., 2 nv, nv) of the end by an effort that acts in this stage only; `q` and `v`
+    after the step.
     """
 
     A: Array
-    stages: tuple[tuple[Array, Array, Array, Array], ...]
+    stages: tuple[Stage, ...]
+    q: Array
+    v: Array
 
     @property
     def B(self) -> Array:
@@ -76,26 +91,26 @@ class LinearStep:
 
 
 def linear_step(
-    model: Model, q: Array, v: Array, tau: Array, dt: float, integrator: str
+    model: Model | System, q: Array, v: Array, tau: Array, dt: float, integrator: str
 ) -> LinearStep:
-    """The linearised step of an integrator."""
+    """The linearised step of an integrator; of a system, before it is projected."""
     if integrator not in COMPILED:
         known = ", ".join(map(repr, COMPILED))
         raise InputError(f"integrator={integrator!r}: steps of {known} can be differentiated")
     tableau = METHODS[integrator].tableau
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
-    geometry = ChartDerivatives(model)
+    geometry = ChartDerivatives(model.model if isinstance(model, System) else model)
     if tableau is None:
         return _semi_implicit(model, geometry, q, v, tau, dt)
     return _explicit(model, geometry, tableau, q, v, tau, dt)
 
 
 def _semi_implicit(
-    model: Model, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
+    model: Model | System, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
 ) -> LinearStep:
     """v⁺ = v + h vdot, q⁺ = q ∘ exp(h v⁺)."""
-    nv = model.nv
+    nv, chart = v.shape[-1], geometry.chart
     vdot = forward_dynamics(model, q, v, tau)
     by_q, by_v, by_tau = forward_dynamics_derivatives(model, q, v, tau)
     z = h * (v + h * vdot)
@@ -106,11 +121,12 @@ def _semi_implicit(
     A[..., :nv, :] = h * (right @ A[..., nv:, :])
     A[..., :nv, :nv] += transport
     B[..., :nv, :] = h * (right @ B[..., nv:, :])
-    return LinearStep(A, ((q, v, vdot, B),))
+    start = chart.flat_difference(np.zeros(q.shape[-1]), q)
+    return LinearStep(A, ((q, v, vdot, B),), chart.point(q, start + z), v + h * vdot)
 
 
 def _explicit(
-    model: Model,
+    model: Model | System,
     geometry: ChartDerivatives,
     tableau: Tableau,
     q: Array,
@@ -125,10 +141,10 @@ def _explicit(
 
         δq_i = T_i δq + Jr_i δz_i,   δk_i = (R_i δv_i + ∂(R v_i)/∂z δz_i, by_q δq_i + by_v δv_i + …)
     """
-    nv, stages, chart = model.nv, len(tableau.b), geometry.chart
+    nv, stages, chart = v.shape[-1], len(tableau.b), geometry.chart
     batch = q.shape[:-1]
     zero = np.zeros((*batch, nv))
-    start = chart.flat_difference(np.zeros(model.nq), q)  # z = q of joints with q̇ = v
+    start = chart.flat_difference(np.zeros(q.shape[-1]), q)  # z = q of joints with q̇ = v
     wide = (2 + stages) * nv
     dq, dv = (np.zeros((*batch, nv, wide)) for _ in range(2))
     dq[..., :nv], dv[..., nv : 2 * nv] = np.eye(nv), np.eye(nv)
@@ -155,14 +171,15 @@ def _explicit(
         dvdot[..., (2 + i) * nv : (3 + i) * nv] += by_tau
         slopes.append((rate, vdot, drate, dvdot))
         found.append((qi, vi, vdot))
-    z, dz, dv1 = zero, np.zeros_like(dq), dv
-    for b, (rate, _, drate, dvdot) in zip(tableau.b, slopes, strict=True):
-        z, dz, dv1 = z + h * b * rate, dz + h * b * drate, dv1 + h * b * dvdot
+    z, v1, dz, dv1 = zero, v, np.zeros_like(dq), dv
+    for b, (rate, vdot, drate, dvdot) in zip(tableau.b, slopes, strict=True):
+        z, v1 = z + h * b * rate, v1 + h * b * vdot
+        dz, dv1 = dz + h * b * drate, dv1 + h * b * dvdot
     dq1 = dq + dz if geometry.is_flat else geometry.transport(z) @ dq + geometry.right(z) @ dz
     whole = np.concatenate([dq1, dv1], axis=-2)
     parts = [whole[..., (2 + i) * nv : (3 + i) * nv] for i in range(stages)]
     stages_found = tuple((*state, part) for state, part in zip(found, parts, strict=True))
-    return LinearStep(whole[..., : 2 * nv], stages_found)
+    return LinearStep(whole[..., : 2 * nv], stages_found, chart.point(q, start + z), v1)
 
 
 def _blocks(batch: tuple[int, ...], nv: int, columns: int) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.algorithms.system import System
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.compiler import compile
@@ -18,18 +19,18 @@ from phipsi.errors import InputError, SimulationError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.checks import checked_model
-from phipsi.simulation.tableaux import METHODS, Method
+from phipsi.simulation.closed_steps import closed_rollout
+from phipsi.simulation.tableaux import COMPILED, METHODS, Method
 
 if TYPE_CHECKING:
     from phipsi.backends.native.runner import NativeCode
 
 Array = NDArray[np.float64]
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-COMPILED = ("semi_implicit", "rk4")
 
 
 def rollout(
-    model: Model,
+    model: Model | System,
     q0: ArrayLike,
     v0: ArrayLike,
     tau: ArrayLike,
@@ -45,18 +46,20 @@ def rollout(
 
     Each step is vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b]) and the integrator's formula on the
     group, all in machine code with trajectories side by side in vector lanes; a trajectory has the
-    same bits in whatever batch and number of threads it runs.
+    same bits in whatever batch and number of threads it runs. Motions of a `System` keep its
+    constraints: the steps are those of `simulate` with stabilization="project", many motions at
+    once, away from singular configurations.
 
-    **Arguments:** `q0` (..., nq), `v0` (..., nv), which broadcast; `tau` constant (..., nv), or for
-    every step (..., steps, nv), held during the step; `dt` in s; `steps`, how many; `every`, record
-    every so many steps; `integrator`, "semi_implicit" (order 1) or "rk4" (order 4); `threads` share
-    the batch; `prescribed`, names of joints whose accelerations are given instead of efforts, or
-    booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics). **Returns:** q (...,
-    steps // every + 1, nq) and v (..., steps // every + 1, nv), the first records being the initial
-    states.
-    **Cost:** O(N) per step and trajectory. **Raises:** `SimulationError` naming the trajectory and
-    the step if one diverges or a joint has nothing to move; everything computed is in its
-    `trajectory` as ``(q, v)``.
+    **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
+    `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
+    `steps`, how many; `every`, record every so many steps; `integrator`, "semi_implicit" (order 1)
+    or "rk4" (order 4); `threads` share the batch; `prescribed`, names of joints whose accelerations
+    are given instead of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid
+    dynamics). **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
+    first records being the initial states.
+    **Cost:** O(N) per step and trajectory; of a system O(nv³) for the projection. **Raises:**
+    `SimulationError` naming the trajectory and the step if one diverges or a joint has nothing to
+    move; everything computed is in its `trajectory` as ``(q, v)``.
 
     >>> import numpy as np
     >>> import phipsi as pp
@@ -65,12 +68,20 @@ def rollout(
     >>> q.shape, v.shape
     ((1000, 6, 2), (1000, 6, 2))
     """
-    checked_model(model)
+    tree = model.model if isinstance(model, System) else checked_model(model)
     method = _method(integrator)
     dt = _positive(dt)
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
-    start_q, start_v, effort, batch = rollout_arrays(model, q0, v0, tau, steps)
+    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps)
+    if isinstance(model, System):
+        if prescribed is not None:
+            raise InputError(
+                "prescribed= is for trees. Prescribe joints of a system by constraints, or run "
+                "pp.simulate(system, …, prescribed=…)"
+            )
+        state = start_q, start_v, effort
+        return closed_rollout(model, *state, dt, steps, every, integrator)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))

@@ -62,6 +62,9 @@ class Method:
         return self.solver is not None
 
 
+COMPILED = ("semi_implicit", "rk4")
+"""Integrators of `rollout`, whose steps have derivatives."""
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (

@@ -206,7 +206,7 @@ class Lowering(Diagonals):
         if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
-        if name == "pick":
+        if name in ("pick", "pick_effort"):
             return b.leaf("pick", Type(Domain.BODY, "r", "1"), self.picked(x))
         if name == "pick_inertia":
             type_ = Type(Domain.BODY, "10", "1")

@@ -59,7 +59,8 @@ class Request:
         if isinstance(expr, str):
             raise InputError(f"{expr!r} is no operator expression; read it with pp.parse({expr!r})")
         if not isinstance(cast(object, expr), (Expr, Sequence)):
-            raise InputError(f"{expr!r} is no operator expression, nor a sequence of them")
+            advice = check.advice(expr)
+            raise InputError(f"{expr!r} is no operator expression, nor a sequence of them{advice}")
         expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
         modes = _strings("mode", mode)
         modes = modes * len(expressions) if isinstance(mode, str) else modes
@@ -147,7 +148,7 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         _check_given(name)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
-            raise InputError(f"{x!r} is no operator expression")
+            raise InputError(f"{x!r} is no operator expression{check.advice(x)}")
         if x.takes is None:
             raise SpaceError(check.undetermined(x))
         check_pairs(x)

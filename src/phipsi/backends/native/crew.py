@@ -22,15 +22,16 @@ import numpy as np
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.direct import address_of
 from phipsi.backends.native.engine import MachineCode, host_machine, machine_code
-from phipsi.backends.native.lanes import I8, I32, I64, POINTER, write_loop
+from phipsi.backends.native.lanes import I8, I32, I64, POINTER, fold_loop, write_loop
 from phipsi.backends.native.trigonometry import i64
 
 LOOKS = 500  # some 0.2 ms
 MOST = 63  # threads besides the caller's
 # a slot, one per thread: the share to run or 0, whether the thread sleeps; a line of memory
 _JOB, _ASLEEP, _SLOT = 0, 1, 8
-# a share: addresses of the loop, of its arrays of arguments, sizes and strides, and of its data
-_LOOP, _ARGS, _SIZES, _STRIDES, _DATA, _HEAD = range(6)
+# a share: addresses of the loop, of its arrays of arguments, sizes and strides, and of its data;
+# address of the integers of status, how many, and whether any of them is not zero
+_LOOP, _ARGS, _SIZES, _STRIDES, _DATA, _STATUS, _COUNT, _FAILED, _HEAD = range(9)
 
 
 class Crew:
@@ -43,11 +44,14 @@ class Crew:
         self._slots = memory[skip : skip + MOST * _SLOT].reshape(MOST, _SLOT)
         self._wake: list[SimpleQueue[None]] = []
 
-    def run(self, shares: np.ndarray) -> bool:
-        """Run all shares (rows), the first one here; False, and nothing done, if it is busy."""
+    def run(self, shares: np.ndarray) -> bool | None:
+        """Run all shares (rows), the first one here; True if no element of a batch failed.
+
+        None, and nothing done, if the crew is busy.
+        """
         count = len(shares) - 1
         if os.name != "posix" or count > MOST or not self._busy.acquire(blocking=False):
-            return False
+            return None
         try:
             functions = _functions()
             first, step = address_of(shares), shares.strides[0]
@@ -60,10 +64,9 @@ class Crew:
                 asleep ^= 1 << i
                 self._slots[i, _ASLEEP] = 0
                 self._wake[i].put(None)
-            functions.lead(first, slots, count)
+            return not functions.lead(first, step, slots, count)
         finally:
             self._busy.release()
-        return True
 
     def _start(self, slot: int) -> None:
         wake: SimpleQueue[None] = SimpleQueue()
@@ -89,7 +92,7 @@ def shares_of(
     """(pieces, words): the arguments of a compiled loop for parts of arrays with one batch axis.
 
     `sizes` are the core sizes in the order in which NumPy passes them, `addresses` and `strides`
-    those of the arrays.
+    those of the arrays, the last of which is the status, without gaps.
     """
     end = _HEAD + len(strides)
     steps = [*(s[0] for s in strides), *(x for s in strides for x in s[1:])]
@@ -97,7 +100,8 @@ def shares_of(
     for row, piece in zip(out, pieces, strict=True):
         starts = [at + piece.start * s[0] for at, s in zip(addresses, strides, strict=True)]
         words = [address_of(row) + 8 * i for i in (_HEAD, end, end + 1 + len(sizes))]
-        row[:] = [loop, *words, data, *starts, piece.stop - piece.start, *sizes, *steps]
+        count = piece.stop - piece.start
+        row[:] = [loop, *words, data, starts[-1], count, 0, *starts, count, *sizes, *steps]
     return out
 
 
@@ -108,7 +112,8 @@ class _Functions:
     """``post(slots, shares, step, count)`` hands out shares; bits of those who sleep.
 
     ``serve(slot, looks)`` runs shares until there has been none for so many looks.
-    ``lead(share, slots, count)`` runs a share and waits for the others.
+    ``lead(shares, step, slots, count)`` runs the first share and waits for the others; whether any
+    element failed.
     """
 
     def __init__(self, code: MachineCode) -> None:
@@ -116,7 +121,7 @@ class _Functions:
         p, i = ctypes.c_void_p, ctypes.c_int64
         self.post: Any = ctypes.CFUNCTYPE(i, p, p, i, i)(code.address("phipsi_post"))
         self.serve: Any = ctypes.CFUNCTYPE(None, p, i)(code.address("phipsi_serve"))
-        self.lead: Any = ctypes.CFUNCTYPE(None, p, p, i)(code.address("phipsi_lead"))
+        self.lead: Any = ctypes.CFUNCTYPE(i, p, i, p, i)(code.address("phipsi_lead"))
 
 
 @cache
@@ -149,11 +154,18 @@ def _place(b: Any, slot: Any, i: int) -> Any:
 
 
 def _define_run(module: ir.Module) -> None:
-    """Run a share."""
+    """Run a share, and look through its status while this processor has it at hand."""
     b, (share,) = _function(module, "run", ir.VoidType(), [POINTER])
     words = [b.inttoptr(_word(b, share, i), POINTER) for i in range(_HEAD)]
     kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
+
+    def add(i: Any, found: list[Any]) -> list[Any]:
+        one = b.load(b.gep(words[_STATUS], [b.mul(i, i64(8))], source_etype=I8), typ=I64)
+        return [b.or_(found[0], one)]
+
+    (found,) = fold_loop(b, _word(b, share, _COUNT), 1, [i64(0)], add)
+    b.store(found, _place(b, share, _FAILED))
     b.ret_void()
 
 
@@ -213,10 +225,11 @@ def _define_serve(module: ir.Module) -> None:
 
 
 def _define_lead(module: ir.Module) -> None:
-    b, (share, slots, count) = _function(module, "lead", ir.VoidType(), [POINTER, POINTER, I64])
-    b.call(module.globals["phipsi_run"], [share])
+    takes = [POINTER, I64, POINTER, I64]
+    b, (shares, step, slots, count) = _function(module, "lead", I64, takes)
+    b.call(module.globals["phipsi_run"], [shares])
 
-    def one(i: Any) -> None:
+    def one(i: Any, found: list[Any]) -> list[Any]:
         slot = b.gep(slots, [b.mul(i, i64(8 * _SLOT))], source_etype=I8)
         look, rest, done = (b.function.append_basic_block(n) for n in ("look", "rest", "done"))
         b.branch(look)
@@ -227,9 +240,11 @@ def _define_lead(module: ir.Module) -> None:
         b.call(_give_way(module), [])
         b.branch(look)
         b.position_at_end(done)
+        share = b.gep(shares, [b.mul(b.add(i, i64(1)), step)], source_etype=I8)
+        return [b.or_(found[0], _word(b, share, _FAILED))]
 
-    write_loop(b, count, one)
-    b.ret_void()
+    (found,) = fold_loop(b, count, 1, [_word(b, shares, _FAILED)], one)
+    b.ret(found)
 
 
 def _give_way(module: ir.Module) -> ir.Function:

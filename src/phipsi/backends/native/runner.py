@@ -60,6 +60,7 @@ from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Lowered, Result
 
 _FLOAT64 = np.dtype(np.float64)
+_KEPT_SHARES = 8
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
@@ -124,7 +125,7 @@ class NativeCode:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.input_shapes = shapes[: len(names)]
         self.output_shapes = shapes[len(names) : -1]
-        self._shares: tuple[Any, np.ndarray] | None = None  # of the last batch that threads ran
+        self._shares: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
         self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
     def emit(self) -> str:
@@ -140,22 +141,25 @@ class NativeCode:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
 
-    def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool:
-        """Run parts of a batch at the same time; False, and nothing done, if that cannot be.
+    def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool | None:
+        """Run parts of a batch at the same time; True if no element failed.
 
-        The last array is the status. Other numbers than float64 are left to NumPy, which converts.
-        Memory that was freed is mostly given out again, so the shares of the last call are kept.
+        None, and nothing done, if that cannot be. The last array is the status. Other numbers than
+        float64 are left to NumPy, which converts. Memory that was freed is mostly given out again,
+        so the shares of a few calls are kept.
         """
-        key = [count, threads]
+        key: tuple[Any, ...] = (count, threads)
         for a in arrays:
             key += (address_of(a), a.strides, a.dtype)
-        last = self._shares
-        if last is None or last[0] != key:
+        shares = self._shares.get(key)
+        if shares is None:
             shares = self._make_shares(arrays, batch_pieces(count, threads))
             if shares is None:
-                return False
-            last = self._shares = (key, shares)
-        return crew().run(last[1])
+                return None
+            if len(self._shares) >= _KEPT_SHARES:
+                self._shares.clear()
+            self._shares[key] = shares
+        return crew().run(shares)
 
     def _make_shares(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
         addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]

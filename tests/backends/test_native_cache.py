@@ -1,0 +1,135 @@
+"""The disk cache of machine code: private, whole files only, and never a reason to fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from phipsi.backends.native import cache
+from phipsi.errors import PhipsiWarning
+
+CODE = bytes(range(256)) * 40
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    where = tmp_path / "cache"
+    monkeypatch.setenv("PHIPSI_CACHE", str(where))
+    cache.folder.cache_clear()
+    yield where
+    cache.folder.cache_clear()
+
+
+def test_what_is_written_is_read_and_private(folder: Path):
+    assert cache.read("a") is None
+    cache.write("a", CODE)
+    assert cache.read("a") == CODE and cache.read("b") is None
+    assert [p.name for p in folder.iterdir()] == ["a.bin"]  # no temporary file is left
+    assert folder.stat().st_mode & 0o077 == 0
+    assert (folder / "a.bin").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("bits", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_can_write_is_refused(folder: Path, bits: int):
+    folder.mkdir()
+    folder.chmod(bits)
+    with pytest.warns(PhipsiWarning, match=r"can be written by others(.|\n)*chmod 700"):
+        cache.write("a", CODE)
+    assert cache.read("a") is None
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_others_can_read_is_used(folder: Path):
+    folder.mkdir(mode=0o755)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.write("a", CODE)
+    assert cache.read("a") == CODE
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "long", "one bit", "another version"])
+def test_damaged_files_are_ignored(folder: Path, damage: str):
+    cache.write("a", CODE)
+    path = folder / "a.bin"
+    content = bytearray(path.read_bytes())
+    if damage == "one bit":
+        content[len(content) // 2] ^= 1
+    elif damage == "another version":
+        content[content.index(b"\n") - 1] += 1
+    else:
+        content = {"empty": b"", "short": content[:-1], "long": content + b"\0"}[damage]
+    path.write_bytes(content)
+    assert cache.read("a") is None
+    cache.write("a", CODE)  # made anew
+    assert cache.read("a") == CODE
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root writes anywhere")
+def test_a_read_only_folder_is_no_error(folder: Path):
+    folder.mkdir(mode=0o500)
+    cache.write("a", CODE)
+    assert cache.read("a") is None
+
+
+def test_a_file_where_the_folder_should_be_is_no_error(folder: Path):
+    folder.write_text("not a folder")
+    cache.write("a", CODE)
+    assert cache.read("a") is None
+
+
+def test_it_can_be_turned_off(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PHIPSI_CACHE", "0")
+    cache.folder.cache_clear()
+    cache.write("a", CODE)
+    assert cache.read("a") is None and not folder.exists()
+
+
+WRITER = """
+import sys
+from phipsi.backends.native import cache
+mine = sys.argv[1].encode() * 50_000
+for _ in range(150):
+    cache.write("same", mine)
+    found = cache.read("same")
+    assert found is not None and len(found) == 50_000 and len(set(found)) == 1, found
+"""
+
+
+def test_processes_that_write_at_once_never_see_half_a_file(folder: Path):
+    command = [sys.executable, "-c", WRITER]
+    running = [subprocess.Popen([*command, letter], stderr=subprocess.PIPE) for letter in "abcd"]
+    for process in running:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+    assert [p.name for p in folder.iterdir()] == ["same.bin"]
+
+
+FIRST = """
+import numpy as np, phipsi as pp
+arm = pp.examples.planar_arm(3)
+print(pp.forward_dynamics(arm, [0.1, 0.2, 0.3], np.zeros(3), np.ones(3)).tolist())
+"""
+
+
+def test_a_program_whose_code_is_damaged_is_compiled_again(folder: Path):
+    def run() -> str:
+        env = {**os.environ, "PHIPSI_BACKEND": "native"}
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST], env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    expected = run()
+    files = sorted(folder.glob("*.bin"))
+    assert files
+    whole = [p.read_bytes() for p in files]
+    for p, content in zip(files, whole, strict=True):
+        p.write_bytes(content[: len(content) // 2])
+    assert run() == expected
+    assert sorted(p.read_bytes() for p in folder.glob("*.bin")) == sorted(whole)

@@ -1,0 +1,294 @@
+"""Motions of systems with loops, many at once, and their derivatives, by differences."""
+
+import numpy as np
+import pytest
+from random_models import model_from_parents
+from random_systems import KINDS, admissible, random_system
+
+import phipsi as pp
+from phipsi.errors import InputError, SimulationError
+
+INTEGRATORS = ("semi_implicit", "rk4")
+# derivative at 0 from values at ±1 … ±4 steps, exact for polynomials of degree 8
+STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
+
+
+@pytest.fixture(autouse=True)
+def native_backend(monkeypatch):
+    """Not here: derivatives of many mechanisms are needed."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+
+
+def close(x, y, tolerance, scale=0.0):
+    size = max(scale, np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0))
+    assert np.shape(x) == np.shape(y)
+    assert np.abs(x - y).max(initial=0.0) <= tolerance * size
+
+
+def difference(value, h=1e-3):
+    """d/ds of value(s) at 0."""
+    return sum(c / h * (value(k * h) - value(-k * h)) for k, c in STENCIL.items())
+
+
+def four_bar(tree=None):
+    """Three of its five rows are always zero: a hinge closes a planar loop in space."""
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(tree or pp.examples.planar_arm(3), [pin])
+    return system, system.assemble([1.0, -1.0, -1.5])
+
+
+def sturdy_four_bar():
+    """With bodies that have room for any small change of their inertias, and rotors."""
+    box = pp.SpatialInertia(1.3, (0.4, 0.1, 0.05), np.diag([0.2, 0.25, 0.3]))
+    p = np.tile(box.parameters, 3)
+    arm = pp.examples.planar_arm(3)
+    return four_bar(arm.with_inertial_parameters(p, armature=np.full(3, 0.3)))
+
+
+def spatial():
+    """Two arms with a ball joint and a universal joint, held together by a ball."""
+    kinds = ["revolute", "spherical", "revolute", "revolute", "revolute", "universal"]
+    tree = model_from_parents([-1, 0, 1, -1, 3, 4], 2, kinds, armature=True)
+    ends = (tree.body_names[2], (0.3, 0, 0)), (tree.body_names[5], (0, 0.3, 0))
+    system = pp.System(tree, [pp.constraints.Spherical(name="ball", a=ends[0], b=ends[1])])
+    return system, system.assemble(restarts=20)
+
+
+MECHANISMS = {"four-bar": four_bar, "spatial": spatial}
+
+
+def moving(system, q, seed=0, count=None):
+    """Admissible rates and any efforts."""
+    rng = np.random.default_rng(seed)
+    if count is None:
+        return admissible(system, q, rng), rng.standard_normal(system.model.nv)
+    v = np.array([admissible(system, q, rng) for _ in range(count)])
+    return v, rng.standard_normal((count, system.model.nv))
+
+
+# ---- motions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_motions_are_those_of_simulate(name, integrator):
+    system, q = MECHANISMS[name]()
+    v, tau = moving(system, q, count=3)
+    Q, V = pp.rollout(system, q, v, tau, 0.02, 12, integrator=integrator, every=3)
+    assert Q.shape == (3, 5, system.model.nq) and V.shape == (3, 5, system.model.nv)
+    assert np.abs(system.residual(Q[:, 1:])).max() < 1e-12
+    for i in range(3):
+        run = pp.simulate(
+            system, q, v[i], 0.24, integrator=integrator, dt=0.02,
+            controller=lambda t, q, v, i=i: tau[i],
+        )  # fmt: skip
+        assert np.abs(system.model.difference(run.q[-1], Q[i, -1])).max() < 1e-10
+        close(V[i, -1], run.v[-1], 1e-10)
+    varying = np.broadcast_to(tau[0], (12, system.model.nv))
+    again = pp.rollout(system, q, v[0], varying, 0.02, 12, integrator=integrator, every=3)
+    close(again[0], Q[0], 1e-12)
+
+
+def test_without_rows_it_is_the_tree():
+    tree = model_from_parents([-1, 0, 1], 3, ["free", "spherical", "revolute"])
+    system = pp.System(tree, [])
+    rng = np.random.default_rng(0)
+    q, (v, tau) = tree.random_configuration(rng), rng.standard_normal((2, tree.nv))
+    for integrator in INTEGRATORS:
+        mine = pp.rollout(system, q, v, tau, 0.02, 5, integrator=integrator)
+        for x, y in zip(mine, pp.rollout(tree, q, v, tau, 0.02, 5, integrator=integrator),
+                        strict=True):  # fmt: skip
+            close(x, y, 1e-12)
+        mine = pp.step_derivatives(system, q, v, tau, 0.02, integrator=integrator)
+        theirs = pp.step_derivatives(tree, q, v, tau, 0.02, integrator=integrator)
+        for x, y in zip(mine, theirs, strict=True):
+            close(x, y, 1e-12)
+
+
+# ---- one step ------------------------------------------------------------------------------------
+
+
+def check_step(system, q, integrator, dt=0.02, seed=0):
+    """Along any change of the state, also one that opens the loops, within what is accepted."""
+    tree, rng = system.model, np.random.default_rng(seed)
+    v, tau = moving(system, q, seed)
+    A, B = pp.step_derivatives(system, q, v, tau, dt, integrator=integrator)
+    G = system.jacobian(q)
+    d = rng.standard_normal((3, tree.nv))
+    for i in (0, 1):  # changes that keep q0 and v0 admissible to first order
+        d[i] -= np.linalg.pinv(G, rcond=1e-10) @ (G @ d[i])
+    q1, v1 = (x[-1] for x in pp.rollout(system, q, v, tau, dt, 1, integrator=integrator))
+
+    def moved(s):
+        at, rates = system.project(tree.integrate(q, s * d[0]), v + s * d[1])
+        Q, V = pp.rollout(system, at, rates, tau + s * d[2], dt, 1, integrator=integrator)
+        return np.concatenate([tree.difference(q1, Q[-1]), V[-1] - v1])
+
+    start = difference(lambda s: np.concatenate([
+        tree.difference(q, system.project(tree.integrate(q, s * d[0]), v)[0]),
+        system.project(tree.integrate(q, s * d[0]), v + s * d[1])[1],
+    ]))  # fmt: skip
+    close(A @ start + B @ d[2], difference(moved), 1e-8, np.abs(A).max())
+    after, held = system.jacobian(q1), system.rows.has_position
+    for part in (A, B):  # whatever changes, the loops stay closed
+        assert np.abs((after @ part[: tree.nv])[held]).max(initial=0.0) < 1e-9 * np.abs(part).max()
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_steps_of_mechanisms(name, integrator):
+    check_step(*MECHANISMS[name](), integrator)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_steps_of_random_systems(seed):
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:3]]
+    system, q = random_system(seed, 5, kinds, independent=True, armature=seed % 2 == 1)
+    check_step(system, q, INTEGRATORS[seed % 2], 0.01, seed)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_all_changes_of_the_state(name):
+    """The projection of states off the constraints, too: directly through the computed step."""
+    from phipsi.simulation.closed_linear import closed_linear_step
+    from phipsi.simulation.closed_steps import ClosedSteps
+
+    system, q = MECHANISMS[name]()
+    tree, rng = system.model, np.random.default_rng(4)
+    v, tau = moving(system, q)
+    d = rng.standard_normal((3, tree.nv))
+    for integrator in INTEGRATORS:
+        steps = ClosedSteps(system, integrator, 0.05)
+        q1, v1 = steps.advance(q[None], v[None], tau[None])
+
+        def moved(s, steps=steps, q1=q1, v1=v1):
+            at = tree.integrate(q, s * d[0]), v + s * d[1], tau + s * d[2]
+            Q, V = steps.advance(*(x[None] for x in at))
+            return np.concatenate([tree.difference(q1[0], Q[0]), V[0] - v1[0]])
+
+        step = closed_linear_step(system, q[None], v[None], tau[None], 0.05, integrator).step
+        mine = step.A[0] @ d[:2].ravel() + step.B[0] @ d[2]
+        close(mine, difference(moved, 5e-4), 1e-9, np.abs(step.A).max())
+
+
+def test_batches_of_steps():
+    system, q = spatial()
+    v, tau = moving(system, q, count=3)
+    A, B = pp.step_derivatives(system, q, v[:, None], tau, 0.02, integrator="rk4")
+    n = system.model.nv
+    assert A.shape == (3, 3, 2 * n, 2 * n) and B.shape == (3, 3, 2 * n, n)
+    one = pp.step_derivatives(system, q, v[2], tau[1], 0.02, integrator="rk4")
+    close(A[2, 1], one[0], 1e-10)
+    close(B[2, 1], one[1], 1e-10)
+
+
+# ---- whole motions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("segment", [None, 3])
+def test_gradients_of_motions(integrator, segment):
+    """By everything at once: efforts, admissible changes of the start, inertias and rotors."""
+    system, q = sturdy_four_bar()
+    tree, rng = system.model, np.random.default_rng(1)
+    steps, dt, n = 8, 0.03, tree.nv
+    v, _ = moving(system, q)
+    tau = rng.standard_normal((steps, n))
+    weights = rng.standard_normal((3, n))
+
+    def running(k, q, v, tau):
+        value = (weights[0] * np.sin(q) + weights[1] * v**2 + weights[2] * tau**2).sum(-1)
+        return value, weights[0] * np.cos(q), 2 * weights[1] * v, 2 * weights[2] * tau
+
+    def final(q, v):
+        return (weights[2] * v**3).sum(-1), None, 3 * weights[2] * v**2
+
+    def total(system, q, v, tau):
+        Q, V = pp.rollout(system, q, v, tau, dt, steps, integrator=integrator)
+        return running(None, Q[:-1], V[:-1], tau)[0].sum() + final(Q[-1], V[-1])[0]
+
+    found = pp.rollout_gradient(
+        system, q, v, tau, dt, steps, running=running, final=final, integrator=integrator,
+        parameters=True, segment=segment,
+    )  # fmt: skip
+    close(found.cost, total(system, q, v, tau), 1e-12)
+    d = rng.standard_normal((steps, n))
+    slope = difference(lambda s: total(system, q, v, tau + s * d))
+    close((found.tau * d).sum(), slope, 1e-9)
+
+    def start(s):
+        return system.project(tree.integrate(q, s * d[0]), v + s * d[1])
+
+    by_start = difference(lambda s: np.concatenate([tree.difference(q, start(s)[0]), start(s)[1]]))
+    slope = difference(lambda s: total(system, *start(s), tau))
+    close(found.q0 @ by_start[:n] + found.v0 @ by_start[n:], slope, 1e-8)
+
+    p = pp.inertial_parameters(tree, armature=True)
+    change = p * rng.standard_normal(len(p))
+
+    def heavier(s):
+        both = p + s * change
+        bodies, rotors = both[: 10 * tree.n_bodies], both[10 * tree.n_bodies :]
+        other = tree.with_inertial_parameters(bodies, armature=rotors)
+        return total(pp.System(other, system.constraints), q, v, tau)
+
+    close(found.parameters @ change, difference(heavier), 1e-8)
+
+
+def test_gradients_in_batches_on_curved_joints():
+    system, q = spatial()
+    tree, n, steps = system.model, system.model.nv, 5
+    v, tau = moving(system, q, count=2)
+    body = [tree.body_names[-1]]
+
+    def final(q, v):
+        place = pp.frame_poses(tree, q, body)[..., 0, :3, 3]
+        J = pp.jacobian(tree, q, body)[..., 3:, :]
+        return (place**2).sum(-1) / 2, (place[..., None, :] @ J)[..., 0, :], None
+
+    found = pp.rollout_gradient(system, q, v, tau, 0.02, steps, final=final, integrator="rk4")
+    assert found.cost.shape == (2,) and found.tau.shape == (2, n)
+    d = np.random.default_rng(3).standard_normal((2, n))
+
+    def cost(s):
+        Q, _ = pp.rollout(system, q, v, tau + s * d, 0.02, steps, integrator="rk4")
+        return final(Q[:, -1], None)[0]
+
+    close((found.tau * d).sum(-1), difference(cost, 0.1), 1e-8)
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+def test_refusals():
+    system, q = four_bar()
+    zero = np.zeros(3)
+    v, _ = moving(system, q)
+    for call, error, message in (
+        (lambda: pp.rollout(system, q + 0.1, zero, zero, 0.01, 3), InputError, "q0 does not close"),
+        (lambda: pp.rollout(system, q, zero + 1, zero, 0.01, 3), InputError, "v0 would open"),
+        (lambda: pp.step_derivatives(system, q + 0.1, zero, zero, 0.01), InputError, "does not cl"),
+        (lambda: pp.step_derivatives(system, q, zero, zero, np.nan), InputError, "finite number"),
+        (lambda: pp.step_derivatives(system, q, zero, zero, 0.1, integrator="dopri"), InputError,
+         "can be differentiated"),
+        (lambda: pp.rollout(system, q, zero, zero, 0.01, 3, prescribed=["joint1"]), InputError,
+         "prescribed= is for trees"),
+        (lambda: pp.rollout(system, q, 40 * v, zero, 0.5, 20), SimulationError, "failed in step"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            call()
+    nothing = pp.rollout(system, np.zeros((0, 3)), zero, zero, 0.01, 3)
+    assert nothing[0].shape == (0, 4, 3)
+    still = pp.rollout(system, q, zero, zero, 0.01, 0)
+    assert (still[0] == q).all()
+    A, B = pp.step_derivatives(system, np.zeros((0, 3)), zero, zero, 0.01)
+    assert A.shape == (0, 6, 6) and B.shape == (0, 6, 3)
+
+    def final(q, v):
+        return v.sum(-1), None, np.ones_like(v)
+
+    empty = pp.rollout_gradient(system, np.zeros((0, 3)), zero, zero, 0.01, 3, final=final)
+    assert empty.tau.shape == (0, 3) and empty.cost.shape == (0,)
+    none = pp.rollout_gradient(system, q, zero, zero, 0.01, 0, final=final)
+    assert (none.v0 == 1).all() and not none.tau.any()
