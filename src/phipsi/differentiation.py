@@ -16,6 +16,7 @@ from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
 from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
 from phipsi.families import Family
+from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
@@ -162,7 +163,7 @@ def _check_expression(expr: Expr, function: str) -> None:
 
 def vjp(
     expr: Expr,
-    model: Model,
+    model: Model | ConstrainedModel,
     wrt: str | Sequence[str] = "q",
     *,
     points: Sequence[Any] | PointSet | None = None,

@@ -110,7 +110,14 @@ def primitives() -> Primitives:
         changes = [g if ad.is_undefined_primal(x) else None for g, x in linear]
         return [None] * n + changes
 
+    def again(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError(
+            "phipsi.jax has first derivatives only; for second ones differentiate the expression "
+            "first: pj.function(pp.diff(expr, 'q', along=…), model)"
+        )
+
     ad.primitive_jvps[all_three.value] = jvp
+    ad.primitive_jvps[all_three.tangent] = ad.primitive_jvps[all_three.pullback] = again
     ad.primitive_transposes[all_three.tangent] = transpose
     return all_three
 

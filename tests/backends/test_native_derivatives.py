@@ -163,3 +163,48 @@ def test_gradients_of_blocks(kinds):
         close(native(*inputs), reference(*inputs), 1e-10)
     close(pp.log_det_mass_matrix_gradient(model, q, wrt="inertia"),
           both(pp.diff(ops.logdet(ops.D), "inertia").T, model)[0](q), 1e-10)  # fmt: skip
+
+
+NAMED = {
+    "inverse_dynamics_derivatives": "qvu",
+    "forward_dynamics_derivatives": "qvu",
+    "mass_matrix_sensitivity": "q",
+    "mass_matrix_inverse_sensitivity": "q",
+    "christoffel_symbols": "q",
+    "coriolis_matrix": "qv",
+    "log_det_mass_matrix_gradient": "q",
+    "diagonal_coriolis": "qv",
+    "regressor": "qvu",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_functions_in_batches_of_every_size(name, monkeypatch):
+    """Alone, in batches that fill the lanes and that do not, none at all, strided: one answer."""
+    model = random_tree(4, 5, ["revolute", "spherical", "prismatic"], n_roots=2, armature=True)
+    q, v, u, *_ = state(model, (17,))
+    inputs = [{"q": q, "v": v, "u": u}[n] for n in NAMED[name]]
+    function = getattr(pp, name)
+
+    def call(arrays):
+        found = function(model, *arrays)
+        return found if isinstance(found, tuple) else (found,)
+
+    monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+    expected = call(inputs)
+    model.programs.clear()
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")
+    for size in (17, 9, 8, 7, 1, 0):
+        for x, y in zip(call([a[:size] for a in inputs]), expected, strict=True):
+            close(x, y[:size], 1e-10)
+    for x, y in zip(call([a[3] for a in inputs]), expected, strict=True):
+        close(x, y[3], 1e-10)
+    strided = [np.asfortranarray(a[::-2]) for a in inputs]
+    for a in strided:
+        a.flags.writeable = False
+    for x, y in zip(call(strided), expected, strict=True):
+        close(x, y[::-2], 1e-10)
+    assert any(getattr(p, "backend", "") == "native" for p in model.programs.values())
+    nested = [a[:6].reshape(2, 3, -1) for a in inputs]
+    for x, y in zip(call(nested), expected, strict=True):
+        close(x, y[:6].reshape(2, 3, *y.shape[1:]), 1e-10)

@@ -42,7 +42,7 @@ import numpy as np
 import phipsi as pp
 import test_native_expressions as t
 from phipsi.backends.layout import input_shapes
-from phipsi.backends.native.record import COLUMN_BODIES
+from phipsi.backends.native.record import COLUMN_BODIES, FEWEST
 from phipsi.backends.native.scratch import SLOTS
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -97,7 +97,7 @@ def check(name, program, args, batch):
     kept = data.copy()
     # one configuration needs a lane's share, but several columns of it fill all lanes
     columns = (int(data[words]) - 64) // 8 // lanes > data[COLUMN_BODIES]
-    scratch = (int(data[words]) - 64) // lanes * (lanes if batch >= lanes or columns else 1)
+    scratch = (int(data[words]) - 64) // lanes * (lanes if batch >= data[FEWEST] or columns else 1)
     pointers = native.pointers()
     arrays = list(pointers.values())
     assert all(a.ctypes.data == data[w] for w, a in pointers.items()), "layout of the data record"

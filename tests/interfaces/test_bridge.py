@@ -5,6 +5,7 @@ import pytest
 from random_models import chain, model_from_parents
 
 import phipsi as pp
+from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.errors import InputError, SpaceError
@@ -12,7 +13,7 @@ from phipsi.interfaces.bridge import ExpressionBridge, PosesBridge, RolloutBridg
 from phipsi.interfaces.bridge_functions import Functions
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
 from phipsi.model.points import point_set
-from phipsi.operators import B, J, M, V, f0, f_ext, mass_matrix, phi, tau, v
+from phipsi.operators import A, B, D, H, J, M, P, V, f0, f_ext, mass_matrix, phi, psi, tau, v
 
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 
@@ -92,6 +93,55 @@ def test_coordinate_maps():
 def test_expressions(expr):
     model = curved()
     check(ExpressionBridge(expr, model, None, None), model)
+
+
+def test_articulated_quantities():
+    """P, D, G and ψ: derivatives by q that are no operators, in both directions."""
+    model = curved()
+    for expr in (psi.T @ H.T @ D.inv @ tau, P @ V):
+        check(ExpressionBridge(expr, model, None, None), model)
+
+
+def linkage():
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    q = system.assemble([1.0, -1.0, -1.5])
+    return system, q, system.project(q, np.ones(3))[1]
+
+
+def test_systems():
+    """Expressions with constraint rows, and whole motions; along changes that keep the loops."""
+    system, q, v_ = linkage()
+    u = np.array([1.0, -2.0, 0.5])
+    functions = Functions(lambda bridge: lambda *x: bridge.value(x))
+    (found,) = functions.forward_dynamics(system, q, v_, u)
+    close(found, pp.forward_dynamics(system, q, v_, u))
+    check_at = [
+        (ExpressionBridge(closed_form(None, False, False)[0], system, None, None), [q, v_, u]),
+        (ExpressionBridge(A @ J @ v, system, None, None), [q, v_]),
+    ]
+    rng = np.random.default_rng(0)
+    for bridge, inputs in check_at:
+        changes = [rng.standard_normal(x.shape) for x in inputs]
+        weights = [rng.standard_normal(s) for s in bridge.results]
+
+        def moved(s, bridge=bridge, inputs=inputs, changes=changes):
+            return bridge.value([x + s * d for x, d in zip(inputs, changes, strict=True)])
+
+        slope = difference(moved)
+        close(bridge.tangent(inputs, changes)[0], slope[0])
+        pulled = bridge.pullback(inputs, weights)
+        left = sum(np.sum(g * d) for g, d in zip(pulled, changes, strict=True))
+        close(left, np.sum(weights[0] * slope[0]))
+    bridge = RolloutBridge(system, 0.02, 5, "rk4")
+    efforts, d = rng.standard_normal((2, 5, 3))
+    weights = [rng.standard_normal(s) for s in bridge.results]
+    by_tau = bridge.pullback([q, v_, efforts], weights)[2]
+    slope = difference(lambda s: bridge.value([q, v_, efforts + s * d]))
+    close(np.sum(by_tau * d), sum(np.sum(w * x) for w, x in zip(weights, slope, strict=True)))
+    with pytest.raises(InputError, match=r"system\.model"):
+        functions.inverse_dynamics(system, q, v_, u)
 
 
 def test_points():

@@ -5,7 +5,7 @@ import pytest
 from random_models import model_from_parents
 
 import phipsi as pp
-from phipsi.operators import mass_matrix, tau
+from phipsi.operators import P, V, mass_matrix, tau
 
 jax = pytest.importorskip("jax", reason="needs JAX")
 import jax.numpy as jnp  # noqa: E402
@@ -88,3 +88,28 @@ def test_rollout():
 
     check_grads(end, (q0, v0, efforts), order=1, modes=("rev",), atol=1e-6, rtol=1e-6)
     check_grads(jax.jit(end), (q0, v0, efforts), order=1, modes=("rev",), atol=1e-6, rtol=1e-6)
+
+
+def test_second_derivatives_are_refused(model):
+    q, v, _ = arrays(model)
+    energy = lambda x: pj.kinetic_energy(model, q, x)  # noqa: E731
+    for function in (jax.hessian(energy), jax.jacfwd(jax.jacfwd(energy))):
+        with pytest.raises(NotImplementedError, match="first derivatives only"):
+            function(v)
+
+
+def test_articulated_quantities_and_loops():
+    """Forward and reverse mode of vectors without a derivative in the algebra; systems."""
+    model = model_from_parents([-1, 0, 1], 1, ["revolute", "universal", "prismatic"])
+    q, v, _ = arrays(model, (2,))
+    check_grads(pj.function(P @ V, model), (q, v), order=1, modes=("fwd", "rev"), rtol=1e-5)
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    q0 = jnp.asarray(system.assemble([1.0, -1.0, -1.5]))
+
+    def end(efforts):
+        q, v = pj.rollout(system, q0, jnp.zeros(3), efforts, 0.02, integrator="rk4")
+        return (v[-1] ** 2).sum() + pj.forward_dynamics(system, q0, jnp.zeros(3), efforts[0]).sum()
+
+    check_grads(end, (jnp.ones((4, 3)),), order=1, modes=("rev",), atol=1e-6, rtol=1e-6)

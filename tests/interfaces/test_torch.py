@@ -5,7 +5,7 @@ import pytest
 from random_models import model_from_parents
 
 import phipsi as pp
-from phipsi.operators import mass_matrix, tau
+from phipsi.operators import P, V, mass_matrix, tau
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 import phipsi.torch as pt  # noqa: E402
@@ -113,3 +113,23 @@ def test_second_derivatives_are_refused(model):
     (first,) = torch.autograd.grad(pt.kinetic_energy(model, q, v), v, create_graph=True)
     with pytest.raises(NotImplementedError, match="first derivatives only"):
         first.sum().backward()
+
+
+def test_articulated_quantities_and_loops():
+    """Forward and reverse mode of vectors without a derivative in the algebra; systems."""
+    model = model_from_parents([-1, 0, 1], 1, ["revolute", "universal", "prismatic"])
+    q, v, _ = tensors(model, (2,))
+    momenta = pt.function(P @ V, model)
+    assert torch.autograd.gradcheck(momenta, (q, v), atol=1e-5, rtol=1e-5, check_forward_ad=True)
+    arm = pp.examples.planar_arm(3)
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(arm, [pin])
+    q0 = torch.tensor(system.assemble([1.0, -1.0, -1.5]))
+    rest = torch.zeros(3, dtype=torch.float64)
+    efforts = torch.ones(4, 3, dtype=torch.float64, requires_grad=True)
+
+    def end(u):
+        _, v = pt.rollout(system, q0, rest, u, 0.02, integrator="rk4")
+        return (v[-1] ** 2).sum() + pt.forward_dynamics(system, q0, rest, u[0]).sum()
+
+    assert torch.autograd.gradcheck(end, (efforts,), atol=1e-6, rtol=1e-6)

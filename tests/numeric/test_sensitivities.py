@@ -163,3 +163,23 @@ def test_a_simulation_in_diagonal_coordinates(kinds):
         nu = nu + h / 6 * (a[1] + 2 * b[1] + 2 * c[1] + d[1])
     close(pp.innovations_rates(model, q, nu), end.v[-1], 1e-7)
     close(model.difference(q, end.q[-1]), np.zeros(model.nv), 1e-7)
+
+
+def test_trees_only():
+    """What a system is asked for by mistake is refused by name, and so is what is no model."""
+    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system, q = pp.System(pp.examples.planar_arm(3), [pin]), np.zeros(3)
+    for name, more in (
+        ("mass_matrix_sensitivity", ()),
+        ("mass_matrix_inverse_sensitivity", ()),
+        ("christoffel_symbols", ()),
+        ("coriolis_matrix", (q,)),
+        ("log_det_mass_matrix_gradient", ()),
+        ("inverse_dynamics_derivatives", (q, q)),
+        ("diagonal_coriolis", (q,)),
+        ("innovations_rates", (q,)),
+    ):
+        with pytest.raises(pp.InputError, match=rf"{name} knows no constraints.*system\.model"):
+            getattr(pp, name)(system, q, *more)
+        with pytest.raises(pp.InputError, match=rf"{name} needs a model first, not str"):
+            getattr(pp, name)("arm.urdf", q, *more)

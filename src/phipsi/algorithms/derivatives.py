@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS, MASS_MATRIX_INVERSE
+from phipsi.algorithms.trees import checked_tree
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
@@ -59,6 +60,8 @@ def inverse_dynamics_derivatives(
     array([[ 0.    , -0.4794],
            [ 0.4794,  0.    ]])
     """
+    if not isinstance(cast(object, model), Model):
+        checked_tree(model, "inverse_dynamics_derivatives")
     return program_of(inverse_dynamics_operators(), model, "dense")(q, v, vdot)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
@@ -42,7 +43,7 @@ def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
     array([ 1., -2.])
     """
-    return program_of(RATES_OF_INNOVATIONS, model)(q, nu)
+    return program_of(RATES_OF_INNOVATIONS, checked_tree(model, "innovations_rates"))(q, nu)
 
 
 def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
@@ -63,4 +64,5 @@ def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     >>> bool(abs(mu @ nu) < 1e-12)
     True
     """
-    return program_of(_coriolis(), model)(q, innovations_rates(model, q, nu))
+    program = program_of(_coriolis(), checked_tree(model, "diagonal_coriolis"))
+    return program(q, innovations_rates(model, q, nu))

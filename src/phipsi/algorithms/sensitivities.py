@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,6 +91,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     array([[-0.4794, -0.2397],
            [-0.2397,  0.    ]])
     """
+    checked_tree(model, "mass_matrix_sensitivity")
     return _program(model, "mass matrix", lambda: _mass_matrix_family().compile(model))(q)
 
 
@@ -113,7 +114,7 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     array([[ 0.    , -0.2397],
            [-0.2397, -0.2397]])
     """
-    program = program_of(_by_rates(), model, "dense")
+    program = program_of(_by_rates(), checked_tree(model, "christoffel_symbols"), "dense")
     if v is not None:
         return program(q, v)
     return along_units(program, {"q": q}, "v")
@@ -135,7 +136,7 @@ def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     array([[-0.2397, -0.4794],
            [ 0.2397,  0.    ]])
     """
-    return program_of(CORIOLIS_MATRIX, model, "dense")(q, v)
+    return program_of(CORIOLIS_MATRIX, checked_tree(model, "coriolis_matrix"), "dense")(q, v)
 
 
 def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
@@ -154,6 +155,7 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
     """
+    checked_tree(model, "mass_matrix_inverse_sensitivity")
     inverse, above, momenta = program_of(_INVERSE_ROWS, model, "dense")(q)
     body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
@@ -189,6 +191,7 @@ def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") 
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
     """
+    checked_tree(model, "log_det_mass_matrix_gradient")
     return program_of(_log_det_gradient(wrt), model)(q)
 
 
@@ -228,8 +231,6 @@ def operational_space_inertia_sensitivity(
 def _program(model: Model, key: Any, make: Any) -> Any:
     """A compiled family, found again by its name."""
     whole = ("sensitivity", key)
-    if not isinstance(cast(object, model), Model):
-        checked_tree(model, "a derivative of the mass matrix")
     if whole not in model.programs:
         model.programs[whole] = make()
     return model.programs[whole]

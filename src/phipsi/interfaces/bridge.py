@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics import frame_poses
+from phipsi.algorithms.system import System
 from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
@@ -25,7 +26,9 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import POSES
+from phipsi.families import Family
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
+from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import J
@@ -77,10 +80,14 @@ class Bridge(ABC):
 
 @final
 class ExpressionBridge(Bridge):
-    """A vector expression compiled for a model, with derivatives by all its inputs."""
+    """A vector expression compiled for a model or a system, differentiable by all its inputs."""
 
     def __init__(
-        self, expr: Expr, model: Model, points: Sequence[Any] | None, backend: str | None
+        self,
+        expr: Expr,
+        model: Model | ConstrainedModel,
+        points: Sequence[Any] | None,
+        backend: str | None,
     ) -> None:
         if not isinstance(expr, Expr) or not expr.is_vector or expr.gives is POSES:
             shown = f"{expr} : {check.signature(expr)}" if isinstance(expr, Expr) else repr(expr)
@@ -88,7 +95,9 @@ class ExpressionBridge(Bridge):
                 f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
                 f"got\n    {shown}"
             )
-        checked_tree(model, "function")
+        tree = (
+            model.model if isinstance(model, ConstrainedModel) else checked_tree(model, "function")
+        )
         self.expr, self.model = expr, model
         self._options: dict[str, Any] = {"points": points, "backend": backend}
         self.program: Program = compile(expr, model, **self._options)
@@ -99,14 +108,19 @@ class ExpressionBridge(Bridge):
         shapes = input_shapes(self.program)
         self.core = tuple(shapes[name] for name in self.names)
         assert expr.gives is not None
-        self.results = (vector_shape(expr.gives, model, self.program.request.points),)
-        self._maps = CoordinateMaps(model)
+        self.results = (vector_shape(expr.gives, tree, self.program.request.points),)
+        self._maps = CoordinateMaps(tree)
         self._q = self.names.index("q") if "q" in self.names else None
 
     @cached_property
+    def _changes(self) -> tuple[Any, ...]:
+        """The derivative by every input: an operator, or a family where there is none."""
+        return tuple(diff(self.expr, name) for name in self.names)
+
+    @cached_property
     def _derivatives(self) -> Program:
-        operators = tuple(diff(self.expr, name) for name in self.names)
-        return compile(operators, self.model, **self._options)
+        parts = tuple(x.expr if isinstance(x, Family) else x for x in self._changes)
+        return compile(parts, self.model, **self._options)
 
     @cached_property
     def _gradients(self) -> Program:
@@ -122,8 +136,14 @@ class ExpressionBridge(Bridge):
         if self._q is not None:
             moved[self._q] = self._maps.rates(inputs[self._q], changes[self._q])
         named = dict(zip(self.names, inputs, strict=True))
+        applied: list[Array] = []
+        for change, u in zip(self._changes, moved, strict=True):
+            if isinstance(change, Family):  # its direction is an input of the program
+                named[change.directions[0].name] = u
+            else:
+                applied.append(u)
         operands = [n for n in self._derivatives.inputs if n not in named]
-        named |= dict(zip(operands, moved, strict=True))
+        named |= dict(zip(operands, applied, strict=True))
         parts: Any = self._derivatives(*(named[n] for n in self._derivatives.inputs))
         return (np.asarray(sum(parts) if isinstance(parts, tuple) else parts),)
 
@@ -182,14 +202,14 @@ class PosesBridge(Bridge):
 class RolloutBridge(Bridge):
     """A motion of given efforts: initial state and efforts → all states."""
 
-    def __init__(self, model: Model, dt: float, steps: int, integrator: str) -> None:
-        checked_tree(model, "rollout")
+    def __init__(self, model: Model | System, dt: float, steps: int, integrator: str) -> None:
+        tree = model.model if isinstance(model, System) else checked_tree(model, "rollout")
         self.model, self.dt, self.steps, self.integrator = model, dt, steps, integrator
         self.names = ("q0", "v0", "tau")
-        nq, nv = model.nq, model.nv
+        nq, nv = tree.nq, tree.nv
         self.core = ((nq,), (nv,), (steps, nv))
         self.results = ((steps + 1, nq), (steps + 1, nv))
-        self._maps = CoordinateMaps(model)
+        self._maps = CoordinateMaps(tree)
 
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The states."""

@@ -8,8 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.algorithms.energy import KINETIC_ENERGY
+from phipsi.algorithms.system import System
 from phipsi.algorithms.trees import checked_tree
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridge import Bridge, ExpressionBridge, PosesBridge, RolloutBridge
@@ -38,7 +40,7 @@ class Functions:
     def function(
         self,
         expr: Expr,
-        model: Model,
+        model: Model | System,
         *,
         points: Sequence[Any] | None = None,
         backend: str | None = None,
@@ -56,12 +58,15 @@ class Functions:
         """
         return self._new(ExpressionBridge, expr, model, points, backend)
 
-    def forward_dynamics(self, model: Model, q: Any, v: Any, tau: Any) -> Any:
+    def forward_dynamics(self, model: Model | System, q: Any, v: Any, tau: Any) -> Any:
         """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
-        return self._kept(ExpressionBridge, FORWARD_DYNAMICS, model, None, None)(q, v, tau)
+        loops = isinstance(model, System) and model.n_rows > 0
+        form = closed_form(None, False, False)[0] if loops else FORWARD_DYNAMICS
+        return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
 
     def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
         """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
+        checked_tree(model, "inverse_dynamics")
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
     def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
@@ -75,7 +80,7 @@ class Functions:
 
     def rollout(
         self,
-        model: Model,
+        model: Model | System,
         q0: Any,
         v0: Any,
         tau: Any,

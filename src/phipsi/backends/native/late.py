@@ -116,8 +116,8 @@ class _Program:
             return
         made_from = {root(y) for y in x.args}
         if sum(entry_count(y, 1) for y in made_from if not self._kept(y)) <= entry_count(x, 1):
-            self._made[x] = uses
-            self._new.setdefault(*uses, []).insert(0, x)
+            (new,) = self._made[x] = uses
+            self._new.setdefault(new, []).insert(0, x)
 
     def copy(self, x: Field) -> None:
         """Make x in every step that uses it, if it costs next to nothing."""

@@ -1,7 +1,9 @@
 """The inner loop of a gufunc: packs groups of configurations into lanes and runs the kernels.
 
-Whole groups run in the wide kernel, what is left over in the one-lane kernel. Both are made from
-the same equations in the same order, so a configuration gets the same bits whatever batch it is in.
+Groups run in the wide kernel, the last one with its last configuration in all lanes that are left
+over. If there are too few for that (the data record says how many), they run in the one-lane kernel
+one by one. Both are made from the same equations in the same order, so a configuration gets the
+same bits whatever batch it is in.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.mirror import turned
-from phipsi.backends.native.packing import define_pack, define_unpack
-from phipsi.backends.native.record import BUFFERS
+from phipsi.backends.native.packing import at_most, define_pack, define_unpack
+from phipsi.backends.native.record import BUFFERS, FEWEST
 from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
 
@@ -74,7 +76,8 @@ def define_loop(
     def group(first: Any, start: Any, lanes: int, buffers: list[Any]) -> None:
         unit = i64(8 * lanes)
         vector = ir.VectorType(DOUBLE, lanes)
-        rows = [b.add(start, i64(lane)) for lane in range(lanes)]
+        last = b.sub(b.sub(count, start), i64(1))
+        rows = [b.add(start, at_most(b, i64(lane), last)) for lane in range(lanes)]
         if matrices and lanes > 1:
             w.start_looking(lanes)
         for i in range(len(pattern)):
@@ -114,7 +117,7 @@ def define_loop(
                     steps,
                     places[i],
                     lambda total, turn=turn, one=bases[0], stride=stride, at=base: b.call(
-                        turn, [one, stride, total, at]
+                        turn, [one, stride, last, total, at]
                     ),
                     lambda i=i, move=move: w.over(sizes[i], steps, places[i], move),
                 )
@@ -132,7 +135,9 @@ def define_loop(
     done: Any = i64(0)
     for lanes in sorted(kernels, reverse=True):
         left = b.sub(count, done)
-        whole = b.mul(b.sdiv(left, i64(lanes)), i64(lanes))
+        fewest = i64(1) if lanes == 1 else w.word(data, FEWEST)
+        full = b.sdiv(b.add(left, b.sub(i64(lanes), fewest)), i64(lanes))
+        whole = b.mul(full, i64(lanes))
         start = done
         buffers = buffers_of(lanes)
 
@@ -140,7 +145,7 @@ def define_loop(
             group(start, b.add(start, i), lanes, at)
 
         write_loop(b, whole, one, lanes)
-        done = b.add(done, whole)
+        done = at_most(b, b.add(done, whole), count)
     release(b, data, offsets, block)
     w.clear_flags()
     b.ret_void()

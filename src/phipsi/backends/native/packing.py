@@ -16,8 +16,17 @@ from phipsi.backends.native.mirror import turned
 from phipsi.backends.native.trigonometry import i64
 
 
+def at_most(b: Any, x: Any, limit: Any) -> Any:
+    """The smaller of two integers."""
+    return b.select(b.icmp_signed("<", x, limit), x, limit)
+
+
 def define_pack(module: ir.Module, lanes: int) -> ir.Function:
-    """Add ``void pack(vectors, stride, count, lanes)``, which may write up to a whole square."""
+    """Add ``void pack(vectors, stride, last, count, lanes)``.
+
+    `last` is the number of the last vector, which the lanes behind it get too. Up to a whole square
+    may be written.
+    """
 
     def square(s: _Squares, i: Any, mask: Any) -> None:
         for j, column in enumerate(turned(s.b, [s.read(s.row(r, i), mask) for r in range(lanes)])):
@@ -27,7 +36,7 @@ def define_pack(module: ir.Module, lanes: int) -> ir.Function:
 
 
 def define_unpack(module: ir.Module, lanes: int) -> ir.Function:
-    """Add ``void unpack(vectors, stride, count, lanes)``, which may read up to a whole square."""
+    """Add ``void unpack(vectors, stride, last, count, lanes)``, the way back."""
 
     def square(s: _Squares, i: Any, mask: Any) -> None:
         columns = [s.b.load(s.of_lanes(i, j), align=8, typ=s.e.vector) for j in range(lanes)]
@@ -42,8 +51,9 @@ class _Squares:
 
     def __init__(self, builder: Any, e: Emitter, arguments: Any) -> None:
         self.b, self.e = builder, e
-        self.vectors, stride, self.count, self.lanes = arguments
-        self.starts = [builder.mul(stride, i64(lane)) for lane in range(e.lanes)]
+        self.vectors, stride, last, self.count, self.lanes = arguments
+        numbers = [at_most(builder, i64(lane), last) for lane in range(e.lanes)]
+        self.starts = [builder.mul(stride, number) for number in numbers]
 
     def row(self, lane: int, i: Any) -> Any:
         """Number i of a configuration's vector."""
@@ -75,7 +85,7 @@ def _define(
     """A function that goes through the squares, with a mask for the last if it is not whole."""
     if name in module.globals:
         return module.globals[name]
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, POINTER])
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, I64, POINTER])
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
     b = ir.IRBuilder(function.append_basic_block("entry"))

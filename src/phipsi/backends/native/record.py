@@ -25,8 +25,9 @@ OFFSETS = 52
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,
 ) = range(OFFSETS, OFFSETS + 16)  # fmt: skip
 PATH_STRIDE = OFFSETS + 16  # numbers that one pair of paths leaves
+FEWEST = PATH_STRIDE + 1  # configurations for which the wide kernel is worth its time
 # then for every input and output the start of its buffer, and after all starts their sizes
-BUFFERS = PATH_STRIDE + 1
+BUFFERS = FEWEST + 1
 # layout of a group: the body its path starts at, its first column, how many, its place in the
 # order in which paths run, and the body, point or link it belongs to
 START, COLUMN, COUNT, RANK, ELEMENT, GROUP_SIZE = range(6)

@@ -37,6 +37,7 @@ from phipsi.backends.native.phases import Phase, phases_of
 from phipsi.backends.native.record import (
     BRANCH,
     BUFFERS,
+    FEWEST,
     FIRST,
     INTEGERS,
     OFFSETS,
@@ -61,6 +62,7 @@ from phipsi.sweeps.request import Lowered, Result
 
 _FLOAT64 = np.dtype(np.float64)
 _KEPT_SHARES = 8
+_LARGE = 1 << 20  # bytes of scratch of a group
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
@@ -222,6 +224,15 @@ class NativeCode:
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
 
+    def _fewest(self, scratch: int) -> int:
+        """How many configurations pay for the wide kernel, as measured.
+
+        Two, three if one alone makes several columns of a matrix at once, four if the numbers of a
+        group are too many for the second level of caches.
+        """
+        fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
+        return min(fewest, self.machine.lanes)
+
     def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
         plan = self.plan
@@ -268,6 +279,7 @@ class NativeCode:
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
         data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
         data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
+        data[FEWEST] = self._fewest(int(data[self.words]))
         return data
 
 
