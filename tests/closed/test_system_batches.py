@@ -125,9 +125,10 @@ def dense(name: str) -> dict[str, np.ndarray]:
     """The same by NumPy from ℳ, its bias and the Jacobian, one state after the other."""
     system, state = case(name, "reference")
     model, out = system.model, {}
+    primary = pp.compile(A["P"] @ J, system, mode="dense", backend="reference")
     for q, v, tau, push, u in zip(*state, strict=True):
         G, M = system.jacobian(q), pp.mass_matrix(model, q)
-        drift = bias_by_complex_step(system, q, v)
+        drift, own = bias_by_complex_step(system, q, v), primary(q)
         S = G @ np.linalg.solve(M, G.T)
 
         def solved(load, wanted, G=G, M=M, S=S):
@@ -142,6 +143,7 @@ def dense(name: str) -> dict[str, np.ndarray]:
         found = {
             "bias": drift, "accelerations": vdot, "forces": f, "A Λ A*": S, "A J": G,
             "pushed and prescribed": np.concatenate(solved(pushed, u - drift)),
+            "Λ[P]": own @ np.linalg.solve(M, own.T),
             "impulse": np.concatenate([v - np.linalg.solve(M, G.T @ p), p]), "J* A* u": G.T @ u,
             **{form: np.concatenate([vdot, f]) for form in FORMS},
         }  # fmt: skip

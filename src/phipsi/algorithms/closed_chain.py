@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form, free_form
+from phipsi.algorithms.doubtful_rows import accelerations, impulses, with_doubts_settled
 from phipsi.algorithms.secondary import secondary_dynamics
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
@@ -133,7 +134,10 @@ def constraint_impulse(
         (v,) = state_arrays(system.model, v=v)
         return v.copy(), np.zeros((*v.shape[:-1], 0))
     wanted = np.zeros(system.closures.n_rows) if rates is None else rates
-    change, p = program_of((VELOCITY_CHANGE, IMPULSE), system)(q, v, wanted)  # type: ignore[misc]
+    program = program_of((VELOCITY_CHANGE, IMPULSE), system)
+    if program.resolve is None:
+        with_doubts_settled(program, system, impulses)
+    change, p = program(q, v, wanted)  # type: ignore[misc]
     return np.asarray(v, dtype=np.float64) - change, p
 
 
@@ -171,5 +175,9 @@ def _program(
     pair = closed_form(algorithm, f_ext is not None, Udot is not None)
     extras = tuple(x for x in (f_ext, Udot) if x is not None)
     if algorithm is None:
-        return program_of(pair, system), extras
-    return compile(pair, system, rewrite="as_written"), extras
+        program = program_of(pair, system)
+    else:
+        program = compile(pair, system, rewrite="as_written")
+    if program.resolve is None:
+        with_doubts_settled(program, system, accelerations)
+    return program, extras

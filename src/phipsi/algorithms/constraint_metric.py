@@ -37,7 +37,7 @@ class ConstraintMetric:
 
     With `rank` the rank is known, for example from the last configuration, where drift did not blur
     it. If that is all rows that are not zero, their QR factors do, and singular values are computed
-    only if they are asked for.
+    only if they are asked for. `tolerance` is one number, or one per element (n, 1).
 
     **Attributes:** `residual`, g (n, rows); `relative`, the closures' frames; `jacobian`, G
     (n, rows, nv); `size` (n, rows), what a row is divided by; `singular` (n, k), descending,
@@ -48,7 +48,7 @@ class ConstraintMetric:
         self,
         rows: ClosureRows,
         q: Array,
-        tolerance: float = RANK_TOLERANCE,
+        tolerance: float | Array = RANK_TOLERANCE,
         rank: int | None = None,
     ) -> None:
         poses, motion, self.jacobian, M = rows.with_mass_matrix(q)
@@ -137,6 +137,13 @@ class ConstraintMetric:
         gain = np.where(self._kept, s / np.where(squares > 0, squares, 1.0), 0.0)
         x = np.swapaxes(right, -1, -2) @ (gain * along)[..., None]
         return (self._back @ x)[..., 0]
+
+    def multipliers(self, wanted: Array) -> Array:
+        """p (n, rows) with ℳ x = G* p for the x of `solve`, least in the units of the rows."""
+        left, s, _ = self._singular_values
+        along = np.einsum("nrk,nr->nk", left, wanted / self.size)
+        gain = np.where(self._kept, 1.0 / np.where(self._kept, s, 1.0) ** 2, 0.0)
+        return np.einsum("nrk,nk->nr", left, gain * along) / self.size
 
     def contradiction(self, wanted: Array) -> Array:
         """Part of `wanted` (n, rows) that no motion gives, in the units of the rows."""

@@ -11,7 +11,7 @@ from phipsi.model.closure_text import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 
-HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION = 1, 2, 3, 4, 5
+HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL = 1, 2, 3, 4, 5, 6
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error
 HINGE_TOLERANCE = 1e-14
 # a constraint row whose pivot is below this fraction of its own entry depends on those before it
@@ -22,6 +22,9 @@ ROW_FLOOR = 1e-13
 # a dependent row contradicts the others if it asks for more than they give by this part of the
 # largest right-hand side, and by this much in rad/s² or m/s² (or rad/s, m/s, N, …)
 ROW_GAP, ROW_GAP_LEAST = 1e-3, 1e-6
+# by more than this it is doubtful: the loops are open a little, or the row only seems to depend on
+# the others. Programs that know how solve such elements again, outside the machine code
+ROW_DOUBT, ROW_DOUBT_LEAST = 1e-9, 1e-10
 STATUS_WORDS = {
     0: "fine",
     HINGE: "hinge without inertia",
@@ -29,6 +32,7 @@ STATUS_WORDS = {
     SMALL: "singular matrix",
     NOT_FINITE: "not a finite number",
     CONTRADICTION: "constraints that contradict each other",
+    DOUBTFUL: "constraint rows that nearly depend on each other",
 }
 
 
@@ -48,11 +52,16 @@ class Failure:
 
 
 def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
-    """0, or code + 8·(body + 1), per element; the first failure counts."""
+    """0, or code + 8·(body + 1), per element; the first failure counts, doubts come last."""
     status = np.zeros(batch, dtype=np.int64)
-    for f in failures:
+    for f in sorted(failures, key=lambda f: f.code == DOUBTFUL):
         status = np.where((status == 0) & f.mask, f.code + 8 * (f.body + 1), status)
     return status
+
+
+def is_failure(status: int) -> bool:
+    """Whether the status of an element is more than a doubt."""
+    return status % 8 not in (0, DOUBTFUL)
 
 
 def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None) -> Exception:
@@ -78,7 +87,8 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
             f"positive.{where}"
         )
     if failure.code == CONTRADICTION:
-        gap = f" (they differ by {float(np.max(np.abs(value))):.3g})" if value.size else ""
+        known = value.size and np.isfinite(value).all()
+        gap = f" (they differ by {float(np.max(np.abs(value))):.3g})" if known else ""
         closure = closures.closures[int(closures.row_closure[failure.body])] if closures else None
         loop = f" of {named(model, closure)}" if closure else ""
         return SingularMatrixError(

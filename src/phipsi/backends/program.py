@@ -10,7 +10,14 @@ import numpy as np
 
 from phipsi.backends import layout
 from phipsi.backends.arguments import bind_arguments, check_finite, never
-from phipsi.backends.failures import CONTRADICTION, NOT_FINITE, Failure, error_of, status_of
+from phipsi.backends.failures import (
+    CONTRADICTION,
+    DOUBTFUL,
+    NOT_FINITE,
+    Failure,
+    error_of,
+    status_of,
+)
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import batch_pieces, run_together
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from phipsi.backends.native.runner import NativeCode
 
 Array = np.ndarray
+Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
+"""Inputs (n, …) of elements in doubt → their results, and a status for each."""
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -62,6 +71,7 @@ class Program:
         self._native: NativeCode | None = None
         self._lock = Lock()
         self._direct: Callable[..., Any] = self._first
+        self.resolve: Resolve | None = None  # for elements whose constraint rows are in doubt
         self._count = len(lowered.inputs)
         self._plain = request.blocks is None
         for r in lowered.results:
@@ -70,11 +80,13 @@ class Program:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the machine code, which is made anew where it is needed."""
-        return {k: v for k, v in vars(self).items() if k not in ("_native", "_lock", "_direct")}
+        left = ("_native", "_lock", "_direct", "resolve")
+        return {k: v for k, v in vars(self).items() if k not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._native, self._lock, self._direct = None, Lock(), self._first
+        self.resolve = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -148,6 +160,7 @@ class Program:
             check_finite(self, arrays)
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
+            status = self._solved_again(arrays, batch, results, status)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
             if on_error == "mask":
@@ -160,13 +173,35 @@ class Program:
         else:
             results, failures = self._evaluate(arrays, batch)
         failures = [*failures, *self._non_finite(results, failures, batch)]
-        if failures and on_error == "raise":
-            raise error_of(failures[0], self.model, self.request.points.closures)
-        status = self._not_finite_inputs(arrays, batch, status_of(failures, batch))
+        status = np.zeros(batch, dtype=np.int64)
+        if failures:
+            status = self._solved_again(arrays, batch, results, status_of(failures, batch))
+        if status.any() and on_error == "raise":
+            self._raise(arrays, batch, status)
+        status = self._not_finite_inputs(arrays, batch, status)
         if failures:
             _mask(results, status)
         answer = self._answer(self._store(results, out))
         return (answer, status) if on_error == "mask" else answer
+
+    def _solved_again(
+        self, arrays: dict[str, Array], batch: tuple[int, ...], results: list[Any], status: Array
+    ) -> Array:
+        """The status after elements whose rows are in doubt got their results from `resolve`."""
+        code = status % 8
+        doubtful = (code == DOUBTFUL) | (code == CONTRADICTION)
+        if not doubtful.any():
+            return status
+        if self.resolve is None or result_dtype(list(arrays.values())) != np.float64:
+            return np.where(code == DOUBTFUL, 0, status)
+        shapes = layout.input_shapes(self)
+        given = {n: _widened(arrays[n], batch, len(shapes[n]))[doubtful] for n in self.inputs}
+        found, verdict = self.resolve(given)
+        for whole, part in zip(results, found, strict=True):
+            whole[doubtful] = part
+        out = np.array(status)
+        out[doubtful] = verdict
+        return out
 
     def _not_finite_inputs(
         self, arrays: dict[str, Array], batch: tuple[int, ...], status: Array
@@ -308,7 +343,8 @@ class Program:
             one["columns"] = arrays["columns"]
         results, failures = self._evaluate(one, ())
         failures = [*failures, *self._non_finite(results, failures, ())]
-        if not failures:  # the two backends round differently; the verdict is the native one
+        failures = [f for f in failures if f.code != DOUBTFUL]
+        if not failures:  # backends round differently, and doubts are settled: this is the verdict
             code, body = int(status[index]) % 8, int(status[index]) // 8 - 1
             unknown = np.full((1, 1), np.nan)
             closures = self.request.points.closures

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST, Failure
+from phipsi.backends.failures import (
+    CONTRADICTION,
+    DOUBTFUL,
+    ROW_DOUBT,
+    ROW_DOUBT_LEAST,
+    ROW_GAP,
+    ROW_GAP_LEAST,
+    Failure,
+)
 from phipsi.backends.reference_blocks import rigid
 from phipsi.backends.scalars import Scalars, matrix, solve_semidefinite
 from phipsi.model.closure_rows import (
@@ -36,13 +44,13 @@ class ClosureOperations:
     _at: Callable[[Field, int], Array]
     _const: Callable[[Array], Array]
 
-    def _note_contradictions(self, gap: Array) -> None:
+    def _note_rows(self, gap: Array, code: int) -> None:
         """One failure for every row that asks for something else than the others."""
         for i in np.flatnonzero(gap.reshape(-1, gap.shape[-1]).any(0)):
             mask = np.broadcast_to(gap[..., i] > 0, self.batch)
             value = np.broadcast_to(gap[..., i, None, None], (*self.batch, 1, 1))
             name = self.closures.row_names[i]
-            self.failures.append(Failure(CONTRADICTION, int(i), name, mask, value))
+            self.failures.append(Failure(code, int(i), name, mask, value))
 
     def _of_mate(self, x: Field, k: int) -> Array:
         return self._at(x.args[0], int(self.closures.mate[k]))
@@ -139,8 +147,11 @@ class ClosureOperations:
         u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
         y, gap = solve_semidefinite(a, u)
         if self.dtype == np.float64:
-            limit = ROW_GAP * np.abs(u).max((-2, -1), keepdims=True) + ROW_GAP_LEAST
-            self._note_contradictions(np.where(np.abs(gap) > limit, np.abs(gap), 0.0).max(-1))
+            largest, gap = np.abs(u).max((-2, -1), keepdims=True), np.abs(gap)
+            large = gap > ROW_GAP * largest + ROW_GAP_LEAST
+            small = (gap > ROW_DOUBT * largest + ROW_DOUBT_LEAST) & ~large
+            self._note_rows(np.where(large, gap, 0.0).max(-1), CONTRADICTION)
+            self._note_rows(np.where(small, gap, 0.0).max(-1), DOUBTFUL)
         self.values[x] = [y[..., i : i + 1, :] for i in range(len(rows))]
 
 

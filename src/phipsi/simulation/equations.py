@@ -17,6 +17,7 @@ from phipsi.algorithms.dynamics import (
     inverse_dynamics,
 )
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, hybrid_form
+from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
 from phipsi.model.model import Model
@@ -138,7 +139,7 @@ class Equations:
         if self.loops is not None and self.loops.compiles:
             vdot, f, status = self._closed(*inputs)
             # more rows taken for independent than there are: drift has hidden that some are not
-            if not status and np.count_nonzero(f) <= self.loops.rank:
+            if not is_failure(status) and np.count_nonzero(f) <= self.loops.rank:
                 return vdot
         vdot = self._direct(*inputs)
         if vdot is not None:

@@ -24,6 +24,7 @@ from phipsi.algorithms.closed_forms import IMPULSE
 from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import open_loops_at
+from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.closure_text import ends
@@ -198,11 +199,12 @@ class Loops:
                 break
             last = error <= self.tolerance
             step, p, status = change(q, zero, g)
-            if status or np.count_nonzero(p) > self.rank:
+            if is_failure(status) or np.count_nonzero(p) > self.rank:
                 return None
             q = self.system.model.integrate(q, step)
         step, p, status = change(q, v, self.system.rates)
-        if status or error > self.tolerance or np.count_nonzero(p) > self.rank:
+        failed = is_failure(status) or error > self.tolerance
+        if failed or np.count_nonzero(p) > self.rank:
             return None
         return q, v - step
 
@@ -264,7 +266,7 @@ class Loops:
         """Rank as compiled elimination counts it, in linear time; False if that fails."""
         some = np.cos(np.arange(1.0, self.system.model.nv + 1))  # rates without a pattern
         _, p, status = self._change(q, some, np.zeros(self.system.n_rows))
-        if status:
+        if is_failure(status):
             return False
         self._rank, self._unseen = int(np.count_nonzero(p)), _LOOK
         self.is_regular, self.is_close, self._careful = True, False, False

@@ -514,8 +514,11 @@ class Kernel(PointMemory):
         ]
         return other.like(entries)
 
-    def fail(self, mask: Any, code: int, row: Any = None) -> None:
-        """Note the first failure of each configuration: code + 8 (body or row + 1)."""
+    def fail(self, mask: Any, code: int, row: Any = None, *, over: int | None = None) -> None:
+        """Note the first failure of each configuration: code + 8 (body or row + 1).
+
+        It replaces one of the code `over`.
+        """
         e, b = self.emitter, self.b
         status = b.load(self.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
@@ -523,7 +526,12 @@ class Kernel(PointMemory):
         if self.domain is Domain.BODY or row is not None:
             where = self.index if row is None else row
             body = b.add(b.mul(b.add(where, i64(1)), i64(8)), body)
-        first = b.and_(mask, b.icmp_signed("==", status, zero))
+        open_ = b.icmp_signed("==", status, zero)
+        if over is not None:
+            low = b.and_(status, ir.Constant(e.integers, [7] * e.lanes))
+            same = b.icmp_signed("==", low, ir.Constant(e.integers, [over] * e.lanes))
+            open_ = b.or_(open_, same)
+        first = b.and_(mask, open_)
         b.store(b.select(first, e.splat_integer(body), status), self.status)
 
     def sincos(self, x: Lane) -> tuple[Lane, Lane]:

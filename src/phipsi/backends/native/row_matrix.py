@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.failures import (
     CONTRADICTION,
+    DOUBTFUL,
+    ROW_DOUBT,
+    ROW_DOUBT_LEAST,
     ROW_FLOOR,
     ROW_GAP,
     ROW_GAP_LEAST,
@@ -231,6 +234,7 @@ class RowMatrix:
         zero = e.constant(0.0).value
         largest = Lane(e, fold_loop(b, k.word(N_ROWS), 1, [zero], given)[0])
         limit = largest * ROW_GAP + ROW_GAP_LEAST
+        doubt = largest * ROW_DOUBT + ROW_DOUBT_LEAST
 
         def forward(p: Any) -> None:
             row = self.integer(p, ROW_AT)
@@ -243,9 +247,11 @@ class RowMatrix:
                 return
             # a dependent row must ask for what those before it give
             unused = e.compare("==", self._load(self.recips, p), 0.0)
-            bad = b.and_(unused, e.compare(">", e.intrinsic("fabs", value), limit))
+            gap = e.intrinsic("fabs", value)
             ours = b.icmp_signed("<", row, k.word(N_ROWS))
-            k.fail(b.select(ours, bad, b.xor(bad, bad)), CONTRADICTION, row)
+            unused = b.select(ours, unused, b.xor(unused, unused))
+            k.fail(b.and_(unused, e.compare(">", gap, limit)), CONTRADICTION, row, over=DOUBTFUL)
+            k.fail(b.and_(unused, e.compare(">", gap, doubt)), DOUBTFUL, row)
 
         write_loop(b, self.places, forward)
         write_loop(b, self.places, lambda p: put(p, get(p) * self._load(self.recips, p)))
