@@ -11,7 +11,9 @@ from random_systems import admissible
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi import operators as ops
 from phipsi.algorithms.closed_forms import FORMS
+from phipsi.backends.failures import DOUBTFUL
 
 TILTS = np.array([0.5, 1e-2, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7, 0.0])
 AT = (0.4, 0.1, 0.2)
@@ -151,3 +153,23 @@ def test_admissible_states_of_redundant_systems_are_not_in_doubt(monkeypatch):
         v, tau = admissible(system, q, rng), rng.standard_normal(5)
         pp.forward_dynamics(system, q, v, tau)
     assert not called
+
+
+def test_expressions_of_users_say_what_they_left_out(backend):
+    """Named functions decide by singular values; an inverse as such has no other rows to ask."""
+    system = guided()
+    q = leaning(system, TILTS)
+    J_A = ops.A @ ops.J
+    x = ops.mass_matrix.inv @ J_A.T @ (ops.A @ ops.Lambda @ ops.A.T).inv @ J_A @ ops.v
+    program = pp.compile(x, system)
+    v = np.random.default_rng(2).standard_normal((len(TILTS), system.model.nv))
+    result, status = program(q, v, on_error="mask")
+    assert np.isfinite(result).all()  # doubts keep their numbers
+    assert set((status % 8).tolist()) == {0, DOUBTFUL}
+    in_doubt = int(np.flatnonzero(status)[0])
+    name = system.row_names[int(status[in_doubt]) // 8 - 1]
+    with pytest.warns(pp.errors.PhipsiWarning, match=rf"{name}(.|\n)*element \[{in_doubt}\]"):
+        warned = program(q, v)
+    np.testing.assert_array_equal(warned, result)
+    fine = np.flatnonzero(status == 0)
+    program(q[fine], v[fine])  # without a warning, which would be an error here

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from phipsi.errors import SingularHingeError, SingularMatrixError
+from phipsi.errors import PhipsiWarning, SingularHingeError, SingularMatrixError
 from phipsi.model.closure_text import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
@@ -59,9 +61,29 @@ def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
     return status
 
 
-def is_failure(status: int) -> bool:
+def is_failure(status: Any) -> Any:
     """Whether the status of an element is more than a doubt."""
-    return status % 8 not in (0, DOUBTFUL)
+    code = status % 8
+    return (code != 0) & (code != DOUBTFUL)
+
+
+def warn_of_doubts(status: np.ndarray, closures: ClosureSet | None) -> None:
+    """Say that a row was left out of an inverse although it does not quite follow from others."""
+    index = tuple(int(i) for i in np.argwhere(status % 8 == DOUBTFUL)[0])
+    row = int(status[index]) // 8 - 1
+    name = (
+        f" {closures.row_names[row]!r}" if closures and 0 <= row < len(closures.row_names) else ""
+    )
+    where = f"\n(element {list(index)} of the batch)" if index else ""
+    warnings.warn(
+        f"constraint row{name} nearly depends on the rows before it and was left out of an "
+        "inverse, but asks for something else than they give: a singular configuration, or loops "
+        "that are open a little. Close them first,  q, v = system.project(q, v),  or use "
+        "pp.forward_dynamics(system, …) and pp.constraint_forces(system, …), which decide such "
+        f"cases by singular values.{where}",
+        PhipsiWarning,
+        stacklevel=4,
+    )
 
 
 def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None) -> Exception:

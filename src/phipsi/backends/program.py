@@ -16,7 +16,9 @@ from phipsi.backends.failures import (
     NOT_FINITE,
     Failure,
     error_of,
+    is_failure,
     status_of,
+    warn_of_doubts,
 )
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
@@ -138,7 +140,7 @@ class Program:
         **Arguments:** the inputs, in order or by name; `out`, an array (or tuple of arrays) to
         write to; `threads`, how many threads share a large batch; `on_error`, "raise" or "mask"
         (failed elements become NaN and ``(result, status)`` is returned, status 0 where all is
-        well).
+        well, and 6 with a row's number where constraint rows nearly depend on each other).
         """
         if not named and out is None and threads == 1 and on_error == "raise":
             answer = self._direct(*args)
@@ -160,7 +162,7 @@ class Program:
             check_finite(self, arrays)
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
-            status = self._solved_again(arrays, batch, results, status)
+            status = self._solved_again(arrays, batch, results, status, on_error)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
             if on_error == "mask":
@@ -175,7 +177,8 @@ class Program:
         failures = [*failures, *self._non_finite(results, failures, batch)]
         status = np.zeros(batch, dtype=np.int64)
         if failures:
-            status = self._solved_again(arrays, batch, results, status_of(failures, batch))
+            status = status_of(failures, batch)
+            status = self._solved_again(arrays, batch, results, status, on_error)
         if status.any() and on_error == "raise":
             self._raise(arrays, batch, status)
         status = self._not_finite_inputs(arrays, batch, status)
@@ -185,14 +188,26 @@ class Program:
         return (answer, status) if on_error == "mask" else answer
 
     def _solved_again(
-        self, arrays: dict[str, Array], batch: tuple[int, ...], results: list[Any], status: Array
+        self,
+        arrays: dict[str, Array],
+        batch: tuple[int, ...],
+        results: list[Any],
+        status: Array,
+        on_error: str,
     ) -> Array:
-        """The status after elements whose rows are in doubt got their results from `resolve`."""
+        """The status after elements whose rows are in doubt got their results from `resolve`.
+
+        Without it they keep their results, with a warning or with their status.
+        """
         code = status % 8
         doubtful = (code == DOUBTFUL) | (code == CONTRADICTION)
         if not doubtful.any():
             return status
         if self.resolve is None or result_dtype(list(arrays.values())) != np.float64:
+            if on_error == "mask":
+                return status
+            if (code == DOUBTFUL).any():
+                warn_of_doubts(status, self.request.points.closures)
             return np.where(code == DOUBTFUL, 0, status)
         shapes = layout.input_shapes(self)
         given = {n: _widened(arrays[n], batch, len(shapes[n]))[doubtful] for n in self.inputs}
@@ -510,9 +525,9 @@ def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: tuple[Any, 
 
 
 def _mask(results: list[Any], status: Array) -> None:
-    """Failed elements become NaN."""
+    """Failed elements become NaN; those in doubt keep their numbers."""
     for a in _flat(results):
-        a[status != 0] = np.nan
+        a[is_failure(status)] = np.nan
 
 
 def _widened(a: Array, batch: tuple[int, ...], core: int) -> Array:
