@@ -139,14 +139,17 @@ class FamilyProgram:
         return along_units(self.program, values, *self.directions)
 
 
-def along_units(program: Program, values: Mapping[str, Any], *directions: str) -> Array:
+def along_units(
+    program: Program, values: Mapping[str, Any], *directions: str, units: Array | None = None
+) -> Array:
     """What a program gives for every unit vector of some of its inputs, on the last axes.
 
     The directions join the batch as one flat axis, so that all lanes of the machine are busy. It
-    is linear in each of them, so zero if one does not occur.
+    is linear in each of them, so zero if one does not occur. For one direction other vectors than
+    units may be given, (count, nv).
     """
     model, shapes = program.model, input_shapes(program)
-    counts = [_count(name, model) for name in directions]
+    counts = [_count(name, model) for name in directions] if units is None else [len(units)]
     here = [name for name in directions if name in program.inputs]
     still = {name: np.zeros(shapes[name]) for name in here}
     arrays, batch = bind_arguments(program, (), {**values, **still})
@@ -158,8 +161,9 @@ def along_units(program: Program, values: Mapping[str, Any], *directions: str) -
     steps = np.indices(counts).reshape(len(counts), -1)
     flat: dict[str, Array] = {}
     for name, count, step in zip(directions, counts, steps, strict=True):
-        units = np.eye(count)[step].reshape(many, *shapes[name])
-        flat[name] = np.concatenate([units] * size) if size else units[:0]
+        along = np.eye(count) if units is None else units
+        vectors = along[step].reshape(many, *shapes[name])
+        flat[name] = np.concatenate([vectors] * size) if size else vectors[:0]
     for name in program.inputs:
         if name not in flat:
             x = arrays[name]

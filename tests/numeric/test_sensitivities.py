@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import models, random_tree
+from random_models import chain, models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms.dof_levels import dof_levels
 from phipsi.algorithms.operational import LOG_DET
 
 STEP = 1e-30
@@ -183,3 +184,24 @@ def test_trees_only():
             getattr(pp, name)(system, q, *more)
         with pytest.raises(pp.InputError, match=rf"{name} needs a model first, not str"):
             getattr(pp, name)("arm.urdf", q, *more)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_christoffel_symbols_by_levels_and_one_by_one(seed: int):
+    """On trees that branch all degrees of freedom of a level are found at once."""
+    model = random_tree(seed, 12, n_roots=3)
+    q = model.random_configuration(seed, 3)
+    levels = dof_levels(model)
+    assert levels.worth_it
+    np.testing.assert_array_equal(levels.units.sum(axis=0), 1)
+    C = pp.christoffel_symbols(model, q)
+    scale = max(1.0, np.abs(C).max())
+    for k, unit in enumerate(np.eye(model.nv)):
+        alone = pp.christoffel_symbols(model, q, np.tile(unit, (3, 1)))
+        np.testing.assert_allclose(C[..., k], alone, rtol=0, atol=1e-13 * scale)
+
+
+def test_chains_have_as_many_levels_as_degrees_of_freedom():
+    model = chain(4, 1)
+    levels = dof_levels(model)
+    assert not levels.worth_it and len(levels.units) == model.nv

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.dof_levels import dof_levels
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.trees import checked_tree
@@ -105,7 +106,8 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
 
     **Arguments:** `q` (..., nq); `v` (..., nv) or None. **Returns:** (..., nv, nv, nv), or with v
     (..., nv, nv).
-    **Cost:** O(N² · depth) for the N³ entries; contracted O(N · depth).
+    **Cost:** O(N² · depth) for the N³ entries; O(N · depth²) and the writing of them on trees that
+    branch, where all degrees of freedom of a level are found at once; contracted O(N · depth).
     **Source:** seed 4 eq. 5.53–5.55; sensitivity.md 2.2, 3 (E6, E8).
 
     >>> from phipsi import christoffel_symbols
@@ -117,7 +119,12 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     program = program_of(_by_rates(), checked_tree(model, "christoffel_symbols"), "dense")
     if v is not None:
         return program(q, v)
-    return along_units(program, {"q": q}, "v")
+    levels = dof_levels(model)
+    if not levels.worth_it:
+        return along_units(program, {"q": q}, "v")
+    found = along_units(program, {"q": q}, "v", units=levels.units)
+    flat = np.moveaxis(found, -1, -3).reshape(*found.shape[:-3], -1)
+    return flat.take(levels.places, axis=-1)
 
 
 def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:

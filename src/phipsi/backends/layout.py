@@ -78,6 +78,12 @@ def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:
 
 def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
     """Trailing shape of every input; −1 stands for a number of columns that is free."""
+    if program.shapes is None:
+        program.shapes = _input_shapes(program)
+    return program.shapes
+
+
+def _input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
     m, points = program.model, program.request.points
     shapes: dict[str, tuple[int, ...]] = {
         "q": (m.nq,),

@@ -73,6 +73,7 @@ class Program:
         self._native: NativeCode | None = None
         self._lock = Lock()
         self._direct: Callable[..., Any] = self._first
+        self.shapes: dict[str, tuple[int, ...]] | None = None  # of inputs, when first asked for
         self.resolve: Resolve | None = None  # for elements whose constraint rows are in doubt
         self._count = len(lowered.inputs)
         self._plain = request.blocks is None
