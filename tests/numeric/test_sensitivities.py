@@ -189,7 +189,7 @@ def test_trees_only():
 @pytest.mark.parametrize("seed", range(6))
 def test_christoffel_symbols_by_levels_and_one_by_one(seed: int):
     """On trees that branch all degrees of freedom of a level are found at once."""
-    model = random_tree(seed, 12, n_roots=3)
+    model = random_tree(seed, 14, n_roots=7)
     q = model.random_configuration(seed, 3)
     levels = dof_levels(model)
     assert levels.worth_it
