@@ -62,6 +62,11 @@ def constrained_dynamics(
     >>> motion.vdot.shape, motion.f.shape
     ((3,), (3,))
     """
+    plain = f_ext is Udot is algorithm is None
+    if plain:
+        program = system.programs.get(constrained_dynamics)  # the shortest way, for single calls
+        if program is not None:
+            return ConstrainedMotion(*program(q, v, tau))
     if not system.closures.n_rows:  # nothing holds: the tree moves freely
         loads = () if f_ext is None else (f_ext,)
         vdot = program_of(free_form(f_ext is not None), system.model)(q, v, tau, *loads)
@@ -69,6 +74,8 @@ def constrained_dynamics(
     if algorithm == "secondary":
         return ConstrainedMotion(*secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot))
     program, extras = _program(system, f_ext, Udot, algorithm)
+    if plain:
+        system.programs[constrained_dynamics] = program
     return ConstrainedMotion(*program(q, v, tau, *extras))
 
 
