@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import Any, cast
 
 from phipsi.backends.program import Program
@@ -19,6 +20,21 @@ from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.passes import plan_buffers
 from phipsi.sweeps.request import NEEDS_POINTS, Request, check_request, lower_request
 from phipsi.sweeps.schedule import schedule
+
+
+class _Building:
+    """One program is built at a time; a forked process has a lock of its own."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._anew)
+
+    def _anew(self) -> None:
+        self.lock = RLock()
+
+
+_BUILDING = _Building()
 
 
 def compile(
@@ -69,8 +85,10 @@ def compile(
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
     key = (request, backend, reproducible)
     if key not in model.programs:
-        with not_too_deep("compiled"):
-            model.programs[key] = build(request, model, backend, reproducible=reproducible)
+        with _BUILDING.lock:  # threads that want the same program wait for one of them
+            if key not in model.programs:
+                with not_too_deep("compiled"):
+                    model.programs[key] = build(request, model, backend, reproducible=reproducible)
     return model.programs[key]
 
 

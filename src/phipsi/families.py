@@ -133,14 +133,18 @@ class FamilyProgram:
         self.program, self.directions = program, tuple(directions)
         self.inputs = tuple(n for n in program.inputs if n not in self.directions)
 
-    def __call__(self, *args: Any, **named: Any) -> Array:
+    def __call__(self, *args: Any, threads: int = 1, **named: Any) -> Array:
         """All derivatives, (..., out, in, nv): a batch over the unit directions."""
         values = by_name(self.inputs, args, named)
-        return along_units(self.program, values, *self.directions)
+        return along_units(self.program, values, *self.directions, threads=threads)
 
 
 def along_units(
-    program: Program, values: Mapping[str, Any], *directions: str, units: Array | None = None
+    program: Program,
+    values: Mapping[str, Any],
+    *directions: str,
+    units: Array | None = None,
+    threads: int = 1,
 ) -> Array:
     """What a program gives for every unit vector of some of its inputs, on the last axes.
 
@@ -170,7 +174,7 @@ def along_units(
             tail = x.shape[x.ndim - len(shapes[name]) :]
             whole = np.broadcast_to(x, (*batch, *tail)).reshape(size, *tail)
             flat[name] = np.repeat(whole, many, axis=0)
-    out = np.asarray(program(*(flat[name] for name in program.inputs)))
+    out = np.asarray(program(*(flat[name] for name in program.inputs), threads=threads))
     out = np.moveaxis(out.reshape(*batch, many, *out.shape[1:]), len(batch), -1)
     return out if len(counts) == 1 else out.reshape(*out.shape[:-1], *counts)
 

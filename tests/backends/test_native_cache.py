@@ -83,11 +83,15 @@ def test_a_file_where_the_folder_should_be_is_no_error(folder: Path):
     assert cache.read("a") is None
 
 
-def test_it_can_be_turned_off(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PHIPSI_CACHE", "0")
+@pytest.mark.parametrize("word", ["0", "off", "OFF", "no", "false", "None"])
+def test_it_can_be_turned_off(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+):
+    monkeypatch.setenv("PHIPSI_CACHE", word)
+    monkeypatch.chdir(tmp_path)
     cache.folder.cache_clear()
     cache.write("a", CODE)
-    assert cache.read("a") is None and not folder.exists()
+    assert cache.read("a") is None and not list(tmp_path.iterdir())
 
 
 WRITER = """

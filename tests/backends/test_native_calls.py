@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -127,6 +128,42 @@ def test_out(forward: pp.Program, mass: pp.Program, states):
     tau = states[2].copy()  # in place: the result overwrites an input
     np.testing.assert_array_equal(forward(states[0], states[1], tau, out=tau), want)
     np.testing.assert_array_equal(tau, want)
+
+
+def test_out_that_cannot_be_written(model: Model, forward: pp.Program, states):
+    batch, nv = len(states[0]), model.nv
+    good = np.zeros((batch, nv))
+    with pytest.raises(InputError, match="read-only"):
+        still = good.copy()
+        still.flags.writeable = False
+        forward(*states, out=still)
+    with pytest.raises(InputError, match="2 arrays for 1"):
+        forward(*states, out=(good, good.copy()))
+    both = pp.compile((ops.tau, ops.tau + ops.tau), model, backend="native")
+    tau = states[2]
+    with pytest.raises(InputError, match="share memory"):
+        both(tau, out=(good, good))
+    wide = np.zeros((batch, 2 * nv))  # side by side is fine
+    x, y = both(tau, out=(wide[:, ::2], wide[:, 1::2]))
+    np.testing.assert_array_equal(y, 2 * x)
+    np.testing.assert_array_equal(wide[:, ::2], tau)
+
+
+def test_numbers_of_threads(forward: pp.Program, states):
+    want = forward(*states)
+    for threads in (np.int64(2), np.uint8(3), 1000):
+        np.testing.assert_array_equal(forward(*states, threads=threads), want)
+    for wrong in (0, -1, 2.0, "2", None):
+        with pytest.raises(InputError, match="whole number"):
+            forward(*states, threads=wrong)
+
+
+def test_threads_that_want_the_same_program_share_it():
+    model = random_tree(11, 3, ("revolute",))
+    with ThreadPoolExecutor(8) as pool:
+        expr = ops.mass_matrix.inv @ (ops.tau + ops.tau)
+        programs = list(pool.map(lambda _: pp.compile(expr, model, backend="native"), range(8)))
+    assert len({id(p) for p in programs}) == 1
 
 
 def test_out_of_the_gufunc_itself(forward: pp.Program, states):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
@@ -120,5 +121,34 @@ def test_a_forked_process_has_a_crew_of_its_own():
     if child == 0:
         good = crew() is not old and np.array_equal(PROGRAM(*at, threads=2), want)
         os._exit(0 if good else 1)
+    _, code = os.waitpid(child, 0)
+    assert code == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_process_may_fork_while_llvm_is_locked():
+    """Code that is there runs without LLVM, whose lock a thread of the parent may hold."""
+    from llvmlite.binding import ffi
+
+    at = states(48)  # of a size that has not been shared before
+    want = PROGRAM(*at)
+    PROGRAM(*states(32), threads=2)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ffi.lib._lock:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if np.array_equal(PROGRAM(*at, threads=2), want) else 1)
+    done.set()
+    holder.join()
     _, code = os.waitpid(child, 0)
     assert code == 0

@@ -533,3 +533,15 @@ def test_views():
     assert view.armature == tuple(model.armature[1:7])
     assert model.body("b2").parent == "b1" and model.has_armature
     assert "3 bodies, nq = 12, nv = 10" in repr(model)
+
+
+def test_a_quaternion_without_direction_is_refused_by_name():
+    b = ModelBuilder()
+    b.add_body("base", joint=Free(), joint_name="float",
+               inertia=SpatialInertia(1.0, (0, 0, 0), 0.1))  # fmt: skip
+    model = b.build()
+    zero = np.zeros(model.nq)
+    with pytest.raises(InputError, match=r"joint 'float' is zero(.|\n)*neutral"):
+        model.integrate(zero, np.ones(model.nv))
+    with pytest.raises(InputError, match="joint 'float'"):
+        model.difference(model.neutral(), zero)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,6 +62,11 @@ def constrained_dynamics(
     >>> motion.vdot.shape, motion.f.shape
     ((3,), (3,))
     """
+    if not isinstance(cast(object, system), ConstrainedModel):
+        raise InputError(
+            f"constraints belong to a system, and this is a {type(system).__name__}:\n"
+            "    system = pp.System(model, [pp.constraints.…])"
+        )
     plain = f_ext is Udot is algorithm is None
     if plain:
         program = system.programs.get(constrained_dynamics)  # the shortest way, for single calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -156,8 +157,7 @@ class Program:
                 return answer
         if on_error not in ("raise", "mask"):
             raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'mask'")
-        if not isinstance(threads, int) or threads < 1:
-            raise InputError(f"threads={threads!r} must be a whole number of at least 1")
+        threads = _whole(threads)
         arrays, batch = bind_arguments(self, args, named)
         if on_error == "raise":
             check_finite(self, arrays)
@@ -264,7 +264,7 @@ class Program:
         native = self._native or self.native
         if native is None or len(args) != self._count or self._by_column is not None:
             return None
-        if type(threads) is not int or threads < 1:
+        if type(threads) is not int or threads < 1:  # other kinds of numbers take the long way
             return None
         batch: Any = None
         for a, core in zip(args, native.input_shapes, strict=True):
@@ -492,7 +492,10 @@ class Program:
         targets = [out] if self.request.single else list(out)
         if len(targets) != len(results):
             raise InputError(f"out= has {len(targets)} arrays for {len(results)} results")
-        for target, result in zip(_flat(targets), _flat(results), strict=True):
+        arrays, found = _flat(targets), _flat(results)
+        if len(arrays) != len(found):
+            raise InputError(f"out= has {len(arrays)} arrays for {len(found)} results")
+        for target, result in zip(arrays, found, strict=True):
             if isinstance(target, np.ndarray) and target.dtype != result.dtype:
                 raise InputError(
                     f"out= holds {target.dtype}, but the result is {result.dtype}: "
@@ -501,6 +504,13 @@ class Program:
             if not isinstance(target, np.ndarray) or target.shape != result.shape:
                 shape = getattr(target, "shape", type(target).__name__)
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
+            if not target.flags.writeable:
+                raise InputError("out= is read-only, so that no result can be written to it")
+            if any(other is not target and _overlap(target, other) for other in arrays) or (
+                sum(other is target for other in arrays) > 1
+            ):
+                raise InputError("the arrays of out= share memory: results would overwrite another")
+        for target, result in zip(arrays, found, strict=True):
             target[...] = result
         return targets
 
@@ -510,6 +520,23 @@ def native_runner() -> Any:
     from phipsi.backends.native import runner
 
     return runner
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    try:
+        return isinstance(b, np.ndarray) and np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _whole(threads: Any) -> int:
+    try:
+        count = index(threads)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InputError(f"threads={threads!r} must be a whole number of at least 1")
+    return count
 
 
 def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: tuple[Any, ...]) -> bool:

@@ -88,7 +88,9 @@ class Layout:
         out[..., self._q_additive] += step[..., self._v_additive]
         for i in self._curved:
             a, b = self.q_slices[i], self.v_slices[i]
-            out[..., a] = self.joints[i].integrate(start[..., a], step[..., b])
+            with np.errstate(all="ignore"):
+                out[..., a] = self.joints[i].integrate(start[..., a], step[..., b])
+            self._refuse_nan(i, out[..., a], start[..., a], step[..., b])
         return out
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
@@ -99,7 +101,9 @@ class Layout:
         out[..., self._v_additive] = end[..., self._q_additive] - start[..., self._q_additive]
         for i in self._curved:
             a, b = self.q_slices[i], self.v_slices[i]
-            out[..., b] = self.joints[i].difference(start[..., a], end[..., a])
+            with np.errstate(all="ignore"):
+                out[..., b] = self.joints[i].difference(start[..., a], end[..., a])
+            self._refuse_nan(i, out[..., b], start[..., a], end[..., a])
         return out
 
     def qdot(self, q: ArrayLike, v: ArrayLike) -> NDArray[Any]:
@@ -116,6 +120,16 @@ class Layout:
             for k, entry in enumerate(entries):
                 out[..., a.start + k] = entry
         return out
+
+    def _refuse_nan(self, i: int, found: NDArray[Any], *given: NDArray[Any]) -> None:
+        """Finite numbers that lead to none: a quaternion without a direction."""
+        if np.isfinite(found).all() or not all(np.isfinite(x).all() for x in given):
+            return
+        raise InputError(
+            f"the quaternion of joint {self._names[i]!r} is zero (or too large to be squared), and "
+            "points to no rotation. A configuration in which all rotations are the identity is "
+            "model.neutral()"
+        )
 
     def checked_q(self, q: ArrayLike, what: str = "q") -> NDArray[Any]:
         """Return q as an array (..., nq), or raise an InputError that explains the size."""

@@ -4,8 +4,8 @@ One file per program, named by a key that covers everything the code depends on.
 under a temporary name and renamed, so that two processes never see half a file, and carry a
 digest, so that a damaged one is ignored. What is loaded is executed, so the folder must belong to
 the user and be writable by nobody else; otherwise it is not used, with a warning.
-``PHIPSI_CACHE=0`` turns it off, another value is the folder to use. Above `LIMIT` bytes the files
-that were not used for longest are removed.
+``PHIPSI_CACHE=0`` (or off) turns it off, another value is the folder to use. Above `LIMIT` bytes
+the files that were not used for longest are removed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from phipsi.errors import PhipsiWarning
 
 _MAGIC = b"phipsi machine code 1\n"
+_OFF = ("0", "off", "no", "false", "none")
 LIMIT = 256 * 2**20  # about five thousand programs
 
 
@@ -28,7 +29,7 @@ LIMIT = 256 * 2**20  # about five thousand programs
 def folder() -> Path | None:
     """The folder of the cache, made if needed; None if there is none to use."""
     setting = os.environ.get("PHIPSI_CACHE", "")
-    if setting == "0":
+    if setting.lower() in _OFF:
         return None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     path = Path(setting) if setting else Path(base) / "phipsi"

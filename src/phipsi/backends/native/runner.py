@@ -120,7 +120,7 @@ class NativeCode:
             self.code, self.data, self.tables, self.seeds, self.branches, self.filled, self.related,
             Scratch(self.data, self.words),
         )  # fmt: skip
-        loop = self.code.address("phipsi_loop")
+        loop = self._loop = self.code.address("phipsi_loop")
         self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
         self.direct: Callable[..., Any] = never
         if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
@@ -169,8 +169,8 @@ class NativeCode:
         if odd or len(pieces) < 2 or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
             return None
         sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
-        loop, data = self.code.address("phipsi_loop"), self.data.ctypes.data
-        return shares_of(loop, data, list(sizes), addresses, strides, pieces)
+        # LLVM is not asked again: in a forked process its lock may be held by a thread that is gone
+        return shares_of(self._loop, self.data.ctypes.data, list(sizes), addresses, strides, pieces)
 
     def wide_kernel(self, module: ir.Module) -> Kernel:
         """The kernel for a group of configurations, in another module."""
