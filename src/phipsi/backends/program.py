@@ -357,7 +357,8 @@ class Program:
         one = {n: _widened(arrays[n], batch, len(shapes[n]))[index] for n in self.inputs}
         if "columns" in arrays:
             one["columns"] = arrays["columns"]
-        results, failures = self._evaluate(one, ())
+        with np.errstate(all="ignore"):  # what comes next says more
+            results, failures = self._evaluate(one, ())
         failures = [*failures, *self._non_finite(results, failures, ())]
         failures = [f for f in failures if f.code != DOUBTFUL]
         if not failures:  # backends round differently, and doubts are settled: this is the verdict
@@ -523,8 +524,9 @@ def native_runner() -> Any:
 
 
 def _overlap(a: Any, b: Any) -> bool:
+    work: Any = 10_000  # steps; whether strided arrays meet can be hard to find out
     try:
-        return isinstance(b, np.ndarray) and np.shares_memory(a, b, max_work=10_000)
+        return isinstance(b, np.ndarray) and np.shares_memory(a, b, max_work=work)
     except np.exceptions.TooHardError:
         return True
 
