@@ -290,3 +290,16 @@ def stewart() -> tuple[pp.System, np.ndarray]:
     for i in range(6):
         q[model.q_slice(f"piston{i}")] = 1.0
     return pp.System(model, loops), q
+
+
+def twin_gears() -> pp.System:
+    """Two couplings of the same joints; the second asks for twice what the first asks for."""
+    arm = pp.examples.planar_arm(3)
+    first, second, _ = arm.joint_names
+    return pp.System(
+        arm,
+        [
+            c.Coupling(name="gear", joints=[first, second], coefficients=[1, -1]),
+            c.Coupling(name="twin", joints=[first, second], coefficients=[2, -2]),
+        ],
+    )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from known_systems import four_bar
+from known_systems import four_bar, twin_gears
 from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, kkt, random_system
 
@@ -177,13 +177,7 @@ def test_rows_are_refused_without_a_system():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_contradictory_rows_are_named(backend):
-    arm = pp.examples.planar_arm(3)
-    first, second, _ = arm.joint_names
-    gears = [
-        pp.constraints.Coupling(name="gear", joints=[first, second], coefficients=[1, -1]),
-        pp.constraints.Coupling(name="twin", joints=[first, second], coefficients=[2, -2]),
-    ]
-    system = pp.System(arm, gears)
+    system = twin_gears()
     program = pp.compile(closed_form(None, False, True), system, backend=backend)
     state = ([0.1, 0.1, 0.3], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0])
     vdot, _ = program(*state, [0.5, 1.0])  # the second asks for twice the first: they agree

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_systems import twin_gears
 from numpy.testing import assert_allclose
 from random_models import random_tree
 from random_systems import KINDS, admissible, kkt, random_system
@@ -111,13 +112,7 @@ def test_trees_of_a_forest_are_models_of_their_own():
 
 def test_contradictory_rows_are_refused_as_by_programs():
     """Rows that ask for different things used to be dropped silently here."""
-    arm = pp.examples.planar_arm(3)
-    first, second, _ = arm.joint_names
-    gears = [
-        pp.constraints.Coupling(name="gear", joints=[first, second], coefficients=[1, -1]),
-        pp.constraints.Coupling(name="twin", joints=[first, second], coefficients=[2, -2]),
-    ]
-    system = pp.System(arm, gears)
+    system = twin_gears()
     q, v = np.array([0.1, 0.1, 0.3]), np.array([1.0, 1.0, 0.0])
     after, _ = system.stages.impulse(system, q, v, [0.5, 1.0])
     assert after[0] - after[1] == pytest.approx(0.5)

@@ -46,15 +46,9 @@ def dof_levels(model: Model) -> Levels:
 
 def _levels(model: Model) -> Levels:
     nv = model.nv
-    above = np.zeros((nv, nv), dtype=bool)  # [j, k]: k is on the path of j, or j itself
-    for body, s in enumerate(model.v_slices):
-        parent = model.parent[body]
-        while parent >= 0 and not model.joints[parent].nv:
-            parent = model.parent[parent]
-        inherited = above[model.v_slices[parent].stop - 1] if parent >= 0 else np.zeros(nv, bool)
-        for j in range(s.start, s.stop):
-            above[j] = inherited
-            above[j, s.start : j + 1] = True
+    bodies = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
+    # [j, k]: k is on the path of j, or j itself; of one joint those before it
+    above = np.tril(model.tree.on_path(bodies[None, :], bodies[:, None]))
     level = above.sum(axis=1) - 1
     units = (level == np.arange(level.max(initial=-1) + 1)[:, None]).astype(float)
     i, j, k = np.indices((nv, nv, nv))

@@ -5,7 +5,7 @@ Every leaf here is linear in its directions, so an operator of a direction is ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -106,19 +106,24 @@ def row_variation(c: Configuration, *motions: Array) -> Array:
 
 def sway(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
     """V ↦ Ȧ{motions; V} x, column by column; V may stand elsewhere."""
-    at = len(motions) if hole is None else hole
-    before, after = motions[:at], motions[at:]
-    out = [row_variation(c, *before, V, *after) @ x for V in _units(6 * c.model.n_bodies)]
+    out = [rate @ x for rate in _rates_along_units(c, motions, hole)]
     closures = c.points.closures
     return np.hstack([c.zeros(0 if closures is None else closures.n_rows, 0), *out])
 
 
 def sway_force(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
     """V ↦ Ȧ{motions; V}* f, column by column; V may stand elsewhere."""
-    at = len(motions) if hole is None else hole
-    before, after = motions[:at], motions[at:]
-    out = [row_variation(c, *before, V, *after).T @ f for V in _units(6 * c.model.n_bodies)]
+    out = [rate.T @ f for rate in _rates_along_units(c, motions, hole)]
     return np.hstack([c.zeros(6 * len(c.points), 0), *out])
+
+
+def _rates_along_units(
+    c: Configuration, motions: tuple[Array, ...], hole: int | None
+) -> Iterator[Array]:
+    """Ȧ{motions; V} for every unit V, which stands last or where the hole is."""
+    at = len(motions) if hole is None else hole
+    for V in _units(6 * c.model.n_bodies):
+        yield row_variation(c, *motions[:at], V, *motions[at:])
 
 
 def vee(c: Configuration, x: Array) -> Array:

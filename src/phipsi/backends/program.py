@@ -507,9 +507,7 @@ class Program:
                 raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
             if not target.flags.writeable:
                 raise InputError("out= is read-only, so that no result can be written to it")
-            if any(other is not target and _overlap(target, other) for other in arrays) or (
-                sum(other is target for other in arrays) > 1
-            ):
+            if sum(other is target or _overlap(target, other) for other in arrays) > 1:
                 raise InputError("the arrays of out= share memory: results would overwrite another")
         for target, result in zip(arrays, found, strict=True):
             target[...] = result

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phipsi.errors import ModelError
 from phipsi.model.value import Value
 
@@ -73,6 +76,14 @@ class Tree(Value):
     def tip_to_base(self) -> Iterator[int]:
         """Every body after all its children."""
         return iter(range(len(self.parent) - 1, -1, -1))
+
+    def on_path(self, upper: NDArray[Any], lower: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether bodies `upper` are on the paths of bodies `lower`, arrays that broadcast.
+
+        A body is on its own path; the world (−1) is on none.
+        """
+        size = np.asarray(self.size, dtype=np.int64)
+        return (upper >= 0) & (lower >= upper) & (lower < upper + size[upper])
 
     def path(self, body: int) -> list[int]:
         """Bodies from `body` inward to its root, both included; empty for the world."""

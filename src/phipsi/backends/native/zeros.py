@@ -67,16 +67,10 @@ def filled(r: Result, model: Model, points: PointSet) -> np.ndarray:
     hows = {part.how for part in data}
     out = np.zeros((rows.size, columns.size), dtype=bool)
     if "path" in hows:
-        out |= _above(rows.T, columns, model)
+        out |= model.tree.on_path(rows.T, columns)
     if "path of adjoint" in hows:
-        out |= _above(columns.T, rows, model).T
+        out |= model.tree.on_path(columns.T, rows).T
     return out | (rows.T == columns if "diagonal" in hows else False)
-
-
-def _above(upper: np.ndarray, lower: np.ndarray, model: Model) -> np.ndarray:
-    """Whether a body is on the path of another; bodies are numbered depth first."""
-    size = np.asarray(model.tree.size)
-    return (upper >= 0) & (lower >= upper) & (lower < upper + size[upper])
 
 
 def _bodies(space: Space, model: Model, points: PointSet) -> np.ndarray:
@@ -117,5 +111,5 @@ def _behind_up(x: Field) -> bool:
 def related(model: Model) -> np.ndarray:
     """(nv, nv) bytes: whether one of two joints is above the other, or they are the same."""
     bodies = np.repeat(np.arange(model.n_bodies), [j.nv for j in model.joints])[None, :]
-    above = _above(bodies.T, bodies, model)
+    above = model.tree.on_path(bodies.T, bodies)
     return np.ascontiguousarray(above | above.T, dtype=np.uint8)
