@@ -252,7 +252,7 @@ class Kernel(PointMemory):
         """Zero what the step adds to."""
         for x in step.fields:
             if x.op == "scatter":
-                self._clear_bodies(x, self.plan.body[x])
+                self._clear_records(x, Domain.BODY, self.plan.body[x])
             elif x.op in ("to_point", "to_row"):
                 self._clear_records(x, x.type.domain, self.plan.others[x.type.domain][x])
             elif x.op == "total":
@@ -263,9 +263,6 @@ class Kernel(PointMemory):
     def entries(self, x: Field) -> int:
         """How many numbers a field has at a body."""
         return entry_count(x, self.widest)
-
-    def _clear_bodies(self, x: Field, start: int) -> None:
-        self._clear_records(x, Domain.BODY, start)
 
     def _clear_records(self, x: Field, domain: Domain, start: int) -> None:
         before = i64(int(domain is Domain.BODY))  # the first body record is the world's
