@@ -18,7 +18,7 @@ from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.crew import crew, shares_of
+from phipsi.backends.native.crew import MOST, run_shares, shares_of
 from phipsi.backends.native.direct import address_of
 from phipsi.backends.native.engine import (
     Machine,
@@ -146,27 +146,27 @@ class NativeCode:
     def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool | None:
         """Run parts of a batch at the same time; True if no element failed.
 
-        None, and nothing done, if that cannot be. The last array is the status. Other numbers than
-        float64 are left to NumPy, which converts. Memory that was freed is mostly given out again,
-        so the shares of a few calls are kept.
+        None, and nothing done, if the numbers are not float64 or not aligned. The last array is the
+        status. Memory that was freed is mostly given out again, so the shares of a few calls are
+        kept.
         """
         key: tuple[Any, ...] = (count, threads)
         for a in arrays:
             key += (address_of(a), a.strides, a.dtype)
         shares = self._shares.get(key)
         if shares is None:
-            shares = self._make_shares(arrays, batch_pieces(count, threads))
+            shares = self._make_shares(arrays, batch_pieces(count, min(threads, MOST + 1)))
             if shares is None:
                 return None
             if len(self._shares) >= _KEPT_SHARES:
                 self._shares.clear()
             self._shares[key] = shares
-        return crew().run(shares)
+        return run_shares(shares)
 
     def _make_shares(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
         addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]
         odd = any(x & 7 for x in addresses) or any(s & 7 for one in strides for s in one)
-        if odd or len(pieces) < 2 or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
+        if odd or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
             return None
         sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
         # LLVM is not asked again: in a forked process its lock may be held by a thread that is gone
