@@ -14,6 +14,7 @@ from phipsi.backends.arguments import bind_arguments, check_finite, never
 from phipsi.backends.failures import (
     CONTRADICTION,
     DOUBTFUL,
+    NO_MEMORY,
     NOT_FINITE,
     Failure,
     error_of,
@@ -328,11 +329,16 @@ class Program:
         values = [arrays[name] for name in self.inputs]
         if threads == 1 or not batch:
             *results, status = native.ufunc(*values)
-            return [np.asarray(r) for r in results], np.asarray(status)
-        cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
-        full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
-        results, status, _ = self._shared(native, full, batch, threads)
-        return results, status
+        else:
+            cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
+            full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
+            results, status, _ = self._shared(native, full, batch, threads)
+        if np.any(status == NO_MEMORY):
+            raise MemoryError(
+                f"{self!r} works in {native.scratch_bytes / 2**20:.3g} MB per thread, which the "
+                "system did not give. Free memory, or use fewer threads="
+            )
+        return [np.asarray(r) for r in results], np.asarray(status)
 
     def _column_batch(
         self, one: Program, arrays: dict[str, Array], batch: tuple[int, ...], threads: int

@@ -149,7 +149,7 @@ def _job(
     steps, every = counts
     lanes, code = native.machine.lanes, _code()
     work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
-    scratch = np.zeros(int(native.data[native.words]) // 8 + 8)
+    scratch = np.zeros(native.scratch_bytes // 8 + 8)
     job = np.zeros(code.WORDS, dtype=np.int64)
     where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
     where += [_aligned(work), _aligned(scratch)]

@@ -116,6 +116,7 @@ class NativeCode:
         self.related = related(model) if factors else None
         self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
+        self.scratch_bytes = int(self.data[self.words])  # of a thread
         owned = (
             self.code, self.data, self.tables, self.seeds, self.branches, self.filled, self.related,
             Scratch(self.data, self.words),
@@ -123,7 +124,7 @@ class NativeCode:
         loop = self._loop = self.code.address("phipsi_loop")
         self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
         self.direct: Callable[..., Any] = never
-        if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
+        if self.has_direct and self.scratch_bytes < _SHORT * self.machine.lanes:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.input_shapes = shapes[: len(names)]
         self.output_shapes = shapes[len(names) : -1]
