@@ -28,6 +28,9 @@ Array = NDArray[Any]
 # With more curved joints than this, arrays over the joints are faster than a loop over floats.
 _FEW = 40
 
+SIZES = {"spherical": (4, 3), "free": (7, 6), "planar": (3, 3)}
+"""Numbers that a curved part has in q and in v."""
+
 
 @final
 class Chart:
@@ -72,6 +75,8 @@ class Chart:
         self._turns = [slice(j, j + n) for j, n in turning]
         count = len(self._spherical) + len(self._free) + len(self._planar)
         self._by_joint = count <= _FEW
+        kinds = {"spherical": self._spherical, "free": self._free, "planar": self._planar}
+        self._places = [(kind, i, j) for kind, places in kinds.items() for i, j in places]
 
     @property
     def curved_parts(self) -> list[tuple[str, int]]:
@@ -81,8 +86,7 @@ class Chart:
     @property
     def curved_places(self) -> list[tuple[str, int, int]]:
         """Kind of every part with q̇ ≠ v, and its places in q and v."""
-        kinds = {"spherical": self._spherical, "free": self._free, "planar": self._planar}
-        return [(kind, i, j) for kind, places in kinds.items() for i, j in places]
+        return list(self._places)
 
     def start(self, q: Array) -> Array:
         """z (nv,) of q about q itself: the coordinates q̇ = v, and zero for the others."""
@@ -110,31 +114,34 @@ class Chart:
         q = base.copy()
         q[self._q_add] = z[self._v_add]
         b, x = base.tolist(), z.tolist()
-        for i, j in self._spherical:
-            q[i : i + 4] = exp.turn(b[i : i + 4], x[j : j + 3], FLOATS)
-        for i, j in self._free:
-            q0, w, u = b[i : i + 4], x[j : j + 3], x[j + 3 : j + 6]
-            q[i : i + 4] = exp.turn(q0, w, FLOATS)
-            q[i + 4 : i + 7] = exp.screw(b[i + 4 : i + 7], q0, w, u, FLOATS)
-        for i, j in self._planar:
-            q[i : i + 3] = exp.slide(b[i : i + 3], x[j : j + 3], FLOATS)
+        for kind, i, j in self._places:
+            n, m = SIZES[kind]
+            q[i : i + n] = exp.MOVE[kind](b[i : i + n], x[j : j + m], FLOATS)
         return q
 
     def rate(self, z: Array, v: Array) -> Array:
         """ż = dexp⁻¹(z) v, for one configuration (nv,) or batches on leading axes."""
+        return self._mapped(exp.RATE, z, v)
+
+    def pull(self, z: Array, p: Array) -> Array:
+        """Momenta dexp(−z)* p, for one configuration (nv,) or batches on leading axes."""
+        return self._mapped(exp.PULL, z, p)
+
+    def carry(self, z: Array, p: Array) -> Array:
+        """Momenta Ad(exp z)* p: what nothing changes, in the axes after the motion z."""
+        return self._mapped(exp.CARRY, z, p)
+
+    def _mapped(self, table: dict[str, Any], z: Array, v: Array) -> Array:
+        """What a table of formulas does to v at z; nothing to joints with q̇ = v."""
         if self.is_flat:
             return v
         if z.ndim > 1 or v.ndim > 1 or not self._by_joint:
-            return self._rate_arrays(z, v)
+            return self._mapped_arrays(table, z, v)
         out = v.copy()
         x, r = z.tolist(), v.tolist()
-        for _, j in self._spherical:
-            out[j : j + 3] = exp.turn_rate(x[j : j + 3], r[j : j + 3], FLOATS)
-        for _, j in self._free:
-            w, u, m, n = x[j : j + 3], x[j + 3 : j + 6], r[j : j + 3], r[j + 3 : j + 6]
-            out[j : j + 6] = exp.screw_rate(w, u, m, n, FLOATS)
-        for _, j in self._planar:
-            out[j : j + 3] = exp.slide_rate(x[j : j + 3], r[j : j + 3], FLOATS)
+        for kind, _, j in self._places:
+            s = slice(j, j + SIZES[kind][1])
+            out[s] = table[kind](x[s], r[s], FLOATS)
         return out
 
     def flat_difference(self, q0: Array, q1: Array) -> Array:
@@ -154,29 +161,25 @@ class Chart:
         batch = np.broadcast_shapes(base.shape[:-1], z.shape[:-1])
         q = np.array(np.broadcast_to(base, (*batch, self.nq)))
         q[..., self._q_add] = z[..., self._v_add]
-        for i, j in _columns(self._spherical):
-            turned = exp.turn(_pick(base, i, 4), _pick(z, j, 3), ARRAYS)
-            _put(q, i, turned)
-        for i, j in _columns(self._free):
-            q0, w, u = _pick(base, i, 4), _pick(z, j, 3), _pick(z, j + 3, 3)
-            moved = exp.screw(_pick(base, i + 4, 3), q0, w, u, ARRAYS)
-            _put(q, i, exp.turn(q0, w, ARRAYS))
-            _put(q, i + 4, moved)
-        for i, j in _columns(self._planar):
-            _put(q, i, exp.slide(_pick(base, i, 3), _pick(z, j, 3), ARRAYS))
+        for kind, i, j in self._columns():
+            n, m = SIZES[kind]
+            _put(q, i, exp.MOVE[kind](_pick(base, i, n), _pick(z, j, m), ARRAYS))
         return q
 
-    def _rate_arrays(self, z: Array, v: Array) -> Array:
+    def _mapped_arrays(self, table: dict[str, Any], z: Array, v: Array) -> Array:
         batch = np.broadcast_shapes(z.shape[:-1], v.shape[:-1])
         out = np.array(np.broadcast_to(v, (*batch, self.nv)))
-        for _, j in _columns(self._spherical):
-            _put(out, j, exp.turn_rate(_pick(z, j, 3), _pick(v, j, 3), ARRAYS))
-        for _, j in _columns(self._free):
-            w, u, m, n = (_pick(x, k, 3) for x in (z, v) for k in (j, j + 3))
-            _put(out, j, exp.screw_rate(w, u, m, n, ARRAYS))
-        for _, j in _columns(self._planar):
-            _put(out, j, exp.slide_rate(_pick(z, j, 3), _pick(v, j, 3), ARRAYS))
+        for kind, _, j in self._columns():
+            m = SIZES[kind][1]
+            _put(out, j, table[kind](_pick(z, j, m), _pick(v, j, m), ARRAYS))
         return out
+
+    def _columns(self) -> Iterator[tuple[str, Array, Array]]:
+        """Every kind that there is, with all its places in q and v as index arrays."""
+        for kind in SIZES:
+            places = np.array([(i, j) for name, i, j in self._places if name == kind], dtype=int)
+            if len(places):
+                yield kind, places[:, 0], places[:, 1]
 
 
 def joint_parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]]:
@@ -187,13 +190,6 @@ def joint_parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]
     for part in joint.joints:
         yield from joint_parts(part, q, v)
         q, v = q + part.nq, v + part.nv
-
-
-def _columns(places: list[tuple[int, int]]) -> Iterator[tuple[Array, Array]]:
-    """All places of one kind as two index arrays; nothing if there are none."""
-    if places:
-        both = np.array(places).T
-        yield both[0], both[1]
 
 
 def _pick(values: Array, first: Array, count: int) -> tuple[Array, ...]:

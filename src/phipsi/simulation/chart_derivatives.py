@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from phipsi.model.model import Model
 from phipsi.simulation import exponential as exp
-from phipsi.simulation.chart import Chart
+from phipsi.simulation.chart import SIZES, Chart
 from phipsi.spatial import crm, skew
 
 Array = NDArray[Any]
-_WIDTH = {"spherical": 3, "free": 6, "planar": 3}
 _STEP = 1e-30
 
 
@@ -48,7 +47,7 @@ class ChartDerivatives:
         self.chart = Chart(model)
         self.is_flat = self.chart.is_flat
         self._eye = np.eye(model.nv)
-        self._parts = [(kind, slice(j, j + _WIDTH[kind])) for kind, j in self.chart.curved_parts]
+        self._parts = [(kind, slice(j, j + SIZES[kind][1])) for kind, j in self.chart.curved_parts]
 
     def bracket(self, z: Array) -> Array:
         """Matrices ad(z) (..., nv, nv); zero for joints with q̇ = v."""
@@ -126,10 +125,5 @@ def _bracket(kind: str, z: Array) -> Array:
 def _rate(kind: str, z: Array, v: Array, ops: Any) -> Array:
     """dexp⁻¹(z) v of one part (..., width)."""
     a, b = ([x[..., i] for i in range(x.shape[-1])] for x in (z, v))
-    if kind == "spherical":
-        entries = exp.turn_rate(a, b, ops)
-    elif kind == "free":
-        entries = exp.screw_rate(a[:3], a[3:], b[:3], b[3:], ops)
-    else:
-        entries = exp.slide_rate(a, b, ops)
+    entries = exp.RATE[kind](a, b, ops)
     return np.stack(np.broadcast_arrays(*entries), axis=-1)

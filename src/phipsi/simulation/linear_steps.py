@@ -16,7 +16,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
-from phipsi.simulation.tableaux import COMPILED, METHODS, Tableau
+from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS, Tableau
 
 Array = NDArray[Any]
 Stage = tuple[Array, Array, Array, Array]
@@ -63,6 +63,23 @@ def step_derivatives(
     return step.A, step.B
 
 
+def checked_differentiable(integrator: Any) -> None:
+    """Refuse an integrator whose steps have no derivatives."""
+    if isinstance(integrator, str) and integrator in DIFFERENTIABLE:
+        return
+    known = ", ".join(map(repr, DIFFERENTIABLE))
+    why = ""
+    if integrator in METHODS and METHODS[integrator].conserves:
+        why = (
+            ". This one solves an equation in every step, whose derivatives are second derivatives "
+            "of the Lagrangian"
+        )
+    raise InputError(
+        f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"
+        "\n    integrator='rk4'"
+    )
+
+
 def checked_step(dt: Any) -> float:
     """A finite step length."""
     if not (isinstance(dt, (int, float, np.number)) and np.isfinite(dt)):
@@ -94,9 +111,7 @@ def linear_step(
     model: Model | System, q: Array, v: Array, tau: Array, dt: float, integrator: str
 ) -> LinearStep:
     """The linearised step of an integrator; of a system, before it is projected."""
-    if integrator not in COMPILED:
-        known = ", ".join(map(repr, COMPILED))
-        raise InputError(f"integrator={integrator!r}: steps of {known} can be differentiated")
+    checked_differentiable(integrator)
     tableau = METHODS[integrator].tableau
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))

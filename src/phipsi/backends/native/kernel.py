@@ -147,7 +147,10 @@ class Kernel(PointMemory):
 
     def _emit(self) -> ir.Function:
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
-        function = ir.Function(self.module, kind, f"phipsi_kernel_{self.config.lanes}")
+        name = f"phipsi_kernel_{self.config.lanes}"
+        if name in self.module.globals:  # of another program
+            name = f"{name}_{len(self.module.globals)}"
+        function = ir.Function(self.module, kind, name)
         function.linkage = "internal"
         for a in function.args[:3]:
             a.add_attribute("noalias")
