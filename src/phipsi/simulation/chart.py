@@ -12,7 +12,7 @@ Geometric Numerical Integration, IV.7–8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -37,7 +37,8 @@ class Chart:
     """Configurations of a model in exponential coordinates; see the module.
 
     **Attributes:** `is_flat`, whether every joint has q̇ = v, so that z = q; `curved`, where the
-    exponential coordinates are in z and v; `angular`, the same for rotations only;
+    exponential coordinates are in z and v; `angular`, the same for rotations only; `flat_q`,
+    `flat_v`, where joints with q̇ = v are in q and in v;
     `named_quaternions`, the joints with a quaternion and where it is in q.
     """
 
@@ -60,7 +61,7 @@ class Chart:
                 kinds[type(part)].append((i, j))
                 if not isinstance(part, Planar):
                     self.named_quaternions.append((name, slice(i, i + 4)))
-        self._q_add, self._v_add = np.array(q_add, dtype=int), np.array(v_add, dtype=int)
+        self.flat_q, self.flat_v = np.array(q_add, dtype=int), np.array(v_add, dtype=int)
         self.is_flat = len(v_add) == self.nv
         flat = set(v_add)
         self.curved = np.array([j for j in range(self.nv) if j not in flat], dtype=int)
@@ -91,7 +92,7 @@ class Chart:
     def start(self, q: Array) -> Array:
         """z (nv,) of q about q itself: the coordinates q̇ = v, and zero for the others."""
         z = np.zeros(self.nv)
-        z[self._v_add] = q[self._q_add]
+        z[self.flat_v] = q[self.flat_q]
         return z
 
     def size(self, q: Array) -> Array:
@@ -112,7 +113,7 @@ class Chart:
         if z.ndim > 1 or base.ndim > 1 or not self._by_joint:
             return self._point_arrays(base, z)
         q = base.copy()
-        q[self._q_add] = z[self._v_add]
+        q[self.flat_q] = z[self.flat_v]
         b, x = base.tolist(), z.tolist()
         for kind, i, j in self._places:
             n, m = SIZES[kind]
@@ -121,33 +122,21 @@ class Chart:
 
     def rate(self, z: Array, v: Array) -> Array:
         """ż = dexp⁻¹(z) v, for one configuration (nv,) or batches on leading axes."""
-        return self._mapped(exp.RATE, z, v)
-
-    def pull(self, z: Array, p: Array) -> Array:
-        """Momenta dexp(−z)* p, for one configuration (nv,) or batches on leading axes."""
-        return self._mapped(exp.PULL, z, p)
-
-    def carry(self, z: Array, p: Array) -> Array:
-        """Momenta Ad(exp z)* p: what nothing changes, in the axes after the motion z."""
-        return self._mapped(exp.CARRY, z, p)
-
-    def _mapped(self, table: dict[str, Any], z: Array, v: Array) -> Array:
-        """What a table of formulas does to v at z; nothing to joints with q̇ = v."""
         if self.is_flat:
             return v
         if z.ndim > 1 or v.ndim > 1 or not self._by_joint:
-            return self._mapped_arrays(table, z, v)
+            return self._rate_arrays(z, v)
         out = v.copy()
         x, r = z.tolist(), v.tolist()
         for kind, _, j in self._places:
             s = slice(j, j + SIZES[kind][1])
-            out[s] = table[kind](x[s], r[s], FLOATS)
+            out[s] = exp.RATE[kind](x[s], r[s], FLOATS)
         return out
 
     def flat_difference(self, q0: Array, q1: Array) -> Array:
         """q1 − q0 (..., nv) of the joints with q̇ = v; zero for the others."""
         out = np.zeros((*q1.shape[:-1], self.nv))
-        out[..., self._v_add] = q1[..., self._q_add] - q0[..., self._q_add]
+        out[..., self.flat_v] = q1[..., self.flat_q] - q0[..., self.flat_q]
         return out
 
     def rate_matrix(self, z: Array) -> Array:
@@ -160,21 +149,21 @@ class Chart:
     def _point_arrays(self, base: Array, z: Array) -> Array:
         batch = np.broadcast_shapes(base.shape[:-1], z.shape[:-1])
         q = np.array(np.broadcast_to(base, (*batch, self.nq)))
-        q[..., self._q_add] = z[..., self._v_add]
-        for kind, i, j in self._columns():
+        q[..., self.flat_q] = z[..., self.flat_v]
+        for kind, i, j in self.columns():
             n, m = SIZES[kind]
-            _put(q, i, exp.MOVE[kind](_pick(base, i, n), _pick(z, j, m), ARRAYS))
+            put(q, i, exp.MOVE[kind](pick(base, i, n), pick(z, j, m), ARRAYS))
         return q
 
-    def _mapped_arrays(self, table: dict[str, Any], z: Array, v: Array) -> Array:
+    def _rate_arrays(self, z: Array, v: Array) -> Array:
         batch = np.broadcast_shapes(z.shape[:-1], v.shape[:-1])
         out = np.array(np.broadcast_to(v, (*batch, self.nv)))
-        for kind, _, j in self._columns():
+        for kind, _, j in self.columns():
             m = SIZES[kind][1]
-            _put(out, j, table[kind](_pick(z, j, m), _pick(v, j, m), ARRAYS))
+            put(out, j, exp.RATE[kind](pick(z, j, m), pick(v, j, m), ARRAYS))
         return out
 
-    def _columns(self) -> Iterator[tuple[str, Array, Array]]:
+    def columns(self) -> Iterator[tuple[str, Array, Array]]:
         """Every kind that there is, with all its places in q and v as index arrays."""
         for kind in SIZES:
             places = np.array([(i, j) for name, i, j in self._places if name == kind], dtype=int)
@@ -192,10 +181,12 @@ def joint_parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]
         q, v = q + part.nq, v + part.nv
 
 
-def _pick(values: Array, first: Array, count: int) -> tuple[Array, ...]:
+def pick(values: Array, first: Any, count: int) -> tuple[Array, ...]:
+    """Components of all joints of a kind."""
     return tuple(values[..., first + k] for k in range(count))
 
 
-def _put(out: Array, first: Array, entries: tuple[Array, ...]) -> None:
+def put(out: Array, first: Any, entries: Sequence[Any]) -> None:
+    """Store components of all joints of a kind."""
     for k, entry in enumerate(entries):
         out[..., first + k] = entry

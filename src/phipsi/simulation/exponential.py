@@ -48,23 +48,6 @@ _COT_B = tuple((2 - k) * g for k, g in enumerate(_G, 1))
 _COT_C = tuple((1 - k) * g for k, g in enumerate(_G[1:], 2))
 
 
-def _screw_series(degree: int, terms: int = 10) -> tuple[float, ...]:
-    """Coefficient of ad^degree in (e^ad − 1)/ad = Σ ad^k/(k + 1)! on se(3), as a series in s.
-
-    There ad (ad² + s)² = 0, so ad^(2m+1) = (1 − m)(−s)^m ad + m (−s)^(m−1) ad³, and ad times that.
-    """
-    even = 1 - degree % 2
-    out: list[float] = []
-    for k in range(terms):
-        m = k if degree <= 2 else k + 1
-        weight = 1 - m if degree <= 2 else m
-        out.append((-1) ** k * weight / math.factorial(2 * m + 2 + even))
-    return tuple(out)
-
-
-_DEXP = tuple(_screw_series(degree) for degree in (1, 2, 3, 4))
-
-
 def polynomial(coefficients: tuple[float, ...], s: Number) -> Number:
     """Σ c_k s^k."""
     total = coefficients[-1]
@@ -154,30 +137,11 @@ def _cot_c(s: Number, ops: Any) -> Number:
     return (1 + s * slope - gamma) / (s * s)
 
 
-def _dexp_1(s: Number, ops: Any) -> Number:
-    theta = ops.sqrt(s)
-    return (4 - theta * ops.sin(theta) - 4 * ops.cos(theta)) / (2 * s)
-
-
-def _dexp_2(s: Number, ops: Any) -> Number:
-    theta = ops.sqrt(s)
-    return (4 * theta - 5 * ops.sin(theta) + theta * ops.cos(theta)) / (2 * s * theta)
-
-
-def _dexp_3(s: Number, ops: Any) -> Number:
-    theta = ops.sqrt(s)
-    return (2 - theta * ops.sin(theta) - 2 * ops.cos(theta)) / (2 * s * s)
-
-
-def _dexp_4(s: Number, ops: Any) -> Number:
-    theta = ops.sqrt(s)
-    return (2 * theta - 3 * ops.sin(theta) + theta * ops.cos(theta)) / (2 * s * s * theta)
-
-
 # ---- vectors as triples -------------------------------------------------------------------------
 
 
-def _cross(a: Three, b: Three) -> tuple[Number, ...]:
+def cross(a: Three, b: Three) -> tuple[Number, ...]:
+    """A vector product."""
     a0, a1, a2 = a
     b0, b1, b2 = b
     return a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0
@@ -216,8 +180,8 @@ def turn(q0: Three, w: Three, ops: Any) -> tuple[Number, ...]:
 def turn_rate(w: Three, omega: Three, ops: Any) -> tuple[Number, ...]:
     """Rate of w when q0 ⊗ exp(w) turns with ω in body axes: ω + ½ w × ω + κ w × (w × ω)."""
     k = ops.pick(_square(w), _COT, _cot)
-    a = _cross(w, omega)
-    b = _cross(w, a)
+    a = cross(w, omega)
+    b = cross(w, a)
     return (
         omega[0] + 0.5 * a[0] + k * b[0],
         omega[1] + 0.5 * a[1] + k * b[1],
@@ -228,17 +192,17 @@ def turn_rate(w: Three, omega: Three, ops: Any) -> tuple[Number, ...]:
 def turn_pull(w: Three, n: Three, ops: Any) -> tuple[Number, ...]:
     """dexp(−w)* n: n − a w × n + b w × (w × n)."""
     s = _square(w)
-    first = _cross(n, w)
+    first = cross(n, w)
     a, b = ops.pick(s, _COS, _versine), ops.pick(s, _SINE, _sine_gap)
-    return _plus(n, a, first, b, _cross(first, w))
+    return _plus(n, a, first, b, cross(first, w))
 
 
 def turn_carry(w: Three, n: Three, ops: Any) -> tuple[Number, ...]:
     """e^(−w×) n: a vector that stays where it is, in axes that have turned by w."""
     s = _square(w)
-    first = _cross(n, w)
+    first = cross(n, w)
     a, b = ops.pick(s, _SINC, _sinc), ops.pick(s, _COS, _versine)
-    return _plus(n, a, first, b, _cross(first, w))
+    return _plus(n, a, first, b, cross(first, w))
 
 
 # ---- SE(3): the screw motion ξ = [w; u] ---------------------------------------------------------
@@ -253,8 +217,8 @@ def _way(w: Three, u: Three, ops: Any) -> tuple[Number, ...]:
     """Displacement u + a w × u + b w × (w × u) by a screw motion, in the axes before it."""
     s = _square(w)
     a, b = ops.pick(s, _COS, _versine), ops.pick(s, _SINE, _sine_gap)
-    first = _cross(w, u)
-    return _plus(u, a, first, b, _cross(w, first))
+    first = cross(w, u)
+    return _plus(u, a, first, b, cross(w, first))
 
 
 def shifted(p0: Three, q0: Three, d: Three) -> tuple[Number, ...]:
@@ -262,8 +226,8 @@ def shifted(p0: Three, q0: Three, d: Three) -> tuple[Number, ...]:
     # R(q) d = d + 2/(q·q) (q0 (x × d) + x × (x × d)), x the vector part
     x = q0[1:]
     k = 2 / (q0[0] * q0[0] + _square(x))
-    once = _cross(x, d)
-    twice = _cross(x, once)
+    once = cross(x, d)
+    twice = cross(x, once)
     c = q0[0]
     return (
         p0[0] + d[0] + k * (c * once[0] + twice[0]),
@@ -290,39 +254,10 @@ def screw_rate(w: Three, u: Three, omega: Three, nu: Three, ops: Any) -> tuple[N
     )
 
 
-def screw_pull(z: Three, p: Three, ops: Any) -> tuple[Number, ...]:
-    """dexp(−z)* p = p + c1 ad* p + … + c4 ad*⁴ p for the momentum p = [angular; linear]."""
-    s = _square(z[:3])
-    closed = (_dexp_1, _dexp_2, _dexp_3, _dexp_4)
-    total, power = tuple(p), tuple(p)
-    for series, function in zip(_DEXP, closed, strict=True):
-        power = _ad_star(z[:3], z[3:], power[:3], power[3:])
-        c = ops.pick(s, series, function)
-        total = tuple(x + c * y for x, y in zip(total, power, strict=True))
-    return total
-
-
-def screw_carry(z: Three, p: Three, ops: Any) -> tuple[Number, ...]:
-    """The momentum p = [n; f] about the origin before the screw motion, about that after it.
-
-    [R* (n − d × f); R* f], R and d the rotation and the way: a momentum that nothing changes.
-    """
-    w, n, f = z[:3], p[:3], p[3:]
-    g = _cross(_way(w, z[3:], ops), f)
-    n = tuple(x - y for x, y in zip(n, g, strict=True))
-    return (*turn_carry(w, n, ops), *turn_carry(w, f, ops))
-
-
-def _ad_star(w: Three, u: Three, n: Three, f: Three) -> tuple[Number, ...]:
-    """crm([w; u])* [n; f]."""
-    g, h = _cross(n, w), _cross(f, u)
-    return (g[0] + h[0], g[1] + h[1], g[2] + h[2], *_cross(f, w))
-
-
 def _ad(w: Three, u: Three, m: Three, f: Three) -> tuple[Three, Three]:
     """crm([w; u]) [m; f]."""
-    g, h = _cross(u, m), _cross(w, f)
-    return _cross(w, m), (g[0] + h[0], g[1] + h[1], g[2] + h[2])
+    g, h = cross(u, m), cross(w, f)
+    return cross(w, m), (g[0] + h[0], g[1] + h[1], g[2] + h[2])
 
 
 # ---- SE(2): the planar motion (φ, u1, u2) -------------------------------------------------------
@@ -355,30 +290,7 @@ def slide_rate(xi: Three, v: Three, ops: Any) -> tuple[Number, ...]:
     )
 
 
-def slide_pull(xi: Three, p: Three, ops: Any) -> tuple[Number, ...]:
-    """dexp(−ξ)* p of the momentum p (angular, then linear): p + a ad* p + b ad*² p."""
-    s = xi[0] * xi[0]
-    first = _slide_star(xi, p)
-    a, b = ops.pick(s, _COS, _versine), ops.pick(s, _SINE, _sine_gap)
-    return _plus(p, a, first, b, _slide_star(xi, first))
-
-
-def slide_carry(xi: Three, p: Three, ops: Any) -> tuple[Number, ...]:
-    """The momentum p about the origin before the planar motion, about that after it."""
-    s = xi[0] * xi[0]
-    first = _slide_star(xi, p)
-    a, b = ops.pick(s, _SINC, _sinc), ops.pick(s, _COS, _versine)
-    return _plus(p, a, first, b, _slide_star(xi, first))
-
-
-def _slide_star(xi: Three, p: Three) -> tuple[Number, ...]:
-    """ad(ξ)* p."""
-    angle, u1, u2 = xi
-    _, f1, f2 = p
-    return u2 * f1 - u1 * f2, angle * f2, -(angle * f1)
-
-
-# ---- by kind of joint: what curved joints do to configurations, rates and momenta ---------------
+# ---- by kind of joint ---------------------------------------------------------------------------
 
 MOVE: dict[str, Callable[[Three, Three, Any], tuple[Number, ...]]] = {
     "spherical": turn,
@@ -396,17 +308,3 @@ RATE: dict[str, Callable[[Three, Three, Any], tuple[Number, ...]]] = {
     "planar": slide_rate,
 }
 """(z, v) → ż = dexp⁻¹(z) v."""
-
-PULL: dict[str, Callable[[Three, Three, Any], tuple[Number, ...]]] = {
-    "spherical": turn_pull,
-    "free": screw_pull,
-    "planar": slide_pull,
-}
-"""(z, p) → dexp(−z)* p."""
-
-CARRY: dict[str, Callable[[Three, Three, Any], tuple[Number, ...]]] = {
-    "spherical": turn_carry,
-    "free": screw_carry,
-    "planar": slide_carry,
-}
-"""(z, p) → Ad(exp z)* p: a momentum that nothing changes, in the axes after the motion z."""

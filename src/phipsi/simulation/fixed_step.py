@@ -16,6 +16,7 @@ import numpy as np
 from phipsi.errors import SimulationError
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import largest, solve
+from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.rollout import COMPILED, rollout
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method, Tableau
@@ -151,12 +152,11 @@ def advance_function(method: Method, equations: Equations) -> Advance:
 
 
 def _semi_implicit(equations: Equations) -> Advance:
-    chart = equations.chart
+    joints = JointSteps(equations.chart)
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         vdot, gain = equations.rates(t, q, v)
-        v1 = v + h * vdot
-        return np.array(chart.point(q, chart.start(q) + h * v1)), v1, h * gain
+        return (*joints.euler(q, v, vdot, h), h * gain)
 
     return advance
 

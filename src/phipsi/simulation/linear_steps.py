@@ -16,6 +16,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
+from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS, Tableau
 
 Array = NDArray[Any]
@@ -124,20 +125,17 @@ def linear_step(
 def _semi_implicit(
     model: Model | System, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
 ) -> LinearStep:
-    """v⁺ = v + h vdot, q⁺ = q ∘ exp(h v⁺)."""
+    """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see joint_steps.py."""
     nv, chart = v.shape[-1], geometry.chart
     vdot = forward_dynamics(model, q, v, tau)
     by_q, by_v, by_tau = forward_dynamics_derivatives(model, q, v, tau)
-    z = h * (v + h * vdot)
-    right, transport = geometry.right(z), geometry.transport(z)
+    T, q_v, q_a, v_v, v_a = (geometry.dense(v, x) for x in geometry.euler(v, vdot, h))
     A, B = _blocks(q.shape[:-1], nv, 2 * nv), _blocks(q.shape[:-1], nv, nv)
-    A[..., nv:, :nv], A[..., nv:, nv:] = h * by_q, np.eye(nv) + h * by_v
-    B[..., nv:, :] = h * by_tau
-    A[..., :nv, :] = h * (right @ A[..., nv:, :])
-    A[..., :nv, :nv] += transport
-    B[..., :nv, :] = h * (right @ B[..., nv:, :])
-    start = chart.flat_difference(np.zeros(q.shape[-1]), q)
-    return LinearStep(A, ((q, v, vdot, B),), chart.point(q, start + z), v + h * vdot)
+    A[..., nv:, :nv], A[..., nv:, nv:] = h * (v_a @ by_q), v_v + h * (v_a @ by_v)
+    B[..., nv:, :] = h * (v_a @ by_tau)
+    A[..., :nv, :nv], A[..., :nv, nv:] = T + h * h * (q_a @ by_q), h * (q_v + h * (q_a @ by_v))
+    B[..., :nv, :] = h * h * (q_a @ by_tau)
+    return LinearStep(A, ((q, v, vdot, B),), *JointSteps(chart).euler(q, v, vdot, h))
 
 
 def _explicit(

@@ -35,6 +35,7 @@ from phipsi.backends.native.trigonometry import i64
 from phipsi.model.joints import Joint
 from phipsi.simulation import exponential as exp
 from phipsi.simulation.chart import joint_parts
+from phipsi.simulation.joint_steps import FLAT, JOINT_STEPS, JointStep
 from phipsi.simulation.rollout_steps import UNSOLVED, step_size, step_writer
 from phipsi.simulation.tableaux import Method
 
@@ -69,7 +70,7 @@ def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
 def _version() -> str:
     """A digest of the sources the code comes from."""
     here = Path(__file__).parent
-    names = ("rollout_code", "rollout_steps", "exponential", "tableaux", "implicit")
+    names = ("rollout_code", "rollout_steps", "joint_steps", "exponential", "tableaux", "implicit")
     return hashlib.sha256(b"".join((here / f"{n}.py").read_bytes() for n in names)).hexdigest()
 
 
@@ -367,12 +368,17 @@ class Part:
         """Store numbers with the layout of v."""
         self.r.stores(values, base, self.v, self.j)
 
-    def mapped(self, table: dict[str, Any], x: list[Any], y: list[Any]) -> Sequence[Any]:
-        """What a table of exponential.py makes of y; y itself for joints with q̇ = v."""
-        return y if self.joint.is_additive else table[self.joint.kind](x, y, self.numbers)
+    def rate(self, z: list[Any], v: list[Any]) -> Sequence[Any]:
+        """Rate of the exponential coordinates, dexp⁻¹(z) v."""
+        return v if self.joint.is_additive else exp.RATE[self.joint.kind](z, v, self.numbers)
 
     def moved(self, base: list[Any], z: list[Any]) -> Sequence[Any]:
         """base ∘ exp(z)."""
         if self.joint.is_additive:
             return [x + y for x, y in zip(base, z, strict=True)]
         return exp.MOVE[self.joint.kind](base, z, self.numbers)
+
+    @property
+    def step(self) -> JointStep:
+        """The formulas of joint_steps.py."""
+        return FLAT if self.joint.is_additive else JOINT_STEPS[self.joint.kind]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import Lane, write_loop
 from phipsi.backends.native.trigonometry import i64
-from phipsi.simulation import exponential as exp
 from phipsi.simulation.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
 from phipsi.simulation.tableaux import Method, Tableau
 
@@ -38,20 +37,18 @@ def step_writer(r: Rollout, method: Method) -> Callable[[], None]:
 
 
 def _semi_implicit(r: Rollout) -> Callable[[], None]:
-    """v⁺ = v + h vdot(q, v), q⁺ = q ∘ exp(h v⁺)."""
+    """v⁺ = v + h vdot(q, v), then q⁺ with the rates v⁺; see joint_steps.py."""
     dynamics = r.program(0, [r.vdot])
 
-    def rate(i: Any) -> None:
-        r.store(r.load(r.vdot, i).times_plus(r.h, r.load(r.v, i)), r.v, i)
-
-    def move(part: Part) -> None:
-        z = [r.h * x for x in part.rates(r.v)]
-        part.put_places(part.moved(part.places(r.q), z), r.q)
+    def joint(part: Part) -> None:
+        old = part.places(r.q), part.rates(r.v), part.rates(r.vdot)
+        q, v = part.step.euler(*old, r.h, part.numbers)
+        part.put_places(q, r.q)
+        part.put_rates(v, r.v)
 
     def advance() -> None:
         dynamics()
-        write_loop(r.b, r.nv, rate)
-        r.each_part(move)
+        r.each_part(joint)
 
     return advance
 
@@ -88,7 +85,7 @@ def _runge_kutta(r: Rollout, tableau: Tableau) -> Callable[[], None]:
             go(weights)
 
             def rates(x: Part, s: int = s) -> None:
-                x.put_rates(x.mapped(exp.RATE, x.rates(z), x.rates(r.v)), kz[s])
+                x.put_rates(x.rate(x.rates(z), x.rates(r.v)), kz[s])
 
             r.each_part(rates)
             dynamics()
@@ -105,7 +102,6 @@ def _variational(r: Rollout) -> Callable[[], None]:
     on its neighbours.
     """
     b, e, h = r.b, r.e, r.h
-    half = h * 0.5
     q0, w, p = r.area(r.nq), r.area(r.nv), r.area(r.nv)
     mu, slope, x, rate = (r.area(r.nv) for _ in range(4))
     lagrangian = r.program(0, [mu, slope])
@@ -121,24 +117,18 @@ def _variational(r: Rollout) -> Callable[[], None]:
         """The derivatives of the Lagrangian at the middle of the step, with the rates w."""
         r.copy(w, r.v, r.nv)
         r.each_part(
-            lambda y: y.put_places(y.moved(y.places(q0), [half * i for i in y.rates(w)]), r.q)
+            lambda x: x.put_places(x.step.middle(x.places(q0), x.rates(w), h, x.numbers), r.q)
         )
         lagrangian()
 
     def equation(part: Part) -> None:
-        now = part.rates(w)
-        whole, push = [h * i for i in now], [half * i for i in now]
-        first = part.mapped(exp.PULL, whole, part.rates(p))
-        second = part.mapped(exp.PULL, push, forces(part))
-        part.put_rates([c.times_plus(half, a) for a, c in zip(first, second, strict=True)], x)
+        state = part.rates(w), h, part.rates(p), forces(part), part.numbers
+        part.put_rates(part.step.wanted(*state), x)
 
     def end(part: Part) -> None:
         now = part.rates(w)
-        whole, push = [h * i for i in now], [half * i for i in now]
-        first = part.mapped(exp.CARRY, whole, part.rates(p))
-        second = part.mapped(exp.CARRY, push, forces(part))
-        part.put_rates([c.times_plus(h, a) for a, c in zip(first, second, strict=True)], x)
-        part.put_places(part.moved(part.places(q0), whole), r.q)
+        part.put_rates(part.step.after(now, h, part.rates(p), forces(part), part.numbers), x)
+        part.put_places(part.step.end(part.places(q0), now, h, part.numbers), r.q)
 
     def iterate(_: Any) -> None:
         finished = b.icmp_signed("==", b.load(done, typ=e.integers), ones)

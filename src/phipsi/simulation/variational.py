@@ -10,10 +10,12 @@ middle of the step. With the momenta p = ℳ v, and at the middle
     dexp(−h w)* p + h/2 dexp(−h w/2)* λ = μ                  an equation for w
     p⁺ = Ad(exp h w)* p + h Ad(exp h w/2)* λ,   ℳ(q⁺) v⁺ = p⁺
 
-with dexp = Ad = 1 for joints with q̇ = v: there it is the implicit midpoint rule in q and p. The map
-(q, p) → (q⁺, p⁺) is symplectic and symmetric, and by Noether's theorem it keeps the momentum of
-every symmetry: where λ of a free base is zero, Ad* carries the momentum on unchanged, whatever w
-is. Efforts act as in the discrete Lagrange–d'Alembert principle, at the middle of the step.
+with dexp = Ad = 1 for joints with q̇ = v: there it is the implicit midpoint rule in q and p. Free
+and planar joints are rotations and translations of their own (joint_steps.py), because momenta of
+screw motions would make the spin depend on the speed of flight. The map (q, p) → (q⁺, p⁺) is
+symplectic and symmetric, and by Noether's theorem it keeps the momentum of every symmetry: where λ
+of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
+discrete Lagrange–d'Alembert principle, at the middle of the step.
 
     ∂L/∂q = (bend{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
 
@@ -42,6 +44,7 @@ from phipsi.differentiation import gradient
 from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import solve
+from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.steps import Diverged
 
 Array = NDArray[Any]
@@ -58,7 +61,7 @@ def variational(
     equations: Equations,
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
-    model, chart = equations.model, equations.chart
+    model, joints = equations.model, JointSteps(equations.chart)
     by_q = _evaluated(compile(LOADED if equations.has_loads else _SLOPE, model))
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 
@@ -78,18 +81,16 @@ def variational(
         return found
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        start, middle = chart.start(q), t + 0.5 * h
-        p = momenta(q, v)
+        middle, p = t + 0.5 * h, momenta(q, v)
         if p is None:
             p = np.full(len(v), np.nan)
 
         def image(w: Array) -> tuple[Array, float, float]:
-            at, half = chart.point(q, start + 0.5 * h * w), 0.5 * h * w
-            push = chart.pull(half, slope(middle, at, w))
-            wanted = chart.pull(h * w, p) + 0.5 * h * push
+            at = joints.middle(q, w, h)
+            wanted = joints.wanted(w, h, p, slope(middle, at, w))
             new, now = moving(middle, at, wanted), momenta(at, w)
-            change = math.nan if now is None else abs((new - w) @ (wanted - now))
-            return new, change, abs(new @ wanted)
+            change = math.nan if now is None else abs(float((new - w) @ (wanted - now)))
+            return new, change, abs(float(new @ wanted))
 
         w = solve(image, v)
         if w is None:
@@ -97,9 +98,8 @@ def variational(
                 f"at t = {t:.9g} s the equation of the variational step has no solution near the "
                 f"step's start; the step of {h:.3g} s is too long for this motion"
             )
-        half, at = 0.5 * h * w, chart.point(q, start + 0.5 * h * w)
-        p1 = chart.carry(h * w, p) + h * chart.carry(half, slope(middle, at, w))
-        q1 = np.array(chart.point(q, start + h * w))
+        at, q1 = joints.middle(q, w, h), joints.end(q, w, h)
+        p1 = joints.after(w, h, p, slope(middle, at, w))
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]
