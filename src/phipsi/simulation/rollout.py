@@ -15,9 +15,9 @@ from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import checked_model
 from phipsi.simulation.closed_steps import closed_rollout
 from phipsi.simulation.tableaux import COMPILED, METHODS, Method
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+@of_mechanisms
 def rollout(
     model: Model | System,
     q0: ArrayLike,
@@ -66,7 +67,7 @@ def rollout(
     >>> q.shape, v.shape
     ((1000, 6, 2), (1000, 6, 2))
     """
-    tree = model.model if isinstance(model, System) else checked_model(model)
+    model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
     method = _method(integrator)
     dt = _positive(dt)
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
