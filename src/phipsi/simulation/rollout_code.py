@@ -51,7 +51,7 @@ Values = list[Any]
 
 
 def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
-    """``void phipsi_rollout(data, job)`` around the kernels that a method needs.
+    """``void phipsi_rollout(job, 0, 0, data)`` around the kernels that a method needs.
 
     One of forward or hybrid dynamics; for variational steps, one of the derivatives of the
     Lagrangian and one of the rates that momenta have. `data` is that of the first.
@@ -131,9 +131,9 @@ class Rollout:
         self._slots = [{n: s.buffer for n, s in native.slots.items()} for native in natives]
         self.codes, self.lanes = native.tables.codes, native.machine.lanes
         self.bytes = 8 * self.lanes
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")
-        self.data, job = function.args
+        job, _, _, self.data = function.args
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.e = Emitter(self.lanes, fused=native.machine.fused)
         self.e.builder = self.b
