@@ -103,7 +103,11 @@ def variational(
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]
-        return q1, moving(t + h, q1, p1), gain
+        # only what 2 w − v misses of v⁺ is solved for: see rollout_steps.py
+        guess = 2 * w - v
+        now = momenta(q1, guess)
+        missing = np.full(len(v), np.nan) if now is None else p1 - now
+        return q1, guess + moving(t + h, q1, missing), gain
 
     return advance
 
