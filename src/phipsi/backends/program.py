@@ -19,6 +19,7 @@ from phipsi.backends.failures import (
     Failure,
     error_of,
     is_failure,
+    joint_without_pose,
     status_of,
     warn_of_doubts,
 )
@@ -27,6 +28,7 @@ from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import run_together
 from phipsi.errors import InputError
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers, finite
 from phipsi.rewrite.engine import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.ir import Step, SweepProgram
@@ -164,12 +166,12 @@ class Program:
             check_finite(self, arrays)
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
+            if on_error == "mask":
+                status = self._not_finite_inputs(arrays, batch, status)
             status = self._solved_again(arrays, batch, results, status, on_error)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
-            if on_error == "mask":
-                status = self._not_finite_inputs(arrays, batch, status)
-                _mask(results, status)
+            _mask(results, status)
             answer = self._answer(self._store(self._pick_all(results), out))
             return (answer, status) if on_error == "mask" else answer
         if threads > 1 and batch:
@@ -177,15 +179,13 @@ class Program:
         else:
             results, failures = self._evaluate(arrays, batch)
         failures = [*failures, *self._non_finite(results, failures, batch)]
-        status = np.zeros(batch, dtype=np.int64)
-        if failures:
-            status = status_of(failures, batch)
-            status = self._solved_again(arrays, batch, results, status, on_error)
+        status = status_of(failures, batch)
+        if on_error == "mask":
+            status = self._not_finite_inputs(arrays, batch, status)
+        status = self._solved_again(arrays, batch, results, status, on_error)
         if status.any() and on_error == "raise":
             self._raise(arrays, batch, status)
-        status = self._not_finite_inputs(arrays, batch, status)
-        if failures:
-            _mask(results, status)
+        _mask(results, status)
         answer = self._answer(self._store(results, out))
         return (answer, status) if on_error == "mask" else answer
 
@@ -228,10 +228,9 @@ class Program:
         shapes = layout.input_shapes(self)
         for name in self.inputs:
             a = arrays[name]
-            if a.dtype != object:
-                core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
-                bad = bad | ~np.isfinite(a).all(axis=core)
-        return np.where(bad & (status != 0), NOT_FINITE, status)
+            core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
+            bad = bad | ~finite(a).all(axis=core)
+        return np.where(bad, NOT_FINITE, status)
 
     def _answer(self, results: list[Any]) -> Any:
         return results[0] if self.request.single else tuple(results)
@@ -250,6 +249,10 @@ class Program:
         native = self._native or self.native
         if native is None or len(args) != self._count or self._by_column is not None:
             return None
+        for a in args:
+            if type(a) is not np.ndarray or a.dtype is not _FLOAT64:
+                args = tuple(map(as_numbers, self.inputs, args))
+                break
         try:
             *results, status = native.ufunc(*args)
         except (TypeError, ValueError):
@@ -372,6 +375,10 @@ class Program:
             results, failures = self._evaluate(one, ())
         failures = [*failures, *self._non_finite(results, failures, ())]
         failures = [f for f in failures if f.code != DOUBTFUL]
+        lost = -1 if "q" not in one else joint_without_pose(self.model, one["q"])
+        if lost >= 0 or (failures and not finite(failures[0].value).all()):
+            bad = np.ones((), dtype=bool)
+            failures = [Failure(NOT_FINITE, lost, "result", bad, bad)]
         if not failures:  # backends round differently, and doubts are settled: this is the verdict
             code, body = int(status[index]) % 8, int(status[index]) // 8 - 1
             unknown = np.full((1, 1), np.nan)
@@ -568,8 +575,9 @@ def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: tuple[Any, 
 
 def _mask(results: list[Any], status: Array) -> None:
     """Failed elements become NaN; those in doubt keep their numbers."""
-    for a in _flat(results):
-        a[is_failure(status)] = np.nan
+    if status.any():
+        for a in _flat(results):
+            a[is_failure(status)] = np.nan
 
 
 def _widened(a: Array, batch: tuple[int, ...], core: int) -> Array:

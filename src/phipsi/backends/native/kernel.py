@@ -147,7 +147,10 @@ class Kernel(PointMemory):
 
     def _emit(self) -> ir.Function:
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
-        function = ir.Function(self.module, kind, f"phipsi_kernel_{self.config.lanes}")
+        name = f"phipsi_kernel_{self.config.lanes}"
+        if name in self.module.globals:  # of another program
+            name = f"{name}_{len(self.module.globals)}"
+        function = ir.Function(self.module, kind, name)
         function.linkage = "internal"
         for a in function.args[:3]:
             a.add_attribute("noalias")
@@ -176,7 +179,7 @@ class Kernel(PointMemory):
             (Domain.WORLD, True): self.area(COLUMN_WORLD, each),
         }
         self.status = self.b.alloca(self.config.integers)
-        self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
+        self.b.store(self.io.status_of_inputs(), self.status)
         several = self.group is not self.config
         self.angles = Angles(self) if several and "q" in self.io.inputs else None
         self._clear_world_record()
