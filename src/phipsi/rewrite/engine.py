@@ -127,6 +127,7 @@ class Engine:
     apply: bool
     steps: list[RewriteStep] = field(default_factory=list[RewriteStep])
     _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    _meant: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
     _whole: Expr | None = None
     _work: int = 0
 
@@ -191,6 +192,11 @@ class Engine:
     # -- definitions -------------------------------------------------------------------------------
 
     def _expanded(self, x: Expr) -> Expr:
+        if x not in self._meant:
+            self._meant[x] = self._written_out(x)
+        return self._meant[x]
+
+    def _written_out(self, x: Expr) -> Expr:
         if x.op is Op.LEAF:
             if x.name not in COMPOUND or x.name in self.given:
                 return x
