@@ -1,4 +1,4 @@
-"""Exception classes of the whole library, and the helper that suggests close names.
+"""Exception classes of the whole library, and helpers that write their messages.
 
 Every message says what went wrong, where by name, why in physical terms, and how to mend it.
 Each class also derives from the built-in exception a caller would expect, so ``except ValueError``
@@ -81,6 +81,25 @@ def not_too_deep(verb: str) -> Iterator[None]:
             "inside each other. Compile the inner part by itself, and let its value be an input of "
             "the outer one (tau, f_ext, vdot, …)"
         ) from None
+
+
+def shown(text: object, most: int | None = 2000) -> str:
+    r"""Text from outside as it may be printed: on one line, and nothing in it acts.
+
+    Control characters, escape codes, marks that change the direction of writing and halves of
+    surrogate pairs become escapes such as ``\x1b``; of what is longer than `most` the middle is cut
+    out.
+
+    >>> from phipsi.errors import shown
+    >>> print(shown("arm\x1b[31m"))
+    arm\x1b[31m
+    """
+    found = str(text)
+    if most is not None and len(found) > most:
+        found = f"{found[: most // 2]} … {found[-most // 2 :]}"
+    if found.isprintable():
+        return found
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in found)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

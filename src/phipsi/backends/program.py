@@ -411,7 +411,7 @@ class Program:
             for name, a in arrays.items()
         }
         run = Run(self.sweep_program, self.model, self.request.points, widened, batch, dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             values = run.run()
         return [self._write(r, values, batch, dtype) for r in self.lowered.results], run.failures
 

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.simulation.optional import needed
 
@@ -176,7 +177,7 @@ def _check_weight(name: str, weight: Array, least: float) -> None:
 
 
 def _square(weight: ArrayLike, n: int) -> Array:
-    values = np.asarray(weight, dtype=np.float64)
+    values = real_array("a weight", weight)
     if values.shape == (n,) or values.ndim == 0:
         return np.diag(np.broadcast_to(values, n))
     if values.shape != (n, n):
