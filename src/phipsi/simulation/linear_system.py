@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
-from phipsi.errors import InputError, SingularMatrixError
+from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.simulation.optional import needed
 
 Array = NDArray[Any]
@@ -125,7 +125,7 @@ class LinearSystem:
         except np.linalg.LinAlgError as reason:
             raise SingularMatrixError(
                 f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
-                f"{', '.join(self.input_names)} do not reach an unstable mode (see "
+                f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
                 "is_controllable()), or Q gives no weight to one that does not decay by itself"
             ) from None
         if self.dt is None:
