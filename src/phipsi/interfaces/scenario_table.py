@@ -175,8 +175,8 @@ class Table:
             if not all(_is_number(x) or isinstance(x, str) for x in values) or not values:
                 table.refuse(
                     joint,
-                    f"{shown(joint)} = {_shown(value)} must be a number in rad or m, a list with one per "
-                    f'coordinate, or text such as "30deg".',
+                    f"{shown(joint)} = {_shown(value)} must be a number in rad or m, a list with "
+                    f'one per coordinate, or text such as "30deg".',
                 )
             try:
                 out[joint] = [

@@ -248,8 +248,8 @@ class Lowering(Diagonals):
             return x.params
         if not isinstance(i, int) or not 0 <= i < 10:
             raise InputError(
-                f"inertia[{shown(body)}, {i}]: a body has ten inertial parameters, numbered from 0: m, "
-                "m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
+                f"inertia[{shown(body)}, {i}]: a body has ten inertial parameters, numbered from "
+                "0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
             )
         return 10 * self.model.body_index(str(body)) + i
 
