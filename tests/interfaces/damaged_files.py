@@ -317,7 +317,7 @@ def trajectory_files(folder: Path) -> list[bytes]:
     import phipsi as pp
 
     arm = pp.examples.planar_arm(2)
-    down = pp.Event(lambda t, q, v: q[0] + 0.5, name="passes")
+    down = pp.Event(lambda t, q, v: q[0] - 0.05, name="passes")
     runs = [
         pp.simulate(arm, [0.1, 0.2], [0, 0], 0.3, events=down, rtol=1e-4),
         pp.simulate(

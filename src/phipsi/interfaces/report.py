@@ -86,7 +86,7 @@ def _page(
     model = trajectory.model
     name = title or model.name or f"{model.n_bodies} bodies"
     parts = {
-        "title": _safe(name[:200]),
+        "title": _safe(shown(name[:200])),
         "subtitle": _safe(_subtitle(trajectory)),
         "style": _part("style.css"),
         "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
@@ -228,7 +228,7 @@ def _checks(checks: Sequence[Check]) -> str:
 def _tables(trajectory: Trajectory) -> str:
     model = trajectory.model
     rows = "".join(
-        f"<tr><td>{_safe(name)}</td><td class='dim'>{kind}</td>"
+        f"<tr><td>{_safe(shown(name))}</td><td class='dim'>{kind}</td>"
         f'<td class="number">{_numbers(q)}</td><td class="number">{_numbers(v)}</td></tr>'
         for name, kind, q, v in joint_values(model, trajectory.q[-1], trajectory.v[-1])[:_MOST_ROWS]
     )
@@ -239,7 +239,7 @@ def _tables(trajectory: Trajectory) -> str:
     )
     if trajectory.events:
         rows = "".join(
-            f'<tr><td>{_safe(event.name)}</td><td class="number">{event.t:.9g} s</td></tr>'
+            f'<tr><td>{_safe(shown(event.name))}</td><td class="number">{event.t:.9g} s</td></tr>'
             for event in trajectory.events[:_MOST_ROWS]
         )
         table = f'<div class="scroll"><table>{rows}</table></div>'
