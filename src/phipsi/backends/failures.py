@@ -14,7 +14,7 @@ from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.scalars import NUMPY_OPS
 
-HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL = 1, 2, 3, 4, 5, 6
+HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error
 HINGE_TOLERANCE = 1e-14
 # a constraint row whose pivot is below this fraction of its own entry depends on those before it
@@ -36,6 +36,7 @@ STATUS_WORDS = {
     NOT_FINITE: "not a finite number",
     CONTRADICTION: "constraints that contradict each other",
     DOUBTFUL: "constraint rows that nearly depend on each other",
+    NO_MEMORY: "no memory to work in",
 }
 
 

@@ -14,6 +14,7 @@ from phipsi.backends.arguments import bind_arguments, check_finite, never
 from phipsi.backends.failures import (
     CONTRADICTION,
     DOUBTFUL,
+    NO_MEMORY,
     NOT_FINITE,
     Failure,
     error_of,
@@ -24,7 +25,7 @@ from phipsi.backends.failures import (
 )
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
-from phipsi.backends.workers import batch_pieces, run_together
+from phipsi.backends.workers import run_together
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers, finite
@@ -301,20 +302,25 @@ class Program:
         threads: int,
         out: list[Array] | None = None,
     ) -> tuple[list[Any], Array, bool | None]:
-        """The first batch axis split among threads; status, and whether it is known to be zero."""
+        """A batch split among threads; status, and whether it is known to be zero."""
         outputs = out or [np.empty((*batch, *s)) for s in native.output_shapes]
         status = np.empty(batch, dtype=np.int64)
         if len(batch) == 1:
             good = native.run_shared([*full, *outputs, status], batch[0], threads)
             if good is not None:
                 return outputs, status, good
-
-        def part(piece: slice) -> None:
-            where = tuple(o[piece] for o in (*outputs, status))
-            native.ufunc(*(a[piece] for a in full), out=where)
-
-        run_together([lambda p=p: part(p) for p in batch_pieces(batch[0], threads)])
-        return list(outputs), status, None
+        # several axes, or numbers that have to be converted: plain arrays of our own
+        count = status.size
+        plain = [
+            np.array(a, dtype=np.float64, order="C").reshape(count, *core)
+            for a, core in zip(full, native.input_shapes, strict=True)
+        ]
+        fresh = [np.empty((count, *s)) for s in native.output_shapes]
+        good = native.run_shared([*plain, *fresh, status.reshape(count)], count, threads)
+        results = [a.reshape(*batch, *s) for a, s in zip(fresh, native.output_shapes, strict=True)]
+        for target, result in zip(out or (), results, strict=bool(out)):
+            target[...] = result
+        return out or results, status, good
 
     def _run_native(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -326,11 +332,16 @@ class Program:
         values = [arrays[name] for name in self.inputs]
         if threads == 1 or not batch:
             *results, status = native.ufunc(*values)
-            return [np.asarray(r) for r in results], np.asarray(status)
-        cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
-        full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
-        results, status, _ = self._shared(native, full, batch, threads)
-        return results, status
+        else:
+            cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
+            full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
+            results, status, _ = self._shared(native, full, batch, threads)
+        if np.any(status == NO_MEMORY):
+            raise MemoryError(
+                f"{self!r} works in {native.scratch_bytes / 2**20:.3g} MB per thread, which the "
+                "system did not give. Free memory, or use fewer threads="
+            )
+        return [np.asarray(r) for r in results], np.asarray(status)
 
     def _column_batch(
         self, one: Program, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -455,10 +466,13 @@ class Program:
     def _in_threads(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
     ) -> tuple[list[Any], list[Failure]]:
-        """Split the first batch axis; each part is evaluated on its own."""
+        """Split the first batch axis; each part is evaluated on its own.
+
+        The threads have copies of the inputs: one that runs on after an interrupt harms nobody.
+        """
         edges = np.linspace(0, batch[0], min(threads, max(batch[0], 1)) + 1).astype(int)
         full = {
-            n: a if n == "columns" else np.broadcast_to(a, (*batch, *a.shape[len(a.shape) - k :]))
+            n: a if n == "columns" else _widened(a.copy(), batch, k)
             for n, a, k in self._with_ranks(arrays, batch)
         }
 
