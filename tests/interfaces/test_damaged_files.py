@@ -208,7 +208,7 @@ def test_the_command_line_is_not_obeyed(tmp_path, capsys):
     for command in (
         ["info", "--frames"],
         ["simulate", "--duration", "0.01"],
-        ["simulate", "--set", "k=1"],
+        ["simulate", "--duration", "1", "--set", "k=1"],
     ):
         app([command[0], str(tmp_path / "x.urdf"), *command[1:]], result_action="return_value")
         text = "".join(capsys.readouterr())
