@@ -274,3 +274,14 @@ def test_every_error_is_public():
     classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     names = {node.name for node in classes if node.name.endswith(("Error", "Warning"))}
     assert names - set(phipsi.__all__) == {"NoOperatorError"}  # caught inside the library
+
+
+def test_texts_speak_of_the_project_only():
+    """No numbers of issues, which a reader cannot look up."""
+    root = ROOT.parents[1]
+    written = [p for kind in ("*.md", "*.py") for p in root.rglob(kind)
+               if not any(part.startswith(".") for part in p.relative_to(root).parts)]  # fmt: skip
+    assert len(written) > 300
+    for path in written:
+        found = re.search(r"\bissue \d", path.read_text(encoding="utf-8"), re.IGNORECASE)
+        assert not found, f"{path.relative_to(root)}: {found[0]}"
