@@ -11,7 +11,7 @@ Free joint, here: q = [quaternion w x y z, position], v = [angular, linear] in b
 
     Pinocchio  q = [position, quaternion x y z w],  v = [linear, angular] in body axes
     MuJoCo     q = [position, quaternion] in the world,  v = [linear in world, angular in body axes]
-    Drake      q = [quaternion, position],  v = [angular, linear] in inboard axes
+    Drake      q = [quaternion, position] in the world,  v = [angular, linear] in world axes
 
 Planar joint, here: q = [θ, x, y], v in body axes. Pinocchio: [x, y, cos θ, sin θ], v in body axes.
 MuJoCo and Drake: [x, y, θ], v = q̇. Continuous joint: an angle, in Pinocchio (cos, sin).

@@ -19,8 +19,9 @@ from phipsi.model.model import Model
 from phipsi.simulation.adjoint_steps import AdjointSteps
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.closed_linear import ClosedAdjoint
+from phipsi.simulation.linear_steps import checked_differentiable
 from phipsi.simulation.rollout import empty_records, rollout, rollout_arrays, whole_number
-from phipsi.simulation.tableaux import COMPILED, METHODS
+from phipsi.simulation.tableaux import METHODS
 from phipsi.simulation.user_functions import check_signature
 
 Array = NDArray[Any]
@@ -104,9 +105,7 @@ def rollout_gradient(
     model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
-    if integrator not in COMPILED:
-        known = ", ".join(map(repr, COMPILED))
-        raise InputError(f"integrator={integrator!r}: motions of {known} have gradients")
+    checked_differentiable(integrator)
     for name, function in (("running", running), ("final", final)):
         if function is not None and not callable(function):
             raise InputError(f"{name}={function!r} is no function")

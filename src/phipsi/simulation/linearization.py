@@ -13,12 +13,12 @@ from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics
 from phipsi.algorithms.kinematics import jacobian
 from phipsi.algorithms.system import System
-from phipsi.backends.arguments import as_array
 from phipsi.compiler import compile
 from phipsi.differentiation import diff
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers
 from phipsi.operators import J
 from phipsi.operators import v as rates
 from phipsi.simulation.chart_derivatives import ChartDerivatives
@@ -126,7 +126,7 @@ def linearize(
 
 
 def _vector(name: str, values: Any, size: int) -> Array:
-    array = as_array(name, values)
+    array = as_numbers(name, values)
     if array.dtype != np.float64:
         raise InputError(f"{name} holds {array.dtype}, but must be real numbers")
     if array.shape != (size,):

@@ -70,7 +70,8 @@ def simulate(
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
     t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
-    "implicit_midpoint" have the fixed step `dt`, s; `output_times`, increasing times in s at which
+    "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
+    `dt`, s; `output_times`, increasing times in s at which
     to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
     model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
@@ -125,6 +126,8 @@ def simulate(
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
         loops = Loops(system, *given)
     method = checks.checked_method(integrator)
+    rows = 0 if system is None else system.n_rows
+    checks.refuse_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
