@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,7 +121,8 @@ def test_time_and_memory_are_limited(tmp_path: Path):
     for name in ("max_seconds", "max_memory"):
         for value in (0, -1, float("inf"), float("nan"), "1"):
             with pytest.raises(ModelError, match=name):
-                load(slow, **{name: value})
+                given: dict[str, Any] = {name: value}
+                load(slow, **given)
 
 
 @pytest.mark.usefixtures("bad_worker")
