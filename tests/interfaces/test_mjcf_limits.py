@@ -89,7 +89,7 @@ def test_a_format_that_gets_through_ends_the_reader_only(
 FURNISHED = """<mujoco model="furnished">
 <compiler angle="radian" eulerseq="xyz"><lengthrange mode="all" interval="0.5"/></compiler>
 <size nkey="5" nuser_geom="7"/>
-<option gravity="0 1 -3" density="2"><flag contact="enable" sensornoise="enable"/></option>
+<option gravity="0 1 -3" density="2"><flag contact="enable"/></option>
 <custom><numeric name="n" size="400" data="1"/></custom>
 <asset>
   <texture name="t" type="cube" builtin="gradient" width="300" height="300" rgb1="1 0 0"/>
