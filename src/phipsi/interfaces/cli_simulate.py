@@ -84,7 +84,8 @@ def simulate(
         File to write: .npz (everything), .csv (table), .html (report with plots and animation),
         .png, .svg or .pdf (figure). Several times for several files.
     integrator
-        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint (fixed).
+        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
+        (fixed).
     dt
         Step of the fixed-step integrators, s.
     rtol

@@ -207,7 +207,15 @@ class Draft:
         coupled = options.loops and options.mimic == "couple"
         if coupled:
             self.constraints.extend(map(_mimicry, couplings))
-        description = self._assembled(Description(bodies, frames, self.gravity, parts=bodies))
+        is_ground = names.get(WORLD_NAME) == WORLD_NAME
+        description = Description(
+            bodies,
+            frames,
+            self.gravity,
+            parts=bodies,
+            world_inertia=self.links[WORLD_NAME].inertia if is_ground else SpatialInertia(),
+        )
+        description = self._assembled(description)
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
         extras = Extras(

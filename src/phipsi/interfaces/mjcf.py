@@ -24,7 +24,7 @@ from phipsi.interfaces.files import Place
 from phipsi.interfaces.mjcf_compile import Compiled, compiled_model
 from phipsi.interfaces.mjcf_equality import equality
 from phipsi.interfaces.mjcf_files import MjcfFiles, read_mjcf_files
-from phipsi.interfaces.mjcf_joints import Chain, chain_of
+from phipsi.interfaces.mjcf_joints import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.interfaces.mjcf_shapes import shapes_of
 from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import Roots
@@ -72,6 +72,7 @@ class _Reader:
         for i in range(1, self.m.nbody):
             self._body(i)
         self._apply_base(self.options.base)
+        self._note_free_joints()
         self._frames()
         self.draft.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
         self._note_what_is_left_out()
@@ -136,19 +137,33 @@ class _Reader:
         outermost = [joint for joint in self.draft.joints.values() if joint.parent == GROUND]
         if base == "fixed":
             for joint in outermost:
-                if isinstance(joint.joint, joints.Free):
+                if is_free(joint.joint):
                     joint.joint, joint.damping, joint.armature = joints.Fixed(), 0.0, 0.0
         elif base == "free":
             welded = [joint for joint in outermost if isinstance(joint.joint, joints.Fixed)]
             if len(outermost) == 1 and welded:
                 welded[0].joint, welded[0].damping, welded[0].armature = joints.Free(), 0.0, 0.0
-            elif not any(isinstance(joint.joint, joints.Free) for joint in outermost):
+            elif not any(is_free(joint.joint) for joint in outermost):
                 raise self.draft.error(
                     self.draft.root,
                     "<worldbody>",
                     'base="free" needs one outermost body '
                     f"without joints, but there are {len(outermost)} outermost bodies. Add "
                     "<freejoint/> to the right one.",
+                )
+
+    def _note_free_joints(self) -> None:
+        for joint in self.draft.joints.values():
+            if joint.joint == FREE_WITH_ARMATURE:
+                self.draft.note(
+                    "free",
+                    f"joint {shortened(joint.name)}",
+                    joint.name,
+                    "MuJoCo adds the armature of a free joint to rates in world axes, so it is "
+                    "read as a translation and a ball joint, which move in the same way: "
+                    "q = [position, quaternion], v = [linear in the axes of the body's pose in the "
+                    "file, angular in body axes]. Without armature it is a free joint.",
+                    joint.at,
                 )
 
     # ---------------------------------------------------------------- frames and the rest

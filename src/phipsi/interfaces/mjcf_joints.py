@@ -19,6 +19,15 @@ _WORDS = ("free", "ball", "slide", "hinge")
 _MAX_RATES = 6
 _SAME = 1e-12
 
+# MuJoCo adds the armature of a free joint to linear rates in world axes. Those of `Free` are in
+# body axes, whose turning makes a difference of armature · (ω × v); these rates are MuJoCo's own.
+FREE_WITH_ARMATURE = joints.Composite([joints.Translation(), joints.Spherical()])
+
+
+def is_free(joint: Joint) -> bool:
+    """Whether a joint of ours stands for MuJoCo's free joint."""
+    return isinstance(joint, joints.Free) or joint == FREE_WITH_ARMATURE
+
 
 @final
 @dataclass
@@ -65,7 +74,7 @@ class _One:
     @property
     def joint(self) -> Joint:
         if self.kind == _FREE:
-            return joints.Free()
+            return FREE_WITH_ARMATURE if any(self.armature) else joints.Free()
         if self.kind == _BALL:
             return joints.Spherical()
         return joints.Prismatic(self.axis) if self.kind == _SLIDE else joints.Revolute(self.axis)

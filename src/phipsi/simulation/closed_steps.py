@@ -20,6 +20,7 @@ from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import open_loops_at
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.chart import Chart
+from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.tableaux import METHODS, Tableau
 
 Array = NDArray[Any]
@@ -72,8 +73,7 @@ class ClosedSteps:
         h, chart = self.dt, self.chart
         start = chart.flat_difference(np.zeros(self.system.model.nq), q)
         if self.tableau is None:
-            v1 = v + h * self.accelerations(q, v, tau)
-            return chart.point(q, start + h * v1), v1
+            return JointSteps(chart).euler(q, v, self.accelerations(q, v, tau), h)
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(self.tableau.b)):
             z, vi = np.zeros_like(v), v

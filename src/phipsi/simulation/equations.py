@@ -87,6 +87,11 @@ class Equations:
         return program.native.ufunc
 
     @property
+    def has_loads(self) -> bool:
+        """Whether forces act on bodies."""
+        return bool(self._body_elements)
+
+    @property
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
         alone = self.controller is None and not self.forces and self.prescribed is None
@@ -129,12 +134,22 @@ class Equations:
             out += float(np.sum(loads[0] * state.velocities))
         return out
 
-    def _at(self, t: float, q: Array, v: Array) -> Array:
+    def acting(self, t: float, q: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
+        """Efforts (nv,) of the controller and the elements, and forces on bodies if there are."""
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:
             effort, loads = self._with_elements(t, q, v, effort)
         self._acting = effort, loads
+        return effort, loads
+
+    def note_failure(self, t: float, q: Array, v: Array) -> None:
+        """Remember a state for which there is no answer, unless that is itself a consequence."""
+        if np.isfinite(q).all() and np.isfinite(v).all():
+            self.failure = (t, np.array(q), np.array(v))
+
+    def _at(self, t: float, q: Array, v: Array) -> Array:
+        effort, loads = self.acting(t, q, v)
         inputs = self._inputs(t, q, v, effort, loads)
         if self.loops is not None and self.loops.compiles:
             vdot, f, status = self._closed(*inputs)
@@ -146,8 +161,7 @@ class Equations:
             return vdot if self.loops is None else self.loops.correct(q, v, vdot)
         vdot, status = self._call(*inputs)
         if status:
-            if np.isfinite(q).all() and np.isfinite(v).all():  # else a consequence, no cause
-                self.failure = (t, np.array(q), np.array(v))
+            self.note_failure(t, q, v)
             return np.full(self._nv, np.nan)
         return vdot if self.loops is None else self.loops.correct(q, v, vdot)
 

@@ -11,16 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import REGRESSOR
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.arguments import real_array
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.adjoint_steps import AdjointSteps
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.closed_linear import ClosedAdjoint
+from phipsi.simulation.linear_steps import checked_differentiable
 from phipsi.simulation.rollout import rollout, rollout_arrays, whole_number
-from phipsi.simulation.tableaux import COMPILED, METHODS
+from phipsi.simulation.tableaux import METHODS
 
 Array = NDArray[Any]
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
@@ -48,6 +49,7 @@ class RolloutGradient(NamedTuple):
     parameters: Array | None
 
 
+@of_mechanisms
 def rollout_gradient(
     model: Model | System,
     q0: ArrayLike,
@@ -98,12 +100,10 @@ def rollout_gradient(
     >>> bool(found.tau[0, 0] < 0)                   # pushing up brings it closer
     True
     """
-    tree = model.model if isinstance(model, System) else checked_tree(model, "rollout_gradient")
+    model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
-    if integrator not in COMPILED:
-        known = ", ".join(map(repr, COMPILED))
-        raise InputError(f"integrator={integrator!r}: motions of {known} have gradients")
+    checked_differentiable(integrator)
     for name, function in (("running", running), ("final", final)):
         if function is not None and not callable(function):
             raise InputError(f"{name}={function!r} is no function")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation import checks
 from phipsi.simulation.adaptive import Adaptive, AdaptiveStep
@@ -35,6 +36,7 @@ Array = NDArray[Any]
 _SAME_TIME = 1e-12
 
 
+@of_mechanisms
 def simulate(
     model: Model | System,
     q0: ArrayLike,
@@ -67,7 +69,8 @@ def simulate(
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
     t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
-    "implicit_midpoint" have the fixed step `dt`, s; `output_times`, increasing times in s at which
+    "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
+    `dt`, s; `output_times`, increasing times in s at which
     to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
     model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
@@ -110,12 +113,14 @@ def simulate(
             simulate, model, q0, v0, duration, events=listed, before=first, **given
         )
     system = model if isinstance(model, System) else None
-    model = checks.checked_model(model.model if isinstance(model, System) else model)
+    model = tree_of(model, simulate)
     loops = None
     if system is not None and system.n_rows:
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
         loops = Loops(system, *given)
     method = checks.checked_method(integrator)
+    rows = 0 if system is None else system.n_rows
+    checks.refuse_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
