@@ -70,13 +70,13 @@ def _streams() -> tuple[IO[bytes], IO[bytes]]:
 
 def _leave_no_traces() -> None:
     """Stand in a folder that is gone, in which MuJoCo cannot create its log."""
-    folder = tempfile.mkdtemp()
-    os.chdir(folder)
-    try:
-        os.rmdir(folder)
-    except OSError:  # Windows keeps it
-        os.chdir(tempfile.gettempdir())
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # where nothing can be written anyway
+        folder = tempfile.mkdtemp()
+        os.chdir(folder)
+        try:
+            os.rmdir(folder)
+        except OSError:  # Windows keeps it while we are in it
+            os.chdir(tempfile.gettempdir())
             os.rmdir(folder)
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource

@@ -131,7 +131,10 @@ class Readers:
 
         timer = threading.Timer(seconds, end)
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as error:  # no more threads
+            raise NotStarted(str(error)) from error
         try:
             if request is not None:
                 send(process.stdin, request, blobs)
@@ -192,6 +195,7 @@ def _started() -> subprocess.Popen[bytes]:
             stderr=pipe,
             bufsize=0,  # nothing is half written when the program forks
             env=environment,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # on Windows
         )
     except Exception as error:  # OSError; whatever a sandbox or an audit hook raises
         raise NotStarted(f"{type(error).__name__}: {error}") from error
