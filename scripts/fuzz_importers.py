@@ -68,8 +68,9 @@ def mutants(kind: str, first: int, count: int) -> Iterator[tuple[Path, int]]:
             yield pool[n % len(pool)], n // len(pool)
 
 
-def work(pipe: Connection) -> None:
+def work(pipe: Connection, theirs: Connection) -> None:
     """Take (file, seed), answer (seed, outcome or failure, seconds, megabytes)."""
+    theirs.close()  # a fork has it too; without this, nobody would notice that the script is gone
     sys.path.insert(0, str(TESTS))
     from interfaces.mutants import mutant, outcome
 
@@ -77,34 +78,32 @@ def work(pipe: Connection) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         while True:
-            task = pipe.recv()
-            if task is None:
+            try:
+                path, seed = pipe.recv()
+            except EOFError:
                 return
-            path, seed = task
             target = Path(folder) / path.name
             target.write_bytes(mutant(path.read_bytes(), seed))
-            start = processor_time(reader := READERS.process)
+            reader, start = READERS.process, time.process_time()
+            before = processor_time(reader)
             try:
                 result = outcome(str(target))
             except Exception as error:
                 result = f"{type(error).__name__}: {str(error)[:300]}"
-            if READERS.process is not reader:
-                start = time.process_time()  # what starting a reader takes is not the file's fault
-            seconds = processor_time(READERS.process) - start
+            seconds = time.process_time() - start + processor_time(READERS.process)
+            seconds -= before if READERS.process is reader else 0.0
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             pipe.send((result, seconds, max(most, megabytes_of(READERS.process))))
 
 
 def processor_time(reader: subprocess.Popen[bytes] | None) -> float:
-    """Seconds of this process and of the one that reads MJCF for it."""
-    total = time.process_time()
-    if reader is not None and sys.platform == "linux":
-        try:
-            fields = Path(f"/proc/{reader.pid}/stat").read_text().rpartition(")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        except OSError:  # it has ended
-            pass
-    return total
+    """Seconds of the process that reads MJCF, its start included; 0 if the system does not say."""
+    try:
+        stat = Path(f"/proc/{reader.pid}/stat").read_text() if reader is not None else ""
+    except OSError:
+        stat = ""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def megabytes_of(reader: subprocess.Popen[bytes] | None) -> float:
@@ -122,7 +121,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.pipe, other = multiprocessing.Pipe()
-        self.process = multiprocessing.Process(target=work, args=(other,), daemon=True)
+        self.process = multiprocessing.Process(target=work, args=(other, self.pipe), daemon=True)
         self.process.start()
         other.close()
         self.task: tuple[Path, int] | None = None
