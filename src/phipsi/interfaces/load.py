@@ -47,8 +47,8 @@ def load(
     ``mimic="independent"``, mimic joints move on their own and `model.couplings` lists them;
     `model`, the name of one of several models in an SDF file; `max_bytes`, refuse larger files;
     `max_seconds` and `max_memory` (bytes), the most that reading may take.
-    ``isolate=False`` runs MuJoCo, which reads MJCF, in this process: without it a fault in that
-    reader ends a process of its own and is a `ModelError` here.
+    MuJoCo, which reads MJCF, runs in a process of its own, where no fault of it can do harm;
+    ``isolate=False`` runs it in this one, without these two limits.
     **Returns:** a `Model`; a `ModelError` has file and line.
 
     Reading never executes or fetches anything and opens nothing outside the folder of the package
