@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phipsi.backends import layout
-from phipsi.backends.arguments import bind_arguments, check_finite, never
+from phipsi.backends.arguments import bind_arguments, check_finite, never, of_bad_inputs
 from phipsi.backends.failures import (
     CONTRADICTION,
     DOUBTFUL,
@@ -167,7 +167,7 @@ class Program:
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
             if on_error == "mask":
-                status = self._not_finite_inputs(arrays, batch, status)
+                status = of_bad_inputs(self, arrays, batch, status)
             status = self._solved_again(arrays, batch, results, status, on_error)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
@@ -181,7 +181,7 @@ class Program:
         failures = [*failures, *self._non_finite(results, failures, batch)]
         status = status_of(failures, batch)
         if on_error == "mask":
-            status = self._not_finite_inputs(arrays, batch, status)
+            status = of_bad_inputs(self, arrays, batch, status)
         status = self._solved_again(arrays, batch, results, status, on_error)
         if status.any() and on_error == "raise":
             self._raise(arrays, batch, status)
@@ -219,18 +219,6 @@ class Program:
         out = np.array(status)
         out[doubtful] = verdict
         return out
-
-    def _not_finite_inputs(
-        self, arrays: dict[str, Array], batch: tuple[int, ...], status: Array
-    ) -> Array:
-        """Elements whose inputs are NaN or infinite fail for that reason, whatever else happens."""
-        bad = np.zeros(batch, dtype=bool)
-        shapes = layout.input_shapes(self)
-        for name in self.inputs:
-            a = arrays[name]
-            core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
-            bad = bad | ~finite(a).all(axis=core)
-        return np.where(bad, NOT_FINITE, status)
 
     def _answer(self, results: list[Any]) -> Any:
         return results[0] if self.request.single else tuple(results)
@@ -422,7 +410,7 @@ class Program:
             for name, a in arrays.items()
         }
         run = Run(self.sweep_program, self.model, self.request.points, widened, batch, dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             values = run.run()
         return [self._write(r, values, batch, dtype) for r in self.lowered.results], run.failures
 
