@@ -9,7 +9,7 @@ from typing import Any, cast
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
-from phipsi.expressions.node import Expr, Number, block_diagonal
+from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet
@@ -175,15 +175,16 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
 
 
 def _check_selections(x: Expr, request: Request) -> None:
-    closures = request.points.closures
-    if closures is None:
+    if request.points is ANY_POINTS:
         return
+    closures = request.points.closures
+    selections = closures.selections if closures is not None else {}
     for leaf in leaves_of(x):
-        for name in leaf.params if leaf.name in ("A", "B", "J", "Lambda", "select") else ():
-            if name not in closures.selections:
-                known = ", ".join(sorted(closures.selections)) or "none"
+        for name in leaf.params if leaf.name in (*SELECTABLE, "select") else ():
+            if name not in selections:
+                known = ", ".join(sorted(selections)) or "none"
                 raise InputError(
-                    f"{leaf}: the system has no selection {name!r} of bodies (there are: {known}). "
+                    f"{leaf}: there is no selection {name!r} of bodies here (there are: {known}). "
                     "Name primary or secondary bodies:\n"
                     "    pp.System(model, constraints, secondary=['object'])"
                 )
