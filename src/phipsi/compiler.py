@@ -65,8 +65,9 @@ def compile(
     axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
     world's origin, in world axes). Quantities named in `given` become inputs instead
     of being computed. For a `System` the points are the frames of its closures, with the constraint
-    rows A on them. ``rewrite="as_written"`` keeps the form and only shares and fuses.
-    `same_operand` applies all operators of a tuple to one and the same operand.
+    rows A on them, and the other operators are those of its tree. ``rewrite="as_written"`` keeps
+    the form and only shares and fuses. `same_operand` applies all operators of a tuple to one and
+    the same operand.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
