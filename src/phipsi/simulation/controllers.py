@@ -180,14 +180,17 @@ def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointRe
 
 
 def gains(model: Model, value: ArrayLike, what: str) -> Array:
-    """One number per rate, from one number or nv of them, none of them negative."""
+    """One number per rate, from one number or nv of them: not negative, and finite.
+
+    Efforts that are never cut off may be infinite.
+    """
     array = np.asarray(value, dtype=np.float64)
     if array.shape not in ((), (model.nv,)):
         raise InputError(
             f"{what} has shape {array.shape}; it must be one number or nv = {model.nv} numbers"
         )
     full = np.broadcast_to(array, (model.nv,))
-    bad = np.isnan(full) | (full < 0)
+    bad = np.isnan(full) | (full < 0) | (np.isinf(full) & (what != "efforts"))
     if bad.any():
         i = int(np.argmax(bad))
         joint = next(
@@ -195,7 +198,8 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
             for n, s in zip(model.joint_names, model.v_slices, strict=True)
             if s.start <= i < s.stop
         )
-        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it must not be negative")
+        wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
+        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
     return full
 
 

@@ -140,10 +140,10 @@ def _run(
 
     No exception can be raised while it runs: all threads have let go of the arrays after it.
     """
-    from phipsi.backends.native.crew import run_shares, shares_of_jobs
+    from phipsi.backends.native.crew import MOST, run_shares, shares_of_jobs
 
     native = natives[0]
-    pieces = batch_pieces(len(arrays[0]), threads, native.machine.lanes)
+    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.machine.lanes)
     parts = [[a[piece] for a in arrays] for piece in pieces]
     jobs = [_job(natives, method, part, counts, dt, model) for part in parts]
     status = [part[-2] for part in parts]
