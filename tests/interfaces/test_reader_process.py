@@ -196,6 +196,19 @@ def test_the_current_folder_gives_no_code(tmp_path: Path, monkeypatch: pytest.Mo
     assert load(written(tmp_path)).nv == 1
 
 
+@pytest.mark.parametrize("isolate", [True, False])
+def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolate: bool):
+    end()
+    stand_in = tmp_path / "early"
+    stand_in.mkdir()
+    (stand_in / "mujoco.py").write_text("raise ImportError('it is not here')")
+    monkeypatch.syspath_prepend(str(stand_in))
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
+    with pytest.raises(FileError, match=r"\(it is not here\)\. Install it:\n.*phipsi\[mjcf\]"):
+        load(written(tmp_path), isolate=isolate)
+    end()
+
+
 # ---- programs -----------------------------------------------------------------------------------
 
 
