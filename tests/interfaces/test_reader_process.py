@@ -276,6 +276,22 @@ def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
     assert run.communicate(timeout=60) == ("interrupted\n1 True\n", "")
 
 
+def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
+    code = """
+    reader_process._MODULE = "interfaces.bad_worker"
+    load(sys.argv[1])
+    def handle(*_):
+        try: load(sys.argv[1])
+        except Exception as error: print("in the middle of reading another file" in str(error))
+    signal.signal(signal.SIGINT, handle)
+    threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try: load(sys.argv[2], max_seconds=0.6)
+    except Exception as error: print("max_seconds" in str(error))
+    """
+    run = program(code, written(tmp_path), written(tmp_path, "sleep"))
+    assert run.communicate(timeout=60) == ("True\nTrue\n", "")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork_starts_a_process_of_its_own(tmp_path: Path):
     """Also while another thread of the parent is in the middle of a load."""
