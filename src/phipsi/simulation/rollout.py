@@ -39,7 +39,7 @@ def rollout(
     steps: int,
     *,
     every: int = 1,
-    integrator: str = "semi_implicit",
+    integrator: str = "rk4",
     threads: int = 1,
     prescribed: Sequence[str] | ArrayLike | None = None,
 ) -> tuple[Array, Array]:
@@ -53,14 +53,18 @@ def rollout(
 
     **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
-    `steps`, how many; `every`, record every so many steps; `integrator`, "semi_implicit" (order 1)
-    or "rk4" (order 4); `threads` share the batch; `prescribed`, names of joints whose accelerations
-    are given instead of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid
-    dynamics). **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
+    `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
+    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum); "variational"
+    (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
+    `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
+    of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics).
+    **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
     first records being the initial states.
-    **Cost:** O(N) per step and trajectory; of a system O(nv³) for the projection. **Raises:**
-    `SimulationError` naming the trajectory and the step if one diverges or a joint has nothing to
-    move; everything computed is in its `trajectory` as ``(q, v)``.
+    **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
+    "semi_implicit", "rk4" and "variational"; of a system O(nv³) for the projection. **Raises:**
+    `SimulationError` naming the trajectory and the step if one diverges, a joint has nothing to
+    move, or the equation of a variational step is not solved; everything computed is in its
+    `trajectory` as ``(q, v)``.
 
     >>> import numpy as np
     >>> import phipsi as pp

@@ -122,8 +122,9 @@ def _variational(r: Rollout) -> Callable[[], None]:
         lagrangian()
 
     def equation(part: Part) -> None:
-        state = part.rates(w), h, part.rates(p), forces(part), part.numbers
-        part.put_rates(part.step.wanted(*state), x)
+        before, now = part.rates(p), part.rates(mu)
+        wanted = part.step.wanted(part.rates(w), h, before, forces(part), now, part.numbers)
+        part.put_rates(wanted, x)
 
     def end(part: Part) -> None:
         now = part.rates(w)
