@@ -34,6 +34,7 @@ from phipsi.simulation.exponential import (
     ARRAYS,
     FLOATS,
     cross,
+    plane_turn,
     shifted,
     turn,
     turn_carry,
@@ -50,14 +51,14 @@ class JointStep:
 
     `euler` (q, v, vdot, h) → q⁺ and v⁺; of the variational step: `middle`, `end` (q, w, h) → q_m,
     q⁺; `wanted` (w, h, p, λ, μ) → what the momenta μ = ℳ w at the middle ought to be; `after`
-    (w, h, p, λ) → p⁺.
+    (q, w, h, p, λ) → p⁺.
     """
 
     euler: Callable[[Numbers, Numbers, Numbers, Any, Any], tuple[Numbers, Numbers]]
     middle: Callable[[Numbers, Numbers, Any, Any], Numbers]
     end: Callable[[Numbers, Numbers, Any, Any], Numbers]
     wanted: Callable[[Numbers, Any, Numbers, Numbers, Numbers, Any], Numbers]
-    after: Callable[[Numbers, Any, Numbers, Numbers, Any], Numbers]
+    after: Callable[[Numbers, Numbers, Any, Numbers, Numbers, Any], Numbers]
 
 
 def _times(h: Any, x: Numbers) -> list[Any]:
@@ -86,7 +87,7 @@ def _turn_wanted(w: Numbers, h: Any, n: Numbers, force: Numbers, now: Numbers, o
     return _plus(first, half, second)
 
 
-def _turn_after(w: Numbers, h: Any, n: Numbers, force: Numbers, ops: Any) -> Numbers:
+def _turn_after(q: Numbers, w: Numbers, h: Any, n: Numbers, force: Numbers, ops: Any) -> Numbers:
     first = turn_carry(_times(h, w), n, ops)
     return _plus(first, h, turn_carry(_times(h * 0.5, w), force, ops))
 
@@ -125,10 +126,10 @@ def _free_linear(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Nu
     return _plus(turn_carry(_times(half, w[:3]), p[3:], ops), half, force[3:])
 
 
-def _free_after(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+def _free_after(q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
     moment = _sum(force[:3], cross(_free_linear(w, h, p, force, ops), w[3:]))
-    angular = _turn_after(w[:3], h, p[:3], moment, ops)
-    return (*angular, *_turn_after(w[:3], h, p[3:], force[3:], ops))
+    angular = _turn_after(q, w[:3], h, p[:3], moment, ops)
+    return (*angular, *_turn_after(q, w[:3], h, p[3:], force[3:], ops))
 
 
 # ---- SO(2) × ℝ² ---------------------------------------------------------------------------------
@@ -143,7 +144,8 @@ def _planar_euler(q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any) -> An
     spin = v[0] + h * vdot[0]
     s = v[1] + h * (vdot[1] - v[0] * v[2]), v[2] + h * (vdot[2] + v[0] * v[1])
     place = _plus(q[1:], h, _turned(q[0], s, ops))
-    return (q[0] + h * spin, *place), (spin, *_turned(-(h * spin), s, ops))
+    angle = q[0] + h * spin  # rounded: by what it has really changed, s is turned back
+    return (angle, *place), (spin, *plane_turn(q[0] - angle, s, ops))
 
 
 def _planar_middle(q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
@@ -157,23 +159,24 @@ def _planar_end(q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
     return (q[0] + h * w[0], *_plus(q[1:], h, _turned(between, w[1:], ops)))
 
 
-def _planar_linear(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
-    half = h * 0.5
-    return _plus(_turned(-(half * w[0]), p[1:], ops), half, force[1:])
+def _planar_linear(angle: Any, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+    return _plus(plane_turn(-angle, p[1:], ops), h * 0.5, force[1:])
 
 
 def _planar_wanted(
     w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
 ) -> Numbers:
+    half = h * 0.5
     moment = force[0] + now[1] * w[2] - now[2] * w[1]
-    return (p[0] + h * 0.5 * moment, *_planar_linear(w, h, p, force, ops))
+    return (p[0] + half * moment, *_planar_linear(half * w[0], h, p, force, ops))
 
 
-def _planar_after(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
-    g = _planar_linear(w, h, p, force, ops)
+def _planar_after(q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+    middle, end = q[0] + h * 0.5 * w[0], q[0] + h * w[0]  # as they are rounded
+    g = _planar_linear(middle - q[0], h, p, force, ops)
     moment = force[0] + g[0] * w[2] - g[1] * w[1]
-    carried = _turned(-(h * w[0]), p[1:], ops)
-    push = _turned(-(h * 0.5 * w[0]), force[1:], ops)
+    carried = plane_turn(q[0] - end, p[1:], ops)
+    push = plane_turn(middle - end, force[1:], ops)
     return (p[0] + h * moment, *_plus(carried, h, push))
 
 
@@ -190,7 +193,7 @@ FLAT = JointStep(
     lambda q, w, h, ops: _plus(q, h * 0.5, w),
     lambda q, w, h, ops: _plus(q, h, w),
     lambda w, h, p, force, now, ops: _plus(p, h * 0.5, force),
-    lambda w, h, p, force, ops: _plus(p, h, force),
+    lambda q, w, h, p, force, ops: _plus(p, h, force),
 )
 JOINT_STEPS: dict[str, JointStep] = {
     "spherical": JointStep(
@@ -240,11 +243,11 @@ class JointSteps:
             put(out, to, JOINT_STEPS[kind].wanted(x[0], h, x[1], x[2], x[3], ops))
         return out
 
-    def after(self, w: Array, h: float, p: Array, force: Array) -> Array:
-        """Momenta after the step."""
+    def after(self, q: Array, w: Array, h: float, p: Array, force: Array) -> Array:
+        """Momenta after the step from q."""
         out = p + h * force
-        for kind, _, to, x, ops in self._parts((w, p, force), 0):
-            put(out, to, JOINT_STEPS[kind].after(x[0], h, x[1], x[2], ops))
+        for kind, _, to, x, ops in self._parts((q, w, p, force), 1):
+            put(out, to, JOINT_STEPS[kind].after(x[0], x[1], h, x[2], x[3], ops))
         return out
 
     def _place(self, name: str, q: Array, w: Array, h: float, part: float) -> Array:

@@ -94,7 +94,7 @@ def variational(
                 f"step's start; the step of {h:.3g} s is too long for this motion"
             )
         at, q1 = joints.middle(q, w, h), joints.end(q, w, h)
-        p1 = joints.after(w, h, p, slope(middle, at, w))
+        p1 = joints.after(q, w, h, p, slope(middle, at, w))
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]
