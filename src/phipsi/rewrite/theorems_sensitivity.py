@@ -17,7 +17,7 @@ import numpy as np
 
 from phipsi.expressions.node import Expr
 from phipsi.operators import E_phi, H, M, P, R, Upsilon, V, mass_matrix, parse, phi, pose
-from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, stacked
+from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
 from phipsi.rewrite.theorems_bias import gradient, rate
 from phipsi.rewrite.theorems_blocks import blocks, from_blocks, lever
 from phipsi.rewrite.theorems_symbols import checked
@@ -52,13 +52,11 @@ class View:
     def axes(self) -> Array:
         """H* of every rate at its body, (nv, 6)."""
         columns = self.value(H.T)
-        return np.array([columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)]).reshape(
-            -1, 6
-        )
+        return gathered(self.case, [columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)], 6)
 
     def pick(self, i: int, which: str) -> Array:
         """𝓗ⁱ, 𝓗ⁱ_s or 𝓗ⁱ_d for rate i: S[H*] at the bodies outboard of its joint."""
-        out = np.zeros((6 * self.n, 6 * self.n))
+        out = self.case.zeros(6 * self.n, 6 * self.n)
         for k in range(self.n):
             own = k == self.owner[i]
             if self.outboard[k, self.owner[i]] and which in ("", "d" if own else "s"):
@@ -68,7 +66,7 @@ class View:
     def spin(self, which: str = "") -> Array:
         """Ω~ = diag(ω~, ω~), with the parent's ω for "s"."""
         omega = self.value(V).reshape(-1, 6)[:, :3]
-        out = np.zeros((6 * self.n, 6 * self.n))
+        out = self.case.zeros(6 * self.n, 6 * self.n)
         for k in range(self.n):
             at = self.model.parent[k] if which == "s" else k
             if at >= 0:
@@ -82,7 +80,7 @@ class PointView(View):
     def frames(self, q: Array) -> Array:
         """F = diag φ(I, k), body axes about O(k) → world axes about I."""
         poses = self.case.dense(pose, q=q)
-        out = np.zeros((6 * self.n, 6 * self.n), dtype=poses.dtype)
+        out = np.zeros_like(poses, shape=(6 * self.n, 6 * self.n))
         for k, x in enumerate(poses):
             out[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] = rigid(x[:3, :3], x[:3, 3])
         return out
@@ -103,17 +101,13 @@ class PointView(View):
     def s(self) -> Array:
         """s of every rate, (nv, 6)."""
         columns = self.carried(H.T, self.case.q, "axes")
-        return np.array([columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)]).reshape(
-            -1, 6
-        )
+        return gathered(self.case, [columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)], 6)
 
     @cached_property
     def changes_of_s(self) -> Array:
         """L_a s_b, (nv, 6, nv): of rate b, component, by rate a."""
         whole = gradient(self.case, lambda q: self.carried(H.T, q, "axes"))
-        return np.array([whole[6 * k : 6 * k + 6, b] for b, k in enumerate(self.owner)]).reshape(
-            self.nv, 6, self.nv
-        )
+        return gathered(self.case, [whole[6 * k : 6 * k + 6, b] for b, k in enumerate(self.owner)], 6)
 
     def below(self, i: int, j: int) -> bool:
         """Whether rate i belongs to a body outboard of (or at) that of rate j."""
@@ -129,7 +123,7 @@ class PointView(View):
 
 def _random_blocks(case: Case) -> Array:
     n = case.model.n_bodies
-    return from_blocks(np.einsum("kij,kl->klij", case.rng.normal(size=(n, 6, 6)), np.eye(n)))
+    return from_blocks(np.einsum("kij,kl->klij", case.random(n, 6, 6), np.eye(n)))
 
 
 def _shift_rules(case: Case) -> Claim:
@@ -158,11 +152,11 @@ def _shift_rules_on_trees(case: Case) -> Claim:
 
 
 def _cross_products(case: Case) -> Claim:
-    a, b, f = case.rng.normal(size=(3, 6))
+    a, b, f = case.random(3, 6)
     return stacked(
         [
             claim(crm(a) @ b, -crm(b) @ a),
-            claim(crm(a) @ a, np.zeros(6), 10.0),
+            claim(crm(a) @ a, case.zeros(6)),
             claim(crf(a), -crm(a).T),
             claim(crm(a).T @ f, crq(f) @ a),
             claim(crq(f).T, -crq(f)),
@@ -174,8 +168,8 @@ def _cross_products(case: Case) -> Claim:
 
 
 def _carried_cross_products(case: Case) -> Claim:
-    z, f = case.rng.normal(size=(2, 6))
-    F = lever(case.rng.normal(size=3))
+    z, f = case.random(2, 6)
+    F = lever(case.random(3))
     back = np.linalg.inv(F)
     return stacked(
         [
@@ -189,7 +183,7 @@ def _carried_cross_products(case: Case) -> Claim:
 
 def _spin_from_picks(case: Case) -> Claim:
     view = View(case)
-    zero = np.zeros((6 * view.n, 6 * view.n))
+    zero = case.zeros(6 * view.n, 6 * view.n)
     total = {
         w: sum((case.v[i] * view.pick(i, w) for i in range(view.nv)), zero) for w in ("", "s", "d")
     }
@@ -212,7 +206,7 @@ def _rates(case: Case) -> Claim:
     view = View(case)
     O, Os = view.spin(), view.spin("s")  # noqa: E741
     E, F, axes = view.value(E_phi), view.value(phi), view.value(H.T)
-    tilde = F - np.eye(len(F))
+    tilde = F - case.eye(len(F))
     moved = rate(case, phi, axes="inertial")
     return stacked(
         [
@@ -264,7 +258,7 @@ def _composite_sensitivity(case: Case) -> Claim:
 def _mass_matrix_revolute(case: Case) -> Claim:
     view = View(case)
     axes, F, inertia, whole = (view.value(x) for x in (H.T, phi, M, R))
-    tilde = F - np.eye(len(F))
+    tilde = F - case.eye(len(F))
     left, right = axes.T @ F, F.T @ axes
     colour = view.value(parse("I[forces] + phi K H"))
     articulated = view.value(P)
@@ -298,7 +292,7 @@ def _mass_matrix_general(case: Case) -> Claim:
     moved = gradient(case, lambda q: case.dense(mass_matrix, q=q))
     claims = []
     for i, k in enumerate(view.owner):
-        d, own = np.zeros((6 * view.n, 6 * view.n)), np.zeros_like(axes)
+        d, own = case.zeros(6 * view.n, 6 * view.n), np.zeros_like(axes)
         body = slice(6 * k, 6 * k + 6)
         d[body, body] = crf(view.s[i])
         for b, other in enumerate(view.owner):
@@ -330,11 +324,11 @@ def _changes_about_the_point(case: Case) -> Claim:
         for k in range(view.n):
             on = bool(view.outboard[k, view.owner[a]])
             S = crf(view.s[a])
-            claims.append(claim(turn[k, k], on * (S @ inertias[k] + inertias[k] @ S.T), 10.0))
+            claims.append(claim(turn[k, k], on * (S @ inertias[k] + inertias[k] @ S.T)))
         for b in range(view.nv):
             if view.owner[a] != view.owner[b]:
                 expected = view.below(b, a) * (crm(view.s[a]) @ view.s[b])
-                claims.append(claim(view.changes_of_s[b, :, a], expected, 10.0))
+                claims.append(claim(view.changes_of_s[b, :, a], expected))
     return stacked(claims)
 
 
@@ -352,7 +346,7 @@ def _components(case: Case) -> Claim:
         if view.below(i, j) and view.below(i, k) and i != j and i != k:
             turn = crf(s[i]) @ whole[owner[i]]
             expected[j, k, i] = s[j] @ (turn + turn.T) @ s[k]
-    return claim(moved, expected, 10.0)
+    return claim(moved, expected)
 
 
 def _christoffel(case: Case) -> Claim:
@@ -369,7 +363,7 @@ def _christoffel(case: Case) -> Claim:
         low, high = (j, k) if view.below(j, k) else (k, j)
         outer = i if view.below(i, low) else low
         expected[i, j, k] = s[i] @ view.gyration(whole[owner[outer]], s[low]) @ s[high]
-    return claim(C, expected, 10.0)
+    return claim(C, expected)
 
 
 def _christoffel_cases(case: Case) -> Claim:
@@ -379,7 +373,7 @@ def _christoffel_cases(case: Case) -> Claim:
     L = gradient(case, lambda q: case.dense(mass_matrix, q=q))
     C = (L + np.swapaxes(L, 1, 2) - np.moveaxis(L, -1, 0)) / 2
 
-    def Y(a: int, b: int, c: int) -> float:
+    def Y(a: int, b: int, c: int) -> Array:
         return s[a] @ view.gyration(whole[owner[c]], s[c]) @ s[b]
 
     claims = []
@@ -387,9 +381,9 @@ def _christoffel_cases(case: Case) -> Claim:
         if not view.below(k, j):
             continue  # j ≽ k; the others by symmetry
         if view.below(i, k) and i != k:
-            claims.append(claim(C[i, j, k], -Y(k, j, i), 10.0))
+            claims.append(claim(C[i, j, k], -Y(k, j, i)))
         elif view.below(k, i):
-            claims.append(claim(C[i, j, k], 0.0 if i == k else Y(i, j, k), 10.0))
+            claims.append(claim(C[i, j, k], 0.0 if i == k else Y(i, j, k)))
     return stacked(claims)
 
 
@@ -400,7 +394,7 @@ def _christoffel_symmetries(case: Case) -> Claim:
     claims = [claim(C, np.swapaxes(C, 1, 2)), claim(L, C + np.swapaxes(C, 0, 1))]
     for i, j, k in np.ndindex(C.shape):
         if view.below(i, j) and view.below(k, j):
-            claims.append(claim(C[i, j, k], -C[k, j, i], 10.0))
+            claims.append(claim(C[i, j, k], -C[k, j, i]))
     forces = np.einsum("ijk,j,k->i", C, case.v, case.v)
     return stacked([*claims, claim(forces, case.dense(parse("H phi (M phi* a + b)")))])
 
@@ -413,7 +407,7 @@ def _articulated(case: Case) -> Claim:
     view = PointView(case)
     s = view.s
     inertia, gain = view.of_bodies(P), parse("G H")
-    bar = np.eye(6 * view.n) - view.carried(gain, case.q, "forces")
+    bar = case.eye(6 * view.n) - view.carried(gain, case.q, "forces")
     bar = np.einsum("kkij->kij", blocks(bar, view.n))
     moved = gradient(case, lambda q: view.carried(P, q, "inertia"))
     claims = []
@@ -421,7 +415,7 @@ def _articulated(case: Case) -> Claim:
         S = crf(s[i])
         rest = bar[k] @ inertia[k]
         path, extra = case.model.parent[k], S @ rest + rest @ S.T
-        lam = np.zeros((view.n, 6, 6))
+        lam = case.zeros(view.n, 6, 6)
         while path >= 0:
             lam[path] = extra
             extra = bar[path] @ extra @ bar[path].T
@@ -429,7 +423,7 @@ def _articulated(case: Case) -> Claim:
         turn = blocks(moved[..., i], view.n)
         for m in range(view.n):
             rigid_part = S @ inertia[m] + inertia[m] @ S.T if view.outboard[m, k] else 0
-            claims.append(claim(turn[m, m], rigid_part + lam[m], 10.0))
+            claims.append(claim(turn[m, m], rigid_part + lam[m]))
     return stacked(claims)
 
 
@@ -438,11 +432,11 @@ def _fixman(case: Case) -> Claim:
     view = View(case)
     up = np.einsum("kkij->kij", blocks(view.value(Upsilon), view.n))
     inertia = np.einsum("kkij->kij", blocks(view.value(P), view.n))
-    moved = gradient(case, lambda q: np.asarray(case.dense(parse("logdet(mass_matrix)"), q=q)))
+    moved = gradient(case, lambda q: case.dense(parse("logdet(mass_matrix)"), q=q))
     expected = [
         2 * np.trace(up[k] @ crf(view.axes[i]) @ inertia[k]) for i, k in enumerate(view.owner)
     ]
-    return claim(moved, np.array(expected), 10.0)
+    return claim(moved, gathered(case, expected))
 
 
 def _coriolis(case: Case) -> Claim:
