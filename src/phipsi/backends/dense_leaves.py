@@ -8,7 +8,7 @@ exact arithmetic (`proofs`): what is made here is made by `Configuration.zeros`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.model import Model
 from phipsi.model.points import PointSet
-from phipsi.model.scalars import NUMPY_OPS
+from phipsi.model.scalars import NUMPY_OPS, ScalarOps
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
@@ -56,13 +56,13 @@ class Configuration:
 
     def joint_q(self, k: int) -> list[Any]:
         """The coordinates of joint k."""
-        return list(self.argument("q")[self.model.q_slices[k]])
+        return self.scalars(self.argument("q")[self.model.q_slices[k]])
 
     def _place(self, k: int) -> None:
         model, joint, mount = self.model, self.model.joints[k], self.model.placements[k]
         q = self.joint_q(k)
         with np.errstate(all="ignore"):
-            rotation, offset = joint.transform(joint.params, q, NUMPY_OPS)
+            rotation, offset = joint.transform(joint.params, q, self.ops)
         R, p = self.array(rotation), self.array(offset)
         if not (np.isfinite(R).all() and np.isfinite(p).all()):
             raise InputError(
@@ -89,6 +89,15 @@ class Configuration:
         """Numbers, such as nested lists of scalars, as an array of the right type."""
         out = np.array(values, self.dtype)
         return out if self.kind is np.ndarray else self.kind.of(out)
+
+    def scalars(self, values: Array) -> list[Any]:
+        """Numbers one by one, for the formulas of the joints."""
+        return list(values) if self.kind is np.ndarray else cast(Any, values).scalars()
+
+    @property
+    def ops(self) -> ScalarOps:
+        """Sine, cosine and square root of these scalars."""
+        return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
 
     def eye(self, size: int) -> Array:
         """The identity matrix of the right number type."""
@@ -130,7 +139,7 @@ class Configuration:
 def hinge_map(c: Configuration) -> Array:
     """H: the transposed joint axes of each body."""
     joints = c.model.joints
-    return c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), NUMPY_OPS))
+    return c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
 
 
 def hinge_map_rate(c: Configuration) -> Array:
@@ -138,7 +147,7 @@ def hinge_map_rate(c: Configuration) -> Array:
     joints, slices, v = c.model.joints, c.model.v_slices, c.argument("v")
     return c.hinges(
         lambda k: joints[k].hinge_axes_rate(
-            joints[k].params, c.joint_q(k), list(v[slices[k]]), NUMPY_OPS
+            joints[k].params, c.joint_q(k), c.scalars(v[slices[k]]), c.ops
         )
     )
 

@@ -22,7 +22,6 @@ from phipsi.backends.dense_leaves import (
 )
 from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
-from phipsi.model.scalars import NUMPY_OPS
 from phipsi.spatial import crm, skew
 from phipsi.spatial import phi as rigid
 
@@ -34,8 +33,8 @@ def hinge_variation(c: Configuration, *directions: Array) -> Array:
     joints, slices = c.model.joints, c.model.v_slices
 
     def columns(k: int) -> Any:
-        rates = [list(u[slices[k], 0]) for u in directions]
-        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, NUMPY_OPS)
+        rates = [c.scalars(u[slices[k], 0]) for u in directions]
+        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, c.ops)
 
     return c.hinges(columns)
 

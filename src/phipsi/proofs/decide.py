@@ -145,7 +145,7 @@ def modular(
 def _degree(identity: Identity, model: Model, state: State) -> int:
     degrees = Degrees(model, state.points)
     if identity.check is not None:
-        return degrees.of_check()
+        return degrees.of_check(identity.rigid)
     terms = determinants(identity)
     return degrees.of_claim(*_both(identity)) if terms is None else degrees.of_determinants(terms)
 

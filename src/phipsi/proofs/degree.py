@@ -8,7 +8,8 @@ coefficient of b bits has at most b / 30 such primes among the 5 · 10⁷ betwee
 The degree is bounded from above: a value is a matrix of polynomials of degree `top` over a common
 denominator of degree `bottom`. Joint k turns by a rational function of degree w(k), a transition
 along a path by one of degree W = Σ w(k), and what the articulated-body recursion divides by are the
-determinants of the mass matrices of all subtrees.
+determinants of the mass matrices of all subtrees: D⁻¹(k) is a block of the inverse of that of the
+subtree of k, G(k) one of φ M φ* H* times it, and ψ divides by each on a path once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from phipsi.operators.definitions import Riccati, definition, family_of
 
 _PRIMES = 50_697_537  # between 2³⁰ and 2³¹
 _BITS_PER_DEGREE = 2  # of coefficients: the entries of a rotation, of degree two, have norm four
-_FACTORS = 16  # a check of the tables has no more factors than these, each at most as large as ψ
+_FACTORS = 12  # a check of the tables has no more factors than these, each at most as large as ψ
 _TAU = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 _DEFAULT = Riccati()
 
@@ -42,7 +43,7 @@ class Degrees:
 
     def __init__(self, model: Model, points: PointSet) -> None:
         self._model, self._points = model, points
-        turns = [4 + 6 * joint.nv for joint in model.joints]
+        turns = [_turn(joint) for joint in model.joints]
         self._path = sum(turns)
         subtrees = [model.tree.subtree(k) for k in range(model.n_bodies)]
         self._determinants = sum(
@@ -59,9 +60,10 @@ class Degrees:
         """The degree of a product of powers of determinants."""
         return sum(abs(c) * self._size(x) * sum(self.of(x)) for c, x in terms)
 
-    def of_check(self) -> int:
+    def of_check(self, rigid: bool) -> int:
         """The degree of what a check of the tables compares, derivatives included."""
-        return 2 * _FACTORS * sum(self._riccati("psi", _DEFAULT))
+        largest = Degree(self._path + 2, self._path) if rigid else self._riccati("psi", _DEFAULT)
+        return 2 * _FACTORS * sum(largest)
 
     def of(self, x: Expr) -> Degree:
         """The degrees of an expression."""
@@ -127,7 +129,18 @@ class Degrees:
             below = self._model.n_bodies * self._model.nv * (4 * path + 6)
         if name in ("P", "D"):
             return Degree(below + 4 * path + 6, below + 4 * path)
-        return Degree(2 * below + 10 * path + 12, 2 * below + 10 * path)
+        return Degree(below + 6 * path + 12, below + 6 * path)
+
+
+def _turn(joint: Any) -> int:
+    """The degree of the pose of a joint on its parent, and of its axes.
+
+    A placement and a quaternion have degree two, an axis, which is a point of the sphere, two, the
+    rotation about it six, and a coordinate one.
+    """
+    if joint.kind in ("spherical", "free", "translation"):
+        return 2 + 2 + 3
+    return 2 + 6 * joint.nv + 1
 
 
 def chance(degree: int, bits: int, prime: int) -> float:

@@ -32,7 +32,11 @@ def long_decimals() -> Iterator[None]:
 
 @final
 class Digits(ExactArray):
-    """Decimal numbers; whole numbers stay Python ints where they were."""
+    """Arrays of decimal numbers."""
+
+    def scalars(self) -> list[Any]:
+        """The numbers one by one."""
+        return list(self.view(np.ndarray).reshape(-1))
 
     @classmethod
     def of(cls, values: Any) -> Any:
@@ -173,6 +177,17 @@ _OF_ONE: dict[str, Callable[[Decimal], Any]] = {
     "sqrt": _root,
     "log": lambda x: x.ln(),
 }
+
+
+class DecimalOps:
+    """Functions of decimal numbers, for the formulas of the joints."""
+
+    sin = staticmethod(sine)
+    cos = staticmethod(cosine)
+    sqrt = staticmethod(_root)
+
+
+Digits.ops = DecimalOps()
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 _ARITHMETIC = _COMPARISONS | {
     "add", "subtract", "multiply", "divide", "matmul", "negative", "positive", "absolute", "power",

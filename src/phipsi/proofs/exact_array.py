@@ -24,7 +24,12 @@ class ExactArray(np.ndarray):
     """An ndarray with its own arithmetic; `is_exact` is how other code recognises it."""
 
     is_exact: ClassVar[bool] = True
+    ops: ClassVar[Any]  # sine, cosine and square root of the scalars
     __array_priority__ = 100.0
+
+    def scalars(self) -> list[Any]:
+        """The numbers one by one, for formulas that are written for scalars."""
+        raise NotImplementedError
 
     @classmethod
     def of(cls, values: Any) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from phipsi.model import Model
 from phipsi.model.joints import Composite, Planar
-from phipsi.model.scalars import NUMPY_OPS, rotation_of_quaternion
+from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.spatial import matrix_to_quat, skew
 
 Array = NDArray[Any]
@@ -65,7 +65,7 @@ class Mechanism:
             Placement(numbers.rotation(x.rotation), numbers.any(x.translation))
             for x in model.placements
         ]
-        self.joints = [ExactJoint(x, tuple(_params(x, numbers))) for x in model.joints]
+        self.joints = [ExactJoint(x, _params(x, numbers)) for x in model.joints]
         inertias = [numbers.inertia(x) for x in model.inertia_matrices]
         self.inertia_matrices = (
             np.stack(inertias) if inertias else kind.of(np.zeros((0, 6, 6)))
@@ -79,11 +79,10 @@ class Mechanism:
 
     def qdot(self, q: Array, v: Array) -> Array:
         """q̇ = N(q) v."""
-        parts = []
+        parts: list[Any] = []
         for joint, i, j in zip(self.joints, self._model.q_slices, self._model.v_slices, strict=True):
-            rates = joint.q_rate(joint.params, list(q[i]), list(v[j]), NUMPY_OPS)
-            parts += [self.kind.of(x) if isinstance(x, (int, float)) else x for x in rates]
-        return np.stack(parts) if parts else self.kind.of(np.zeros(0))
+            parts += joint.q_rate(joint.params, q[i].scalars(), v[j].scalars(), self.kind.ops)
+        return self.kind.of(np.array(parts, np.result_type(q, v)))
 
 
 def _mass_and_centre(inertia: Array) -> Inertia:
@@ -94,20 +93,21 @@ def _mass_and_centre(inertia: Array) -> Inertia:
     return Inertia(mass, np.stack([first[2, 1], first[0, 2], first[1, 0]]) / mass)
 
 
-def _params(joint: Any, numbers: _Own | _Random) -> Sequence[Any]:
+def _params(joint: Any, numbers: _Own | _Random) -> tuple[Any, ...]:
     """The parameters of a joint as scalars."""
-    p = joint.params
+    p, parts = joint.params, []
     if isinstance(joint, Composite):
-        return [x for part in joint.joints for x in _params(part, numbers)]
+        return tuple(x for part in joint.joints for x in _params(part, numbers))
     if joint.kind in _ONE_AXIS:
-        return [*numbers.axis(p[:3]), *(numbers.any(x) for x in p[3:])]
-    if joint.kind == "universal":
-        return [*numbers.axis(p[:3]), *numbers.axis(p[3:])]
-    if isinstance(joint, Planar):  # n, e1, e2 are the axes of a frame
+        parts = [numbers.axis(p[:3]), numbers.any(p[3:])]
+    elif joint.kind == "universal":
+        parts = [numbers.axis(p[:3]), numbers.axis(p[3:])]
+    elif isinstance(joint, Planar):  # n, e1, e2 are the axes of a frame
         frame = numbers.rotation(np.array([p[3:6], p[6:9], p[:3]], float).T)
-        return [*frame[:, 2], *frame[:, 0], *frame[:, 1]]
-    assert not p, f"{joint.kind} has parameters that proofs do not know"
-    return ()
+        parts = [frame[:, 2], frame[:, 0], frame[:, 1]]
+    else:
+        assert not p, f"{joint.kind} has parameters that proofs do not know"
+    return tuple(x for part in parts for x in part.scalars())
 
 
 class _Own:
@@ -167,8 +167,8 @@ class _Random:
 
 
 def _rotation(quaternion: Array) -> Array:
-    rows = rotation_of_quaternion(list(quaternion))
-    return np.stack([np.stack(row) for row in rows])
+    rows = rotation_of_quaternion(quaternion.scalars())
+    return type(quaternion).of(np.array(rows, quaternion.dtype))
 
 
 def _point_of_sphere(flat: Array, far: int, sign: int) -> Array:

@@ -24,6 +24,7 @@ Array = NDArray[Any]
 LARGEST_PRIME = 2**31
 _BLOCK = 32  # smaller matrices are inverted by elimination, larger ones by halves
 _HALF = 16
+_SMALL = 10_000  # multiplications; below, calls cost more than arithmetic
 
 
 class Residues(ExactArray):
@@ -31,6 +32,13 @@ class Residues(ExactArray):
 
     prime: ClassVar[int]
     seed: ClassVar[int]
+
+    def scalars(self) -> list[Any]:
+        """The numbers one by one, for formulas that are written for scalars."""
+        value, rate = self._whole()
+        rates = np.zeros_like(value) if rate is None else rate
+        pairs = zip(value.reshape(-1).tolist(), rates.reshape(-1).tolist(), strict=True)
+        return [Residue(x, dx, type(self)) for x, dx in pairs]
 
     @classmethod
     def of(cls, values: Any) -> Any:
@@ -114,7 +122,14 @@ class Residues(ExactArray):
 
     @classmethod
     def _matmul(cls, a: Array, b: Array) -> Any:
-        """Halves of 16 bits: every sum of products stays below 2⁵³; three products by Karatsuba."""
+        """Halves of 16 bits, so that every sum of products is exact.
+
+        Small matrices in int64, large ones in float64 by BLAS: three products, after Karatsuba.
+        """
+        if a.size * b.shape[-1] < _SMALL:
+            high = a >> _HALF
+            top = cls._mod(high @ b)
+            return cls._mod((top << _HALF) + (a - (high << _HALF)) @ b)
         (a0, a1), (b0, b1) = _halves(a), _halves(b)
         low, high = a0 @ b0, a1 @ b1
         middle = (a0 + a1) @ (b0 + b1) - low - high
@@ -248,6 +263,105 @@ class Residues(ExactArray):
             return out
         change = out * np.trace(cls._joined(cls._invert(value), None) @ cls._joined(rate, None))
         return cls._joined(out._whole()[0], change._whole()[0])
+
+
+class Residue:
+    """One residue with its rate: a plain number for the formulas of the joints."""
+
+    __slots__ = ("kind", "rate", "value")
+    __array_ufunc__ = None
+
+    def __init__(self, value: int, rate: int, kind: Any) -> None:
+        self.value, self.rate, self.kind = value, rate, kind
+
+    def _pair(self, other: Any) -> tuple[int, int]:
+        if isinstance(other, Residue):
+            return other.value, other.rate
+        return residue(other, self.kind.prime), 0
+
+    def _new(self, value: int, rate: int) -> Residue:
+        p = self.kind.prime
+        return Residue(value % p, rate % p, self.kind)
+
+    def __add__(self, other: Any) -> Residue:
+        if not isinstance(other, _NUMBERS):
+            return NotImplemented
+        x, dx = self._pair(other)
+        return self._new(self.value + x, self.rate + dx)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Residue:
+        if not isinstance(other, _NUMBERS):
+            return NotImplemented
+        x, dx = self._pair(other)
+        return self._new(self.value - x, self.rate - dx)
+
+    def __rsub__(self, other: Any) -> Residue:
+        return -self + other
+
+    def __neg__(self) -> Residue:
+        return self._new(-self.value, -self.rate)
+
+    def __mul__(self, other: Any) -> Residue:
+        if not isinstance(other, _NUMBERS):
+            return NotImplemented
+        x, dx = self._pair(other)
+        return self._new(self.value * x, self.rate * x + self.value * dx)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Residue:
+        if not isinstance(other, _NUMBERS):
+            return NotImplemented
+        x, dx = self._pair(other)
+        return self * self._new(x, dx).reciprocal()
+
+    def __rtruediv__(self, other: Any) -> Residue:
+        return self.reciprocal() * other
+
+    def reciprocal(self) -> Residue:
+        """1 / x."""
+        if not self.value:
+            raise np.linalg.LinAlgError("division by zero")
+        one = pow(self.value, -1, self.kind.prime)
+        return self._new(one, -one * one * self.rate)
+
+    def circle(self) -> tuple[Residue, Residue]:
+        """Cosine and sine."""
+        c, s = _point_of_circle(self.value, self.kind.prime, self.kind.seed)
+        return self._new(c, -s * self.rate), self._new(s, c * self.rate)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __complex__(self) -> complex:
+        return complex(self.value, self.rate)
+
+
+_NUMBERS = (Residue, int, float, Fraction)
+
+
+class ResidueOps:
+    """Functions of residues, for the formulas of the joints."""
+
+    @staticmethod
+    def sin(x: Residue) -> Residue:
+        """Sine."""
+        return x.circle()[1]
+
+    @staticmethod
+    def cos(x: Residue) -> Residue:
+        """Cosine."""
+        return x.circle()[0]
+
+    @staticmethod
+    def sqrt(x: Residue) -> Residue:
+        """No square root is rational."""
+        raise NotRational("a square root modulo a prime")
+
+
+Residues.ops = ResidueOps()
 
 
 @cache

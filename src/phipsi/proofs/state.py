@@ -69,6 +69,7 @@ class State:
         self.tau = self.kind.of(np.zeros(nv))
         self._values: Evaluation | None = None
         self._columns: dict[int, Array] = {}
+        self.memo: dict[Any, Any] = {}
         self.tau = self.dense(_INVERSE_DYNAMICS)
         self._values = None
         self._evaluation({})

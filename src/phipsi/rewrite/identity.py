@@ -77,6 +77,11 @@ class Case(Protocol):
         """More random numbers: random(3, 6) has shape (3, 6)."""
         ...
 
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """What checks keep for each other in this state."""
+        ...
+
     def zeros(self, *shape: int) -> Array:
         """Zeros of the right kind."""
         ...
@@ -102,7 +107,8 @@ class Identity:
 
     `kind` is "rule" (the rewriter uses it, from left to right) or "theorem" (it is stated and
     proved, not used). Equations that are not between operators (recursions, single blocks, physics)
-    have a `check` instead of the two sides, and their text in `statement`.
+    have a `check` instead of the two sides, and their text in `statement`. `rigid` says that a
+    check divides by no hinge inertia, so that its degree is small.
     """
 
     name: str
@@ -114,6 +120,7 @@ class Identity:
     check: Callable[[Case], Claim] | None = None
     note: str = ""
     statement: str = ""
+    rigid: bool = False
 
     def __str__(self) -> str:
         sides = self.statement or f"{self.before} = {self.after}"

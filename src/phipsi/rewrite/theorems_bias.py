@@ -136,7 +136,7 @@ def table_bias(case: Case, sliding: float = 2.0) -> tuple[Array, Array]:
             table[k, 3:] += np.cross(omega_J, v_J)
         if kind == "universal":
             axes = model.joints[k].params
-            second = poses[k][:3, :3] @ np.stack(axes[3:]) * case.v[model.v_slices[k]][1]
+            second = poses[k][:3, :3] @ poses.of(np.array(axes[3:], poses.dtype)) * case.v[model.v_slices[k]][1]
             table[k, :3] += np.cross(omega_J - second, second)
     return table, general
 
@@ -212,6 +212,11 @@ def gradient(case: Case, value: Callable[[Array], Array]) -> Array:
     return gradient_at(case, value, case.q)
 
 
+def along(case: Case, value: Callable[[Array], Array], rates: Array) -> Array:
+    """The derivative of a function of q along N(q) rates: what all rates do, in one direction."""
+    return case.derivative(value, (case.q,), (case.model.qdot(case.q, rates),))
+
+
 def gradient_at(case: Case, value: Callable[[Array], Array], q: Array) -> Array:
     """The same at another q."""
     ways = [case.model.qdot(q, unit) for unit in case.eye(case.model.nv)]
@@ -232,8 +237,8 @@ def _gravity_torque(case: Case) -> Claim:
     def energy(q: Array) -> Array:
         return -masses @ (centres(case, q) @ case.model.gravity)
 
-    efforts = case.dense(parse("H phi M phi*") @ gravity)
-    return claim(efforts, gradient(case, energy))
+    efforts, way = case.dense(parse("H phi M phi*") @ gravity), case.random(case.model.nv)
+    return claim(way @ efforts, along(case, energy, way))
 
 
 def _gravity_force(case: Case) -> Claim:
@@ -246,20 +251,20 @@ def _gravity_force(case: Case) -> Claim:
 
 # fmt: off
 BIAS: list[Identity] = [
-    checked("a is the bias of alpha", "d/dt(phi* H*) v = phi* a, a = phidot* V(parent) + Hdot* v", "SOA eq. 0.2", _bias_of_alpha),
-    checked("Jdot v", "d/dt(J) v = B* phi* a + a_C", "MM sec. V.A; 88-11 sec. 3", _jacobian_rate),
-    checked("point accelerations", "B* alpha + a_C = J vdot + Jdot v", "MM eq. 57", _point_accelerations),
-    checked("joint table a(k)", "a(k) per joint type = general a(k)", "88-11 eq. 2.19, 2.32 corrected; derived", _joint_table),
-    checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "SOA after eq. 0.2; 88-11 eq. 2.23 (lost)", _gyroscopic),
-    checked("power of C", "v* C = 1/2 v* (d/dt mass_matrix) v", "energy balance", _power_of_bias),
-    checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "open_chain 2", _body_phi),
-    checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "open_chain 4.3", _body_bias),
-    checked("body components of a_body", "a, b computed in body components = U* (a, b)", "open_chain 4.3", _body_components),
-    checked("component derivative", "alpha = U A + s, A = d/dt of body components", "open_chain 4.3", _component_derivative),
-    checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "open_chain 4.3", _point_acceleration_body),
-    checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "open_chain 4.3", _components_by_complex_step),
-    checked("gravity column", "phi* E* gbar = gbar on every body", "88-11 eq. 3.21", _gravity_column),
-    checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "88-11 eq. 3.21", _gravity_torque),
-    checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "open_chain 4.5", _gravity_force),
+    checked("a is the bias of alpha", "d/dt(phi* H*) v = phi* a, a = phidot* V(parent) + Hdot* v", "SOA eq. 0.2", _bias_of_alpha, rigid=True),
+    checked("Jdot v", "d/dt(J) v = B* phi* a + a_C", "MM sec. V.A; 88-11 sec. 3", _jacobian_rate, rigid=True),
+    checked("point accelerations", "B* alpha + a_C = J vdot + Jdot v", "MM eq. 57", _point_accelerations, rigid=True),
+    checked("joint table a(k)", "a(k) per joint type = general a(k)", "88-11 eq. 2.19, 2.32 corrected; derived", _joint_table, rigid=True),
+    checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "SOA after eq. 0.2; 88-11 eq. 2.23 (lost)", _gyroscopic, rigid=True),
+    checked("power of C", "v* C = 1/2 v* (d/dt mass_matrix) v", "energy balance", _power_of_bias, rigid=True),
+    checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "open_chain 2", _body_phi, rigid=True),
+    checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "open_chain 4.3", _body_bias, rigid=True),
+    checked("body components of a_body", "a, b computed in body components = U* (a, b)", "open_chain 4.3", _body_components, rigid=True),
+    checked("component derivative", "alpha = U A + s, A = d/dt of body components", "open_chain 4.3", _component_derivative, rigid=True),
+    checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "open_chain 4.3", _point_acceleration_body, rigid=True),
+    checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "open_chain 4.3", _components_by_complex_step, rigid=True),
+    checked("gravity column", "phi* E* gbar = gbar on every body", "88-11 eq. 3.21", _gravity_column, rigid=True),
+    checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "88-11 eq. 3.21", _gravity_torque, rigid=True),
+    checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "open_chain 4.5", _gravity_force, rigid=True),
 ]
 # fmt: on

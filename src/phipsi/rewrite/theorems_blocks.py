@@ -101,6 +101,12 @@ class Bodies:
 
 def bodies(case: Case, axes: str = "inertial") -> Bodies:
     """The blocks of a case, in world axes ("inertial") or body axes ("body")."""
+    if axes not in case.memo:
+        case.memo[axes] = _bodies(case, axes)
+    return case.memo[axes]
+
+
+def _bodies(case: Case, axes: str) -> Bodies:
     model = case.model
     n, parent, hinge = model.n_bodies, model.parent, model.v_slices
     world = axes == "inertial"
@@ -174,6 +180,13 @@ class Riccati:
 
 def riccati(w: Bodies) -> Riccati:
     """The articulated-body recursion, tip to base, MM eq. 34–36."""
+    key = "riccati", id(w)
+    if key not in w.case.memo:
+        w.case.memo[key] = _riccati(w)
+    return w.case.memo[key]
+
+
+def _riccati(w: Bodies) -> Riccati:
     P, D, G, K = w.M.copy(), [], [], []
     bar, psi = np.zeros_like(P), np.zeros_like(P)
     for k in reversed(range(w.n)):
@@ -347,9 +360,7 @@ def upsilon_blocks(w: Bodies, r: Riccati) -> Array:
     return out
 
 
-def newton_euler_columns(w: Bodies, j: int) -> Array:
-    """Column j of H φ M φ* H*: the efforts for a unit acceleration, nothing else."""
-    unit = w.case.zeros(w.nv)
-    unit[j] = 1.0
-    alpha = w.down(w.step, w.rates_to_motions(unit))
+def rigid_efforts(w: Bodies, x: Array) -> Array:
+    """H φ M φ* H* x: the efforts for accelerations x, and nothing else."""
+    alpha = w.down(w.step, w.rates_to_motions(x))
     return w.forces_to_efforts(w.up(w.step, w.apply(w.M, alpha)))

@@ -25,22 +25,24 @@ def _turned(view: View, i: int) -> Array:
 
 
 def _compositions(case: Case) -> Claim:
-    """𝓗 X and X 𝓗 block by block, for any X; 𝓗ⁱ = 𝓗ⁱ_s + 𝓗ⁱ_d."""
-    view = View(case)
+    """𝓗 X and X 𝓗 block by block, for any X; 𝓗ⁱ = 𝓗ⁱ_s + 𝓗ⁱ_d. All i at once, at random rates."""
+    view, rates = View(case), case.random(case.model.nv)
     n, X, Y = view.n, *case.random(2, 6 * view.n, 6 * view.n)
     x, y = blocks(X, n), blocks(Y, n)
-    claims = []
-    for i in range(view.nv):
-        own, turn = view.owner[i], _turned(view, i)
-        claims.append(claim(view.pick(i, ""), view.pick(i, "s") + view.pick(i, "d")))
-        for which in ("", "s", "d"):
-            on = np.array([_meets(view, k, own, which) for k in range(n)], dtype=float)
-            pick = view.pick(i, which)
-            left, right = blocks(pick @ X, n), blocks(X @ pick, n)
-            claims.append(claim(left, on[:, None, None, None] * (turn @ x)))
-            claims.append(claim(right, on[None, :, None, None] * (x @ turn)))
-        both = blocks(X @ view.pick(i, "d") @ Y, n)
-        claims.append(claim(both, x[:, own][:, None] @ turn @ y[own][None, :]))
+    claims, picks = [], {}
+    for which in ("", "s", "d"):
+        picks[which], turns = view.picked(rates, which), case.zeros(n, 6, 6)
+        for i, own in enumerate(view.owner):
+            met = [k for k in range(n) if _meets(view, k, own, which)]
+            turns[met] = turns[met] + rates[i] * _turned(view, i)
+        claims.append(claim(blocks(picks[which] @ X, n), turns[:, None] @ x))
+        claims.append(claim(blocks(X @ picks[which], n), x @ turns[None]))
+    claims.append(claim(picks[""], picks["s"] + picks["d"]))
+    z, both = case.random(6 * n), case.zeros(n, 6)
+    seen = (y @ z.reshape(n, 6, 1)[None]).sum(axis=1)[..., 0]  # Y z, by bodies
+    for i, own in enumerate(view.owner):
+        both = both + x[:, own] @ (rates[i] * _turned(view, i) @ seen[own])
+    claims.append(claim((X @ picks["d"] @ Y @ z).reshape(n, 6), both))
     return stacked(claims)
 
 
@@ -241,15 +243,15 @@ def _dependence(case: Case) -> Claim:
 
 # fmt: off
 COMPONENTS: list[Identity] = [
-    checked("Lemma 2.4", "[H^i X](k,j) = H(i) X(k,j) for k at or outboard of i, and so for X H^i, H_s^i, H_d^i; [X H_d^i Y](k,j) = X(k,i) H(i) Y(i,j)", "MS lemma 2.4, eq. 2.11-2.14 corrected", _compositions),
-    checked("pick-offs by the shift", "H_s^i = S* H^i S, Omega_s~ = S* Omega~ S; H^i, H_s^i and H_d^i are skew", "MS eq. 2.14, 2.18", _picks_by_shift, "serial, revolute"),
-    checked("Lemma 3.1", "Mdot(k) = Omega~(k) M(k) - M(k) Omega~(k), Hdot*(k) = Omega~(p) H*(k), phidot(p,k) = Omega~(p) phi(p,k) - phi(p,k) Omega~(p)", "MS eq. 3.19-3.21", _component_rates, REVOLUTE),
-    checked("Lemma 3.2", "L_i phi(p,k) = H(i) phi(p,k) - phi(p,k) H(i) and L_i H*(k) = H(i) H*(k) for k outboard of i, L_i M(k) = H(i) M(k) - M(k) H(i) also at i; else 0", "MS eq. 3.25-3.27 corrected", _component_sensitivities, REVOLUTE),
-    checked("Lemma 3.4, components", "L_i phi(k,j) = phi(k,i) H(i) phi(i,j) [k inboard of i] - phi(k,j) H(i) + H(i) phi(k,j) [k outboard of i], for j outboard of i", "MS eq. 3.38", _propagation_components, REVOLUTE),
-    checked("Lemma 3.5, rate", "d/dt (H phi) = H phi (Omega_d~ phi - Omega~)", "MS eq. 3.41", _rate_of_velocities, REVOLUTE),
-    checked("Lemma 5.1", "mass_matrix = H R H* + H phi~ R H* + H R phi~* H* + Jr, mass_matrix(i,j) = H(i) phi(i,j) R(j) H*(j)", "MS eq. 5.45-5.46", _decomposition),
-    checked("Lemma 5.3 about the bodies", "L_i mass_matrix(j,k) by phi(k,i) [H(i) R(i) + R(i) H*(i)] phi*(j,i), phi(k,i) H(i) phi(i,j) R(j) and its adjoint", "MS lemma 5.3", _elements, ONE_DOF),
-    checked("Lemma 5.4", "2 C_i(j,k) = H(j) {phi(j,k) [H(k) R(k) + R(k) H*(k)] phi*(i,k) or phi(j,k) H(k) phi(k,i) R(i)} H*(i) - the same with i and k exchanged, j inboard of both", "MS lemma 5.4", _christoffel_elements, ONE_DOF),
-    checked("what Christoffel symbols depend on", "C_i(j,k) is a function of the coordinates strictly outboard of the innermost of i, j, k", "MS sec. 5.3", _dependence, ONE_DOF),
+    checked("Lemma 2.4", "[H^i X](k,j) = H(i) X(k,j) for k at or outboard of i, and so for X H^i, H_s^i, H_d^i; [X H_d^i Y](k,j) = X(k,i) H(i) Y(i,j)", "MS lemma 2.4, eq. 2.11-2.14 corrected", _compositions, rigid=True),
+    checked("pick-offs by the shift", "H_s^i = S* H^i S, Omega_s~ = S* Omega~ S; H^i, H_s^i and H_d^i are skew", "MS eq. 2.14, 2.18", _picks_by_shift, "serial, revolute", rigid=True),
+    checked("Lemma 3.1", "Mdot(k) = Omega~(k) M(k) - M(k) Omega~(k), Hdot*(k) = Omega~(p) H*(k), phidot(p,k) = Omega~(p) phi(p,k) - phi(p,k) Omega~(p)", "MS eq. 3.19-3.21", _component_rates, REVOLUTE, rigid=True),
+    checked("Lemma 3.2", "L_i phi(p,k) = H(i) phi(p,k) - phi(p,k) H(i) and L_i H*(k) = H(i) H*(k) for k outboard of i, L_i M(k) = H(i) M(k) - M(k) H(i) also at i; else 0", "MS eq. 3.25-3.27 corrected", _component_sensitivities, REVOLUTE, rigid=True),
+    checked("Lemma 3.4, components", "L_i phi(k,j) = phi(k,i) H(i) phi(i,j) [k inboard of i] - phi(k,j) H(i) + H(i) phi(k,j) [k outboard of i], for j outboard of i", "MS eq. 3.38", _propagation_components, REVOLUTE, rigid=True),
+    checked("Lemma 3.5, rate", "d/dt (H phi) = H phi (Omega_d~ phi - Omega~)", "MS eq. 3.41", _rate_of_velocities, REVOLUTE, rigid=True),
+    checked("Lemma 5.1", "mass_matrix = H R H* + H phi~ R H* + H R phi~* H* + Jr, mass_matrix(i,j) = H(i) phi(i,j) R(j) H*(j)", "MS eq. 5.45-5.46", _decomposition, rigid=True),
+    checked("Lemma 5.3 about the bodies", "L_i mass_matrix(j,k) by phi(k,i) [H(i) R(i) + R(i) H*(i)] phi*(j,i), phi(k,i) H(i) phi(i,j) R(j) and its adjoint", "MS lemma 5.3", _elements, ONE_DOF, rigid=True),
+    checked("Lemma 5.4", "2 C_i(j,k) = H(j) {phi(j,k) [H(k) R(k) + R(k) H*(k)] phi*(i,k) or phi(j,k) H(k) phi(k,i) R(i)} H*(i) - the same with i and k exchanged, j inboard of both", "MS lemma 5.4", _christoffel_elements, ONE_DOF, rigid=True),
+    checked("what Christoffel symbols depend on", "C_i(j,k) is a function of the coordinates strictly outboard of the innermost of i, j, k", "MS sec. 5.3", _dependence, ONE_DOF, rigid=True),
 ]
 # fmt: on

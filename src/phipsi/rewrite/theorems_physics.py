@@ -8,16 +8,16 @@ velocities, which are themselves checked against the poses.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from phipsi.expressions.node import Expr
-from phipsi.model.scalars import NUMPY_OPS
 from phipsi.operators import V, parse, pose
 from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
-from phipsi.rewrite.theorems_bias import centres, gradient, rate, turns, world
+from phipsi.rewrite.theorems_bias import along, centres, rate, turns, world
 from phipsi.rewrite.theorems_blocks import bodies, forward_4, lever
 from phipsi.rewrite.theorems_symbols import checked
 from phipsi.spatial import quat_multiply, quat_to_matrix, skew
@@ -31,13 +31,16 @@ def _vee(W: Array) -> Array:
     return np.stack([W[..., 2, 1], W[..., 0, 2], W[..., 1, 0]], axis=-1)
 
 
-def _partial_velocities(case: Case) -> tuple[Array, Array]:
-    """∂(velocity of the mass centres), ∂ω per unit rate, (n, 3, nv), from the poses alone."""
-    linear = gradient(case, lambda q: centres(case, q))
-    turning = gradient(case, lambda q: case.dense(pose, q=q)[:, :3, :3])
+def _velocities_of(case: Case, rates: Array) -> tuple[Array, Array]:
+    """Velocities of the mass centres and ω for any rates, (n, 3), from the poses alone."""
+
+    def where(q: Array) -> Array:
+        turned = case.dense(pose, q=q)[:, :3, :3]
+        return np.concatenate([turned, centres(case, q)[:, :, None]], axis=-1)
+
+    moved = along(case, where, rates)
     R = case.dense(pose)[:, :3, :3]
-    spin = np.einsum("kijv,klj->kvil", turning, R)
-    return linear, np.moveaxis(_vee(spin), 1, -1)
+    return moved[:, :, 3], _vee(moved[:, :, :3] @ R.swapaxes(-1, -2))
 
 
 def _inertia_about_com(case: Case) -> Array:
@@ -62,37 +65,37 @@ def _velocity(case: Case) -> Claim:
     return claim(case.dense(V).reshape(-1, 6), np.concatenate([omega, linear], axis=-1))
 
 
+def _energy_between(case: Case, x: Array, y: Array) -> Array:
+    """Σ m ċ(x)·ċ(y) + ω(x)·I ω(y) over the bodies and the rotors: y* ℳ x."""
+    (linear_x, angular_x), (linear_y, angular_y) = (_velocities_of(case, r) for r in (x, y))
+    total = (_masses(case)[:, None] * linear_x * linear_y).sum()
+    total = total + np.einsum("ki,kij,kj->", angular_y, _inertia_about_com(case), angular_x)
+    return total + (case.model.armature * x * y).sum()
+
+
 def _kinetic_energy(case: Case) -> Claim:
-    linear, angular = _partial_velocities(case)
-    velocity, omega = linear @ case.v, angular @ case.v
-    energy = _masses(case) / 2 @ np.sum(velocity**2, axis=-1)
-    energy += np.einsum("ki,kij,kj->", omega, _inertia_about_com(case), omega) / 2
-    energy += case.model.armature @ case.v**2 / 2
+    energy = _energy_between(case, case.v, case.v) / 2
     return claim(case.dense(parse("1/2 v* mass_matrix v")), energy)
 
 
 def _mass_matrix(case: Case) -> Claim:
-    linear, angular = _partial_velocities(case)
-    total = np.einsum("kiv,k,kiw->vw", linear, _masses(case), linear)
-    total += np.einsum("kiv,kij,kjw->vw", angular, _inertia_about_com(case), angular)
-    return claim(case.dense(_MASS), total + np.diag(case.model.armature))
+    x, y = case.random(2, case.model.nv)
+    return claim(y @ case.dense(_MASS) @ x, _energy_between(case, x, y))
 
 
 def _jacobian(case: Case) -> Claim:
-    model = case.model
-    linear, angular = _partial_velocities(case)
+    model, x = case.model, case.random(case.model.nv)
+    linear, angular = _velocities_of(case, x)
     points = [(model.body_names[k], i.com_B) for k, i in enumerate(model.inertias)]
-    dense = case.dense(parse("B* phi* H*"), points=points, f0=case.zeros(len(points), 6))
-    return claim(
-        dense.reshape(model.n_bodies, 6, model.nv), np.concatenate([angular, linear], axis=1)
-    )
+    dense = case.dense(parse("B* phi* H*"), points=points, f0=case.zeros(len(points), 6)) @ x
+    return claim(dense.reshape(-1, 6), np.concatenate([angular, linear], axis=-1))
 
 
 # ---- equations of motion -----------------------------------------------------------------------
 
 
-def _lagrange(case: Case) -> Array:
-    """N* (d/dt ∂T/∂q̇ − ∂T/∂q) at v̇ = 0, with T = ½ q̇* A(q) q̇, A = N⁺* H φ M φ* H* N⁺.
+def _lagrange(case: Case, way: Array) -> Array:
+    """way* N* (d/dt ∂T/∂q̇ − ∂T/∂q) at v̇ = 0, with T = ½ q̇* A(q) q̇, A = N⁺* H φ M φ* H* N⁺.
 
     T is that of the bodies. Rotors add Jr v̇ and nothing else, by definition also where v is no
     derivative of coordinates.
@@ -108,26 +111,34 @@ def _lagrange(case: Case) -> Array:
         left = np.linalg.solve(N.T @ N, N.T)
         return left.T @ case.dense(_BODIES, q=at) @ left
 
-    N = map_of(q)
-    qdot = N @ v
-    qddot = case.derivative(lambda at: map_of(at) @ v, (q,), (qdot,))
+    qdot, moved = model.qdot(q, v), model.qdot(q, way)
+    qddot = case.derivative(lambda at: model.qdot(at, v), (q,), (qdot,))
     force = metric(q) @ qddot + case.derivative(metric, (q,), (qdot,)) @ qdot
-    for i, unit in enumerate(case.eye(model.nq)):
-        slope = case.derivative(lambda at: qdot @ metric(at) @ qdot, (q,), (unit,))
-        force[i] = force[i] - slope / 2
-    return N.T @ force
+    slope = case.derivative(lambda at: qdot @ metric(at) @ qdot, (q,), (moved,))
+    return moved @ force - slope / 2
 
 
 def _check_lagrange(bias: Expr):
     def check(case: Case) -> Claim:
-        return claim(case.dense(bias), _lagrange(case))
+        way, found = _once(case, "Lagrange", _lagrange)
+        return claim(way @ case.dense(bias), found)
 
     return check
 
 
-def _virtual_power(case: Case) -> Array:
-    """Efforts from Newton and Euler at each mass centre, times partial velocities; no f0."""
-    linear, angular = _partial_velocities(case)
+def _once(
+    case: Case, key: str, value: Callable[[Case, Array], Array]
+) -> tuple[Array, Array]:
+    """A random direction and a value that two checks ask for there."""
+    if key not in case.memo:
+        way = case.random(case.model.nv)
+        case.memo[key] = way, value(case, way)
+    return case.memo[key]
+
+
+def _virtual_power(case: Case, way: Array, vdot: Array) -> Array:
+    """way* tau from Newton and Euler at each mass centre, times virtual velocities; no f0."""
+    linear, angular = _velocities_of(case, way)
     inertia, masses = _inertia_about_com(case), _masses(case)
 
     def velocities(q: Array, v: Array) -> Array:
@@ -137,46 +148,43 @@ def _virtual_power(case: Case) -> Array:
         centre = moving[:, 3:] + np.cross(moving[:, :3], centres(case, q) - at)
         return np.concatenate([moving[:, :3], centre], axis=-1)
 
-    along = case.model.qdot(case.q, case.v), case.vdot
-    moved = case.derivative(velocities, (case.q, case.v), along)
+    direction = case.model.qdot(case.q, case.v), vdot
+    moved = case.derivative(velocities, (case.q, case.v), direction)
     omega_dot, acceleration = moved[:, :3], moved[:, 3:]
     omega = world(case, V)[:, :3]
     spin = np.einsum("kij,kj->ki", inertia, omega)
     moment = np.einsum("kij,kj->ki", inertia, omega_dot) + np.cross(omega, spin)
     force = masses[:, None] * (acceleration - case.model.gravity)
-    out = np.einsum("kiv,ki->v", linear, force) + np.einsum("kiv,ki->v", angular, moment)
-    return out + case.model.armature * case.vdot
+    return (linear * force).sum() + (angular * moment).sum() + way @ (case.model.armature * vdot)
 
 
 def _inverse_dynamics(bias: str):
     expr = parse(f"mass_matrix vdot + {bias} + H phi M phi* gravity")
 
     def check(case: Case) -> Claim:
-        return claim(case.dense(expr), _virtual_power(case))
+        way, found = _once(case, "virtual power", lambda c, w: _virtual_power(c, w, c.vdot))
+        return claim(way @ case.dense(expr), found)
 
     return check
 
 
 def _forward_dynamics(case: Case) -> Claim:
-    w = bodies(case)
-    tau = _virtual_power(case) + case.dense(parse("J* f0"))
-    vdot, _, _ = forward_4(w, tau)
-    return claim(vdot, case.vdot)
+    """What FD4 makes of any efforts needs these efforts, by virtual power."""
+    tau, way = case.random(2, case.model.nv)
+    vdot, _, _ = forward_4(bodies(case), tau)
+    applied = tau - case.dense(parse("J* f0"))
+    return claim(way @ applied, _virtual_power(case, way, vdot))
 
 
 def _coordinate_rates(case: Case) -> Claim:
     """The pose of every joint along N(q) v moves as H* v says: R* Ṙ = ω~, R* ṗ = v."""
     model, claims = case.model, []
-    along = model.qdot(case.q, case.v)
+    rates = model.qdot(case.q, case.v)
 
-    def pose_of(joint: Any, q: Array) -> Array:
-        rotation, offset = joint.transform(joint.params, list(q), NUMPY_OPS)
-        out = np.zeros_like(q, shape=(3, 4))
-        for i, j in np.ndindex(3, 3):
-            out[i, j] = rotation[i][j]
-        for i in range(3):
-            out[i, 3] = offset[i]
-        return out
+    def pose_of(joint: Any, q: Any) -> Array:
+        rotation, offset = joint.transform(joint.params, q.scalars(), q.ops)
+        rows = [[*row, x] for row, x in zip(rotation, offset, strict=True)]
+        return q.of(np.array(rows, q.dtype))
 
     motions = case.dense(parse("H* v")).reshape(-1, 6)
     for k, joint in enumerate(model.joints):
@@ -184,7 +192,7 @@ def _coordinate_rates(case: Case) -> Claim:
         if not joint.nv:
             continue
         R = pose_of(joint, case.q[s])[:, :3]
-        moved = R.T @ case.derivative(partial(pose_of, joint), (case.q[s],), (along[s],))
+        moved = R.T @ case.derivative(partial(pose_of, joint), (case.q[s],), (rates[s],))
         claims += [claim(moved[:, :3], skew(motions[k, :3])), claim(moved[:, 3], motions[k, 3:])]
     return stacked(claims)
 
@@ -257,8 +265,8 @@ def _momentum(case: Case) -> Claim:
         subtrees = (np.stack([carried[k] for k in tree.subtree(r)]) for r in _free_roots(case))
         return np.stack([x.sum(axis=0) for x in subtrees])
 
-    along = case.model.qdot(case.q, case.v), vdot
-    changes = case.derivative(totals, (case.q, case.v), along)
+    direction = case.model.qdot(case.q, case.v), vdot
+    changes = case.derivative(totals, (case.q, case.v), direction)
     return claim(changes, np.zeros_like(changes))
 
 
@@ -319,28 +327,28 @@ _FREE, _FREE_ROTORLESS = "free root", "Jr = 0, free root"
 
 # fmt: off
 PHYSICS: list[Identity] = [
-    checked("physics: velocities", "phi* H* v = derivative of the poses", "independent", _velocity),
-    checked("physics: mass matrix", "mass_matrix = sum of partial velocities, weighted with the inertias", "independent", _mass_matrix),
-    checked("physics: kinetic energy", "1/2 v* mass_matrix v = sum 1/2 m c'^2 + 1/2 w I w", "independent", _kinetic_energy),
-    checked("physics: Jacobian", "B* phi* H*, points = all mass centres = partial velocities", "independent", _jacobian),
-    checked("physics: qdot = N(q) v", "dR/dt = R w~ and dp/dt = R v along N(q) v, [w; v] = H* v, at every joint", "independent", _coordinate_rates),
+    checked("physics: velocities", "phi* H* v = derivative of the poses", "independent", _velocity, rigid=True),
+    checked("physics: mass matrix", "mass_matrix = sum of partial velocities, weighted with the inertias", "independent", _mass_matrix, rigid=True),
+    checked("physics: kinetic energy", "1/2 v* mass_matrix v = sum 1/2 m c'^2 + 1/2 w I w", "independent", _kinetic_energy, rigid=True),
+    checked("physics: Jacobian", "B* phi* H*, points = all mass centres = partial velocities", "independent", _jacobian, rigid=True),
+    checked("physics: qdot = N(q) v", "dR/dt = R w~ and dp/dt = R v along N(q) v, [w; v] = H* v, at every joint", "independent", _coordinate_rates, rigid=True),
     checked("physics: Lagrange", "H phi (M phi* a + b) = N* (d/dt dT/dqdot - dT/dq), papers' pair", "independent", _check_lagrange(_C_PAPER)),
     checked("physics: Lagrange, body form", "H phi (M phi* a + b) = the same, body-frame pair", "independent", _check_lagrange(_C)),
     checked("physics: inverse dynamics", "mass_matrix vdot + C + gravity = Newton-Euler at mass centres + virtual power", "independent",
-            _inverse_dynamics("H phi (M phi* a_paper + b_paper)")),
-    checked("physics: body-frame bias", "the same with the body-frame pair", "independent", _inverse_dynamics("H phi (M phi* a + b)")),
-    checked("physics: forward dynamics", "FD4(tau of virtual power) = vdot of the curve", "independent", _forward_dynamics),
+            _inverse_dynamics("H phi (M phi* a_paper + b_paper)"), rigid=True),
+    checked("physics: body-frame bias", "the same with the body-frame pair", "independent", _inverse_dynamics("H phi (M phi* a + b)"), rigid=True),
+    checked("physics: forward dynamics", "tau of virtual power, with vdot = FD4(tau), = tau", "independent", _forward_dynamics),
     checked("innovations dynamics", "d/dt(nu) + mu = eps, mu = l^-1 C - ldot* v, l = [I + H phi K] D^(1/2)", "MC sec. 6", _innovation_dynamics),
     checked("mu does no work", "nu* mu = 0", "derived (energy balance)", _mu_works_not),
     checked("free root: psi to the base", "proj_bar(root) = 0", "MM sec. VIII", _nothing_passes, _FREE_ROTORLESS),
     checked("free root: hinge force", "f(root) = H^-1(root) tau(root) = 0", "MM eq. 77", _no_root_force, _FREE_ROTORLESS),
     checked("free root: momentum", "d/dt of the total spatial momentum about the origin = 0", "independent", _momentum, _FREE_ROTORLESS),
-    checked("free root: a_body(root)", "crm(V) V = 0", "derived", _no_root_bias, _FREE),
-    checked("free root: a(root)", "alpha(root) = U vdot_body + [0; w x v]", "88-11 eq. b.6", _root_acceleration, _FREE),
-    checked("quaternion rate", "qdot = 1/2 E(q) w, w outboard: R* Rdot = w~", "88-11 eq. b.3", _quaternion_rate),
-    checked("quaternion rate, inboard", "1/2 (0, R w) (x) q = 1/2 E(q) w", "derived", _quaternion_inboard),
-    checked("quaternion inverse", "2 E*(q) qdot / |q|^2 = w", "88-11 eq. b.3", _quaternion_inverse),
-    checked("quaternion E*E", "E* E = |q|^2 I", "88-11 eq. b.3", _quaternion_gram),
-    checked("quaternion E E*", "E E* = |q|^2 I - q q*", "derived", _quaternion_outer),
+    checked("free root: a_body(root)", "crm(V) V = 0", "derived", _no_root_bias, _FREE, rigid=True),
+    checked("free root: a(root)", "alpha(root) = U vdot_body + [0; w x v]", "88-11 eq. b.6", _root_acceleration, _FREE, rigid=True),
+    checked("quaternion rate", "qdot = 1/2 E(q) w, w outboard: R* Rdot = w~", "88-11 eq. b.3", _quaternion_rate, rigid=True),
+    checked("quaternion rate, inboard", "1/2 (0, R w) (x) q = 1/2 E(q) w", "derived", _quaternion_inboard, rigid=True),
+    checked("quaternion inverse", "2 E*(q) qdot / |q|^2 = w", "88-11 eq. b.3", _quaternion_inverse, rigid=True),
+    checked("quaternion E*E", "E* E = |q|^2 I", "88-11 eq. b.3", _quaternion_gram, rigid=True),
+    checked("quaternion E E*", "E E* = |q|^2 I - q q*", "derived", _quaternion_outer, rigid=True),
 ]
 # fmt: on

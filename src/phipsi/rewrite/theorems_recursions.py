@@ -24,7 +24,7 @@ from phipsi.operators import (
 )
 from phipsi.rewrite import theorems_blocks as rec
 from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
-from phipsi.rewrite.theorems_blocks import Bodies, blocks, bodies
+from phipsi.rewrite.theorems_blocks import blocks, bodies
 from phipsi.rewrite.theorems_symbols import checked, vocabulary
 
 _WORDS = vocabulary().leaves
@@ -254,27 +254,24 @@ def _velocity_sweep(case: Case) -> Claim:
 
 def _body_mass_matrix(case: Case) -> Claim:
     """H_b φ_b M_b φ_b* H_b* is the same as with the blocks of the papers."""
-    matrices = []
-    for axes in ("body", "inertial"):
-        w: Bodies = bodies(case, axes)
-        columns = [rec.newton_euler_columns(w, j) for j in range(w.nv)]
-        matrices.append(gathered(case, columns, w.nv).T)
-    return claim(matrices[0], matrices[1])
+    x = _random_efforts(case)
+    in_body, in_world = (rec.rigid_efforts(bodies(case, axes), x) for axes in ("body", "inertial"))
+    return claim(in_body, in_world)
 
 
 # fmt: off
 RECURSIONS: list[Identity] = [
-    checked("velocity sweep",  "V(k) = phi*(p,k) V(p) + H*(k) v(k)", "MM eq. 6-9", _velocity_sweep),
-    checked("apply phi",       "phi y = tip-to-base recursion",  "SOA", _apply(phi, False)),
-    checked("apply phi*",      "phi* y = base-to-tip recursion", "SOA", _apply(phi, True)),
+    checked("velocity sweep",  "V(k) = phi*(p,k) V(p) + H*(k) v(k)", "MM eq. 6-9", _velocity_sweep, rigid=True),
+    checked("apply phi",       "phi y = tip-to-base recursion",  "SOA", _apply(phi, False), rigid=True),
+    checked("apply phi*",      "phi* y = base-to-tip recursion", "SOA", _apply(phi, True), rigid=True),
     checked("apply psi",       "psi y = tip-to-base recursion",  "MC after eq. 10", _apply(psi, False)),
     checked("apply psi*",      "psi* y = base-to-tip recursion", "MC", _apply(psi, True)),
     checked("Newton-Euler",    "tau = H phi [M phi*(H* vdot + a) + b + B f0] + Jr vdot = two-sweep recursion",
-            "MM eq. 6-12, 25", _newton_euler),
-    checked("equations of motion", "two-sweep recursion = mass_matrix vdot + C + J* f0 + gravity", "MM eq. 23", _motion),
-    checked("composite-body recursion", "H phi M phi* H* + Jr = recursion for R(k), x(i)", "MM eq. 30-33", _composite_recursion),
-    checked("R positive part", "R(k) = sum over outboard bodies of phi M phi*", "MM eq. 29", _composite_sum),
-    checked("body-frame mass matrix", "Hb phib Mb phib* Hb* = H phi M phi* H*, column by column", "open_chain 2", _body_mass_matrix),
+            "MM eq. 6-12, 25", _newton_euler, rigid=True),
+    checked("equations of motion", "two-sweep recursion = mass_matrix vdot + C + J* f0 + gravity", "MM eq. 23", _motion, rigid=True),
+    checked("composite-body recursion", "H phi M phi* H* + Jr = recursion for R(k), x(i)", "MM eq. 30-33", _composite_recursion, rigid=True),
+    checked("R positive part", "R(k) = sum over outboard bodies of phi M phi*", "MM eq. 29", _composite_sum, rigid=True),
+    checked("body-frame mass matrix", "Hb phib Mb phib* Hb* x = H phi M phi* H* x, for any x", "open_chain 2", _body_mass_matrix, rigid=True),
     checked("Riccati recursion", "P, D, G, psi, K = tip-to-base recursion", "MM eq. 34-36; SOA eq. .39", _riccati),
     checked("colour",          "[I + H phi K] y = tip-to-base recursion", "MC after eq. 11", _colour),
     checked("colour adjoint",  "[I + H phi K]* v = v + K* V(parent), one base-to-tip sweep", "derived", _colour_adjoint),
