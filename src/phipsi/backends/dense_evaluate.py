@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,14 @@ class Evaluation:
         self._given = frozenset(self._values)
         self._families: dict[Riccati, riccati.Articulated] = {}
         self._scales: dict[Expr, float] = {}
+
+    def changed(self, leaf: Expr, matrix: Array) -> Evaluation:
+        """The same with another matrix for a leaf; P, D and G stay what they are."""
+        self._family(Riccati())
+        again = copy(self)
+        again._values = {x: self._values[x] for x in self._given} | {leaf: matrix}
+        again._given = self._given | {leaf}
+        return again
 
     def size(self, space: Space | None) -> int:
         """Number of components of a space."""

@@ -141,15 +141,22 @@ def _decided(
     else:
         # what holds for all numbers holds for these, unless something has no inverse with them:
         # one point shows that
-        states = partial(modular_state, model, seed, own=True)
-        enough = 1.0 if general.holds else GOAL
-        here = modular(identity, model, lambda i: states(i), bits_of(model), enough)
+        here = _with_own_numbers(identity, model, seed, 1.0 if general.holds else GOAL)
         if here.holds and general.holds:
             here = general
         elif not here.holds:
             here = Verdict(False, here.method, here.chance, here.points, _gap(identity, model, seed))
     reason = _words(general, here, "with this model's own numbers")
     return Proof(identity, here.holds, reason, general, here)
+
+
+def _with_own_numbers(identity: Identity, model: Model, seed: int, enough: float) -> Verdict:
+    states = partial(modular_state, model, seed, own=True)
+    bits = 0 if enough == 1.0 else bits_of(model)
+    try:
+        return modular(identity, model, lambda i: states(i), bits, enough)
+    except NotRational:
+        return in_digits(identity, model, seed)
 
 
 def _in_general(identity: Identity, model: Model, seed: int) -> Verdict:
@@ -167,9 +174,9 @@ def _words(general: Verdict, here: Verdict, where: str) -> str:
         return f"on this tree with any numbers ({general}), and {where} ({here})"
     if here.holds:
         return f"{where} ({here}), but not on this tree with other numbers"
-    by = f", the sides differ by {here.gap:.2g}" if here.method == "exact" and here.gap > 0 else ""
-    also = "" if not general.holds else f"; it holds on this tree with other numbers ({general})"
-    return f"{where} it is false ({here}{by}){also}"
+    by = f" by {here.gap:.2g}" if here.gap > 0 else ""
+    also = f"; with other numbers it holds on this tree ({general})" if general.holds else ""
+    return f"the sides differ{by} {where} ({here}){also}"
 
 
 def _gap(identity: Identity, model: Model, seed: int) -> float:

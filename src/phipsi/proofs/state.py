@@ -126,6 +126,12 @@ class State:
             self._columns[size] = self.random(size, 1)
         return one.applied(expr, self._columns[size])
 
+    def with_value(self, leaf: Expr, value: Array) -> State:
+        """This state with another value of an operator; for claims that ought to be false."""
+        again = copy(self)
+        again._values = self._evaluation({}).changed(leaf, value)
+        return again
+
     def determinant(self, expr: Expr) -> Array:
         """The determinant of an operator."""
         return np.linalg.det(self._evaluation({}).value(expr))

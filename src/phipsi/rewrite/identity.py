@@ -216,6 +216,6 @@ def stacked(claims: Sequence[Claim]) -> Claim:
     """Several claims as one."""
     if not claims:
         return Claim(np.zeros(0), np.zeros(0))
-    gaps = [np.reshape(c.lhs - c.rhs, -1) for c in claims]
-    together = np.concatenate(gaps)
-    return Claim(together, 0 * together)
+    left = [np.reshape(c.lhs + 0 * c.rhs, -1) for c in claims]
+    right = [np.reshape(c.rhs + 0 * c.lhs, -1) for c in claims]
+    return Claim(np.concatenate(left), np.concatenate(right))

@@ -221,7 +221,9 @@ def gradient_at(case: Case, value: Callable[[Array], Array], q: Array) -> Array:
     """The same at another q."""
     ways = [case.model.qdot(q, unit) for unit in case.eye(case.model.nv)]
     columns = [case.derivative(value, (q,), (way,)) for way in ways]
-    return np.stack(columns, axis=-1) if columns else case.zeros(*value(q).shape, 0)
+    if not columns:
+        return case.zeros(*case.derivative(value, (q,), (0 * q,)).shape, 0)
+    return np.stack(columns, axis=-1)
 
 
 def centres(case: Case, q: Array) -> Array:

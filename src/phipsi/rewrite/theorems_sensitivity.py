@@ -92,11 +92,15 @@ class PointView(View):
         frames = [rigid(x[:3, :3], x[:3, 3]) for x in self.case.dense(pose, q=q)]
         return gathered(self.case, frames, 6, 6)
 
+    def back(self, q: Array) -> Array:
+        """F⁻¹(k) = φ(k, I), (n, 6, 6)."""
+        poses = ((x[:3, :3].T, x[:3, 3]) for x in self.case.dense(pose, q=q))
+        return gathered(self.case, [rigid(R, -R @ p) for R, p in poses], 6, 6)
+
     def carried(self, expr: Expr, q: Array) -> Array:
         """An operator forces → forces carried to I, F X F⁻¹."""
-        F = self.frames(q)
         out = blocks(self.case.dense(expr, q=q), self.n)
-        return from_blocks(F[:, None] @ out @ np.linalg.inv(F)[None] if self.n else out)
+        return from_blocks(self.frames(q)[:, None] @ out @ self.back(q)[None])
 
     def of_bodies(self, expr: Expr, q: Array | None = None) -> Array:
         """The blocks of a memoryless inertia, carried to I: F X F*."""
@@ -106,7 +110,7 @@ class PointView(View):
 
     def hinges(self, q: Array) -> Array:
         """s of every rate, (nv, 6): F⁻* H*."""
-        columns, back = self.case.dense(H.T, q=q), np.linalg.inv(self.frames(q))
+        columns, back = self.case.dense(H.T, q=q), self.back(q)
         found = [back[k].T @ columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)]
         return gathered(self.case, found, 6)
 
