@@ -47,7 +47,7 @@ def twins(identity: Identity) -> Iterator[tuple[str, Identity]]:
     yield "sign", replace(identity, **{side: _last_term_times(x, -1)})
     yield "factor", replace(identity, **{side: _last_term_times(x, 1 + SMALL)})
     yield "term", replace(identity, after=identity.after + SMALL * probe_for(identity.before))
-    for where, leaf in _starrable(identity):
+    for where, leaf in _starrable(identity) if identity.before.op is not Op.LOGDET else ():
         check = partial(_starred, identity, side=where, leaf=leaf)
         yield f"star on {leaf.name} {where}", replace(identity, check=check)
 

@@ -215,6 +215,13 @@ def digits_state(
     v: Array | None = None,
 ) -> State:
     """A state in long decimals; use it within `long_decimals`."""
-    rng = np.random.default_rng((seed, 0, 2))
+    if q is None and v is None:
+        return _random_digits(model, seed, own).fresh()
+    return State(Mechanism(model, Digits), (seed, 0, 2), q, v)
+
+
+@lru_cache(maxsize=4)
+def _random_digits(model: Model, seed: int, own: bool) -> State:
+    rng = np.random.default_rng((seed, 0, 3))
     mechanism = Mechanism(model, Digits, None if own else drawing(Digits, rng))
-    return State(mechanism, (seed, 0, 2), q, v)
+    return State(mechanism, (seed, 0, 2))
