@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
@@ -12,8 +12,10 @@ from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import Mechanism, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
+from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
@@ -37,8 +39,9 @@ class _Building:
 _BUILDING = _Building()
 
 
+@of_mechanisms
 def compile(
-    expr: Expr | Sequence[Expr],
+    expr: Expr | str | Sequence[Expr | str],
     model: Model | ConstrainedModel,
     *,
     mode: str | Sequence[str] = "apply",
@@ -52,7 +55,7 @@ def compile(
     reproducible: bool = False,
     same_operand: bool = False,
 ) -> Program:
-    """Turn operator expressions into a program for one model.
+    """Turn operator expressions, or text that `parse` reads, into a program for one model.
 
     A tuple of expressions gives a tuple of results that share their sweeps. Vectors and scalars are
     evaluated; operators are applied to an operand (``mode="apply"``), written out as matrices
@@ -62,8 +65,9 @@ def compile(
     axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
     world's origin, in world axes). Quantities named in `given` become inputs instead
     of being computed. For a `System` the points are the frames of its closures, with the constraint
-    rows A on them. ``rewrite="as_written"`` keeps the form and only shares and fuses.
-    `same_operand` applies all operators of a tuple to one and the same operand.
+    rows A on them, and the other operators are those of its tree. ``rewrite="as_written"`` keeps
+    the form and only shares and fuses. `same_operand` applies all operators of a tuple to one and
+    the same operand.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -93,39 +97,45 @@ def compile(
 
 
 def program_of(
-    expr: Expr | tuple[Expr, ...], model: Model | ConstrainedModel, mode: str = "apply"
+    expr: Expr | tuple[Expr, ...],
+    mechanism: Mechanism,
+    mode: str = "apply",
+    function: Callable[..., Any] | None = None,
 ) -> Program:
-    """The program of a named algorithm, which asks for the same one in every call."""
+    """The program of a named algorithm, which asks for the same one in every call.
+
+    `function` is the public one that asks: with it the program is that of the tree, if the function
+    has an answer for this mechanism (`tree_of`); without it a system's rows can be used.
+    """
     try:
-        return model.programs[expr, mode]
+        return mechanism.programs[expr, mode]
     except (KeyError, AttributeError):
-        program = compile(expr, model, mode=mode)
-        model.programs[expr, mode] = program
+        where = mechanism if function is None else tree_of(mechanism, function)
+        program = compile(expr, where, mode=mode)
+        mechanism.programs[expr, mode] = program
         return program
 
 
 def program_at(
     expr: Expr | tuple[Expr, ...],
-    model: Model,
+    mechanism: Mechanism,
     points: Sequence[Any] | PointSet,
     axes: str,
+    function: Callable[..., Any],
     mode: str = "apply",
 ) -> Program:
     """The same for points, which are looked up by their names and offsets if these are tuples."""
-    if not isinstance(cast(object, model), Model):
-        raise InputError(
-            f"points and frames are looked up in a model, not in {type(model).__name__}; those of "
-            f"a system, in its tree:  system.model"
-        )
     if not isinstance(points, (list, tuple)):
-        return compile(expr, model, mode=mode, points=point_set(model, points, axes))
+        tree = tree_of(mechanism, function)
+        return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
     key = (expr, mode, axes, tuple(points))
     try:
-        return model.programs[key]
+        return mechanism.programs[key]
     except (KeyError, TypeError, AttributeError) as missed:
-        program = compile(expr, model, mode=mode, points=point_set(model, points, axes))
+        tree = tree_of(mechanism, function)
+        program = compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
         if isinstance(missed, KeyError):
-            model.programs[key] = program
+            mechanism.programs[key] = program
         return program
 
 
@@ -136,6 +146,8 @@ def _unpacked(
     if not isinstance(model, ConstrainedModel):
         return model, points
     if points is not None or axes is not None:
+        if not model.closures.n_rows:
+            return model.model, points
         raise InputError(
             "the points of a system are the frames of its closures, in their own axes; for other "
             "points and axes compile for system.model"
@@ -171,8 +183,9 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
     )
 
 
+@of_mechanisms
 def explain(
-    expr: Expr | Sequence[Expr],
+    expr: Expr | str | Sequence[Expr | str],
     model: Model | ConstrainedModel | None = None,
     *,
     latex: bool = False,
@@ -184,6 +197,7 @@ def explain(
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
+    The expression may be text that `parse` reads.
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
     `points`, `axes` and `given` are those of `compile`; without points, those of B and J are any.
@@ -231,7 +245,7 @@ def explain(
     )
 
 
-def _tuple(expr: Expr | Sequence[Expr]) -> tuple[Expr, ...]:
+def _tuple(expr: Expr | str | Sequence[Expr | str]) -> tuple[Expr, ...]:
     """The expressions among what was given; what is none is refused when it is compiled."""
-    some = (expr,) if not isinstance(expr, Sequence) else tuple(expr)
-    return tuple(x for x in some if isinstance(cast(object, x), Expr))
+    some = (expr,) if isinstance(expr, str) or not isinstance(expr, Sequence) else tuple(expr)
+    return tuple(as_expression(x) for x in some if isinstance(cast(object, x), Expr | str))

@@ -1,4 +1,4 @@
-"""Exception classes of the whole library, and the helper that suggests close names.
+"""Exception classes of the whole library, and helpers that write their messages.
 
 Every message says what went wrong, where by name, why in physical terms, and how to mend it.
 Each class also derives from the built-in exception a caller would expect, so ``except ValueError``
@@ -12,8 +12,39 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
+def shown(text: object, most: int | None = 2000) -> str:
+    r"""Text from outside as it may be printed: on one line, and nothing in it acts.
+
+    Control characters, escape codes, marks that change the direction of writing and halves of
+    surrogate pairs become escapes such as ``\x1b``; of what is longer than `most` the middle is cut
+    out.
+
+    >>> from phipsi.errors import shown
+    >>> print(shown("arm\x1b[31m"))
+    arm\x1b[31m
+    """
+    found = str(text)
+    if most is not None and len(found) > most:
+        found = f"{found[: most // 2]} … {found[-most // 2 :]}"
+    if found.isprintable():
+        return found
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in found)
+
+
+def shown_lines(text: object) -> str:
+    """The same for text of several lines, which stay lines."""
+    found = str(text)
+    return found if found.isprintable() else "\n".join(shown(x, None) for x in found.split("\n"))
+
+
 class PhipsiError(Exception):
-    """Base of every exception raised on purpose by this library."""
+    """Base of every exception raised on purpose by this library.
+
+    Its text never holds what acts on a terminal, whatever names a file has brought.
+    """
+
+    def __str__(self) -> str:
+        return shown_lines(super().__str__())
 
 
 class ModelError(PhipsiError, ValueError):
@@ -66,6 +97,9 @@ class SimulationError(PhipsiError, RuntimeError):
 class PhipsiWarning(UserWarning):
     """Something accepted on request that the user should nevertheless know about."""
 
+    def __str__(self) -> str:
+        return shown_lines(super().__str__())
+
 
 @contextmanager
 def not_too_deep(verb: str) -> Iterator[None]:
@@ -83,6 +117,14 @@ def not_too_deep(verb: str) -> Iterator[None]:
         ) from None
 
 
+_COMPARED = 5000
+_LONGEST_NAME = 100
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ``Did you mean 'elbow'?``, or the known names if none is close.
 
@@ -90,11 +132,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     **Returns:** one sentence, never empty.
     """
     names = [str(candidate) for candidate in known]
-    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+    # Names may come from a file, which can have very many and very long ones.
+    near = [candidate for candidate in names[:_COMPARED] if len(candidate) <= _LONGEST_NAME]
+    close = difflib.get_close_matches(str(name)[:_LONGEST_NAME], near, n=3, cutoff=0.6)
     if close:
         return f"Did you mean {' or '.join(repr(candidate) for candidate in close)}?"
     if not names:
         return "There are none yet."
-    shown = ", ".join(repr(candidate) for candidate in names[:8])
+    shown = ", ".join(repr(_cut(candidate)) for candidate in names[:8])
     more = f", … ({len(names)} in all)" if len(names) > 8 else ""
     return f"Known names: {shown}{more}."

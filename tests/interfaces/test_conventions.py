@@ -1,11 +1,14 @@
 """States in the conventions of Pinocchio, MuJoCo and Drake, and back."""
 
+from pathlib import Path
+
 import mujoco
 import numpy as np
+import pinocchio as pin
 import pytest
 from peers import InPinocchio, pinocchio_tree
 
-from phipsi import forward_dynamics, inverse_dynamics
+from phipsi import body_poses, forward_dynamics, inverse_dynamics, load
 from phipsi.errors import InputError
 from phipsi.examples import random_tree
 from phipsi.interfaces.convention_adapter import pinocchio_order
@@ -90,15 +93,55 @@ def test_power_is_the_same_and_accelerations_are_derivatives_of_rates(tool: str)
     np.testing.assert_allclose((later - before) / (2 * h), theirs.vdot, rtol=1e-7, atol=1e-7)
 
 
-def test_drake_rates_of_a_free_joint_are_in_inboard_axes():
+def test_free_bodies_of_drake_have_poses_and_rates_of_the_world():
     model = several(joints.Free())
     q, v, *_ = state(model)
     there = to_drake(model, q, v)
+    pose = body_poses(model, q)[0]
+    np.testing.assert_allclose(quat_to_matrix(there.q[:4]), pose[:3, :3], atol=1e-14)
+    np.testing.assert_allclose(there.q[4:], pose[:3, 3], atol=1e-14)
     qdot = model.qdot(q, v)
-    np.testing.assert_allclose(there.v[3:], qdot[4:], atol=1e-14)
+    axes = model.placements[0].rotation
     spin = 2 * quat_multiply(qdot[:4], quat_conjugate(q[:4]))
-    np.testing.assert_allclose(there.v[:3], spin[1:], atol=1e-14)
-    np.testing.assert_array_equal(there.q, q)
+    np.testing.assert_allclose(there.v[:3], axes @ spin[1:], atol=1e-14)
+    np.testing.assert_allclose(there.v[3:], axes @ qdot[4:], atol=1e-14)
+
+
+def test_free_joints_between_bodies_start_at_a_frame_of_their_own_in_drake():
+    b = ModelBuilder()
+    b.add_body("a", inertia=BOX)
+    b.add_body(
+        "b", parent="a", joint=joints.Free(), placement=Pose(translation=(1, 2, 3)), inertia=BOX
+    )
+    model = b.build()
+    q, *_ = state(model)
+    np.testing.assert_array_equal(to_drake(model, q).q, q)
+
+
+PLANAR_URDF = """<robot name="p"><link name="w"/><link name="a"><inertial><mass value="2"/>
+<inertia ixx="0.3" iyy="0.4" izz="0.5" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="slab" type="planar"><parent link="w"/><child link="a"/>
+<origin xyz="1 2 3" rpy="0.3 0.4 0.5"/><axis xyz="{}"/></joint></robot>"""
+
+
+def test_pinocchio_ignores_the_axis_of_a_planar_joint_of_a_file(tmp_path: Path):
+    file = tmp_path / "slab.urdf"
+    file.write_text(PLANAR_URDF.format("0 0 1"))
+    model = load(file)
+    q, v, vdot, _ = state(model)
+    theirs = pin.buildModelFromUrdf(str(file))
+    there = to_pinocchio(model, q, v, vdot)
+    efforts = pin.rnea(theirs, theirs.createData(), there.q, there.v, there.vdot)
+    ours = from_pinocchio(model, there.q, tau=efforts).tau
+    np.testing.assert_allclose(inverse_dynamics(model, q, v, vdot), ours, atol=1e-13)
+    file.write_text(PLANAR_URDF.format("0 1 1"))
+    turned = load(file)
+    for convert in (to_pinocchio, from_pinocchio):
+        with pytest.raises(InputError, match="'slab'.*xy plane"):
+            convert(turned, [0.1, 0.2, 0.3])
+    assert to_drake(turned, [0.1, 0.2, 0.3]).q.tolist() == [0.2, 0.3, 0.1]
+    by_hand = several(joints.Planar((1, 0, 0), (0, 0, 1)))
+    assert to_pinocchio(by_hand, [0.0, 0.2, 0.3]).q.tolist() == [0.2, 0.3, 1.0, 0.0]
 
 
 def test_planar_rates_of_mujoco_and_drake_are_those_of_the_coordinates():
@@ -174,3 +217,36 @@ def test_complaints():
     with pytest.raises(InputError, match="must be on the world"):
         to_mujoco(b.build(), np.zeros(8))
     assert pinocchio_order(random_tree(0, 5)) == list(random_tree(0, 5).joint_names)
+
+
+FREE_WITH_ARMATURE = """
+<mujoco><option gravity="0.3 0 -9.81"/><default><joint armature="0.7" damping="0.2"/></default>
+<worldbody><body name="a" pos="1 2 3" quat="0.5 0.5 0.1 0.3"><joint name="f" type="free"/>
+  <inertial pos="0.1 0.2 -0.1" mass="2" diaginertia="0.3 0.4 0.5"/>
+  <body name="b" pos="0.2 0 0.1"><joint name="h" type="hinge" axis="0 1 1"/>
+    <inertial pos="0.1 0.2 -0.1" mass="2" diaginertia="0.3 0.4 0.5"/></body></body>
+</worldbody></mujoco>
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_armature_of_a_free_joint_acts_as_in_mujoco(tmp_path: Path, seed: int):
+    file = tmp_path / "flyer.xml"
+    file.write_text(FREE_WITH_ARMATURE)
+    model = load(file)
+    assert [f.kind for f in model.diagnosis if f.body == "f"] == ["free"]
+    theirs = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(theirs)
+    rng = np.random.default_rng(seed)
+    q, (v, vdot) = model.random_configuration(rng), 3 * rng.normal(size=(2, model.nv))
+    there = to_mujoco(model, q, v, vdot)
+    data.qpos, data.qvel, data.qacc = there.q, there.v, there.vdot
+    mujoco.mj_inverse(theirs, data)
+    np.testing.assert_allclose(data.xpos[1], body_poses(model, q)[0][:3, 3], atol=1e-14)
+    needed = from_mujoco(model, there.q, tau=data.qfrc_inverse).tau
+    ours = inverse_dynamics(model, q, v, vdot) + model.damping * v
+    np.testing.assert_allclose(ours, needed, rtol=1e-12, atol=1e-12)
+    again = from_mujoco(model, *there)
+    for mine, returned in zip((q, v, vdot), again, strict=False):
+        np.testing.assert_allclose(returned, mine, rtol=0, atol=1e-14)
+    assert load(file, base="fixed").joint_names == ("h",)

@@ -16,6 +16,7 @@ from phipsi.backends import dense_variations as variations
 from phipsi.backends.dense_inputs import block_of, dimension, from_storage
 from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
@@ -26,7 +27,7 @@ from phipsi.operators.definitions import Riccati, definition, family_of
 
 Array = NDArray[Any]
 
-_V, _B = catalogue_leaf("V"), catalogue_leaf("B")
+_V, _B, _POSE = catalogue_leaf("V"), catalogue_leaf("B"), catalogue_leaf("pose")
 # Derived operators that are no small difference of large numbers: their own norm is their scale.
 # (ψ̃ is none of them: behind a free joint it is nothing but rounding error.)
 _SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde"}
@@ -53,6 +54,8 @@ class Evaluation:
         self._exact = kind is not np.ndarray
         self._values: dict[Expr, Array] = {}
         for x, stored in given.items():
+            if x is _POSE:
+                self.at.put_at(stored)
             matrix = from_storage(x, stored, model, points)
             adjoint = x.op is Op.ADJOINT
             self._values[x.args[0] if adjoint else x] = matrix.T if adjoint else matrix
@@ -143,7 +146,9 @@ class Evaluation:
     def _inverse(self, x: Expr) -> Array:
         matrix = self.value(x)
         if matrix.shape[0] != matrix.shape[1]:
-            raise SpaceError(f"{x} is {matrix.shape[0]} × {matrix.shape[1]} and has no inverse")
+            raise SpaceError(
+                f"{shown(x)} is {matrix.shape[0]} × {matrix.shape[1]} and has no inverse"
+            )
         try:
             out = np.linalg.inv(matrix)
         except np.linalg.LinAlgError:
@@ -155,7 +160,7 @@ class Evaluation:
         if not np.isfinite(out).all() or _norm(matrix) * _norm(out) * _EPS > 1:
             self._blame_hinge(x)
             raise SingularMatrixError(
-                f"{x} is singular here (condition number "
+                f"{shown(x)} is singular here (condition number "
                 f"{np.linalg.cond(matrix) if matrix.size else 0:.3g}), so it has no inverse"
             )
         return out
@@ -183,7 +188,7 @@ class Evaluation:
         sign, size = np.linalg.slogdet(self.value(x))
         if not (sign.real > 0 and np.isfinite(size)):
             self._blame_hinge(x)
-            raise SingularMatrixError(f"logdet({x}): the determinant is not positive here")
+            raise SingularMatrixError(f"logdet({shown(x)}): the determinant is not positive here")
         return np.array([[size + np.log(sign)]])
 
     # ---- leaves ---------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.convention_blocks import PINOCCHIO, Block, Style
 from phipsi.model import Model, joints
+from phipsi.model.model import JointView
 
 Array = NDArray[Any]
 _RATES = ("v", "vdot", "tau")
@@ -70,6 +72,8 @@ class Adapter:
         for name in names:
             view = model.joint(name)
             i = view.index
+            if style is PINOCCHIO:
+                _refuse_turned_plane(model, view)
             angle = style.wraps and name in continuous and isinstance(view.joint, joints.Revolute)
             block = style.block(
                 view.joint, name, model.placements[i], model.parent[i] < 0, bool(angle)
@@ -114,6 +118,19 @@ class Adapter:
             block = place[2]
             yield place, (slice(q, q + block.nq), slice(v, v + block.nv))
             q, v = q + block.nq, v + block.nv
+
+
+def _refuse_turned_plane(model: Model, view: JointView) -> None:
+    """Pinocchio ignores the axis of a planar joint of a URDF file."""
+    rating = model.ratings.get(view.name)
+    from_file = rating is not None and rating.source_type == "planar"
+    if from_file and view.joint.kind == "planar" and view.joint != joints.Planar():
+        raise InputError(
+            f"joint {view.name!r} (planar): Pinocchio reads it as motion in the xy plane of the "
+            f"joint's frame, whatever the <axis> of the file says, so its model moves differently "
+            f"from this one and no state has a counterpart there. Turn the joint's <origin> so "
+            f'that the axis is z, and write  <axis xyz="0 0 1"/>'
+        )
 
 
 def _check_names(names: Sequence[str], model: Model) -> None:
@@ -167,7 +184,7 @@ def _apply(T: Array | None, x: Array) -> Array:
 
 
 def _sized(values: ArrayLike, size: int, what: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = real_array(what, values)
     if array.ndim == 0 or array.shape[-1] != size:
         raise InputError(f"{what} has shape {array.shape}, but its last axis must be {size}.")
     return array

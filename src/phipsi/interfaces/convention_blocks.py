@@ -7,13 +7,14 @@ drift Ṫ v. Arrays are batched on leading axes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.interfaces.mjcf_joints import FREE_WITH_ARMATURE
 from phipsi.model import Joint, Pose, joints
 from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 
@@ -42,17 +43,23 @@ class Block:
 @final
 @dataclass(frozen=True)
 class Style:
-    """One tool: its special joints by kind, and whether it stores angles as (cos, sin)."""
+    """One tool: its special joints by kind, and whether it stores angles as (cos, sin).
+
+    `joints` are special ones that are told by more than their kind.
+    """
 
     tool: str
     special: dict[str, Callable[[Pose, bool, str], Block]]
     plain: tuple[str, ...]
     wraps: bool = False
+    joints: dict[Joint, Callable[[Pose, bool, str], Block]] = field(default_factory=dict)
 
     def block(self, joint: Joint, name: str, X: Pose, on_world: bool, wrapped: bool) -> Block:
         """The block of a joint with inboard placement X, on the world or not."""
         if wrapped:
             return _COS_SIN
+        if joint in self.joints:
+            return self.joints[joint](X, on_world, name)
         if isinstance(joint, joints.Composite):
             parts = [self.block(part, name, X, False, False) for part in joint.joints]
             return _side_by_side(joint.joints, parts)
@@ -163,20 +170,43 @@ PINOCCHIO = Style(
 # ---- MuJoCo and Drake ---------------------------------------------------------------------------
 
 
+@final
+class _Placed:
+    """Poses in a joint's inboard frame, which is at X in the world, as poses in the world."""
+
+    def __init__(self, X: Pose) -> None:
+        self.X, self.back = X, X.inv
+        self.quaternion = matrix_to_quat(X.rotation)
+        self.conjugate = self.quaternion * np.array([1, -1, -1, -1])
+
+    def out(self, quaternion: Array, position: Array) -> tuple[Array, Array]:
+        if self.X.is_identity:
+            return quaternion, position
+        return quat_multiply(self.quaternion, quaternion), self.X.apply(position)
+
+    def into(self, quaternion: Array, position: Array) -> tuple[Array, Array]:
+        if self.X.is_identity:
+            return quaternion, position
+        return quat_multiply(self.conjugate, quaternion), self.back.apply(position)
+
+
+def _refuse_inner(on_world: bool, name: str, tool: str) -> None:
+    if not on_world:
+        raise InputError(f"joint {name!r}: a free joint of {tool} must be on the world.")
+
+
 def _mujoco_free(X: Pose, on_world: bool, name: str) -> Block:
     """Position and quaternion in the world; linear rate in world axes, angular in body axes."""
-    if not on_world:
-        raise InputError(f"joint {name!r}: a free joint of MuJoCo must be on the world.")
-    quaternion = matrix_to_quat(X.rotation)
-    back = quaternion * np.array([1, -1, -1, -1])
+    _refuse_inner(on_world, name, "MuJoCo")
+    placed = _Placed(X)
 
     def q_out(q: Array) -> Array:
-        turned = quat_multiply(quaternion, q[..., :4]) if not X.is_identity else q[..., :4]
-        return np.concatenate([X.apply(q[..., 4:]), turned], axis=-1)
+        turned, moved = placed.out(q[..., :4], q[..., 4:])
+        return np.concatenate([moved, turned], axis=-1)
 
     def q_in(q: Array) -> Array:
-        turned = quat_multiply(back, q[..., 3:]) if not X.is_identity else q[..., 3:]
-        return np.concatenate([turned, X.inv.apply(q[..., :3])], axis=-1)
+        turned, moved = placed.into(q[..., 3:], q[..., :3])
+        return np.concatenate([turned, moved], axis=-1)
 
     def T(q: Array) -> Array:
         out = np.zeros((*q.shape[:-1], 6, 6))
@@ -188,6 +218,24 @@ def _mujoco_free(X: Pose, on_world: bool, name: str) -> Block:
         return np.einsum("...ij,...j->...i", T(q), _turning(v))
 
     return Block(7, 6, q_out, q_in, T, drift)
+
+
+def _mujoco_free_with_armature(X: Pose, on_world: bool, name: str) -> Block:
+    """The same for a translation and a ball joint: only the placement of the joint differs."""
+    _refuse_inner(on_world, name, "MuJoCo")
+    placed = _Placed(X)
+
+    def q_out(q: Array) -> Array:
+        turned, moved = placed.out(q[..., 3:], q[..., :3])
+        return np.concatenate([moved, turned], axis=-1)
+
+    def q_in(q: Array) -> Array:
+        turned, moved = placed.into(q[..., 3:], q[..., :3])
+        return np.concatenate([moved, turned], axis=-1)
+
+    axes = np.eye(6)
+    axes[:3, :3] = X.rotation
+    return Block(7, 6, q_out, q_in, lambda q: axes)
 
 
 def _turning(v: Array) -> Array:
@@ -205,19 +253,34 @@ MUJOCO = Style(
     "MuJoCo",
     {"free": _mujoco_free, "planar": _plane_block},
     ("revolute", "prismatic", "cylindrical", "universal", "translation", "spherical"),
+    joints={FREE_WITH_ARMATURE: _mujoco_free_with_armature},
 )
 
 
 def _drake_free(X: Pose, on_world: bool, name: str) -> Block:
+    """The pose of a free body in the world, and its rates in world axes.
+
+    The free joint that Drake gives a body without parent starts at the world's frame; a
+    ``QuaternionFloatingJoint`` between bodies starts at a frame of its own, like ours.
+    """
+    placed = _Placed(X if on_world else Pose())
+    axes = placed.X.rotation
+
+    def q_out(q: Array) -> Array:
+        return np.concatenate(placed.out(q[..., :4], q[..., 4:]), axis=-1)
+
+    def q_in(q: Array) -> Array:
+        return np.concatenate(placed.into(q[..., :4], q[..., 4:]), axis=-1)
+
     def T(q: Array) -> Array:
         out = np.zeros((*q.shape[:-1], 6, 6))
-        out[..., :3, :3] = out[..., 3:, 3:] = quat_to_matrix(q[..., :4])
+        out[..., :3, :3] = out[..., 3:, 3:] = axes @ quat_to_matrix(q[..., :4])
         return out
 
     def drift(q: Array, v: Array) -> Array:
         return np.einsum("...ij,...j->...i", T(q), _turning(v))
 
-    return Block(7, 6, T=T, drift=drift)
+    return Block(7, 6, q_out, q_in, T, drift)
 
 
 DRAKE = Style(

@@ -6,6 +6,8 @@ inertias, the one warning) happens here.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -15,8 +17,8 @@ import numpy as np
 from phipsi.constraints import Constraint
 from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import ModelError, did_you_mean
-from phipsi.interfaces.document import shortened
-from phipsi.interfaces.files import FileError, Place, where
+from phipsi.interfaces.document import Element, Spelling, shortened
+from phipsi.interfaces.files import FileError, Place, cut, where
 from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
 from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.telling import tell
@@ -31,6 +33,7 @@ _LOOP_HINT = (
     "Remove one of its joints, or swap parent and child of one if that opens it. Loops of SDF "
     "files are read by\n    pp.load_system(path)"
 )
+_HINTS = 10
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
 
 
@@ -84,6 +87,8 @@ class Draft:
     findings: list[Finding] = field(default_factory=list)
     root_placements: dict[str, Pose] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
+    spelling: Spelling = field(default_factory=Spelling)
+    deadline: float = math.inf  # of time.monotonic()
 
     def error(self, at: Place, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
@@ -93,21 +98,34 @@ class Draft:
         self, kind: str, element: str, name: str, message: str, at: Place, is_problem: bool = False
     ) -> None:
         """Record a remark that is not about an inertia."""
+        element, message = cut(element, 200), cut(message)
         self.findings.append(
             Finding(kind, element, name, message, (), at.file, at.line, is_problem)
         )
 
+    def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
+        """Record children of an element that look like typing errors."""
+        for child, message in self.spelling.notes(at, known):
+            self.note("ignored", who, name, message, child, True)
+
     def add_link(self, link: Link) -> None:
         """Add a link; its name must be new."""
+        self._check_time(link.at)
         if link.name in self.links:
             self._refuse_second(link, self.links[link.name], self.link_word)
         self.links[link.name] = link
 
     def add_joint(self, joint: Connection) -> None:
         """Add a joint; its name must be new."""
+        self._check_time(joint.at)
         if joint.name in self.joints:
             self._refuse_second(joint, self.joints[joint.name], "joint")
         self.joints[joint.name] = joint
+
+    def _check_time(self, at: Place) -> None:
+        if time.monotonic() > self.deadline:
+            reason = "reading takes longer than max_seconds allows; if it is right, give it more."
+            raise self.error(at, "", reason)
 
     def _refuse_second(self, new: Link | Connection, old: Link | Connection, word: str) -> None:
         raise self.error(
@@ -189,7 +207,15 @@ class Draft:
         coupled = options.loops and options.mimic == "couple"
         if coupled:
             self.constraints.extend(map(_mimicry, couplings))
-        description = self._assembled(Description(bodies, frames, self.gravity, parts=bodies))
+        is_ground = names.get(WORLD_NAME) == WORLD_NAME
+        description = Description(
+            bodies,
+            frames,
+            self.gravity,
+            parts=bodies,
+            world_inertia=self.links[WORLD_NAME].inertia if is_ground else SpatialInertia(),
+        )
+        description = self._assembled(description)
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
         extras = Extras(
@@ -271,6 +297,7 @@ class Draft:
         self.note("renamed", "joint 'world'", new, message, joint.at)
 
     def _body(self, at: Connection, names: dict[str, str]) -> Body:
+        self._check_time(at.at)
         link = self.links[at.child]
         parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
         try:
@@ -370,14 +397,15 @@ class Draft:
 
     def _couplings(self, options: Options) -> tuple[Coupling, ...]:
         kept: list[Coupling] = []
+        unknown = 0
         for coupling, at in self.mimics:
             who = f"joint {shortened(coupling.joint)}"
             source = self.joints.get(coupling.of)
             problem = ""
             if source is None:
-                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. " + (
-                    did_you_mean(coupling.of, self.joints)
-                )
+                unknown += 1  # hints are slow, and after a few nobody reads them
+                hint = did_you_mean(coupling.of, self.joints) if unknown <= _HINTS else ""
+                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. {hint}"
             elif coupling.of == coupling.joint:
                 problem = "mimics itself."
             elif source.joint.nv == 0 or self.joints[coupling.joint].joint.nv == 0:

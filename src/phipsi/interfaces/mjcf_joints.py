@@ -19,6 +19,15 @@ _WORDS = ("free", "ball", "slide", "hinge")
 _MAX_RATES = 6
 _SAME = 1e-12
 
+# MuJoCo adds the armature of a free joint to linear rates in world axes. Those of `Free` are in
+# body axes, whose turning makes a difference of armature · (ω × v); these rates are MuJoCo's own.
+FREE_WITH_ARMATURE = joints.Composite([joints.Translation(), joints.Spherical()])
+
+
+def is_free(joint: Joint) -> bool:
+    """Whether a joint of ours stands for MuJoCo's free joint."""
+    return isinstance(joint, joints.Free) or joint == FREE_WITH_ARMATURE
+
 
 @final
 @dataclass
@@ -65,7 +74,7 @@ class _One:
     @property
     def joint(self) -> Joint:
         if self.kind == _FREE:
-            return joints.Free()
+            return FREE_WITH_ARMATURE if any(self.armature) else joints.Free()
         if self.kind == _BALL:
             return joints.Spherical()
         return joints.Prismatic(self.axis) if self.kind == _SLIDE else joints.Revolute(self.axis)
@@ -96,7 +105,7 @@ def _one(m: Any, k: int, body: str) -> _One:
     force = float(m.jnt_actfrcrange[k][1]) if m.jnt_actfrclimited[k] else math.inf
     damping = np.asarray(m.dof_damping[at : at + width], dtype=np.float64).reshape(width, -1)[:, 0]
     return _One(
-        m.joint(k).name or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}",
+        m.names["joint"][k] or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}",
         kind,
         np.array(m.jnt_axis[k]),
         np.array(m.jnt_pos[k]) if kind in (_BALL, _HINGE) else np.zeros(3),

@@ -11,17 +11,18 @@ import os
 import re
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import numpy as np
 
-from phipsi.algorithms.trees import checked_tree
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.draft import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import weld
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
 
 _UNBOUNDED = 1.7976931348623157e308
@@ -29,6 +30,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _GRAVITY = (0.0, 0.0, -9.81)
 
 
+@of_trees("URDF describes trees only, and its file would be that of another mechanism")
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
@@ -37,15 +39,18 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning` (armature,
     gravity other than 9.81 m/s² along −z).
     """
-    checked_tree(model, "save_urdf")
+    model = tree_of(model, save_urdf)
     _warn_of_losses(model)
     text = _Writer(model).text()
     if path is not None:
         name = os.fspath(path)
         temporary = f"{name}.{os.getpid()}.part"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, name)
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, name)
+        finally:  # on a full disk nothing stays
+            Path(temporary).unlink(missing_ok=True)
     return text
 
 
@@ -104,20 +109,21 @@ class _Writer:
             self.shapes.setdefault(shape.link, []).append(shape)
         self.massless = {f.body for f in extras.diagnosis if f.kind == "massless"}
         self.colors: dict[tuple[float, ...], int] = {}
+        self.on_world = SpatialInertia()  # welded to the world and written with no other link
         self.lines: list[str] = []
 
     def text(self) -> str:
         links = self._links()
         roots = [link for link in links if link.parent == WORLD_NAME]
         base = roots[0] if len(roots) == 1 and _is_made_by_load(roots[0]) else None
-        if base is not None and WORLD_NAME in self.shapes:
+        if base is not None and (WORLD_NAME in self.shapes or not self.on_world.is_zero):
             base = None
         self.lines = [
             '<?xml version="1.0" encoding="utf-8"?>',
             f"<robot name={_quoted(self.model.name or 'robot')}>",
         ]
         if base is None:
-            self._write_link(WORLD_NAME, SpatialInertia())
+            self._write_link(WORLD_NAME, self.on_world)
         for link in links:
             self._write_link(link.name, link.inertia)
         for link in links:
@@ -131,6 +137,8 @@ class _Writer:
         parts = {part.name: part for part in model.description.parts}
         bodies = {body.name: body for body in model.description.bodies}
         host, unchanged = self._unchanged(tuple(parts.values()), bodies)
+        if WORLD_NAME not in unchanged:
+            self.on_world = model.description.world_inertia
         links: dict[str, _Link] = {}
         taken = set(model.joint_names)
 
@@ -169,7 +177,10 @@ class _Writer:
         host |= {name: name for name in made}
         unchanged = {name for name, body in made.items() if bodies.get(name) == body}
         on_world = [frame for frame in again.frames if frame.body == WORLD_NAME]
-        if all(self.model.frames.get(f.name) == (-1, f.placement) for f in on_world):
+        same_inertia = again.world_inertia == self.model.description.world_inertia
+        if same_inertia and all(
+            self.model.frames.get(f.name) == (-1, f.placement) for f in on_world
+        ):
             unchanged.add(WORLD_NAME)
         return host, unchanged
 

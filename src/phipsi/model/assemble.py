@@ -38,7 +38,7 @@ def weld(description: Description) -> Description:
     if all(body.joint.nv for body in bodies):
         return description
     host: dict[str, tuple[str, Pose]] = {WORLD_NAME: (WORLD_NAME, Pose())}
-    gained: dict[str, SpatialInertia] = {WORLD_NAME: SpatialInertia()}
+    gained: dict[str, SpatialInertia] = {WORLD_NAME: description.world_inertia}
     kept: dict[str, Body] = {}
     for i in depth_first(parent_indices(bodies)):
         body = bodies[i]
@@ -64,4 +64,5 @@ def weld(description: Description) -> Description:
             if body.name in kept
         ),
         frames=(*moved, *welded),
+        world_inertia=gained[WORLD_NAME],
     )

@@ -59,7 +59,9 @@ class Description:
     """Everything the user said about a mechanism: bodies, frames, gravity (m/s², world axes).
 
     `parts` are the bodies as a file listed them, before those on fixed joints were welded; empty
-    if nobody asked to keep them. `extras` is what else the file said.
+    if nobody asked to keep them. `extras` is what else the file said. `world_inertia` is the
+    inertia of everything that is welded to the world, in world axes about its origin: it moves
+    only when the mechanism is attached to a body of another one.
     """
 
     bodies: tuple[Body, ...]
@@ -67,6 +69,7 @@ class Description:
     gravity: Numbers
     parts: tuple[Body, ...] = field(default=(), hash=False)
     extras: Extras = field(default=Extras(), hash=False)
+    world_inertia: SpatialInertia = SpatialInertia()
 
 
 def make_body(

@@ -21,6 +21,7 @@ from phipsi.model.body import (
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.joints_axial import Fixed
+from phipsi.model.names import Point
 from phipsi.model.pose import Pose
 from phipsi.model.scalars import NUMPY_OPS, as_array
 from phipsi.model.validate import InertiaPolicy, check_body, check_moments
@@ -237,13 +238,45 @@ def attached(
         else Frame(prefix + f.name, prefix + f.body, f.placement)
         for f in other.frames
     ]
+    loaded = with_payload(description, body, other.world_inertia.transformed(X_body))
     return replace(
-        description,
-        bodies=(*description.bodies, *map(moved, other.bodies)),
+        loaded,
+        bodies=(*loaded.bodies, *map(moved, other.bodies)),
         frames=(*description.frames, *frames),
         parts=parts,
-        extras=description.extras.attached(other.extras, prefix),
+        extras=loaded.extras.attached(other.extras, prefix, body, X_body),
     )
+
+
+def with_payload(description: Description, body: str, inertia: SpatialInertia) -> Description:
+    """Return the description with the inertia, in the axes of `body` or the world, added there."""
+    if inertia.is_zero:
+        return description
+    if body == WORLD_NAME:
+        return replace(description, world_inertia=description.world_inertia + inertia)
+    bodies = tuple(
+        replace(b, inertia=b.inertia + inertia) if b.name == body else b for b in description.bodies
+    )
+    check_body(next(b for b in bodies if b.name == body))
+    extras = description.extras.without_findings(body, ("massless", "immovable"))
+    return replace(description, bodies=bodies, extras=extras)
+
+
+def checked_payload(inertia: SpatialInertia, at: Point, moments: InertiaPolicy) -> None:
+    """Raise a ModelError if the inertia is not that of a rigid body."""
+    payload = make_body(
+        f"payload at {at!r}",
+        parent=WORLD_NAME,
+        joint=Fixed(),
+        placement=Pose(),
+        inertia=inertia,
+        joint_name=None,
+        armature=0.0,
+        damping=0.0,
+        limits=None,
+    )
+    check_body(payload)
+    check_moments([payload], moments, accept='model.with_payload(..., moments="warn")')
 
 
 def with_trees(description: Description, names: set[str]) -> Description:

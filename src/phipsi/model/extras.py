@@ -11,6 +11,7 @@ from phipsi.model.pose import Pose
 from phipsi.model.value import plain
 
 Numbers = tuple[float, ...]
+_WORLD = "world"  # the name of the inertial frame, as in `body.py`, which imports this module
 
 
 @final
@@ -108,22 +109,34 @@ class Extras:
             ratings=tuple(r for r in self.ratings if r.joint not in joints),
         )
 
-    def without_findings(self, body: str) -> Extras:
-        """Return the same without what was found about a body's inertia, which is replaced."""
-        kept = tuple(f for f in self.diagnosis if f.body != body or f.kind not in INERTIA_KINDS)
+    def without_findings(self, body: str, kinds: tuple[str, ...] | None = None) -> Extras:
+        """Return the same without what was found about a body's inertia, which is replaced.
+
+        `kinds` are the kinds of findings that no longer hold, by default all about inertia.
+        """
+        gone = INERTIA_KINDS if kinds is None else kinds
+        kept = tuple(f for f in self.diagnosis if f.body != body or f.kind not in gone)
         return replace(self, diagnosis=kept)
 
-    def attached(self, other: Extras, prefix: str) -> Extras:
-        """Return both, with a prefix before the names of the other."""
+    def attached(self, other: Extras, prefix: str, body: str, X_body: Pose) -> Extras:
+        """Return both, with a prefix before the names of the other.
+
+        Shapes on the other's world move along with `body`, where that world is fixed at X_body.
+        """
 
         def named(record: Any, *names: str) -> Any:
             return replace(record, **{name: prefix + getattr(record, name) for name in names})
+
+        def moved(shape: Shape) -> Shape:
+            if shape.link != _WORLD:
+                return named(shape, "link")
+            return replace(shape, link=body, placement=X_body @ shape.placement)
 
         return Extras(
             self.name or other.name,
             (*self.couplings, *(named(c, "joint", "of") for c in other.couplings)),
             (*self.ratings, *(named(r, "joint") for r in other.ratings)),
-            (*self.geometry, *(named(s, "link") for s in other.geometry)),
+            (*self.geometry, *map(moved, other.geometry)),
             (*self.diagnosis, *(named(f, "body") for f in other.diagnosis)),
         )
 

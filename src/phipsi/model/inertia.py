@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
+from phipsi.model import solids
 from phipsi.model.pose import Pose
 from phipsi.model.value import Value, plain, read_only, vector3
 from phipsi.spatial import skew
@@ -77,6 +78,138 @@ class SpatialInertia(Value):
             _com(float(mass), first),
             moment_about_origin_B=[[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]],
         )
+
+    @classmethod
+    def box(
+        cls, size: ArrayLike, *, mass: float | None = None, density: float | None = None
+    ) -> SpatialInertia:
+        """Inertia of a solid box about its centre.
+
+        **Arguments:** `size`, the three edges in m, along the body's axes; either `mass` in kg or
+        `density` in kg/m³.
+
+        >>> SpatialInertia.box((0.5, 0.25, 2.0), density=1000.0).mass
+        250.0
+        """
+        return cls._solid(solids.box(size), mass, density)
+
+    @classmethod
+    def sphere(
+        cls, radius: float, *, mass: float | None = None, density: float | None = None
+    ) -> SpatialInertia:
+        """Inertia of a solid sphere about its centre; `mass` in kg or `density` in kg/m³.
+
+        >>> float(SpatialInertia.sphere(0.5, mass=10.0).moment_about_com_B[0, 0])
+        1.0
+        """
+        return cls._solid(solids.sphere(radius), mass, density)
+
+    @classmethod
+    def ellipsoid(
+        cls, half_axes: ArrayLike, *, mass: float | None = None, density: float | None = None
+    ) -> SpatialInertia:
+        """Inertia of a solid ellipsoid about its centre; `half_axes` in m along the body's axes.
+
+        >>> SpatialInertia.ellipsoid((1, 2, 2), mass=5.0).moment_about_com_B.diagonal().tolist()
+        [8.0, 5.0, 5.0]
+        """
+        return cls._solid(solids.ellipsoid(half_axes), mass, density)
+
+    @classmethod
+    def cylinder(
+        cls,
+        radius: float,
+        length: float,
+        *,
+        mass: float | None = None,
+        density: float | None = None,
+    ) -> SpatialInertia:
+        """Inertia of a solid cylinder about its centre, its axis along z.
+
+        >>> float(SpatialInertia.cylinder(2.0, 3.0, mass=4.0).moment_about_com_B[2, 2])
+        8.0
+        """
+        return cls._solid(solids.cylinder(radius, length), mass, density)
+
+    @classmethod
+    def tube(
+        cls,
+        radius: float,
+        inner_radius: float,
+        length: float,
+        *,
+        mass: float | None = None,
+        density: float | None = None,
+    ) -> SpatialInertia:
+        """Inertia of a tube about its centre, its axis along z; a thin shell has equal radii.
+
+        >>> float(SpatialInertia.tube(2.0, 2.0, 3.0, mass=4.0).moment_about_com_B[2, 2])
+        16.0
+        """
+        return cls._solid(solids.tube(radius, inner_radius, length), mass, density)
+
+    @classmethod
+    def capsule(
+        cls,
+        radius: float,
+        length: float,
+        *,
+        mass: float | None = None,
+        density: float | None = None,
+    ) -> SpatialInertia:
+        """Inertia of a capsule about its centre, its axis along z.
+
+        `length` is that of the cylinder between the two half spheres.
+
+        >>> SpatialInertia.capsule(0.5, 0.0, mass=10.0) == SpatialInertia.sphere(0.5, mass=10.0)
+        True
+        """
+        return cls._solid(solids.capsule(radius, length), mass, density)
+
+    @classmethod
+    def cone(
+        cls,
+        radius: float,
+        height: float,
+        *,
+        mass: float | None = None,
+        density: float | None = None,
+    ) -> SpatialInertia:
+        """Inertia of a solid cone about the centre of its base; the apex is at z = `height`.
+
+        >>> SpatialInertia.cone(1.0, 2.0, mass=10.0).com_B.tolist()
+        [0.0, 0.0, 0.5]
+        """
+        return cls._solid(solids.cone(radius, height), mass, density)
+
+    @classmethod
+    def mesh(
+        cls,
+        vertices: ArrayLike,
+        faces: ArrayLike,
+        *,
+        mass: float | None = None,
+        density: float | None = None,
+    ) -> SpatialInertia:
+        """Inertia of the solid inside a closed surface of triangles, about the mesh's origin.
+
+        **Arguments:** `vertices` (n, 3) in m; `faces` (m, 3), vertex numbers of each triangle,
+        counter-clockwise seen from outside; either `mass` in kg or `density` in kg/m³.
+        **Cost:** O(m).
+
+        >>> corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        >>> faces = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
+        >>> SpatialInertia.mesh(corners, faces, density=6.0).mass
+        1.0
+        """
+        return cls._solid(solids.mesh(vertices, faces), mass, density)
+
+    @classmethod
+    def _solid(
+        cls, solid: solids.Solid, mass: float | None, density: float | None
+    ) -> SpatialInertia:
+        kilograms = solids.mass_of(solid, mass, density)
+        return cls(kilograms, solid.com, kilograms * solid.unit_moment)
 
     @property
     def is_about_com(self) -> bool:

@@ -366,13 +366,35 @@ class Model(Value):
 
         **Arguments:** `at`, a body, a frame, "world", or (name, offset); `placement`, pose of the
         other's world frame there; `prefix`, put before all names of `other`. Gravity is this
-        model's.
+        model's. What is welded to the other's world becomes part of the body it is attached to,
+        with its inertia.
         """
         host, X = self.resolve_point(at)
         body = WORLD_NAME if host == WORLD else self.body_names[host]
         X_body = X if placement is None else X @ placement
         both = edit.attached(self.description, other.description, body, X_body, prefix)
         return Model(assemble(both))
+
+    def with_payload(
+        self, at: Point, inertia: SpatialInertia, *, moments: InertiaPolicy = "error"
+    ) -> Model:
+        """Return the model with a payload fixed to one of its bodies.
+
+        **Arguments:** `at`, a body, a frame, or (name, offset); `inertia`, of the payload, about
+        that point and in the axes there; `moments`, "error" or "warn" if no rigid body has that
+        inertia. The body's inertia becomes the sum of both. On something that is fixed in the
+        world a payload moves only if the model is attached to another one.
+
+        >>> import phipsi as pp
+        >>> arm = pp.examples.planar_arm(2)
+        >>> loaded = arm.with_payload("tip", pp.SpatialInertia.sphere(0.05, mass=2.0))
+        >>> loaded.body("link2").inertia.mass - arm.body("link2").inertia.mass
+        2.0
+        """
+        host, X = self.resolve_point(at)
+        edit.checked_payload(inertia, at, moments)
+        body = WORLD_NAME if host == WORLD else self.body_names[host]
+        return Model(edit.with_payload(self.description, body, inertia.transformed(X)))
 
     def with_trees(self, bodies: str | Iterable[str]) -> Model:
         """Return the model of the trees that contain these bodies, without the other trees."""

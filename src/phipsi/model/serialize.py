@@ -35,6 +35,7 @@ _INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
 def to_dict(description: Description) -> dict[str, Any]:
     """Return dicts, lists, strings and floats only; `json.dumps` takes it, also with strict NaN."""
     parts = [_body_to_dict(body) for body in description.parts]
+    welded = description.world_inertia
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -45,6 +46,7 @@ def to_dict(description: Description) -> dict[str, Any]:
             for frame in description.frames
         ],
         **({"parts": parts} if parts else {}),
+        **({} if welded.is_zero else {"world_inertia": _lists(welded.as_arguments())}),
         **extras_to_dict(description.extras),
     }
 
@@ -65,7 +67,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         data,
         "the model",
         ("format", "version", "gravity", "bodies"),
-        ("frames", "parts", *EXTRA_KEYS),
+        ("frames", "parts", "world_inertia", *EXTRA_KEYS),
     )
     return Description(
         bodies=tuple(_body_from_dict(body) for body in _items(top, "bodies")),
@@ -73,6 +75,7 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         gravity=checked_gravity(top["gravity"]),
         parts=tuple(_body_from_dict(body) for body in _items(top, "parts")),
         extras=extras_from_dict(top),
+        world_inertia=_inertia_from_dict(top, "world_inertia", "what is welded to the world"),
     )
 
 
@@ -97,18 +100,22 @@ def _body_from_dict(data: Any) -> Body:
         "parent", "joint_name", "placement", "inertia", "armature", "damping", "limits",
     )  # fmt: skip
     fields = _fields(data, where, required, optional)
-    inertia = _fields(fields.get("inertia", {}), f"the inertia of {where}", (), _INERTIA_KEYS)
     return make_body(
         fields["name"],
         parent=fields.get("parent", "world"),
         joint=_joint_from_dict(fields["joint"], where),
         placement=_pose_from_dict(fields.get("placement", {}), where),
-        inertia=SpatialInertia(**inertia),
+        inertia=_inertia_from_dict(fields, "inertia", where),
         joint_name=fields.get("joint_name"),
         armature=fields.get("armature", 0.0),
         damping=fields.get("damping", 0.0),
         limits=_limits_from_list(fields.get("limits"), where),
     )
+
+
+def _inertia_from_dict(data: Mapping[str, Any], key: str, where: str) -> SpatialInertia:
+    values = _fields(data.get(key, {}), f"the inertia of {where}", (), _INERTIA_KEYS)
+    return SpatialInertia(**values)
 
 
 def _frame_from_dict(data: Any) -> Frame:

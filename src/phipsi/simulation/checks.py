@@ -21,16 +21,6 @@ Array = NDArray[Any]
 _NEARLY_UNIT = 1e-8
 
 
-def checked_model(model: Any) -> Model:
-    """Refuse what is no model."""
-    if not isinstance(model, Model):
-        raise InputError(
-            f"simulate needs a model first: pp.simulate(model, q0, v0, duration), "
-            f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
-        )
-    return model
-
-
 def checked_state(
     model: Model, chart: Chart, q: ArrayLike, v: ArrayLike, names: tuple[str, str] = ("q0", "v0")
 ) -> tuple[Array, Array]:
@@ -88,6 +78,27 @@ def checked_method(integrator: Any) -> Method:
         return METHODS[integrator]
     raise InputError(
         f"integrator={integrator!r} does not exist. {did_you_mean(integrator, METHODS)}"
+    )
+
+
+def refuse_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
+    """Refuse a variational integrator for what has no unconstrained Lagrangian."""
+    if not method.conserves or not (rows or prescribed):
+        return
+    why, what = (
+        "joints whose accelerations are given do not follow from a Lagrangian, so there is nothing "
+        "that it could conserve",
+        "prescribed joints",
+    )
+    if rows:
+        why, what = (
+            "the projection that closes the loops after every step would undo what it conserves "
+            "(their forces would have to be part of its equation)",
+            f"a system with {rows} constraint rows",
+        )
+    raise InputError(
+        f"integrator={method.name!r} does not go with {what}: {why}. Use one that does:\n"
+        f"    integrator='rk4'"
     )
 
 

@@ -20,10 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import gravity_forces, inverse_dynamics
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.simulation.references import Constant, JointReference
 from phipsi.simulation.tracking import Tracking
+from phipsi.simulation.user_functions import check_signature, name_of
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Array]
@@ -37,7 +39,18 @@ __all__ = [
 ]
 
 
+_ALL_DRIVEN = (
+    "If every joint has a drive and the reference keeps the constraints, the tree's will do."
+)
+
+
 @final
+@of_trees(
+    "the efforts of its tree do not count on constraint forces, and joints of loops are often not "
+    "driven",
+    "With the joints that are:  pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
+    + _ALL_DRIVEN,
+)
 class ComputedTorque:
     """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
 
@@ -68,8 +81,8 @@ class ComputedTorque:
         *,
         compensate_damping: bool = False,
     ) -> None:
-        self.model = model
-        self.reference = reference if callable(reference) else Constant(model, reference)
+        self.model = model = tree_of(model, ComputedTorque)
+        self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
         self._tracking = Tracking(model)
@@ -83,6 +96,12 @@ class ComputedTorque:
 
 
 @final
+@of_trees(
+    "which efforts hold it against gravity depends on which joints are driven: constraint forces "
+    "carry a part of the weight",
+    "With the joints that are:  pp.closed_inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])\n"
+    + _ALL_DRIVEN,
+)
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
 
@@ -106,8 +125,8 @@ class PDGravity:
     def __init__(
         self, model: Model, reference: JointReference | ArrayLike, kp: ArrayLike, kd: ArrayLike
     ) -> None:
-        self.model = model
-        self.reference = reference if callable(reference) else Constant(model, reference)
+        self.model = model = tree_of(model, PDGravity)
+        self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self._tracking = Tracking(model)
 
@@ -119,6 +138,7 @@ class PDGravity:
 
 
 @final
+@of_given_motion
 class Saturated:
     """A controller whose efforts stay within what the drives can give.
 
@@ -136,8 +156,10 @@ class Saturated:
     """
 
     def __init__(
-        self, controller: Controller, model: Model, efforts: ArrayLike | None = None
+        self, controller: Controller, model: Mechanism, efforts: ArrayLike | None = None
     ) -> None:
+        model = tree_of(model, Saturated)
+        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
@@ -150,15 +172,25 @@ class Saturated:
         return np.clip(tau, -self.limits, self.limits)
 
 
+def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
+    if not callable(given):
+        return Constant(model, given)
+    check_signature(given, f"reference {name_of(given)!r}", "t")
+    return given
+
+
 def gains(model: Model, value: ArrayLike, what: str) -> Array:
-    """One number per rate, from one number or nv of them, none of them negative."""
+    """One number per rate, from one number or nv of them: not negative, and finite.
+
+    Efforts that are never cut off may be infinite.
+    """
     array = np.asarray(value, dtype=np.float64)
     if array.shape not in ((), (model.nv,)):
         raise InputError(
             f"{what} has shape {array.shape}; it must be one number or nv = {model.nv} numbers"
         )
     full = np.broadcast_to(array, (model.nv,))
-    bad = np.isnan(full) | (full < 0)
+    bad = np.isnan(full) | (full < 0) | (np.isinf(full) & (what != "efforts"))
     if bad.any():
         i = int(np.argmax(bad))
         joint = next(
@@ -166,7 +198,8 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
             for n, s in zip(model.joint_names, model.v_slices, strict=True)
             if s.start <= i < s.stop
         )
-        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it must not be negative")
+        wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
+        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
     return full
 
 

@@ -11,17 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
-from phipsi.simulation.tableaux import COMPILED, METHODS, Tableau
+from phipsi.simulation.joint_steps import JointSteps
+from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS, Tableau
 
 Array = NDArray[Any]
 Stage = tuple[Array, Array, Array, Array]
 
 
+@of_mechanisms
 def step_derivatives(
     model: Model | System,
     q: ArrayLike,
@@ -53,14 +55,31 @@ def step_derivatives(
            [0. , 1. ]]), array([[0.03],
            [0.3 ]]))
     """
+    model = mechanism_of(model, step_derivatives)
     if isinstance(model, System):
         from phipsi.simulation.closed_linear import closed_step_derivatives  # needs linear_step
 
         return closed_step_derivatives(model, q, v, tau, dt, integrator)
-    checked_tree(model, "step_derivatives")
     at, rates, effort = state_arrays(model, q=q, v=v, tau=tau)
     step = linear_step(model, at, rates, effort, checked_step(dt), integrator)
     return step.A, step.B
+
+
+def checked_differentiable(integrator: Any) -> None:
+    """Refuse an integrator whose steps have no derivatives."""
+    if isinstance(integrator, str) and integrator in DIFFERENTIABLE:
+        return
+    known = ", ".join(map(repr, DIFFERENTIABLE))
+    why = ""
+    if integrator in METHODS and METHODS[integrator].conserves:
+        why = (
+            ". This one solves an equation in every step, whose derivatives are second derivatives "
+            "of the Lagrangian"
+        )
+    raise InputError(
+        f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"
+        "\n    integrator='rk4'"
+    )
 
 
 def checked_step(dt: Any) -> float:
@@ -94,9 +113,7 @@ def linear_step(
     model: Model | System, q: Array, v: Array, tau: Array, dt: float, integrator: str
 ) -> LinearStep:
     """The linearised step of an integrator; of a system, before it is projected."""
-    if integrator not in COMPILED:
-        known = ", ".join(map(repr, COMPILED))
-        raise InputError(f"integrator={integrator!r}: steps of {known} can be differentiated")
+    checked_differentiable(integrator)
     tableau = METHODS[integrator].tableau
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
@@ -109,20 +126,17 @@ def linear_step(
 def _semi_implicit(
     model: Model | System, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
 ) -> LinearStep:
-    """v⁺ = v + h vdot, q⁺ = q ∘ exp(h v⁺)."""
+    """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see joint_steps.py."""
     nv, chart = v.shape[-1], geometry.chart
     vdot = forward_dynamics(model, q, v, tau)
     by_q, by_v, by_tau = forward_dynamics_derivatives(model, q, v, tau)
-    z = h * (v + h * vdot)
-    right, transport = geometry.right(z), geometry.transport(z)
+    T, q_v, q_a, v_v, v_a = (geometry.dense(v, x) for x in geometry.euler(v, vdot, h))
     A, B = _blocks(q.shape[:-1], nv, 2 * nv), _blocks(q.shape[:-1], nv, nv)
-    A[..., nv:, :nv], A[..., nv:, nv:] = h * by_q, np.eye(nv) + h * by_v
-    B[..., nv:, :] = h * by_tau
-    A[..., :nv, :] = h * (right @ A[..., nv:, :])
-    A[..., :nv, :nv] += transport
-    B[..., :nv, :] = h * (right @ B[..., nv:, :])
-    start = chart.flat_difference(np.zeros(q.shape[-1]), q)
-    return LinearStep(A, ((q, v, vdot, B),), chart.point(q, start + z), v + h * vdot)
+    A[..., nv:, :nv], A[..., nv:, nv:] = h * (v_a @ by_q), v_v + h * (v_a @ by_v)
+    B[..., nv:, :] = h * (v_a @ by_tau)
+    A[..., :nv, :nv], A[..., :nv, nv:] = T + h * h * (q_a @ by_q), h * (q_v + h * (q_a @ by_v))
+    B[..., :nv, :] = h * h * (q_a @ by_tau)
+    return LinearStep(A, ((q, v, vdot, B),), *JointSteps(chart).euler(q, v, vdot, h))
 
 
 def _explicit(

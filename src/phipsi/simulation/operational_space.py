@@ -13,11 +13,13 @@ from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES, inverse_dyna
 from phipsi.algorithms.kinematics import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiWarning
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
 from phipsi.operators import I, J, Lambda, mass_matrix, pose, tau
 from phipsi.simulation.references import ConstantPose, PoseReference
+from phipsi.simulation.user_functions import check_signature, name_of
 from phipsi.spatial import so3_log
 
 Array = NDArray[Any]
@@ -50,6 +52,12 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
+@of_trees(
+    "constraint forces change the inertia that its frame feels, and joints of loops are often not "
+    "driven",
+    "Efforts of the joints that are, for a motion:  "
+    "pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])",
+)
 class OperationalSpace:
     """Make a frame follow a path in space; the freedom that is left does a second task.
 
@@ -104,7 +112,12 @@ class OperationalSpace:
         singularity: float = 1e-4,
         compensate_damping: bool = False,
     ) -> None:
+        model = tree_of(model, OperationalSpace)
         self.model, self.frame, self.null_space = model, frame, null_space
+        if callable(reference):
+            check_signature(reference, f"reference {name_of(reference)!r}", "t")
+        if null_space is not None:
+            check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
         self.reference = reference if callable(reference) else ConstantPose(reference)
         self.rows = _rows(components)
         self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))

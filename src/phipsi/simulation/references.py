@@ -13,8 +13,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
@@ -56,6 +59,7 @@ PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @final
+@of_given_motion
 class Constant:
     """Stay at one configuration.
 
@@ -65,7 +69,8 @@ class Constant:
     array([0., 0.])
     """
 
-    def __init__(self, model: Model, q: ArrayLike) -> None:
+    def __init__(self, model: Mechanism, q: ArrayLike) -> None:
+        model = tree_of(model, Constant)
         self.q = _checked_q(model, q, "q")
         self._still = np.zeros(model.nv)
 
@@ -74,7 +79,11 @@ class Constant:
         return JointState(self.q, self._still, self._still)
 
 
+_BETWEEN = "Assemble the system along the way:  system.assemble(path(t).q, fixed=[…])"
+
+
 @final
+@of_trees("between two closed configurations the path would leave the constraints", _BETWEEN)
 class JointPath:
     """From one configuration to the next with minimum jerk, resting at each.
 
@@ -92,7 +101,7 @@ class JointPath:
     """
 
     def __init__(self, model: Model, waypoints: ArrayLike, times: Sequence[float]) -> None:
-        self.model = model
+        self.model = model = tree_of(model, JointPath)
         self.waypoints = _checked_q(model, waypoints, "waypoints", ndim=2)
         self.times = _checked_times(times, len(self.waypoints))
         self.legs = model.difference(self.waypoints[:-1], self.waypoints[1:])
@@ -106,6 +115,7 @@ class JointPath:
 
 
 @final
+@of_trees("a Fourier series for each joint on its own would leave the constraints", _BETWEEN)
 class FourierPath:
     """Periodic motion, a Fourier series for every joint: what parameters are identified with.
 
@@ -125,10 +135,10 @@ class FourierPath:
     def __init__(
         self, model: Model, center: ArrayLike, cosines: ArrayLike, sines: ArrayLike, period: float
     ) -> None:
+        model = tree_of(model, FourierPath)
         _check_coordinates(model)
         self.center = _checked_q(model, center, "center")
-        self.cosines = np.asarray(cosines, dtype=np.float64)
-        self.sines = np.asarray(sines, dtype=np.float64)
+        self.cosines, self.sines = real_array("cosines", cosines), real_array("sines", sines)
         shapes = self.cosines.shape, self.sines.shape
         if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != model.nq:
             raise InputError(
@@ -149,6 +159,7 @@ class FourierPath:
         **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies. **Returns:** a
         path whose v and vdot are the exact derivatives of the fitted coordinates.
         """
+        model = tree_of(model, cls)
         times, values = np.asarray(t, dtype=np.float64), np.asarray(q, dtype=np.float64)
         if times.ndim != 1 or values.shape != (len(times), model.nq):
             raise InputError(
@@ -249,7 +260,9 @@ def _minimum_jerk(t: float, times: Array) -> tuple[int, float, float, float]:
 
 
 def _checked_q(model: Model, q: ArrayLike, what: str, ndim: int = 1) -> Array:
-    values = np.asarray(q, dtype=np.float64)
+    values = as_numbers(what, q)
+    if values.dtype != np.float64:
+        raise InputError(f"{what} holds {values.dtype}, but must be real numbers here")
     if values.ndim != ndim or values.shape[-1] != model.nq:
         wanted = f"({'k, ' * (ndim - 1)}nq = {model.nq})"
         raise InputError(f"{what} has shape {values.shape}, but must have {wanted}")
@@ -279,7 +292,7 @@ def _checked_times(times: Sequence[float], count: int) -> Array:
 def _checked_pose(pose: Pose | ArrayLike) -> Array:
     if isinstance(pose, Pose):
         return pose.matrix
-    values = np.asarray(pose, dtype=np.float64)
+    values = real_array("pose", pose)
     if values.shape == (3,):
         return Pose(translation=values).matrix
     if values.shape != (4, 4):

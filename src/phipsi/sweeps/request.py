@@ -8,12 +8,15 @@ from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet
+from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of, weights_of
+from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, weights_of
+from phipsi.operators.variations import HOLED, PICKS
 from phipsi.rewrite.matrices import without_marks, written_product
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
@@ -26,6 +29,8 @@ BACKENDS = ("native", "reference")
 SHALLOW = 24  # rates on the longest path for which squares are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
+_INPUTS = {*INPUT_ORDER, "weight"}
+_NO_QUANTITIES = {*PICKS, *HOLED}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "sway", "sway_force"}
 
 
@@ -45,7 +50,7 @@ class Request:
 
     @staticmethod
     def make(
-        expr: Expr | Sequence[Expr],
+        expr: Expr | str | Sequence[Expr | str],
         mode: str | Sequence[str],
         blocks: Sequence[tuple[Any, Any]] | None,
         columns: bool,
@@ -54,14 +59,13 @@ class Request:
         points: PointSet,
         same_operand: bool = False,
     ) -> Request:
-        """Collect the arguments; single expressions and modes become tuples."""
-        single = isinstance(expr, Expr)
-        if isinstance(expr, str):
-            raise InputError(f"{expr!r} is no operator expression; read it with pp.parse({expr!r})")
+        """Collect the arguments; single expressions and modes become tuples, text is read."""
+        single = isinstance(expr, Expr | str)
         if not isinstance(cast(object, expr), (Expr, Sequence)):
             advice = check.advice(expr)
             raise InputError(f"{expr!r} is no operator expression, nor a sequence of them{advice}")
-        expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
+        several = (expr,) if isinstance(expr, Expr | str) else tuple(expr)
+        expressions = tuple(as_expression(x) for x in several)
         modes = _strings("mode", mode)
         modes = modes * len(expressions) if isinstance(mode, str) else modes
         if blocks is not None and not isinstance(cast(object, blocks), Sequence):
@@ -156,14 +160,15 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         names = {leaf.name for leaf in leaves_of(x)}
         if names & NEEDS_ROWS and request.points is not ANY_POINTS and not _has_rows(request):
             raise InputError(
-                f"{x} needs constraint rows (A and U live on them). Compile it for a system:\n"
+                f"{shown(x)} needs constraint rows (A and U live on them). Compile it for a "
+                "system:\n"
                 "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
                 "    pp.compile(expr, system)"
             )
         _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
-                f"{x} needs points (B, J and f0 live at points):\n"
+                f"{shown(x)} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
     _check_operands(request)
@@ -205,6 +210,13 @@ def _check_operands(request: Request) -> None:
 def _check_given(name: str) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
+    if name in _INPUTS:
+        raise InputError(f"given={name!r}: {name} is an input already")
+    if name in _NO_QUANTITIES:
+        raise InputError(
+            f"given={name!r}: {name} stands for something else at every place, by what is in its "
+            "braces or brackets; only quantities that are the same everywhere can be given"
+        )
     row = CATALOGUE.get(name)
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
@@ -212,13 +224,11 @@ def _check_given(name: str) -> None:
             f"given={name!r}: only memoryless operators and body quantities can be given, such as "
             "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
         )
-    if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot"):
-        raise InputError(f"given={name!r}: {name} is an input already")
 
 
 def _check_poses(x: Expr) -> None:
     if any(leaf.gives is POSES for leaf in leaves_of(x)) and x.gives is not POSES:
-        raise SpaceError(f"{x}: poses can be returned or given, but not multiplied")
+        raise SpaceError(f"{shown(x)}: poses can be returned or given, but not multiplied")
 
 
 def lower_request(
@@ -290,7 +300,8 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
     assert x.takes is not None and x.gives is not None
     if not (x.takes.per_body and x.gives.per_body):
         raise LoweringError(
-            f"{x} has no diagonal blocks per body; name the blocks: blocks=[(row, column), …]"
+            f"{shown(x)} has no diagonal blocks per body; name the blocks: "
+            "blocks=[(row, column), …]"
         )
     return Result(low.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
 

@@ -27,6 +27,7 @@ from phipsi.backends.native.llvm_values import (
     Phi,
     PointerType,
     Switch,
+    Table,
     Type,
     Undefined,
     Value,
@@ -47,6 +48,7 @@ __all__ = [
     "Phi",
     "PointerType",
     "Switch",
+    "Table",
     "Type",
     "Undefined",
     "Value",
@@ -200,6 +202,14 @@ class IRBuilder:
         """A wider integer."""
         return self._cast("zext", x, type_)
 
+    def trunc(self, x: Value, type_: Type) -> Value:
+        """A narrower integer."""
+        return self._cast("trunc", x, type_)
+
+    def sitofp(self, x: Value, type_: Type) -> Value:
+        """An integer with a sign as a number."""
+        return self._cast("sitofp", x, type_)
+
     def uitofp(self, x: Value, type_: Type) -> Value:
         """An integer as a number."""
         return self._cast("uitofp", x, type_)
@@ -259,8 +269,14 @@ class IRBuilder:
         self._write(f"  store {x.typed}, {where.typed}{aligned}")
 
     def alloca(self, type_: Type, size: int = 1) -> Value:
-        """Memory of the function's own."""
-        return self._value(ADDRESS, f"alloca {type_}, i32 {size}")
+        """Memory of the function's own, taken once, when it is called.
+
+        Where control comes by more than once it would take more of the stack every time.
+        """
+        out = Value(ADDRESS, self.function.fresh())
+        entry = self.function.blocks[0]
+        entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
+        return out
 
     def atomic_rmw(self, operation: str, where: Value, x: Value, ordering: str) -> Value:
         """Exchange in one step."""
