@@ -38,6 +38,7 @@ DIGITS_MODELS = (SMALL, "chain with rotors", "free base with rotors")
 
 
 def main() -> int:
+    """Prove, refute, write the page; the number of problems is the exit status."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--out", type=Path, default=ROOT / "docs" / "proofs.md")
     out = reader.parse_args().out
@@ -106,7 +107,7 @@ _IRRATIONAL: dict[str, bool] = {}
 
 def refuted_somewhere(identity: Identity) -> bool:
     """Whether a claim is refuted on one of the mechanisms that meet its condition."""
-    for label, model in MODELS.items():
+    for model in MODELS.values():
         if unmet(identity.condition, model):
             continue
         try:
@@ -175,12 +176,11 @@ def report(
     lines = [
         "# Proofs on record",
         "",
-        "Written by `make prove`; [identities.md](identities.md) says how a proof works. Nothing here has",
-        "a tolerance.",
+        "Written by `make prove`; [identities.md](identities.md) says how a proof works. Nothing",
+        "here has a tolerance.",
         "",
-        f"{len(identities())} identities on {len(proved)} mechanisms: {total} proofs modulo random primes, "
-        f"{digits} in fifty digits",
-        "(square roots of D; on three of the mechanisms).",
+        f"{len(identities())} identities on {len(proved)} mechanisms: {total} proofs modulo random",
+        f"primes, {digits} in fifty digits (square roots of D; on three of the mechanisms).",
         "",
         "| mechanism | exact | 50 digits | do not apply | primes | wrong with probability below |",
         "|---|---|---|---|---|---|",
@@ -196,15 +196,13 @@ def report(
         "",
         "## Twins",
         "",
-        f"Each identity with a sign, a factor (1 + 1e-12), a star or a term of 1e-12 changed: "
-        f"{sum(refuted.values())} refuted",
-        f"({kinds}), {len(true)} true. The {misprints} misprints of the papers are refuted as well.",
+        "Each identity with a sign, a factor (1 + 1e-12), a star or a term of 1e-12 changed:",
+        f"{sum(refuted.values())} are refuted ({kinds}),",
+        f"{len(true)} are true. The {misprints} misprints of the papers are refuted as well.",
         "",
-        f"{faults['checks']} checks of theorems ask for {faults['faults']} values. With one of them off by "
-        f"1e-12, {faults['noticed']}",
-        "make the check fail; the others are not used by it. "
-        f"{faults['without values']} checks ask for none, and {faults['blind']} hold for any",
-        "blocks whatsoever.",
+        f"{faults['checks']} checks of theorems ask for {faults['faults']} values. With one of",
+        f"them off by 1e-12, {faults['noticed']} make the check fail; the others it does not use.",
+        f"{faults['without values']} checks ask for none, {faults['blind']} hold for any blocks.",
         "",
         "Twins that are true:",
         "",

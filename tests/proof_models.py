@@ -1,4 +1,4 @@
-"""The mechanisms on which every identity is proved: trees of all joint types, with and without rotors."""
+"""The mechanisms on which every identity is proved: trees of all joint types."""
 
 from __future__ import annotations
 

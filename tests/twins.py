@@ -1,7 +1,8 @@
 """Twins of identities: claims that differ by a sign, a factor, a star or a term of 1e-12.
 
-A prover that cannot tell an identity from its twin proves nothing. `twins(identity)` yields the name
-of the change and the changed identity; `why_true` knows why some of them are true all the same.
+A prover that cannot tell an identity from its twin proves nothing. `twins(identity)` yields the
+name of the change and the changed identity; `why_true` knows why some of them are true all the
+same.
 A check of a theorem is also tried with a fault in every value that it asks for.
 """
 

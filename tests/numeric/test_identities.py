@@ -106,7 +106,9 @@ ANY_BLOCKS = {"Lemma A.1 (a.45)", "Lemma A.1 dual", "Lemma 2.4"}
 @pytest.mark.parametrize("identity", CHECKS, ids=lambda i: i.name)
 def test_checks_notice_a_fault(identity: Identity):
     """A check fails if a value that it asks for is off by 1e-12, which it needs to compare."""
-    label = next(x for x in ("revolute chain", "free base") if not unmet(identity.condition, MODELS[x]))
+    label = next(
+        x for x in ("revolute chain", "free base") if not unmet(identity.condition, MODELS[x])
+    )
     asked = values_asked_for(identity, state(label))
     noticed = any(notices(identity, state(label), fault) for fault in reversed(range(asked)))
     assert noticed or not asked or identity.name in ANY_BLOCKS

@@ -1,7 +1,7 @@
 """Block formulas of the primitive operators and vectors, for one configuration, as full matrices.
 
 Everything is in body axes, about the body's origin, angular part first. Nothing here conjugates, so
-complex configurations give complex-step derivatives. The arrays may be of a class of their own, with
+complex configurations give complex-step derivatives. The arrays may be of a class of their own with
 exact arithmetic (`proofs`): what is made here is made by `Configuration.zeros`, `array` and `eye`.
 """
 

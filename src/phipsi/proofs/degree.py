@@ -38,6 +38,9 @@ class Degree(NamedTuple):
     bottom: int
 
 
+_NONE = Degree(0, 0)
+
+
 class Degrees:
     """Upper bounds of the degrees of expressions on one tree."""
 
@@ -83,10 +86,10 @@ class Degrees:
         if x.op is Op.LEAF:
             return self._leaf(x)
         if x.op in (Op.IDENTITY, Op.ZERO):
-            return Degree(0, 0)
+            return _NONE
         return self._times(*x.args)
 
-    def _times(self, *factors: Expr, also: Degree = Degree(0, 0)) -> Degree:
+    def _times(self, *factors: Expr, also: Degree = _NONE) -> Degree:
         parts = [self.of(y) for y in factors]
         return Degree(
             also.top + sum(p.top for p in parts), also.bottom + sum(p.bottom for p in parts)

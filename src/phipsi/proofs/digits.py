@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from decimal import Decimal, localcontext
+from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
+from functools import cache
 from typing import Any, final
 
 import numpy as np
@@ -124,8 +125,9 @@ def _decimal(x: Any) -> Decimal:
 _DECIMAL: Any = np.frompyfunc(_decimal, 1, 1)
 
 
-def _pi() -> Decimal:
-    """π by Machin's formula."""
+@cache
+def _pi(precision: int) -> Decimal:
+    """π by Machin's formula, to the precision in use."""
     return 16 * _arctan_of_reciprocal(5) - 4 * _arctan_of_reciprocal(239)
 
 
@@ -133,15 +135,20 @@ def _arctan_of_reciprocal(n: int) -> Decimal:
     power, total, k = 1 / Decimal(n), Decimal(0), 1
     while True:
         term = power / k
-        if abs(term) < Decimal(10) ** -(DIGITS + 2):
+        if abs(term) < _small():
             return total
         total, power, k = total + (term if k % 4 == 1 else -term), power / (n * n), k + 2
+
+
+def _small() -> Decimal:
+    """What no longer counts in the precision in use."""
+    return Decimal(10) ** -(getcontext().prec + 2)
 
 
 def _series(x: Decimal, term: Decimal, k: int) -> Decimal:
     """The sum of the alternating terms that follow one of x^k / k!."""
     total = Decimal(0)
-    while abs(term) > Decimal(10) ** -(DIGITS + 2):
+    while abs(term) > _small():
         total += term
         term, k = -term * x * x / ((k + 1) * (k + 2)), k + 2
     return total
@@ -151,7 +158,7 @@ def sine(x: Decimal) -> Decimal:
     """The sine of x rad."""
     with localcontext() as context:
         context.prec = DIGITS + 10 + max(0, x.adjusted())
-        turn = 2 * _pi()
+        turn = 2 * _pi(context.prec)
         rest = x - turn * (x / turn).to_integral_value()
         return _series(rest, rest, 1)
 
@@ -160,7 +167,7 @@ def cosine(x: Decimal) -> Decimal:
     """The cosine of x rad."""
     with localcontext() as context:
         context.prec = DIGITS + 10 + max(0, x.adjusted())
-        turn = 2 * _pi()
+        turn = 2 * _pi(context.prec)
         rest = x - turn * (x / turn).to_integral_value()
         return _series(rest, Decimal(1), 0)
 
@@ -203,5 +210,3 @@ def agree(a: Any, b: Any) -> tuple[bool, float]:
     gap = abs(left - right).view(np.ndarray).reshape(-1).max()
     size = max(Decimal(1), *(abs(x).view(np.ndarray).reshape(-1).max() for x in (left, right)))
     return bool(gap <= size * AGREE), float(gap)
-
-

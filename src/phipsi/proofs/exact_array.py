@@ -25,7 +25,7 @@ class ExactArray(np.ndarray):
 
     is_exact: ClassVar[bool] = True
     ops: ClassVar[Any]  # sine, cosine and square root of the scalars
-    __array_priority__ = 100.0
+    __array_priority__ = 100.0  # pyright: ignore[reportAssignmentType]
 
     def scalars(self) -> list[Any]:
         """The numbers one by one, for formulas that are written for scalars."""
@@ -105,7 +105,7 @@ class ExactArray(np.ndarray):
         return super().__array_function__(function, types, args, kwargs)
 
 
-# ---- functions of NumPy that do more than move numbers about --------------------------------------
+# ---- functions of NumPy that do more than move numbers about -------------------------------------
 
 
 def _inverse(cls: type[ExactArray], matrix: Any) -> Any:
@@ -134,9 +134,7 @@ def _cross(
     cls: type[ExactArray], a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1
 ) -> Any:
     x, y = np.moveaxis(cls.of(a), axisa, -1), np.moveaxis(cls.of(b), axisb, -1)
-    parts = [
-        x[..., i] * y[..., j] - x[..., j] * y[..., i] for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
+    parts = [x[..., i] * y[..., j] - x[..., j] * y[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return np.moveaxis(np.stack(parts, axis=-1), -1, axisc)
 
 
@@ -192,7 +190,6 @@ def _einsum(cls: type[ExactArray], subscripts: str, *operands: Any) -> Any:
 def _array_equal(cls: type[ExactArray], a: Any, b: Any) -> bool:
     x, y = cls.of(a), cls.of(b)
     return x.shape == y.shape and bool(np.all(np.asarray(x == y)))
-
 
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {

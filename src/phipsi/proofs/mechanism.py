@@ -1,9 +1,9 @@
 """A mechanism with exact numbers: those of a model, taken as rational numbers, or random ones.
 
-A model's rotations and axes are unit only up to rounding. Here they are rational numbers within one
-unit in the last place of the model's that are exactly unit: a rotation is that of its quaternion,
-which may have any length, an axis a rational point of the sphere. All other numbers are the model's
-own, bit for bit.
+A model's rotations and axes are unit only up to rounding. Here they are rational numbers within
+rounding (1e-15) of the model's that are exactly unit: a rotation is that of its quaternion, which
+may have any length, an axis a rational point of the sphere. All other numbers are the model's own,
+bit for bit.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phipsi.model import Model
 from phipsi.model.joints import Composite, Planar
 from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.spatial import matrix_to_quat, skew
 
-Array = NDArray[Any]
+Array = Any  # exact arrays; their class is `kind`
 Draw = Callable[..., Array]
 
 _ONE_AXIS = ("revolute", "prismatic", "cylindrical", "helical")
@@ -53,9 +52,9 @@ class ExactJoint:
 class Mechanism:
     """A model with exact numbers; the topology, the names and the joint types are the model's.
 
-    `kind` is the class of the numbers (`Residues` of a prime, or `Digits`). With `draw`, all numbers
-    are random: masses, moments, mass centres, placements, axes, pitches, gravity, and the rotor
-    inertias of joints that have one. Bodies without mass stay so.
+    `kind` is the class of the numbers (`Residues` of a prime, or `Digits`). With `draw`, all
+    numbers are random: masses, moments, mass centres, placements, axes, pitches, gravity, and the
+    rotor inertias of joints that have one. Bodies without mass stay so.
     """
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
@@ -67,9 +66,7 @@ class Mechanism:
         ]
         self.joints = [ExactJoint(x, _params(x, numbers)) for x in model.joints]
         inertias = [numbers.inertia(x) for x in model.inertia_matrices]
-        self.inertia_matrices = (
-            np.stack(inertias) if inertias else kind.of(np.zeros((0, 6, 6)))
-        )
+        self.inertia_matrices = np.stack(inertias) if inertias else kind.of(np.zeros((0, 6, 6)))
         self.inertias = [_mass_and_centre(x) for x in self.inertia_matrices]
         self.armature = numbers.where_any(model.armature)
         self.gravity = numbers.any(model.gravity)
@@ -80,7 +77,9 @@ class Mechanism:
     def qdot(self, q: Array, v: Array) -> Array:
         """q̇ = N(q) v."""
         parts: list[Any] = []
-        for joint, i, j in zip(self.joints, self._model.q_slices, self._model.v_slices, strict=True):
+        for joint, i, j in zip(
+            self.joints, self._model.q_slices, self._model.v_slices, strict=True
+        ):
             parts += joint.q_rate(joint.params, q[i].scalars(), v[j].scalars(), self.kind.ops)
         return self.kind.of(np.array(parts, np.result_type(q, v)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, cast
@@ -22,7 +22,8 @@ from phipsi.errors import (
     did_you_mean,
 )
 from phipsi.expressions.check import signature
-from phipsi.expressions.node import Expr, identity as identity_of, zero
+from phipsi.expressions.node import Expr, zero
+from phipsi.expressions.node import identity as identity_of
 from phipsi.expressions.row import Op
 from phipsi.model import Model
 from phipsi.model.points import ANY_POINTS
@@ -35,7 +36,9 @@ from phipsi.rewrite.identity import Identity, unmet
 Array = NDArray[Any]
 
 _POSE, _HINGE_INERTIA = parse("pose"), parse("D")
-_DECIMAL = re.compile(r"(?<![\w.^])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d{1,3})?(?![\w.])")
+_DECIMAL = re.compile(  # not in a name, and no exponent of an operator
+    r"(?<![\w.^])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d{1,3})?(?![\w.])"
+)
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,8 @@ def identity_named(name: str) -> Identity:
     known = {identity.name: identity for identity in identities()}
     if name not in known:
         raise InputError(
-            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has two "
-            f'sides:  prove("H φ = …", model)'
+            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
+            f'two sides:  pp.prove("phi - psi = psi K H phi", model)'
         )
     return known[name]
 
@@ -129,9 +132,7 @@ def prove(
         raise _singular(identity, model, seed) from error
 
 
-def _decided(
-    identity: Identity, model: Model, seed: int, given: dict[str, Array] | None
-) -> Proof:
+def _decided(identity: Identity, model: Model, seed: int, given: dict[str, Array] | None) -> Proof:
     general, here = _in_general(identity, model, seed), None
     if given is not None:
         here = in_digits(identity, model, seed, q=given.get("q"), v=given.get("v"))
@@ -145,7 +146,7 @@ def _decided(
         if here.holds and general.holds:
             here = general
         elif not here.holds:
-            here = Verdict(False, here.method, here.chance, here.points, _gap(identity, model, seed))
+            here = replace(here, gap=_gap(identity, model, seed))
     reason = _words(general, here, "with this model's own numbers")
     return Proof(identity, here.holds, reason, general, here)
 
@@ -197,7 +198,7 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
     return float(gap.max(initial=0.0))
 
 
-# ---- what is to be proved -------------------------------------------------------------------------
+# ---- what is to be proved ------------------------------------------------------------------------
 
 
 def _found(text: str) -> Identity:

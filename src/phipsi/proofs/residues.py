@@ -1,8 +1,8 @@
 """Arrays of residues modulo a prime below 2³¹, with dual numbers x + ε x', ε² = 0.
 
 The residues are whole numbers in float64, a dual number is complex128 with its rate as imaginary
-part: complex steps ``f(x + 1j d).imag`` are exact derivatives here, with a step of one. Products are
-formed in int64, products of matrices by splitting into halves of 16 bits, which BLAS multiplies
+part: complex steps ``f(x + 1j d).imag`` are exact derivatives here, with a step of one. Products
+are formed in int64, products of matrices by splitting into halves of 16 bits, which BLAS multiplies
 exactly. Sine and cosine of a residue are a random rational point of the circle, the same whenever
 the residue is: θ, sin θ and cos θ are otherwise independent, and so they are here.
 """
@@ -15,11 +15,10 @@ from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phipsi.proofs.exact_array import ExactArray, NotRational
 
-Array = NDArray[Any]
+Array = Any  # of int64, float64 or complex128
 
 LARGEST_PRIME = 2**31
 _BLOCK = 32  # smaller matrices are inverted by elimination, larger ones by halves
@@ -47,7 +46,7 @@ class Residues(ExactArray):
             return values
         if isinstance(values, (int, Fraction, float)):
             return np.array(float(residue(values, cls.prime))).view(cls)
-        array = np.asarray(values)
+        array: Array = np.asarray(values)
         if array.dtype.kind == "c":
             return cls._joined(*(cls.of(part)._whole()[0] for part in (array.real, array.imag)))
         if array.dtype.kind == "O":
@@ -61,7 +60,7 @@ class Residues(ExactArray):
 
     def _whole(self) -> tuple[Array, Array | None]:
         """Values and rates as int64; None if there are no rates."""
-        data = self.view(np.ndarray)
+        data: Array = self.view(np.ndarray)
         if data.dtype.kind == "c":
             return data.real.astype(np.int64), data.imag.astype(np.int64)
         return data.astype(np.int64), None
@@ -403,7 +402,7 @@ def _point_of_circle(angle: int, prime: int, seed: int) -> tuple[int, int]:
         tried += 1
 
 
-# ---- primes ----------------------------------------------------------------------------------------
+# ---- primes --------------------------------------------------------------------------------------
 
 
 def is_prime(n: int) -> bool:

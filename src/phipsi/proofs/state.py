@@ -96,6 +96,10 @@ class State:
         """Zeros of this state's kind of numbers."""
         return self.kind.of(np.zeros(shape))
 
+    def array(self, scalars: Sequence[Any]) -> Array:
+        """The array of scalars."""
+        return self.kind.of(np.array(scalars, self.q.dtype))
+
     def eye(self, size: int) -> Array:
         """The identity matrix."""
         return self.kind.of(np.eye(size))
@@ -103,7 +107,7 @@ class State:
     # ---- values ---------------------------------------------------------------------------------
 
     def dense(self, expr: Expr, **changes: Any) -> Array:
-        """The value of an expression; `q`, `v`, …, `points`, `axes`, `order` replace the state's."""
+        """The value of an expression; `q`, `v`, …, `points`, `axes`, `order` may be others."""
         check_expression(expr)
         order, axes = changes.pop("order", "base_to_tip"), changes.pop("axes", "body")
         one = self._evaluation(changes)

@@ -74,7 +74,7 @@ class Case(Protocol):
 
     @property
     def random(self) -> Callable[..., Array]:
-        """More random numbers: random(3, 6) has shape (3, 6)."""
+        """Draws more random numbers, as an array of the shape given."""
         ...
 
     @property
@@ -84,6 +84,10 @@ class Case(Protocol):
 
     def zeros(self, *shape: int) -> Array:
         """Zeros of the right kind."""
+        ...
+
+    def array(self, scalars: Sequence[Any]) -> Array:
+        """The array of scalars, such as the parameters of a joint."""
         ...
 
     def eye(self, size: int) -> Array:
@@ -207,7 +211,7 @@ def claim(lhs: Any, rhs: Any) -> Claim:
     return Claim(lhs, rhs)
 
 
-def gathered(case: Case, blocks: Sequence[Array], *shape: int) -> Array:
+def gathered(case: Case, blocks: Sequence[Any], *shape: int) -> Array:
     """Blocks of one shape as one array, also if there are none."""
     return np.stack(blocks) if len(blocks) else case.zeros(0, *shape)
 

@@ -136,7 +136,7 @@ def table_bias(case: Case, sliding: float = 2.0) -> tuple[Array, Array]:
             table[k, 3:] += np.cross(omega_J, v_J)
         if kind == "universal":
             axes = model.joints[k].params
-            second = poses[k][:3, :3] @ poses.of(np.array(axes[3:], poses.dtype)) * case.v[model.v_slices[k]][1]
+            second = poses[k][:3, :3] @ case.array(axes[3:]) * case.v[model.v_slices[k]][1]
             table[k, :3] += np.cross(omega_J - second, second)
     return table, general
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from phipsi.expressions.node import Expr
-from phipsi.operators import E_phi, E_psi, G, H, M, Omega, Upsilon, mass_matrix, parse, phi, psi
+from phipsi.operators import E_phi, E_psi, G, H, Omega, Upsilon, mass_matrix, parse, phi, psi
 from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
 from phipsi.rewrite.theorems_blocks import blocks, bodies, from_blocks, lever, riccati
 from phipsi.rewrite.theorems_symbols import checked, vocabulary
@@ -46,12 +46,16 @@ def _rigid_chain(case: Case) -> Claim:
 
 def _moves_velocity(case: Case) -> Claim:
     offset, w, v = case.random(3, 3)
-    return claim(lever(offset).T @ np.concatenate([w, v]), np.concatenate([w, v + np.cross(w, offset)]))
+    return claim(
+        lever(offset).T @ np.concatenate([w, v]), np.concatenate([w, v + np.cross(w, offset)])
+    )
 
 
 def _moves_force(case: Case) -> Claim:
     offset, N, F = case.random(3, 3)
-    return claim(lever(offset) @ np.concatenate([N, F]), np.concatenate([N + np.cross(offset, F), F]))
+    return claim(
+        lever(offset) @ np.concatenate([N, F]), np.concatenate([N + np.cross(offset, F), F])
+    )
 
 
 def _parallel_axis(case: Case) -> Claim:
@@ -121,8 +125,13 @@ def _base_first(case: Case) -> Claim:
 def _square_root(case: Case) -> Claim:
     """M = L Δ L*, so M^(1/2) = L Δ^(1/2); the root of Δ ≥ 0 stands between and need not be taken."""
     inertias = [_factored(case, x) for x in case.model.inertia_matrices]
-    lower, pivots = (gathered(case, x, 6, 6) for x in zip(*inertias, strict=True)) if inertias else (
-        case.zeros(0, 6, 6), case.zeros(0, 6, 6),
+    lower, pivots = (
+        (gathered(case, x, 6, 6) for x in zip(*inertias, strict=True))
+        if inertias
+        else (
+            case.zeros(0, 6, 6),
+            case.zeros(0, 6, 6),
+        )
     )
     factor = case.dense(H @ phi) @ _diagonal_matrix(lower)
     whole = factor @ _diagonal_matrix(pivots) @ factor.T

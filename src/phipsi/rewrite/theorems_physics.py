@@ -126,9 +126,7 @@ def _check_lagrange(bias: Expr):
     return check
 
 
-def _once(
-    case: Case, key: str, value: Callable[[Case, Array], Array]
-) -> tuple[Array, Array]:
+def _once(case: Case, key: str, value: Callable[[Case, Array], Array]) -> tuple[Array, Array]:
     """A random direction and a value that two checks ask for there."""
     if key not in case.memo:
         way = case.random(case.model.nv)

@@ -52,7 +52,9 @@ class View:
     def axes(self) -> Array:
         """H* of every rate at its body, (nv, 6)."""
         columns = self.value(H.T)
-        return gathered(self.case, [columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)], 6)
+        return gathered(
+            self.case, [columns[6 * k : 6 * k + 6, i] for i, k in enumerate(self.owner)], 6
+        )
 
     def picked(self, rates: Array, which: str) -> Array:
         """Σ rate_i 𝓗ⁱ, and so for 𝓗ⁱ_s and 𝓗ⁱ_d."""
