@@ -241,7 +241,7 @@ def test_no_mathematical_function_of_a_library_is_called():
         ]
         forward, log_det = (program.native for program in programs)
         assert forward is not None and log_det is not None
-        step = rollout_code._emit(forward, METHODS["rk4"])  # type: ignore[attr-defined]
+        step = rollout_code._emit([forward], METHODS["rk4"])  # type: ignore[attr-defined]
         for text in (forward.emit(), log_det.emit(), step):
             assert undefined(compiled(text, forward.machine)) <= PYTHON | NUMPY | MEMORY | FLAGS
             texts.append(text)

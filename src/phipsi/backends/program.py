@@ -461,11 +461,11 @@ class Program:
         The threads have copies of the inputs: one that runs on after an interrupt harms nobody.
         """
         edges = np.linspace(0, batch[0], min(threads, max(batch[0], 1)) + 1).astype(int)
+        ranks = {n: len(shape) for n, shape in layout.input_shapes(self).items()}
         full = {
-            n: a if n == "columns" else _widened(a.copy(), batch, k)
-            for n, a, k in self._with_ranks(arrays, batch)
+            n: a if n == "columns" else _widened(a.copy(), batch, ranks[n])
+            for n, a in arrays.items()
         }
-
         parts: list[Any] = [None] * (len(edges) - 1)
 
         def part(i: int) -> None:
@@ -480,12 +480,6 @@ class Program:
         for i, (_, found) in enumerate(parts):
             failures.extend(_widen(f, edges[i], edges[i + 1], batch) for f in found)
         return results, failures
-
-    def _with_ranks(
-        self, arrays: dict[str, Array], batch: tuple[int, ...]
-    ) -> list[tuple[str, Array, int]]:
-        shapes = layout.input_shapes(self)
-        return [(n, a, len(shapes.get(n, ()))) for n, a in arrays.items()]
 
     def _non_finite(
         self, results: list[Any], failures: list[Failure], batch: tuple[int, ...]

@@ -25,6 +25,7 @@ from phipsi.model.model import Model
 from phipsi.simulation.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.simulation.references import Constant, JointReference
 from phipsi.simulation.tracking import Tracking
+from phipsi.simulation.user_functions import check_signature, name_of
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Array]
@@ -81,7 +82,7 @@ class ComputedTorque:
         compensate_damping: bool = False,
     ) -> None:
         self.model = model = tree_of(model, ComputedTorque)
-        self.reference = reference if callable(reference) else Constant(model, reference)
+        self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
         self._tracking = Tracking(model)
@@ -125,7 +126,7 @@ class PDGravity:
         self, model: Model, reference: JointReference | ArrayLike, kp: ArrayLike, kd: ArrayLike
     ) -> None:
         self.model = model = tree_of(model, PDGravity)
-        self.reference = reference if callable(reference) else Constant(model, reference)
+        self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self._tracking = Tracking(model)
 
@@ -158,6 +159,7 @@ class Saturated:
         self, controller: Controller, model: Mechanism, efforts: ArrayLike | None = None
     ) -> None:
         model = tree_of(model, Saturated)
+        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
@@ -168,6 +170,13 @@ class Saturated:
         cut = np.abs(tau) > self.limits
         self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
         return np.clip(tau, -self.limits, self.limits)
+
+
+def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
+    if not callable(given):
+        return Constant(model, given)
+    check_signature(given, f"reference {name_of(given)!r}", "t")
+    return given
 
 
 def gains(model: Model, value: ArrayLike, what: str) -> Array:

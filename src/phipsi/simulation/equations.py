@@ -27,6 +27,7 @@ from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provi
 from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.user_functions import first_call, name_of
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
@@ -218,10 +219,18 @@ class Equations:
         return out
 
     def check(self, t: float, q: Array, v: Array) -> None:
-        """Evaluate once; raise an InputError that names what is wrong."""
+        """Evaluate once; raise an error that names what is wrong."""
         for element in self.forces:
-            self._check_element(element, State(self.model, t, q, v, self._kinematics))
-        vdot = self.acceleration(t, q, v)
+            with first_call(f"force element {element!r}", t):
+                self._check_element(element, State(self.model, t, q, v, self._kinematics))
+        if self.prescribed is not None:
+            with first_call("a prescribed acceleration", t):
+                self.prescribed.accelerations(t, locked(q), locked(v))
+        for name, function in self.quadratures.functions:
+            with first_call(f"quadrature {name!r}", t):
+                function(t, locked(q), locked(v))
+        with first_call("the dynamics" if self.controller is None else self._name(), t):
+            vdot = self.acceleration(t, q, v)
         if self.loops is not None and np.isfinite(vdot).all():
             loops, self.loops = self.loops, None
             try:
@@ -269,8 +278,8 @@ class Equations:
         return answer, int(status)
 
     def _name(self) -> str:
-        name = getattr(self.controller, "__qualname__", None) or type(self.controller).__name__
-        return f"controller {name!r}"
+        assert self.controller is not None
+        return f"controller {name_of(self.controller)!r}"
 
     def _converted(self, given: Any, t: float) -> Array:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ def rollout(
     integrator: str = "semi_implicit",
     threads: int = 1,
     prescribed: Sequence[str] | ArrayLike | None = None,
+    per_step: bool | None = None,
 ) -> tuple[Array, Array]:
     """Trajectories of many initial states under given efforts.
 
@@ -56,7 +58,10 @@ def rollout(
     `steps`, how many; `every`, record every so many steps; `integrator`, "semi_implicit" (order 1)
     or "rk4" (order 4); `threads` share the batch; `prescribed`, names of joints whose accelerations
     are given instead of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid
-    dynamics). **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
+    dynamics); `per_step`, whether `tau` has an axis of steps. Without it the axes say so: one more
+    than q0 and v0 have is that of the steps, and what fits only one way is taken so; where the
+    lengths allow both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which.
+    **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
     first records being the initial states.
     **Cost:** O(N) per step and trajectory; of a system O(nv³) for the projection. **Raises:**
     `SimulationError` naming the trajectory and the step if one diverges or a joint has nothing to
@@ -73,12 +78,11 @@ def rollout(
     method = _method(integrator)
     rows = model.n_rows if isinstance(model, System) else 0
     refuse_unfit(method, rows=rows, prescribed=prescribed is not None)
-    if method.conserves:
-        model = tree  # there are no rows
     dt = _positive(dt)
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
-    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps)
+    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
+    records = empty_records(tree, batch, steps, every)
     if isinstance(model, System):
         if prescribed is not None:
             raise InputError(
@@ -86,7 +90,7 @@ def rollout(
                 "pp.simulate(system, …, prescribed=…)"
             )
         state = start_q, start_v, effort
-        return closed_rollout(model, *state, dt, steps, every, integrator)
+        return closed_rollout(model, *state, dt, steps, every, integrator, records)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
@@ -94,8 +98,8 @@ def rollout(
         raise InputError(
             f"prescribed has shape {mask.shape}, which does not broadcast to the batch {batch}"
         ) from None
-    kept = steps // every + 1
-    out_q, out_v = np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
+    out_q, out_v = records
+    kept = out_q.shape[-2]
     if model.nv == 0 or 0 in batch:
         out_q[...], out_v[...] = start_q[..., None, :], start_v[..., None, :]
         return out_q, out_v
@@ -136,10 +140,10 @@ def _run(
 
     No exception can be raised while it runs: all threads have let go of the arrays after it.
     """
-    from phipsi.backends.native.crew import run_shares, shares_of_jobs
+    from phipsi.backends.native.crew import MOST, run_shares, shares_of_jobs
 
     native = natives[0]
-    pieces = batch_pieces(len(arrays[0]), threads, native.machine.lanes)
+    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.machine.lanes)
     parts = [[a[piece] for a in arrays] for piece in pieces]
     jobs = [_job(natives, method, part, counts, dt, model) for part in parts]
     status = [part[-2] for part in parts]
@@ -200,26 +204,55 @@ def _positive(dt: Any) -> float:
     return float(dt)
 
 
+def empty_records(
+    model: Model,
+    batch: tuple[int, ...],
+    steps: int,
+    every: int,
+    advice: str = "fewer records, every=…, or parts that begin where the last one ended",
+) -> tuple[Array, Array]:
+    """Memory for the recorded states, or an error that says how much it would be."""
+    kept = steps // every + 1
+    size = 8 * math.prod(batch) * kept * (model.nq + model.nv)
+    try:
+        if size >= 2**63:
+            raise MemoryError
+        return np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
+    except MemoryError:
+        raise InputError(
+            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories are "
+            f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
+            f"{advice}"
+        ) from None
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough."""
+    """A whole number that is large enough, and small enough for a counter."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value >= 2**63:
+        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
     return int(value)
 
 
 def rollout_arrays(
-    model: Model, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike, steps: int
+    model: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    steps: int,
+    per_step: bool | None = None,
 ) -> tuple[Array, Array, Array, tuple[int, ...]]:
     """The initial states and efforts with their whole batch."""
     q = joint_array(model, "q0", q0, "nq")
     v, effort = (joint_array(model, name, x, "nv") for name, x in (("v0", v0), ("tau", tau)))
-    varying = _is_varying(effort, q, v, steps)
+    varying = _is_varying(effort, q, v, steps) if per_step is None else _flag(per_step, effort)
     core = 2 if varying else 1
     if varying and effort.shape[-2] != steps:
         raise InputError(
             f"tau has shape {effort.shape}: its last axes must be (steps, nv) = "
             f"({steps}, {model.nv}) for efforts that change from step to step, or (nv,) for "
-            "constant ones"
+            "constant ones. For constant ones of a batch that only tau has:  per_step=False"
         )
     try:
         batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], effort.shape[:-core])
@@ -235,17 +268,27 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
     """Whether the axis before the last of tau is that of the steps; refuses to guess."""
     if effort.ndim > max(q.ndim, v.ndim):
         return True
-    if effort.ndim == 1 or effort.shape[-2] != steps:
-        return False
+    if effort.ndim == 1 or effort.shape[-2] != steps or steps == 1:
+        return False  # for one step both mean the same
     try:
         np.broadcast_shapes(effort.shape[:-1], q.shape[:-1], v.shape[:-1])
     except ValueError:
         return True
     raise InputError(
-        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Add an "
-        "axis to say which: tau[None] for the same changing efforts in every trajectory, "
-        "np.broadcast_to(tau[:, None], (len(tau), steps, nv)) for constant ones"
+        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Say "
+        "which:  per_step=True for efforts that change from step to step, the same in every "
+        "trajectory, per_step=False for constant ones, each trajectory its own"
     )
+
+
+def _flag(per_step: Any, effort: Array) -> bool:
+    if not isinstance(per_step, (bool, np.bool_)):
+        raise InputError(f"per_step={per_step!r} is neither True nor False (nor None, the default)")
+    if per_step and effort.ndim < 2:
+        raise InputError(
+            f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
+        )
+    return bool(per_step)
 
 
 def _unit(model: Model, q: Array) -> None:

@@ -29,6 +29,7 @@ from phipsi.simulation.steps import Diverged, Step, Stepper
 from phipsi.simulation.tableaux import Method
 from phipsi.simulation.topology import Change, changes_of
 from phipsi.simulation.trajectory import Trajectory
+from phipsi.simulation.user_functions import check_signature, first_call, name_of
 
 Array = NDArray[Any]
 
@@ -99,6 +100,12 @@ def simulate(
     >>> fall.at(0.5)[0].shape
     (2,)
     """
+    if controller is not None and not callable(controller):
+        raise InputError(
+            f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
+        )
+    if controller is not None:
+        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
     listed = [events] if isinstance(events, Event) else list(events)
     if topology or any(isinstance(e, Event) and changes_of(e.action) for e in listed):
         given = dict(
@@ -125,10 +132,6 @@ def simulate(
     step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
     times = checks.checked_output_times(output_times, end)
-    if controller is not None and not callable(controller):
-        raise InputError(
-            f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
-        )
     if prescribed is not None and loops is not None:
         raise InputError(
             "prescribed= is for trees; in a system, prescribe the rate of a joint as a constraint:"
@@ -141,10 +144,19 @@ def simulate(
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
-    equations.check(0.0, q, v)
-    watch = Watch(events, 0.0, q, v, end)
-    run = _Run(equations, method, watch, times, end, system)
-    run.start(q, v, step, rtol, atol)
+    try:
+        equations.check(0.0, q, v)
+        watch = Watch(events, 0.0, q, v, end)
+        run = _Run(equations, method, watch, times, end, system)
+        with first_call("the run", 0.0):
+            run.start(q, v, step, rtol, atol)
+    except SimulationError as error:  # the last good state is the first
+        nothing = np.full((1, model.nv), np.nan)
+        error.trajectory = Trajectory(
+            model, np.zeros(1), q[None], v[None], nothing, complete=False, integrator=method.name,
+            system=system,
+        )  # fmt: skip
+        raise
     return run.to_the_end(make_progress(progress, end))
 
 
