@@ -254,8 +254,8 @@ class Lowering(Diagonals):
             return x.params
         if not isinstance(i, int) or not 0 <= i < 10:
             raise InputError(
-                f"inertia[{harmless(body)}, {i}]: a body has ten inertial parameters, numbered from "
-                "0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
+                f"inertia[{harmless(body)}, {i}]: a body has ten inertial parameters, numbered "
+                "from 0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
             )
         return 10 * self.model.body_index(str(body)) + i
 
