@@ -306,7 +306,7 @@ def test_mixed_mechanisms_are_assembled_together(mixed):
 
 @pytest.mark.parametrize("sizes", [(1.0, 20.0, 5e-3, 1e-6), (1e3, 1e3, 1e-3, 1e-6)])
 def test_angular_rows_of_a_light_linkage_do_not_hide_a_heavy_loop(sizes, monkeypatch):
-    """A gear in the light linkage: its row is 1e12 (1e15) times as easy to move as the heavy pin."""
+    """A gear in the light linkage: its row is 1e12 or 1e15 times as easy to move as the pin."""
     heavy = (so3_exp([0.3, -0.2, 0.5]), *sizes[:2])
     light = (so3_exp([-0.4, 0.9, 0.1]), *sizes[2:], (0.3, 0.2, 0.1))
     rng = np.random.default_rng(1)
@@ -435,3 +435,14 @@ def test_limits_of_rank():
     assert ranked.rank[0] == 2
     assert_allclose(ranked.across()[0], np.diag([1.0, 1, 0]), atol=1e-9)
     assert Ranked(1e-16 * np.eye(3)[None]).rank[0] == 0
+
+
+def test_no_states_at_all():
+    """A batch of none."""
+    system = linkages((so3_exp([0.3, -0.2, 0.5]),))
+    none = np.zeros((0, 3))
+    assert pp.closed_inverse_dynamics(system, none, none, none).tau.shape == (0, 3)
+    assert pp.constraint_forces(system, none, none, none).shape == (0, 5)
+    assert [x.shape for x in pp.constrained_dynamics_derivatives(system, none, none, none)] == (
+        3 * [(0, 3, 3)]
+    )

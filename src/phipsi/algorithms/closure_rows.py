@@ -245,9 +245,9 @@ class ClosureRows:
         A (n, rows, 6 P); `motion`, J (n, 6 P, nv), and `jacobian` (n, rows, nv) in any coordinates
         of the rates.
         """
-        n, m = len(motion), self.n_rows
-        moved = np.square(motion).sum(axis=-1).reshape(n, -1, 3).sum(axis=-1)
-        squares = np.square(rows).reshape(n, m, -1, 3).sum(axis=-1)
+        n, m, halves = len(motion), self.n_rows, 2 * len(self._where)
+        moved = np.square(motion).sum(axis=-1).reshape(n, halves, 3).sum(axis=-1)
+        squares = np.square(rows).reshape(n, m, halves, 3).sum(axis=-1)
         out = (squares @ moved[..., None])[..., 0]
         if len(self.coupled):
             out[:, self.coupled] = np.square(jacobian[:, self.coupled]).sum(axis=-1)
@@ -258,10 +258,10 @@ class ClosureRows:
 
         A (n, rows, 6 P), J (n, 6 P, nv), v (n, nv, k).
         """
-        n, nv = len(motion), motion.shape[-1]
-        halves = np.sqrt(np.square(motion).reshape(n, -1, 3, nv).sum(axis=2))
-        ends = np.sqrt(np.square(rows).reshape(n, self.n_rows, -1, 3).sum(axis=-1))
-        return ends @ (halves @ np.abs(v))
+        n, nv, halves = len(motion), motion.shape[-1], 2 * len(self._where)
+        moved = np.sqrt(np.square(motion).reshape(n, halves, 3, nv).sum(axis=2))
+        ends = np.sqrt(np.square(rows).reshape(n, self.n_rows, halves, 3).sum(axis=-1))
+        return ends @ (moved @ np.abs(v))
 
     def gap(self, residual: Array, motion: Array) -> Array:
         """The largest residual (n,) as an angle, from residuals (n, rows) and J (n, 6 P, nv).
@@ -269,8 +269,8 @@ class ClosureRows:
         A length is divided by the lever arms with which its ends are seen, how far they move for
         how much they turn; where nothing turns, an open loop does not change any row.
         """
-        n = len(motion)
-        squares = np.square(motion).sum(axis=-1).reshape(n, -1, 2, 3).sum(axis=-1)
+        n, points = len(motion), len(self._where)
+        squares = np.square(motion).sum(axis=-1).reshape(n, points, 2, 3).sum(axis=-1)
         a = self._a[self._rows.closure]
         turning, moving = np.moveaxis(squares[:, a] + squares[:, a + 1], -1, 0)
         arms = np.sqrt(turning / np.where(moving > 0, moving, 1.0))
