@@ -30,6 +30,9 @@ _SUMS = ("total", "scatter", "to_point", "to_row")
 # fields that are complete only when the step that computes them has ended
 _AFTER = (*_SUMS, "pair", "square", *_WHOLE)
 
+MOST_WORK = 40_000
+"""Steps times blocks that are still to be put into one; no program of the library needs 8,000."""
+
 
 def schedule(outputs: Iterable[Field]) -> list[Step]:
     """The steps that compute the outputs; the fewest sweeps of the two starting directions."""
@@ -86,8 +89,15 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
         StepKind.BASE_TO_TIP: StepKind.TIP_TO_BASE,
         StepKind.TIP_TO_BASE: StepKind.BASE_TO_TIP,
     }
-    direction = first
+    direction, work = first, 0
     while left:
+        work += len(left)
+        if work > MOST_WORK:
+            raise LoweringError(
+                f"the program is too large: it has more than {len(steps)} sweeps one after the "
+                f"other, with {len(fields):,} blocks. Compile a part of the expression by itself, "
+                "and let its value be an input of the rest"
+            )
         step = _next_step(left, done, direction) or _next_step(left, done, other[direction])
         if step is None:
             ready = _closure(left, done, Domain.BODY, None)
