@@ -213,7 +213,7 @@ def explain(
         )
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(expr, mode, None, False, given, rewrite, where)
-    check_request(request, "reference", has_points=True)
+    check_request(request, "reference", has_points=True, has_model=False)
     with not_too_deep("explained"):
         rewriting = engine.rewrite(request, armature=True)
         lowered = lower_request(request, rewriting.expressions, None)

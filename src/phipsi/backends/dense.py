@@ -160,8 +160,12 @@ class _Options:
         self.inertial = axes == "inertial"
 
 
+def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:
+    """The value in the axes and the order asked for; see `dense`."""
+    return _arranged(expr, one, _Options(order, axes))
+
+
 def _arranged(expr: Expr, one: Evaluation, options: _Options) -> Array:
-    """The value in the axes and the order asked for."""
     out = one.value(expr)
     assert expr.takes is not None and expr.gives is not None
     if options.inertial:
