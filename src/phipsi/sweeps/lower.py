@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from phipsi.errors import InputError, LoweringError
-from phipsi.errors import shown as harmless
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, adjoint
@@ -242,7 +241,7 @@ class Lowering(Diagonals):
         hinge = self.model.v_slices[k]
         if not isinstance(i, int) or not 0 <= i < hinge.stop - hinge.start:
             raise InputError(
-                f"q[{harmless(joint)}, {i}]: joint {joint!r} ({self.model.joints[k].kind}) has "
+                f"q[{shown(joint)}, {i}]: joint {joint!r} ({self.model.joints[k].kind}) has "
                 f"{hinge.stop - hinge.start} degrees of freedom, numbered from 0"
             )
         return hinge.start + i
@@ -254,8 +253,8 @@ class Lowering(Diagonals):
             return x.params
         if not isinstance(i, int) or not 0 <= i < 10:
             raise InputError(
-                f"inertia[{harmless(body)}, {i}]: a body has ten inertial parameters, numbered "
-                "from 0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
+                f"inertia[{shown(body)}, {i}]: a body has ten inertial parameters, numbered from "
+                "0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
             )
         return 10 * self.model.body_index(str(body)) + i
 
