@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from phipsi import errors
 from phipsi.expressions.row import Op
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ _LONGEST = 240  # characters of an expression in a message
 
 def shown(x: object) -> str:
     """What stands in a message for an expression or a word: its text, cut in the middle if long."""
-    text = str(x)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return errors.shown(x, _LONGEST)
 
 
 def signature(x: Expr) -> str:

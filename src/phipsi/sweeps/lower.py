@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from phipsi.errors import InputError, LoweringError, shown
+from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, adjoint
