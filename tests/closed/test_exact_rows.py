@@ -63,8 +63,11 @@ def test_rows_need_a_system():
         pp.prove(COMPLIANCE, system("ball").model)
 
 
-def test_rows_in_a_given_state():
-    loop = system("pin")
-    q = loop.model.random_configuration(1)
-    proof = pp.prove(COMPLIANCE, loop, q, np.ones(loop.model.nv))
-    assert proof and proof.here is not None and proof.here.method == "50 digits"
+@pytest.mark.parametrize("kind", ["pin", "weld", "rod"])
+def test_rows_in_a_given_state(kind: str):
+    loop = system(kind)
+    q, v = loop.model.random_configuration(1), np.ones(loop.model.nv)
+    for claim in (COMPLIANCE, "Adot B* V = Adot J v"):
+        proof = pp.prove(claim, loop, q, v)
+        assert proof and proof.here is not None and proof.here.method == "50 digits"
+    assert pp.prove("Adot B* V = 0", loop, q, v).holds is False

@@ -136,7 +136,6 @@ def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Ar
     dgap = -slide if side == 0 else slide
     dR = da.T @ b + a.T @ db
     dr = da.T @ gap + a.T @ dgap
-    length = _root(gap @ gap) if "distance" in c.forms else 1
     values: dict[str, Any] = {
         "R02": dR[0, 2],
         "R12": dR[1, 2],
@@ -148,6 +147,8 @@ def _change(c: Closure, f: Frames, first: int, side: int, spin: Array, slide: Ar
         "rx": dr[0],
         "ry": dr[1],
         "rz": dr[2],
-        "distance": (gap @ dgap) / length if _plain(length) != 0 else np.nan,
     }
+    if "distance" in c.forms:
+        length = _root(gap @ gap)
+        values["distance"] = (gap @ dgap) / length if _plain(length) != 0 else np.nan
     return [values[form] for form in c.forms]

@@ -216,8 +216,10 @@ def in_digits(
     with long_decimals():
         try:
             lhs, rhs = sides(identity, digits_state(model, seed, own=own, q=q, v=v))
-        except NotRational as error:
-            raise InputError(f"identity {identity.name!r} cannot be evaluated: {error}") from error
+        except TypeError as error:  # NotRational, or a number that is no decimal
+            raise InputError(
+                f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
+            ) from error
         holds, gap = agree(lhs, rhs)
     return Verdict(holds, "50 digits", 0.0, 1, gap)
 
