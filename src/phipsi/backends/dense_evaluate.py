@@ -225,7 +225,7 @@ class Evaluation:
         if c is None:
             raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
         if x.name == "A":
-            return closures.rows(c, closures.frames_of(self.at), self.dtype)
+            return closures.rows(c, closures.frames_of(self.at))
         if x.name == "Adot":
             return closures.rows_rate(self.at, self.value(_B).T @ self.value(_V))
         chosen = c.selections.get(str(x.params[0]))
