@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
@@ -12,6 +12,7 @@ from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import Mechanism, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators.inputs import leaves_of
@@ -37,6 +38,7 @@ class _Building:
 _BUILDING = _Building()
 
 
+@of_mechanisms
 def compile(
     expr: Expr | Sequence[Expr],
     model: Model | ConstrainedModel,
@@ -93,39 +95,45 @@ def compile(
 
 
 def program_of(
-    expr: Expr | tuple[Expr, ...], model: Model | ConstrainedModel, mode: str = "apply"
+    expr: Expr | tuple[Expr, ...],
+    mechanism: Mechanism,
+    mode: str = "apply",
+    function: Callable[..., Any] | None = None,
 ) -> Program:
-    """The program of a named algorithm, which asks for the same one in every call."""
+    """The program of a named algorithm, which asks for the same one in every call.
+
+    `function` is the public one that asks: with it the program is that of the tree, if the function
+    has an answer for this mechanism (`tree_of`); without it a system's rows can be used.
+    """
     try:
-        return model.programs[expr, mode]
+        return mechanism.programs[expr, mode]
     except (KeyError, AttributeError):
-        program = compile(expr, model, mode=mode)
-        model.programs[expr, mode] = program
+        where = mechanism if function is None else tree_of(mechanism, function)
+        program = compile(expr, where, mode=mode)
+        mechanism.programs[expr, mode] = program
         return program
 
 
 def program_at(
     expr: Expr | tuple[Expr, ...],
-    model: Model,
+    mechanism: Mechanism,
     points: Sequence[Any] | PointSet,
     axes: str,
+    function: Callable[..., Any],
     mode: str = "apply",
 ) -> Program:
     """The same for points, which are looked up by their names and offsets if these are tuples."""
-    if not isinstance(cast(object, model), Model):
-        raise InputError(
-            f"points and frames are looked up in a model, not in {type(model).__name__}; those of "
-            f"a system, in its tree:  system.model"
-        )
     if not isinstance(points, (list, tuple)):
-        return compile(expr, model, mode=mode, points=point_set(model, points, axes))
+        tree = tree_of(mechanism, function)
+        return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
     key = (expr, mode, axes, tuple(points))
     try:
-        return model.programs[key]
+        return mechanism.programs[key]
     except (KeyError, TypeError, AttributeError) as missed:
-        program = compile(expr, model, mode=mode, points=point_set(model, points, axes))
+        tree = tree_of(mechanism, function)
+        program = compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
         if isinstance(missed, KeyError):
-            model.programs[key] = program
+            mechanism.programs[key] = program
         return program
 
 
@@ -136,6 +144,8 @@ def _unpacked(
     if not isinstance(model, ConstrainedModel):
         return model, points
     if points is not None or axes is not None:
+        if not model.closures.n_rows:
+            return model.model, points
         raise InputError(
             "the points of a system are the frames of its closures, in their own axes; for other "
             "points and axes compile for system.model"
@@ -171,6 +181,7 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
     )
 
 
+@of_mechanisms
 def explain(
     expr: Expr | Sequence[Expr],
     model: Model | ConstrainedModel | None = None,

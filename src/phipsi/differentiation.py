@@ -17,6 +17,7 @@ from phipsi.expressions.node import Expr, identity
 from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
 from phipsi.families import Family
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
@@ -161,6 +162,7 @@ def _check_expression(expr: Expr, function: str) -> None:
         raise SpaceError(check.undetermined(expr))
 
 
+@of_mechanisms
 def vjp(
     expr: Expr,
     model: Model | ConstrainedModel,

@@ -83,6 +83,14 @@ def not_too_deep(verb: str) -> Iterator[None]:
         ) from None
 
 
+_COMPARED = 5000
+_LONGEST_NAME = 100
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint such as ``Did you mean 'elbow'?``, or the known names if none is close.
 
@@ -90,11 +98,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     **Returns:** one sentence, never empty.
     """
     names = [str(candidate) for candidate in known]
-    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+    # Names may come from a file, which can have very many and very long ones.
+    near = [candidate for candidate in names[:_COMPARED] if len(candidate) <= _LONGEST_NAME]
+    close = difflib.get_close_matches(str(name)[:_LONGEST_NAME], near, n=3, cutoff=0.6)
     if close:
         return f"Did you mean {' or '.join(repr(candidate) for candidate in close)}?"
     if not names:
         return "There are none yet."
-    shown = ", ".join(repr(candidate) for candidate in names[:8])
+    shown = ", ".join(repr(_cut(candidate)) for candidate in names[:8])
     more = f", … ({len(names)} in all)" if len(names) > 8 else ""
     return f"Known names: {shown}{more}."

@@ -194,12 +194,25 @@ def quat_normalize(quaternion: ArrayLike) -> Array:
     return q / _norm(q)[..., None]
 
 
+def quat_scaled(quaternion: ArrayLike) -> Array:
+    """Quaternions (..., 4) times a power of two, so that products of them keep their digits.
+
+    The largest component is between ½ and 1, and nothing is rounded. Complex and object arrays stay
+    as they are.
+    """
+    q = _numbers(quaternion)
+    if q.dtype != np.float64:
+        return q
+    _, power = np.frexp(np.max(np.abs(q), axis=-1, keepdims=True))
+    return np.ldexp(q, -power)
+
+
 def quat_to_matrix(quaternion: ArrayLike) -> Array:
     """Rotation matrix (..., 3, 3) of a quaternion of any nonzero length.
 
     R = I + 2/(q·q) (w x~ + x~ x~), so scaling the quaternion changes nothing.
     """
-    q = _numbers(quaternion)
+    q = quat_scaled(quaternion)
     w, x = q[..., 0, None, None], skew(q[..., 1:])
     scale = 2 / np.sum(q * q, axis=-1, keepdims=True)[..., None]
     return np.eye(3) + scale * (w * x + x @ x)

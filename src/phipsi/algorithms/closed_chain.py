@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,8 +15,12 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
-from phipsi.operators import A, J, mass_matrix
+from phipsi.model.mechanisms import of_systems, system_of
+from phipsi.operators import A, B, H, J, M, a, b, gravity, mass_matrix, phi
+from phipsi.operators import f_ext as f_ext_leaf
+from phipsi.operators import vdot as vdot_leaf
 
 Array = NDArray[Any]
 
@@ -31,6 +36,7 @@ class ConstrainedMotion(NamedTuple):
     f: Array
 
 
+@of_systems
 def constrained_dynamics(
     system: ConstrainedModel,
     q: ArrayLike,
@@ -63,10 +69,7 @@ def constrained_dynamics(
     ((3,), (3,))
     """
     if not isinstance(cast(object, system), ConstrainedModel):
-        raise InputError(
-            f"constraints belong to a system, and this is a {type(system).__name__}:\n"
-            "    system = pp.System(model, [pp.constraints.…])"
-        )
+        system_of(system, constrained_dynamics)
     plain = f_ext is Udot is algorithm is None
     if plain:
         program = system.programs.get(constrained_dynamics)  # the shortest way, for single calls
@@ -84,6 +87,7 @@ def constrained_dynamics(
     return ConstrainedMotion(*program(q, v, tau, *extras))
 
 
+@of_systems
 def constraint_forces(
     system: ConstrainedModel,
     q: ArrayLike,
@@ -110,10 +114,36 @@ def constraint_forces(
     >>> f.round(3).tolist()                       # half the weight of the rod hangs on the string
     [4.905]
     """
+    system_of(system, constraint_forces)
     f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot).f
     if not system.closures.n_rows:
         return f
     return least_multipliers(program_of(A @ J, system, "dense")(q), f)
+
+
+@cache
+def _reaction_forms(external: bool) -> tuple[Expr, Expr]:
+    """The forces through the hinges that a motion needs, and those that multipliers add."""
+    w = b - f_ext_leaf if external else b
+    return phi @ (M @ phi.T @ (H.T @ vdot_leaf + a + gravity) + w), phi @ B @ A.T
+
+
+def constrained_reactions(
+    system: ConstrainedModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+) -> Array:
+    """The forces through the hinges of the tree, (..., n, 6), as `joint_reactions` returns them."""
+    vdot, f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot)
+    f = least_multipliers(program_of(A @ J, system, "dense")(q), f)
+    loads = () if f_ext is None else (f_ext,)
+    forms = _reaction_forms(f_ext is not None)
+    needed, added = program_of(forms, system)(q, v, vdot, *loads, f)  # type: ignore[misc]
+    return needed + added
 
 
 def least_multipliers(jacobian: Array, f: Array) -> Array:
@@ -123,6 +153,7 @@ def least_multipliers(jacobian: Array, f: Array) -> Array:
     return np.einsum("...rk,...sk,...s->...r", kept, kept, f)
 
 
+@of_systems
 def constraint_impulse(
     system: ConstrainedModel, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
 ) -> tuple[Array, Array]:
@@ -142,7 +173,7 @@ def constraint_impulse(
     >>> after.round(4).tolist()
     [1.3125, 0.0]
     """
-    if not system.closures.n_rows:
+    if not system_of(system, constraint_impulse).closures.n_rows:
         (v,) = state_arrays(system.model, v=v)
         return v.copy(), np.zeros((*v.shape[:-1], 0))
     wanted = np.zeros(system.closures.n_rows) if rates is None else rates
@@ -153,6 +184,7 @@ def constraint_impulse(
     return np.asarray(v, dtype=np.float64) - change, p
 
 
+@of_systems
 def delassus_matrix(system: ConstrainedModel, q: ArrayLike) -> Array:
     """A Λ A*: constraint multipliers → accelerations of the rows.
 
@@ -169,7 +201,7 @@ def delassus_matrix(system: ConstrainedModel, q: ArrayLike) -> Array:
            [0.   , 3.429, 0.   ],
            [0.   , 0.   , 0.   ]])
     """
-    if not system.closures.n_rows:
+    if not system_of(system, delassus_matrix).closures.n_rows:
         (q,) = state_arrays(system.model, q=q)
         return np.zeros((*q.shape[:-1], 0, 0))
     return program_of(ROW_MATRIX, system, "dense")(q)

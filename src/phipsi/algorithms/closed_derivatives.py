@@ -23,19 +23,20 @@ from phipsi.algorithms.derivatives import (
 )
 from phipsi.algorithms.dynamics import mass_matrix_inverse
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_system
 from phipsi.backends.arguments import state_arrays
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import of_systems, system_of
 from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, vdot, weight
 
 Array = NDArray[Any]
 _RANK = 1e-9
 
 
+@of_systems
 def constrained_dynamics_derivatives(
     system: ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
 ) -> tuple[Array, Array, Array]:
@@ -57,7 +58,7 @@ def constrained_dynamics_derivatives(
     array([[0.2143, 0.2143],
            [0.2143, 0.2143]])
     """
-    checked_system(system, "constrained_dynamics_derivatives")
+    system_of(system, constrained_dynamics_derivatives)
     assert isinstance(system, System)
     tree = system.model
     q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)

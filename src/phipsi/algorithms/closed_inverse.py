@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import inverse_dynamics, mass_matrix
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_system
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError, did_you_mean
+from phipsi.model.mechanisms import of_systems, system_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -29,6 +29,7 @@ class DrivenMotion(NamedTuple):
     f: Array
 
 
+@of_systems
 def closed_inverse_dynamics(
     system: System,
     q: ArrayLike,
@@ -61,7 +62,7 @@ def closed_inverse_dynamics(
     >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held.tau)).max() < 1e-9)
     True
     """
-    checked_system(system, "closed_inverse_dynamics")
+    system_of(system, closed_inverse_dynamics)
     model = system.model
     q, v, vdot = state_arrays(model, q=q, v=v, vdot=vdot)
     driven = _rates(model, actuated)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS, MASS_MATRIX_INVERSE
-from phipsi.algorithms.trees import checked_tree
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import of_mechanisms, of_trees
 from phipsi.model.model import Model
 from phipsi.operators import vdot as vdot_leaf
 from phipsi.operators import written
@@ -36,6 +36,10 @@ def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
     return -(written(inverse) @ written(by_q)), -(written(inverse) @ written(by_v)), inverse
 
 
+@of_trees(
+    "which efforts a motion needs depends on which joints are driven",
+    "Derivatives of its accelerations:  pp.constrained_dynamics_derivatives(system, q, v, tau)",
+)
 def inverse_dynamics_derivatives(
     model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike
 ) -> tuple[Array, Array, Array]:
@@ -60,11 +64,11 @@ def inverse_dynamics_derivatives(
     array([[ 0.    , -0.4794],
            [ 0.4794,  0.    ]])
     """
-    if not isinstance(cast(object, model), Model):
-        checked_tree(model, "inverse_dynamics_derivatives")
-    return program_of(inverse_dynamics_operators(), model, "dense")(q, v, vdot)
+    operators = inverse_dynamics_operators()
+    return program_of(operators, model, "dense", inverse_dynamics_derivatives)(q, v, vdot)
 
 
+@of_mechanisms
 def forward_dynamics_derivatives(
     model: Model | ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
 ) -> tuple[Array, Array, Array]:
@@ -85,8 +89,10 @@ def forward_dynamics_derivatives(
     >>> by_tau.round(6)
     array([[3.]])
     """
-    if isinstance(model, ConstrainedModel):
+    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
         from phipsi.algorithms import closed_derivatives  # which needs this module
 
         return closed_derivatives.constrained_dynamics_derivatives(model, q, v, tau)
-    return program_of(forward_dynamics_operators(), model, "dense")(q, v, tau)
+    return program_of(forward_dynamics_operators(), model, "dense", forward_dynamics_derivatives)(
+        q, v, tau
+    )

@@ -8,10 +8,10 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES
-from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import of_trees
 from phipsi.model.model import Model
 from phipsi.operators import D_half, H, I, K, phi, psi, v
 
@@ -29,6 +29,13 @@ def _coriolis() -> Expr:
     return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES) - change @ v
 
 
+_COUPLED = (
+    "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again"
+)
+_INSTEAD = "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)"
+
+
+@of_trees(_COUPLED, _INSTEAD)
 def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     """Joint rates from normalised innovations.
 
@@ -43,9 +50,10 @@ def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
     array([ 1., -2.])
     """
-    return program_of(RATES_OF_INNOVATIONS, checked_tree(model, "innovations_rates"))(q, nu)
+    return program_of(RATES_OF_INNOVATIONS, model, "apply", innovations_rates)(q, nu)
 
 
+@of_trees(_COUPLED, _INSTEAD)
 def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     """Coriolis term of the diagonalised equations of motion.
 
@@ -64,5 +72,5 @@ def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     >>> bool(abs(mu @ nu) < 1e-12)
     True
     """
-    program = program_of(_coriolis(), checked_tree(model, "diagonal_coriolis"))
+    program = program_of(_coriolis(), model, "apply", diagonal_coriolis)
     return program(q, innovations_rates(model, q, nu))

@@ -8,12 +8,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_chain import constrained_dynamics
+from phipsi.algorithms.closed_chain import constrained_dynamics, constrained_reactions
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import Mechanism, of_given_motion, of_mechanisms, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import (
@@ -105,8 +106,9 @@ def _loaded(form: Callable[[Expr], Any], external: bool, tip: bool) -> Any:
 
 
 def _program(
+    function: Callable[..., Any],
     form: Callable[[Expr], Any],
-    model: Model,
+    model: Mechanism,
     external: ArrayLike | None,
     points: Points | None,
     tip: ArrayLike | None,
@@ -121,12 +123,20 @@ def _program(
         )
     expr = _loaded(form, external is not None, tip is not None)
     loads = tuple(x for x in (external, tip) if x is not None)
-    return compile(expr, model, points=points, rewrite=rewrite), loads
+    tree = tree_of(model, function)
+    return compile(expr, tree, points=points, rewrite=rewrite), loads
 
 
 # ---- the named functions ----------------------------------------------------------------------
 
 
+_DRIVEN = (
+    "Say which joints have a drive:\n"
+    "    pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])"
+)
+
+
+@of_trees("which efforts a motion needs depends on which joints are driven", _DRIVEN)
 def inverse_dynamics(
     model: Model,
     q: ArrayLike,
@@ -152,18 +162,13 @@ def inverse_dynamics(
     >>> inverse_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # hold a rod of 1 kg and 1 m
     array([4.905])
     """
-    if isinstance(model, ConstrainedModel):
-        raise InputError(
-            "the efforts that a system with loops needs depend on which joints are driven:\n"
-            "    pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
-            "Those of its tree alone, with the loops cut:  pp.inverse_dynamics(system.model, …)"
-        )
     if f_ext is points is f0 is None:
-        return program_of(INVERSE_DYNAMICS, model)(q, v, vdot)
-    program, loads = _program(_inverse, model, f_ext, points, f0)
+        return program_of(INVERSE_DYNAMICS, model, "apply", inverse_dynamics)(q, v, vdot)
+    program, loads = _program(inverse_dynamics, _inverse, model, f_ext, points, f0)
     return program(q, v, vdot, *loads)
 
 
+@of_mechanisms
 def forward_dynamics(
     model: Model | ConstrainedModel,
     q: ArrayLike,
@@ -204,7 +209,7 @@ def forward_dynamics(
     >>> forward_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # a rod let go: 3 g / 2 l
     array([-14.715])
     """
-    if isinstance(model, ConstrainedModel):
+    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
         if points is not None or f0 is not None:
             raise InputError(
                 "a system has no forces at points, because its points are its closure frames: give "
@@ -213,23 +218,27 @@ def forward_dynamics(
         motion = constrained_dynamics(model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm)
         return motion.vdot
     if f_ext is points is f0 is algorithm is None:
-        return program_of(FORWARD_DYNAMICS, model)(q, v, tau)
+        return program_of(FORWARD_DYNAMICS, model, "apply", forward_dynamics)(q, v, tau)
     if algorithm is None:
-        program, loads = _program(_forward, model, f_ext, points, f0)
+        program, loads = _program(forward_dynamics, _forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads)
     if algorithm not in ALGORITHMS:
         known = ", ".join(map(repr, ALGORITHMS))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
-    program, loads = _program(ALGORITHMS[algorithm], model, f_ext, points, f0, "as_written")
+    form = ALGORITHMS[algorithm]
+    program, loads = _program(forward_dynamics, form, model, f_ext, points, f0, "as_written")
     result = program(q, v, tau, *loads)
     return result[0] if isinstance(result, tuple) else result
 
 
-def mass_matrix(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def mass_matrix(model: Mechanism, q: ArrayLike) -> Array:
     """Joint-space mass matrix.
 
     ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
-    joint has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints.
+    joint has nothing to move. Entries in kg·m², kg·m or kg, by the kind of the joints. For a
+    `System` it is the ℳ of ℳ vdot + bias + (A J)* f = tau, of all rates of its tree: ½ v* ℳ v is
+    the kinetic energy.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv).
     **Cost:** O(N²) for the N² entries. **Source:** SOA eq. 0.7; MM eq. 22, 28–33.
@@ -240,9 +249,16 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     array([[2.6667, 0.8333],
            [0.8333, 0.3333]])
     """
-    return program_of(mass_matrix_operator, model, "dense")(q)
+    return program_of(mass_matrix_operator, model, "dense", mass_matrix)(q)
 
 
+@of_trees(
+    "an effort also causes constraint forces, so its inverse mass matrix does not turn efforts "
+    "into accelerations",
+    "Accelerations that efforts cause, and their derivatives by the efforts:\n"
+    "    pp.forward_dynamics(system, q, v, tau)\n"
+    "    pp.constrained_dynamics_derivatives(system, q, v, tau)[2]",
+)
 def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     """Inverse of the joint-space mass matrix, without forming the mass matrix.
 
@@ -259,9 +275,14 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     array([[ 1.7143, -4.2857],
            [-4.2857, 13.7143]])
     """
-    return program_of(MASS_MATRIX_INVERSE, model, "dense")(q)
+    return program_of(MASS_MATRIX_INVERSE, model, "dense", mass_matrix_inverse)(q)
 
 
+@of_trees(
+    "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are not "
+    "the efforts that it needs at vdot = 0",
+    _DRIVEN,
+)
 def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
 
@@ -276,9 +297,15 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
     array([13.215,  0.5  ])
     """
-    return program_of(BIAS_FORCES, model)(q, v)
+    return program_of(BIAS_FORCES, model, "apply", bias_forces)(q, v)
 
 
+@of_trees(
+    "which efforts hold it against gravity depends on which joints are driven: constraint forces "
+    "carry a part of the weight",
+    "Say which joints have a drive:\n"
+    "    pp.closed_inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
+)
 def gravity_forces(model: Model, q: ArrayLike) -> Array:
     """Joint efforts that hold the mechanism still against gravity.
 
@@ -292,30 +319,39 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
     >>> gravity_forces(planar_arm(2), [0.0, 0.0])
     array([19.62 ,  4.905])
     """
-    return program_of(GRAVITY_FORCES, model)(q)
+    return program_of(GRAVITY_FORCES, model, "apply", gravity_forces)(q)
 
 
+@of_mechanisms
 def joint_reactions(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
     f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
 ) -> Array:
     """Whole force that passes through every hinge in forward dynamics.
 
     f = φ [M φ* (H* vdot + a + gravity) + b − f_ext] with vdot in the form FD3. Row k is the
     force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
-    the actuator effort in it: H f = tau − Jr vdot.
+    the actuator effort in it: H f = tau − Jr vdot. For a `System` the forces of its constraints
+    load the bodies too, f = φ [… − f_ext + B A* λ] with λ of `constraint_forces`; what passes
+    through the closures themselves is λ. Where rows are redundant only some components of the
+    reactions are determined by rigid bodies, and those of the least λ are returned.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
-    `inverse_dynamics`. **Returns:** (..., n, 6).
-    **Cost:** four sweeps, O(N). **Source:** open_chain 11.1.
+    `inverse_dynamics`; `Udot` as for `forward_dynamics`. **Returns:** (..., n, 6).
+    **Cost:** four sweeps, O(N); of a system that of `constraint_forces` and two sweeps.
+    **Source:** open_chain 11.1.
 
     >>> from phipsi import joint_reactions
     >>> from phipsi.examples import planar_arm
     >>> joint_reactions(planar_arm(1), [0.0], [0.0], [4.905]).round(3)     # at rest: the weight
     array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])
     """
-    program, loads = _program(_reactions, model, f_ext, None, None, "as_written")
+    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
+        return constrained_reactions(model, q, v, tau, f_ext, Udot=Udot)
+    program, loads = _program(joint_reactions, _reactions, model, f_ext, None, None, "as_written")
     return program(q, v, tau, *loads)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import VELOCITY_MAP, VELOCITY_MAP_DOT
-from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
+from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import I, Jr, M, V, cross, total, v
 from phipsi.spatial import skew
@@ -27,7 +27,8 @@ MOMENTUM_MATRIX_DOT = total(M @ VELOCITY_MAP_DOT - cross(V).T @ M @ VELOCITY_MAP
 WHOLE_INERTIA = total(M @ total(I).T)
 
 
-def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+@of_given_motion
+def kinetic_energy(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
     """Kinetic energy, rotors included.
 
     ½ v* ℳ v = ½ V* M V + ½ v* Jr v, in J.
@@ -40,10 +41,11 @@ def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
     1.5
     """
-    return program_of(KINETIC_ENERGY, model)(q, v)
+    return program_of(KINETIC_ENERGY, model, "apply", kinetic_energy)(q, v)
 
 
-def potential_energy(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def potential_energy(model: Mechanism, q: ArrayLike) -> Array:
     """Potential energy of gravity, 0 when the mass centre is at the world's origin.
 
     −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. In J.
@@ -56,10 +58,12 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     >>> float(potential_energy(planar_arm(1), [1.5707963267948966]))
     4.905
     """
-    return -(_first_moment(_whole_inertia(model, q)) @ model.gravity)
+    program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
+    return -(_first_moment(program(q)) @ program.model.gravity)
 
 
-def center_of_mass(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def center_of_mass(model: Mechanism, q: ArrayLike) -> Array:
     """Mass centre of the whole mechanism.
 
     c from total M total* = [[·, m c~], [−m c~, m I]], in m from the world's origin, world axes.
@@ -72,13 +76,15 @@ def center_of_mass(model: Model, q: ArrayLike) -> Array:
     >>> center_of_mass(planar_arm(2), [0.0, 0.0])
     array([1., 0., 0.])
     """
-    mass = _mass(model)
+    tree = tree_of(model, center_of_mass)
+    mass = _mass(tree)
     if mass == 0:
-        raise _no_mass(model)
-    return _first_moment(_whole_inertia(model, q)) / mass
+        raise _no_mass(tree)
+    return _first_moment(program_of(WHOLE_INERTIA, tree, "dense")(q)) / mass
 
 
-def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def center_of_mass_jacobian(model: Mechanism, q: ArrayLike) -> Array:
     """Joint rates → velocity of the mass centre, m/s in world axes.
 
     The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
@@ -91,13 +97,15 @@ def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
     >>> center_of_mass_jacobian(planar_arm(2), [0.0, 0.0])[1]
     array([1.  , 0.25])
     """
-    mass = _mass(model)
+    tree = tree_of(model, center_of_mass_jacobian)
+    mass = _mass(tree)
     if mass == 0:
-        raise _no_mass(model)
-    return program_of(MOMENTUM_MATRIX, model, "dense")(q)[..., 3:, :] / mass
+        raise _no_mass(tree)
+    return program_of(MOMENTUM_MATRIX, tree, "dense")(q)[..., 3:, :] / mass
 
 
-def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
+@of_given_motion
+def momentum(model: Mechanism, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
     """Total momentum of the bodies, without that of rotors.
 
     total M V about the world's origin; ``about="com"`` moves it to the mass centre. World axes,
@@ -112,14 +120,16 @@ def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin")
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
     if about == "origin":
-        return program_of(MOMENTUM, model)(q, v)
+        return program_of(MOMENTUM, model, "apply", momentum)(q, v)
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
-    h, inertia = program_of((MOMENTUM, WHOLE_INERTIA), model, "dense")(q, v)
-    return _about_com(h[..., None], _com(model, inertia))[..., 0]
+    tree = tree_of(model, momentum)
+    h, inertia = program_of((MOMENTUM, WHOLE_INERTIA), tree, "dense")(q, v)
+    return _about_com(h[..., None], _com(tree, inertia))[..., 0]
 
 
-def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def centroidal_momentum_matrix(model: Mechanism, q: ArrayLike) -> Array:
     """Joint rates → momentum about the mass centre.
 
     total M φ* H*, moved from the world's origin to the mass centre: times v it is
@@ -133,11 +143,13 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
     >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
-    matrix, inertia = program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), model, "dense")(q)
-    return _about_com(matrix, _com(model, inertia))
+    tree = tree_of(model, centroidal_momentum_matrix)
+    matrix, inertia = program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), tree, "dense")(q)
+    return _about_com(matrix, _com(tree, inertia))
 
 
-def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+@of_given_motion
+def centroidal_momentum_matrix_dot(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
     """Time derivative of the centroidal momentum matrix.
 
     d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,
@@ -152,19 +164,16 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     parts = (MOMENTUM_MATRIX, MOMENTUM_MATRIX_DOT, WHOLE_INERTIA, MOMENTUM)
-    matrix, rate, inertia, h = program_of(parts, model, "dense")(q, v)
-    out = _about_com(rate, _com(model, inertia))
-    mass = _mass(model)
+    tree = tree_of(model, centroidal_momentum_matrix_dot)
+    matrix, rate, inertia, h = program_of(parts, tree, "dense")(q, v)
+    out = _about_com(rate, _com(tree, inertia))
+    mass = _mass(tree)
     if mass:
         out[..., :3, :] -= skew(h[..., 3:] / mass) @ matrix[..., 3:, :]
     return out
 
 
 # ---- the mechanism as one rigid body -----------------------------------------------------------
-
-
-def _whole_inertia(model: Model, q: ArrayLike) -> Array:
-    return program_of(WHOLE_INERTIA, model, "dense")(q)
 
 
 def _no_mass(model: Model) -> ModelError:
@@ -175,7 +184,7 @@ def _no_mass(model: Model) -> ModelError:
 
 
 def _mass(model: Model) -> float:
-    return float(checked_tree(model, "the mass centre").inertia_matrices[:, 3, 3].sum())
+    return float(model.inertia_matrices[:, 3, 3].sum())
 
 
 def _first_moment(inertia: Array) -> Array:

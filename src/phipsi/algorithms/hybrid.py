@@ -22,6 +22,7 @@ from phipsi.algorithms.dynamics import A_G, inverse_dynamics
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import H, I, Jr, M, b, free, held, phi, tau, vdot
 
@@ -80,6 +81,12 @@ def free_mask(model: Model, prescribed: Sequence[str] | ArrayLike) -> Array:
     return np.where(flags, 0.0, 1.0)
 
 
+@of_trees(
+    "accelerations that are given must agree with its constraints, and drive its other joints, too",
+    "Prescribe rates as constraints, or ask for the efforts of a whole motion:\n"
+    "    pp.constraints.Rows(name='motor', points=['crank'], A=[[0, 0, 1, 0, 0, 0]], rates=2.0)\n"
+    "    pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])",
+)
 def hybrid_dynamics(
     model: Model,
     q: ArrayLike,
@@ -107,6 +114,7 @@ def hybrid_dynamics(
     >>> vdot.round(4).tolist(), tau.round(4).tolist()
     ([-7.3575, 0.0], [0.0, -1.2262])
     """
+    model = tree_of(model, hybrid_dynamics)
     mask = free_mask(model, prescribed)
     motion = program_of(HYBRID_ACCELERATIONS, model)(q, v, vdot, tau, mask)
     needed = inverse_dynamics(model, q, v, motion)

@@ -12,11 +12,18 @@ from phipsi.algorithms.ik_problem import Chart, Targets, Weight
 from phipsi.algorithms.ik_search import PULL, PULL_AGAIN, IKResult, Search
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import ConvergenceError, InputError
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
 
 
+@of_trees(
+    "it would reach the targets with the loops torn open",
+    "Make the target a constraint, and let the system assemble itself:\n"
+    "    goal = pp.constraints.Weld(name='goal', a='hand', b=('world', pose))  # or Spherical\n"
+    "    pp.System(system.model, [*system.constraints, goal]).assemble(q0)",
+)
 def inverse_kinematics(
     model: Model,
     targets: Mapping[Any, Any],
@@ -62,6 +69,7 @@ def inverse_kinematics(
     >>> found.q.round(6).tolist()
     [0.523599, 2.094395]
     """
+    model = tree_of(model, inverse_kinematics)
     goals = Targets(model, targets, weights)
     chart = Chart(model, fixed, limits)
     start = _configurations(model, model.neutral() if q0 is None else q0, "q0")

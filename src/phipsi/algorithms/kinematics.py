@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_at, program_of
-from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import (
@@ -45,7 +44,8 @@ JACOBIAN_DOT = Bdot.T @ VELOCITY_MAP + B.T @ VELOCITY_MAP_DOT
 JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
 
-def body_poses(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def body_poses(model: Mechanism, q: ArrayLike) -> Array:
     """Pose of every body in the world.
 
     X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses. Row k is the
@@ -60,10 +60,11 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
     array([1., 0., 0.])
     """
-    return program_of(pose, model)(q)
+    return program_of(pose, model, "apply", body_poses)(q)
 
 
-def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
+@of_given_motion
+def frame_poses(model: Mechanism, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
     """Pose of named frames in the world.
 
     X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
@@ -78,8 +79,9 @@ def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = N
     >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
     array([2., 0., 0.])
     """
-    where = point_set(model, _listed(model, frames))
-    bodies = body_poses(model, q)
+    tree = tree_of(model, frame_poses)
+    where = point_set(tree, _listed(tree, frames))
+    bodies = body_poses(tree, q)
     world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
     hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
     local = np.zeros((len(where), 4, 4))
@@ -87,7 +89,8 @@ def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = N
     return hosts[..., np.array(where.body, dtype=int), :, :] @ local
 
 
-def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+@of_given_motion
+def body_velocities(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
     """Spatial velocity of every body.
 
     V = φ* H* v. Row k is the velocity of body k measured in the world, at its origin O(k), in body
@@ -101,11 +104,12 @@ def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
     array([0., 0., 2., 0., 1., 0.])
     """
-    return program_of(V, model)(q, v)
+    return program_of(V, model, "apply", body_velocities)(q, v)
 
 
+@of_given_motion
 def frame_velocities(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike,
     frames: Points | None = None,
@@ -127,14 +131,16 @@ def frame_velocities(
     >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    names = _listed(model, frames)
+    tree = tree_of(model, frame_velocities)
+    names = _listed(tree, frames)
     if not len(names):
-        return body_velocities(model, q, v)[..., :0, :]
-    return program_at(POINT_VELOCITIES, model, names, axes)(q, v)
+        return body_velocities(tree, q, v)[..., :0, :]
+    return program_at(POINT_VELOCITIES, tree, names, axes, frame_velocities)(q, v)
 
 
+@of_given_motion
 def body_accelerations(
-    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, *, classical: bool = False
+    model: Mechanism, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, *, classical: bool = False
 ) -> Array:
     """True acceleration of every body; gravity is not added.
 
@@ -152,11 +158,12 @@ def body_accelerations(
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     expr = CLASSICAL_ACCELERATIONS if classical else ACCELERATIONS
-    return program_of(expr, model)(q, v, vdot)
+    return program_of(expr, model, "apply", body_accelerations)(q, v, vdot)
 
 
+@of_given_motion
 def frame_accelerations(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike,
     vdot: ArrayLike,
@@ -184,18 +191,21 @@ def frame_accelerations(
     >>> frame_accelerations(arm, q, v, vdot, ["tip"], classical=True)
     array([[ 0.,  0.,  0., -2.,  0.,  0.]])
     """
-    names = _listed(model, frames)
+    tree = tree_of(model, frame_accelerations)
+    names = _listed(tree, frames)
     if not len(names):
-        return body_accelerations(model, q, v, vdot)[..., :0, :]
+        return body_accelerations(tree, q, v, vdot)[..., :0, :]
     if not classical:
-        return program_at(POINT_ACCELERATIONS, model, names, axes)(q, v, vdot)
-    both: Any = program_at((POINT_ACCELERATIONS, POINT_VELOCITIES), model, names, axes)
+        return program_at(POINT_ACCELERATIONS, tree, names, axes, frame_accelerations)(q, v, vdot)
+    pair = (POINT_ACCELERATIONS, POINT_VELOCITIES)
+    both: Any = program_at(pair, tree, names, axes, frame_accelerations)
     out, motion = both(q, v, vdot)
     out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
     return out
 
 
-def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
+@of_given_motion
+def jacobian(model: Mechanism, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
     """Jacobian of points: joint rates → motions of the points.
 
     J = B* φ* H*. Six rows per point, [angular (rad/s); linear (m/s)]: at the point in world axes
@@ -212,11 +222,12 @@ def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world")
     array([[1., 1.],
            [2., 1.]])
     """
-    return _matrix(J, model, points, axes)(q)
+    return program_at(J, model, points, axes, jacobian, "dense")(q)
 
 
+@of_given_motion
 def jacobian_dot(
-    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+    model: Mechanism, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
 ) -> Array:
     """Time derivative of the Jacobian of points.
 
@@ -232,11 +243,12 @@ def jacobian_dot(
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
     """
-    return _matrix(JACOBIAN_DOT, model, points, axes)(q, v)
+    return program_at(JACOBIAN_DOT, model, points, axes, jacobian_dot, "dense")(q, v)
 
 
+@of_given_motion
 def jacobian_dot_v(
-    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+    model: Mechanism, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
 ) -> Array:
     """J̇ v: acceleration of points that the rates alone cause.
 
@@ -253,17 +265,12 @@ def jacobian_dot_v(
     >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
     array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
-    rates = program_at(JACOBIAN_DOT_V, model, points, axes)(q, v)
+    rates = program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot_v)(q, v)
     return rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2])
 
 
 def _listed(model: Model, frames: Any) -> Any:
     """All frames of the model where none are named; other collections, such as keys, as lists."""
-    checked_tree(model, "the motion of frames")
     if frames is None:
         return list(model.frames)
     return frames if isinstance(frames, (Sequence, PointSet)) else list(frames)
-
-
-def _matrix(expr: Expr, model: Model, points: Points, axes: str) -> Any:
-    return program_at(expr, model, points, axes, "dense")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import inertial_parameters, parameter_names, regressor
-from phipsi.algorithms.trees import checked_tree
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -85,6 +85,12 @@ class BaseParameters:
         return f"<BaseParameters: {len(self)} combinations of {len(self.parameters)} parameters>"
 
 
+@of_trees(
+    "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
+    "forces: other parameters can be identified than with free joints",
+    "What is linear in the parameters there, too: pp.kinetic_energy_regressor and "
+    "pp.potential_energy_regressor.",
+)
 def base_parameters(
     model: Model,
     *,
@@ -114,7 +120,7 @@ def base_parameters(
     >>> base.names[0]
     'link1.mcx + link2.m'
     """
-    checked_tree(model, "base_parameters")
+    model = tree_of(model, base_parameters)
     options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
     names = parameter_names(model, **options)
     if samples is None:

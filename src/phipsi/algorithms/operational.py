@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.compiler import program_at, program_of
+from phipsi.model.mechanisms import of_trees
 from phipsi.model.model import Model
 from phipsi.operators import D_half, H, I, J, K, Lambda, f0, logdet, mass_matrix, phi, psi, tau, v
 
@@ -21,6 +22,10 @@ NU = D_half.T @ (I + H @ phi @ K).T @ v
 LOG_DET = logdet(mass_matrix)
 
 
+@of_trees(
+    "constraint forces resist too, so that the points feel heavier than they would on the tree",
+    "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+)
 def operational_space_inertia(
     model: Model, q: ArrayLike, points: Points, *, axes: str = "world"
 ) -> Array:
@@ -42,9 +47,15 @@ def operational_space_inertia(
     >>> operational_space_inertia(seven_joint_arm(), q, ["tool"]).shape
     (6, 6)
     """
-    return program_at(OPERATIONAL_SPACE_INERTIA, model, points, axes, "dense")(q)
+    return program_at(
+        OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
+    )(q)
 
 
+@of_trees(
+    "forces at points also change the constraint forces, and those the accelerations",
+    "Give them as forces on the bodies:  pp.forward_dynamics(system, q, v, tau, f_ext)",
+)
 def tip_force_correction(
     model: Model, q: ArrayLike, points: Points, f0: ArrayLike, *, axes: str = "world"
 ) -> Array:
@@ -64,7 +75,7 @@ def tip_force_correction(
     >>> tip_force_correction(planar_arm(1), [0.0], ["tip"], [[0, 0, 0, 0, 1.0, 0]]).round(12)
     array([-3.])
     """
-    return program_at(FORCE_CORRECTION, model, points, axes)(q, f0)
+    return program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)(q, f0)
 
 
 class Innovations(NamedTuple):
@@ -77,6 +88,10 @@ class Innovations(NamedTuple):
     nu: Array
 
 
+@of_trees(
+    "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again",
+    "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)",
+)
 def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Innovations:
     """Normalised innovations of the efforts and of the rates: the diagonal coordinates.
 
@@ -95,9 +110,15 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
     >>> bool(abs(nu @ nu - 2 * kinetic_energy(arm, q, v)) < 1e-12)
     True
     """
-    return Innovations(*program_of((EPSILON, NU), model)(q, v, tau))
+    return Innovations(*program_of((EPSILON, NU), model, "apply", innovations)(q, v, tau))
 
 
+@of_trees(
+    "its rates are not independent, so the determinant is not that of the motions it can make",
+    "That one, with a basis N of these motions:\n"
+    "    N = scipy.linalg.null_space(system.jacobian(q))\n"
+    "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
+)
 def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
     """Logarithm of the determinant of the mass matrix.
 
@@ -111,4 +132,4 @@ def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
     >>> round(float(log_det_mass_matrix(planar_arm(2), [0.0, 0.0])), 4)
     -1.6376
     """
-    return program_of(LOG_DET, model)(q)
+    return program_of(LOG_DET, model, "apply", log_det_mass_matrix)(q)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import body_poses
-from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import program_of
+from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import H, V, a, cross, gravity, phi, regress, vdot
 
@@ -23,6 +23,11 @@ KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 
 
+@of_trees(
+    "the efforts at its joints also hold the constraint forces, which the parameters do not "
+    "determine",
+    "What does not: pp.kinetic_energy_regressor and pp.potential_energy_regressor.",
+)
 def regressor(
     model: Model,
     q: ArrayLike,
@@ -55,7 +60,7 @@ def regressor(
     >>> (Y @ inertial_parameters(arm)).round(4)     # m g l / 2 + m l² / 3 · 2
     array([5.5717])
     """
-    checked_tree(model, "regressor")
+    model = tree_of(model, regressor)
     out = program_of(REGRESSOR, model, "dense")(q, v, vdot)
     rates, accelerations = np.asarray(v), np.asarray(vdot)
     more = [
@@ -70,8 +75,9 @@ def regressor(
     return np.concatenate([out, *columns], axis=-1)
 
 
+@of_given_motion
 def inertial_parameters(
-    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+    model: Mechanism, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> Array:
     """The parameters of a model that its equations of motion are linear in.
 
@@ -87,7 +93,7 @@ def inertial_parameters(
     >>> inertial_parameters(planar_arm(1)).round(3)
     array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
     """
-    checked_tree(model, "inertial_parameters")
+    model = tree_of(model, inertial_parameters)
     return np.concatenate(
         [
             np.zeros(0),
@@ -99,8 +105,9 @@ def inertial_parameters(
     )
 
 
+@of_given_motion
 def parameter_names(
-    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+    model: Mechanism, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> tuple[str, ...]:
     """What the columns of `regressor` belong to, such as "hand.mcx" or "wrist.armature".
 
@@ -112,7 +119,7 @@ def parameter_names(
     >>> parameter_names(planar_arm(1), armature=True)[-3:]
     ('link1.Jxz', 'link1.Jyz', 'joint1.armature')
     """
-    checked_tree(model, "parameter_names")
+    model = tree_of(model, parameter_names)
     names = [f"{body}.{parameter}" for body in model.body_names for parameter in INERTIAL]
     options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
     for option, wanted in options.items():
@@ -125,8 +132,9 @@ def parameter_names(
     return tuple(names)
 
 
+@of_given_motion
 def kinetic_energy_regressor(
-    model: Model, q: ArrayLike, v: ArrayLike, *, armature: bool = False
+    model: Mechanism, q: ArrayLike, v: ArrayLike, *, armature: bool = False
 ) -> Array:
     """Row that gives the kinetic energy from the inertial parameters.
 
@@ -142,7 +150,7 @@ def kinetic_energy_regressor(
     >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
     1.5
     """
-    checked_tree(model, "kinetic_energy_regressor")
+    model = tree_of(model, kinetic_energy_regressor)
     out = program_of(KINETIC_REGRESSOR, model)(q, v)
     out = out.reshape(*out.shape[:-2], 10 * model.n_bodies)
     if not armature:
@@ -151,7 +159,8 @@ def kinetic_energy_regressor(
     return np.concatenate([out, np.broadcast_to(squares, (*out.shape[:-1], model.nv))], axis=-1)
 
 
-def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
+@of_given_motion
+def potential_energy_regressor(model: Mechanism, q: ArrayLike) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.
 
     −g · (m p + R m c) of every body, with p and R its position and rotation in the world; zero for
@@ -167,7 +176,7 @@ def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     >>> round(float(row @ inertial_parameters(arm)), 9)
     4.905
     """
-    checked_tree(model, "potential_energy_regressor")
+    model = tree_of(model, potential_energy_regressor)
     poses = body_poses(model, q)
     out = np.zeros((*poses.shape[:-2], len(INERTIAL)), dtype=poses.dtype)
     out[..., 0] = -(poses[..., :3, 3] @ model.gravity)

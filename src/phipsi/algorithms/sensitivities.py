@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dof_levels import dof_levels
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
-from phipsi.algorithms.trees import checked_tree
 from phipsi.compiler import compile, program_of
 from phipsi.differentiation import diff
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.families import Family, along_units
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.operators import (
@@ -76,6 +76,13 @@ def _by_rates() -> Expr:
     return Fraction(1, 2) * diff(BIAS_FORCES, "v")
 
 
+_DERIVATIVES = (
+    "Derivatives of its accelerations:  pp.constrained_dynamics_derivatives(system, q, v, tau)"
+)
+_MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
+
+
+@of_trees(_MOVES_ALONE, _DERIVATIVES)
 def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     """Derivatives of the mass matrix by all degrees of freedom.
 
@@ -92,10 +99,15 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     array([[-0.4794, -0.2397],
            [-0.2397,  0.    ]])
     """
-    checked_tree(model, "mass_matrix_sensitivity")
+    model = tree_of(model, mass_matrix_sensitivity)
     return _program(model, "mass matrix", lambda: _mass_matrix_family().compile(model))(q)
 
 
+@of_trees(
+    "the rates of its joints depend on each other, and constraint forces take part in the Coriolis "
+    "forces",
+    _DERIVATIVES,
+)
 def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) -> Array:
     """Christoffel symbols: the Coriolis forces as a quadratic form of the rates.
 
@@ -116,7 +128,8 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     array([[ 0.    , -0.2397],
            [-0.2397, -0.2397]])
     """
-    program = program_of(_by_rates(), checked_tree(model, "christoffel_symbols"), "dense")
+    model = tree_of(model, christoffel_symbols)
+    program = program_of(_by_rates(), model, "dense")
     if v is not None:
         return program(q, v)
     levels = dof_levels(model)
@@ -127,6 +140,10 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     return flat.take(levels.places, axis=-1)
 
 
+@of_trees(
+    "constraint forces take part in the Coriolis forces, which have no matrix of the tree alone",
+    _DERIVATIVES,
+)
 def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """The Coriolis matrix of Levi-Civita: dℳ/dt − 2 C is skew.
 
@@ -143,9 +160,10 @@ def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     array([[-0.2397, -0.4794],
            [ 0.2397,  0.    ]])
     """
-    return program_of(CORIOLIS_MATRIX, checked_tree(model, "coriolis_matrix"), "dense")(q, v)
+    return program_of(CORIOLIS_MATRIX, model, "dense", coriolis_matrix)(q, v)
 
 
+@of_trees(_MOVES_ALONE, _DERIVATIVES)
 def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     """Derivatives of the inverse of the mass matrix by all degrees of freedom.
 
@@ -162,7 +180,7 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
     """
-    checked_tree(model, "mass_matrix_inverse_sensitivity")
+    model = tree_of(model, mass_matrix_inverse_sensitivity)
     inverse, above, momenta = program_of(_INVERSE_ROWS, model, "dense")(q)
     body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
@@ -180,6 +198,9 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     return np.moveaxis(left @ right, -3, -1)
 
 
+@of_trees(
+    "its rates are not independent, so the determinant is not that of the motions it can make"
+)
 def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") -> Array:
     """Gradient of the logarithm of the determinant of the mass matrix.
 
@@ -198,10 +219,14 @@ def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") 
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
     """
-    checked_tree(model, "log_det_mass_matrix_gradient")
-    return program_of(_log_det_gradient(wrt), model)(q)
+    gradient = _log_det_gradient(wrt)
+    return program_of(gradient, model, "apply", log_det_mass_matrix_gradient)(q)
 
 
+@of_trees(
+    "constraint forces resist too, so that the points feel heavier than they would on the tree",
+    _DERIVATIVES,
+)
 def operational_space_inertia_sensitivity(
     model: Model, q: ArrayLike, points: Points, *, axes: str = "world"
 ) -> Array:
@@ -220,7 +245,8 @@ def operational_space_inertia_sensitivity(
     >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
     (6, 6, 7)
     """
-    where = point_set(checked_tree(model, "operational_space_inertia_sensitivity"), points, axes)
+    model = tree_of(model, operational_space_inertia_sensitivity)
+    where = point_set(model, points, axes)
     size = 6 * len(where)
 
     def make() -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from phipsi.backends.layout import input_shapes
 from phipsi.errors import InputError
+from phipsi.model.numbers import as_numbers, first_not_finite
 
 if TYPE_CHECKING:
     from phipsi.backends.program import Program
@@ -27,7 +28,7 @@ def bind_arguments(
     batches: list[tuple[int, ...]] = []
     columns: int | None = None
     for name in program.inputs:
-        a = as_array(name, values[name])
+        a = as_numbers(name, values[name])
         expected = shapes[name]
         core: tuple[int, ...] = a.shape[max(a.ndim - len(expected), 0) :]
         fits = a.ndim >= len(expected) and all(
@@ -71,30 +72,14 @@ def by_name(wanted: Sequence[str], args: Sequence[Any], named: Mapping[str, Any]
     return values
 
 
-def as_array(name: str, value: Any) -> Array:
-    """The numbers as float64, complex128, or objects that are numbers of some other kind."""
-    try:
-        a = np.asarray(value)
-    except (ValueError, TypeError) as e:
-        raise InputError(f"{name} is no array of numbers: {e}") from None
-    if a.dtype == object:
-        for x in a.flat:
-            if x is None or isinstance(x, (str, bytes)):
-                raise InputError(f"{name} holds {x!r}, which is no number")
-        return a
-    if a.dtype.kind not in "fiuc" and a.size:
-        raise InputError(f"{name} holds {a.dtype}, not numbers")
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
-
-
 def real_array(name: str, value: Any) -> Array:
     """Finite real numbers."""
-    a = as_array(name, value)
+    a = as_numbers(name, value)
     if a.dtype != np.float64:
         raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
-    if not np.isfinite(a).all():
-        index = [int(i) for i in np.argwhere(~np.isfinite(a))[0]]
-        raise InputError(f"{name} is {a[tuple(index)]} at index {index}; it must be finite")
+    index = first_not_finite(a)
+    if index is not None:
+        raise InputError(f"{name} is {a[index]} at index {list(index)}; it must be finite")
     return a
 
 
@@ -114,7 +99,7 @@ def state_arrays(model: Model, *, real: bool = True, **named: Any) -> tuple[Arra
 
 def joint_array(model: Model, name: str, value: Any, symbol: str, *, real: bool = True) -> Array:
     """Numbers (..., nq) or (..., nv) of a model, finite; `symbol` says which."""
-    a = as_array(name, value)
+    a = as_numbers(name, value)
     size, slices = getattr(model, symbol), model.q_slices if symbol == "nq" else model.v_slices
     if not a.ndim or a.shape[-1] != size:
         names = ", ".join(map(repr, model.joint_names[:8]))
@@ -124,8 +109,8 @@ def joint_array(model: Model, name: str, value: Any, symbol: str, *, real: bool 
         )
     if real and a.dtype != np.float64:
         raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
-    if a.dtype != object and not np.isfinite(a).all():
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
+    index = first_not_finite(a)
+    if index is not None:
         batch = f" (element {list(index[:-1])} of the batch)" if index[:-1] else ""
         joint = _joint_at(model, slices, index[-1])
         raise InputError(f"{name} is {a[index]} at joint {joint!r}{batch}; it must be finite")
@@ -155,9 +140,9 @@ def _shape_text(
 def check_finite(program: Program, arrays: Mapping[str, Array]) -> None:
     """Refuse NaN and infinity, naming the joint or body and the element."""
     for name, a in arrays.items():
-        if name == "columns" or a.dtype == object or np.isfinite(a).all():
+        index = None if name == "columns" else first_not_finite(a)
+        if index is None:
             continue
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
         core = len(input_shapes(program)[name])
         where = _place(program, name, index[len(index) - core :])
         batch = f" (element {list(index[:-core])} of the batch)" if index[:-core] else ""

@@ -25,12 +25,14 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators.inputs import INPUT_ORDER
 
 Array = NDArray[Any]
 
 
+@of_mechanisms
 def dense(
     expr: Expr,
     model: Model | ConstrainedModel,

@@ -24,7 +24,7 @@ from phipsi.operators.definitions import Riccati, definition, family_of
 
 Array = NDArray[Any]
 
-_V, _B = catalogue_leaf("V"), catalogue_leaf("B")
+_V, _B, _POSE = catalogue_leaf("V"), catalogue_leaf("B"), catalogue_leaf("pose")
 # Derived operators that are no small difference of large numbers: their own norm is their scale.
 # (ψ̃ is none of them: behind a free joint it is nothing but rounding error.)
 _SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde"}
@@ -49,6 +49,8 @@ class Evaluation:
         self.at = Configuration(model, points, arguments, dtype)
         self._values: dict[Expr, Array] = {}
         for x, stored in given.items():
+            if x is _POSE:
+                self.at.put_at(stored)
             matrix = from_storage(x, stored, model, points)
             adjoint = x.op is Op.ADJOINT
             self._values[x.args[0] if adjoint else x] = matrix.T if adjoint else matrix

@@ -72,6 +72,10 @@ class Configuration:
             self.world_rotation[k] = outer @ self.rotation[k]
             self.position[k] = self.position[parent] + outer @ self.offset[k]
 
+    def put_at(self, poses: Array) -> None:
+        """Use these poses (n, 4, 4) in the world, where the joints would give others."""
+        self.world_rotation, self.position = poses[:, :3, :3], poses[:, :3, 3]
+
     # ---- helpers for block matrices -------------------------------------------------------------
 
     def zeros(self, rows: int, cols: int) -> Array:
@@ -223,7 +227,7 @@ def gravity(c: Configuration) -> Array:
     out = c.zeros(6 * c.model.n_bodies, 1)
     for k, p in enumerate(c.model.parent):
         if p < 0:
-            out[6 * k + 3 : 6 * k + 6, 0] = -c.world_rotation[k].T @ c.model.gravity
+            out[6 * k + 3 : 6 * k + 6, 0] = -c.rotation[k].T @ c.model.gravity
     return out
 
 

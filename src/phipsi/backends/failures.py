@@ -12,8 +12,9 @@ from phipsi.errors import PhipsiWarning, SingularHingeError, SingularMatrixError
 from phipsi.model.closure_text import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
+from phipsi.model.scalars import NUMPY_OPS
 
-HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL = 1, 2, 3, 4, 5, 6
+HINGE, BLOCK, SMALL, NOT_FINITE, CONTRADICTION, DOUBTFUL, NO_MEMORY = 1, 2, 3, 4, 5, 6, 7
 # a pivot of D below this fraction of the body's largest articulated inertia is rounding error
 HINGE_TOLERANCE = 1e-14
 # a constraint row whose pivot is below this fraction of its own entry depends on those before it
@@ -35,6 +36,7 @@ STATUS_WORDS = {
     NOT_FINITE: "not a finite number",
     CONTRADICTION: "constraints that contradict each other",
     DOUBTFUL: "constraint rows that nearly depend on each other",
+    NO_MEMORY: "no memory to work in",
 }
 
 
@@ -99,14 +101,20 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
             f"the block of  {failure.what}  at body {name!r} is singular:\n{value}\n"
             f"so its inverse does not exist there.{where}"
         )
+    if failure.code == NOT_FINITE and failure.body >= 0:
+        joint = model.joint_names[failure.body]
+        return SingularMatrixError(
+            f"the quaternion of joint {joint!r} in q is zero, or so short or long (below 1e-77, "
+            "above 1e77) that its square is no number: it points to no rotation. A configuration "
+            f"in which all rotations are the identity is model.neutral().{where}"
+        )
     if failure.code == NOT_FINITE:
         rods = [c for c in closures.closures if c.linear == "distance"] if closures else []
         listed = ", ".join(f"{c.name!r}" for c in rods[:6]) + (", …" if len(rods) > 6 else "")
         apart = f"the two points of a Distance coincide ({listed}), " if rods else ""
         return SingularMatrixError(
-            "the result is not a finite number, although the inputs are: a quaternion in q is "
-            f"zero, {apart}numbers are too large, or log det is taken of an operator that is not "
-            f"positive.{where}"
+            f"the result is not a finite number, although the inputs are: {apart}numbers are too "
+            f"large, or log det is taken of an operator that is not positive.{where}"
         )
     if failure.code == CONTRADICTION:
         known = value.size and np.isfinite(value).all()
@@ -120,12 +128,25 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
             "prescribed rates contradict each other, or this is a singular configuration. Bring "
             f"the state onto the constraints first:\n    q, v = system.project(q, v){where}"
         )
+    known = np.isfinite(value).all()
+    rank = f"rank {np.linalg.matrix_rank(value)} of {value.shape[-1]}" if known else "no full rank"
     return SingularMatrixError(
-        f"({failure.what})⁻¹ does not exist: the matrix has rank "
-        f"{np.linalg.matrix_rank(value)} of {value.shape[-1]}. The points cannot all move "
+        f"({failure.what})⁻¹ does not exist: the matrix has {rank}. The points cannot all move "
         f"independently (J lacks row rank). Drop points or directions that depend on each other, "
         f"or use the compliance J ℳ⁻¹ J* itself, which always exists.{where}"
     )
+
+
+def joint_without_pose(model: Model, q: np.ndarray) -> int:
+    """The first joint whose pose at q (nq,) is not finite, as with a zero quaternion; −1: none."""
+    if q.dtype == object:
+        return -1
+    with np.errstate(all="ignore"):
+        for i, (joint, where) in enumerate(zip(model.joints, model.q_slices, strict=True)):
+            R, p = joint.transform(joint.params, list(q[where]), NUMPY_OPS)
+            if not np.isfinite([*(x for row in R for x in row), *p]).all():
+                return i
+    return -1
 
 
 def singular_hinge_text(model: Model, body: int, d: np.ndarray) -> str:

@@ -14,18 +14,21 @@ from phipsi.backends.arguments import bind_arguments, check_finite, never
 from phipsi.backends.failures import (
     CONTRADICTION,
     DOUBTFUL,
+    NO_MEMORY,
     NOT_FINITE,
     Failure,
     error_of,
     is_failure,
+    joint_without_pose,
     status_of,
     warn_of_doubts,
 )
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
-from phipsi.backends.workers import batch_pieces, run_together
+from phipsi.backends.workers import run_together
 from phipsi.errors import InputError
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers, finite
 from phipsi.rewrite.engine import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.ir import Step, SweepProgram
@@ -163,12 +166,12 @@ class Program:
             check_finite(self, arrays)
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
+            if on_error == "mask":
+                status = self._not_finite_inputs(arrays, batch, status)
             status = self._solved_again(arrays, batch, results, status, on_error)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
-            if on_error == "mask":
-                status = self._not_finite_inputs(arrays, batch, status)
-                _mask(results, status)
+            _mask(results, status)
             answer = self._answer(self._store(self._pick_all(results), out))
             return (answer, status) if on_error == "mask" else answer
         if threads > 1 and batch:
@@ -176,15 +179,13 @@ class Program:
         else:
             results, failures = self._evaluate(arrays, batch)
         failures = [*failures, *self._non_finite(results, failures, batch)]
-        status = np.zeros(batch, dtype=np.int64)
-        if failures:
-            status = status_of(failures, batch)
-            status = self._solved_again(arrays, batch, results, status, on_error)
+        status = status_of(failures, batch)
+        if on_error == "mask":
+            status = self._not_finite_inputs(arrays, batch, status)
+        status = self._solved_again(arrays, batch, results, status, on_error)
         if status.any() and on_error == "raise":
             self._raise(arrays, batch, status)
-        status = self._not_finite_inputs(arrays, batch, status)
-        if failures:
-            _mask(results, status)
+        _mask(results, status)
         answer = self._answer(self._store(results, out))
         return (answer, status) if on_error == "mask" else answer
 
@@ -227,10 +228,9 @@ class Program:
         shapes = layout.input_shapes(self)
         for name in self.inputs:
             a = arrays[name]
-            if a.dtype != object:
-                core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
-                bad = bad | ~np.isfinite(a).all(axis=core)
-        return np.where(bad & (status != 0), NOT_FINITE, status)
+            core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
+            bad = bad | ~finite(a).all(axis=core)
+        return np.where(bad, NOT_FINITE, status)
 
     def _answer(self, results: list[Any]) -> Any:
         return results[0] if self.request.single else tuple(results)
@@ -249,6 +249,10 @@ class Program:
         native = self._native or self.native
         if native is None or len(args) != self._count or self._by_column is not None:
             return None
+        for a in args:
+            if type(a) is not np.ndarray or a.dtype is not _FLOAT64:
+                args = tuple(map(as_numbers, self.inputs, args))
+                break
         try:
             *results, status = native.ufunc(*args)
         except (TypeError, ValueError):
@@ -298,20 +302,25 @@ class Program:
         threads: int,
         out: list[Array] | None = None,
     ) -> tuple[list[Any], Array, bool | None]:
-        """The first batch axis split among threads; status, and whether it is known to be zero."""
+        """A batch split among threads; status, and whether it is known to be zero."""
         outputs = out or [np.empty((*batch, *s)) for s in native.output_shapes]
         status = np.empty(batch, dtype=np.int64)
         if len(batch) == 1:
             good = native.run_shared([*full, *outputs, status], batch[0], threads)
             if good is not None:
                 return outputs, status, good
-
-        def part(piece: slice) -> None:
-            where = tuple(o[piece] for o in (*outputs, status))
-            native.ufunc(*(a[piece] for a in full), out=where)
-
-        run_together([lambda p=p: part(p) for p in batch_pieces(batch[0], threads)])
-        return list(outputs), status, None
+        # several axes, or numbers that have to be converted: plain arrays of our own
+        count = status.size
+        plain = [
+            np.array(a, dtype=np.float64, order="C").reshape(count, *core)
+            for a, core in zip(full, native.input_shapes, strict=True)
+        ]
+        fresh = [np.empty((count, *s)) for s in native.output_shapes]
+        good = native.run_shared([*plain, *fresh, status.reshape(count)], count, threads)
+        results = [a.reshape(*batch, *s) for a, s in zip(fresh, native.output_shapes, strict=True)]
+        for target, result in zip(out or (), results, strict=bool(out)):
+            target[...] = result
+        return out or results, status, good
 
     def _run_native(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -323,11 +332,16 @@ class Program:
         values = [arrays[name] for name in self.inputs]
         if threads == 1 or not batch:
             *results, status = native.ufunc(*values)
-            return [np.asarray(r) for r in results], np.asarray(status)
-        cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
-        full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
-        results, status, _ = self._shared(native, full, batch, threads)
-        return results, status
+        else:
+            cores = [len(layout.input_shapes(self)[n]) for n in self.inputs]
+            full = [_widened(a, batch, k) for a, k in zip(values, cores, strict=True)]
+            results, status, _ = self._shared(native, full, batch, threads)
+        if np.any(status == NO_MEMORY):
+            raise MemoryError(
+                f"{self!r} works in {native.scratch_bytes / 2**20:.3g} MB per thread, which the "
+                "system did not give. Free memory, or use fewer threads="
+            )
+        return [np.asarray(r) for r in results], np.asarray(status)
 
     def _column_batch(
         self, one: Program, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
@@ -361,6 +375,10 @@ class Program:
             results, failures = self._evaluate(one, ())
         failures = [*failures, *self._non_finite(results, failures, ())]
         failures = [f for f in failures if f.code != DOUBTFUL]
+        lost = -1 if "q" not in one else joint_without_pose(self.model, one["q"])
+        if lost >= 0 or (failures and not finite(failures[0].value).all()):
+            bad = np.ones((), dtype=bool)
+            failures = [Failure(NOT_FINITE, lost, "result", bad, bad)]
         if not failures:  # backends round differently, and doubts are settled: this is the verdict
             code, body = int(status[index]) % 8, int(status[index]) // 8 - 1
             unknown = np.full((1, 1), np.nan)
@@ -448,10 +466,13 @@ class Program:
     def _in_threads(
         self, arrays: dict[str, Array], batch: tuple[int, ...], threads: int
     ) -> tuple[list[Any], list[Failure]]:
-        """Split the first batch axis; each part is evaluated on its own."""
+        """Split the first batch axis; each part is evaluated on its own.
+
+        The threads have copies of the inputs: one that runs on after an interrupt harms nobody.
+        """
         edges = np.linspace(0, batch[0], min(threads, max(batch[0], 1)) + 1).astype(int)
         full = {
-            n: a if n == "columns" else np.broadcast_to(a, (*batch, *a.shape[len(a.shape) - k :]))
+            n: a if n == "columns" else _widened(a.copy(), batch, k)
             for n, a, k in self._with_ranks(arrays, batch)
         }
 
@@ -554,8 +575,9 @@ def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: tuple[Any, 
 
 def _mask(results: list[Any], status: Array) -> None:
     """Failed elements become NaN; those in doubt keep their numbers."""
-    for a in _flat(results):
-        a[is_failure(status)] = np.nan
+    if status.any():
+        for a in _flat(results):
+            a[is_failure(status)] = np.nan
 
 
 def _widened(a: Array, batch: tuple[int, ...], core: int) -> Array:

@@ -530,7 +530,9 @@ class Run(ClosureOperations, VariationOperations):
         if not world:
             u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in u], -2)
         if self.dtype == np.float64:
-            singular: Any = np.linalg.matrix_rank(a) < a.shape[-1]
+            good = np.isfinite(a).all((-2, -1))  # singular values of NaN are an error of NumPy
+            ranks = np.linalg.matrix_rank(np.where(good[..., None, None], a, 0.0))
+            singular: Any = ranks < a.shape[-1]
             if np.any(singular):
                 mask = np.broadcast_to(singular, self.batch)
                 self.failures.append(Failure(SMALL, -1, str(x.data), mask, a))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics import frame_poses
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
 from phipsi.calculus.tangent import VARIABLES
@@ -29,6 +28,7 @@ from phipsi.expressions.spaces import POSES
 from phipsi.families import Family
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
 from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import J
@@ -95,9 +95,7 @@ class ExpressionBridge(Bridge):
                 f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
                 f"got\n    {shown}"
             )
-        tree = (
-            model.model if isinstance(model, ConstrainedModel) else checked_tree(model, "function")
-        )
+        tree = tree_of(model, compile)
         self.expr, self.model = expr, model
         self._options: dict[str, Any] = {"points": points, "backend": backend}
         self.program: Program = compile(expr, model, **self._options)
@@ -203,7 +201,7 @@ class RolloutBridge(Bridge):
     """A motion of given efforts: initial state and efforts → all states."""
 
     def __init__(self, model: Model | System, dt: float, steps: int, integrator: str) -> None:
-        tree = model.model if isinstance(model, System) else checked_tree(model, "rollout")
+        tree = tree_of(model, rollout)
         self.model, self.dt, self.steps, self.integrator = model, dt, steps, integrator
         self.names = ("q0", "v0", "tau")
         nq, nv = tree.nq, tree.nv

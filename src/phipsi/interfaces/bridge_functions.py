@@ -9,12 +9,13 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS, inverse_dynamics
 from phipsi.algorithms.energy import KINETIC_ENERGY
+from phipsi.algorithms.kinematics import frame_poses
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_tree
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridge import Bridge, ExpressionBridge, PosesBridge, RolloutBridge
+from phipsi.model.mechanisms import Mechanism, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 
@@ -66,17 +67,17 @@ class Functions:
 
     def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
         """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
-        checked_tree(model, "inverse_dynamics")
+        model = tree_of(model, inverse_dynamics)
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
-    def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
+    def kinetic_energy(self, model: Mechanism, q: Any, v: Any) -> Any:
         """Kinetic energy (...); see `phipsi.kinetic_energy`."""
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
-    def frame_poses(self, model: Model, q: Any, frames: Sequence[Any]) -> Any:
+    def frame_poses(self, model: Mechanism, q: Any, frames: Sequence[Any]) -> Any:
         """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
-        where = point_set(checked_tree(model, "frame_poses"), frames)
-        return self._kept(PosesBridge, model, where, None)(q)
+        tree = tree_of(model, frame_poses)
+        return self._kept(PosesBridge, tree, point_set(tree, frames), None)(q)
 
     def rollout(
         self,

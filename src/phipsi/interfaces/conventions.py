@@ -25,11 +25,12 @@ from numpy.typing import ArrayLike
 
 from phipsi.interfaces.convention_adapter import Adapter, State
 from phipsi.interfaces.convention_blocks import DRAKE, MUJOCO, PINOCCHIO
-from phipsi.model import Model
+from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
 
 
+@of_given_motion
 def to_pinocchio(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -45,11 +46,14 @@ def to_pinocchio(
     file (depth first, siblings by the names of their joints), or ours if there was none;
     `continuous`, the joints it stores as (cos, sin), by default those the file calls continuous.
     """
-    return Adapter(model, PINOCCHIO, names, continuous).out(State(q, v, vdot, tau))
+    return Adapter(tree_of(model, to_pinocchio), PINOCCHIO, names, continuous).out(
+        State(q, v, vdot, tau)
+    )
 
 
+@of_given_motion
 def from_pinocchio(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -59,11 +63,14 @@ def from_pinocchio(
     continuous: Collection[str] | None = None,
 ) -> State:
     """Inverse of `to_pinocchio`; angles stored as (cos, sin) come back in (−π, π]."""
-    return Adapter(model, PINOCCHIO, names, continuous).back(State(q, v, vdot, tau))
+    return Adapter(tree_of(model, from_pinocchio), PINOCCHIO, names, continuous).back(
+        State(q, v, vdot, tau)
+    )
 
 
+@of_given_motion
 def to_mujoco(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -76,11 +83,13 @@ def to_mujoco(
     `names` are our joints in MuJoCo's order, by default the order of the tree, which is that of a
     MuJoCo model of the same file. A planar joint is two slides and a hinge.
     """
-    return Adapter(model, MUJOCO, names).out(State(q, v, vdot, tau))
+    tree = tree_of(model, to_mujoco)
+    return Adapter(tree, MUJOCO, names).out(State(q, v, vdot, tau))
 
 
+@of_given_motion
 def from_mujoco(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -89,11 +98,13 @@ def from_mujoco(
     names: Sequence[str] | None = None,
 ) -> State:
     """Inverse of `to_mujoco`."""
-    return Adapter(model, MUJOCO, names).back(State(q, v, vdot, tau))
+    tree = tree_of(model, from_mujoco)
+    return Adapter(tree, MUJOCO, names).back(State(q, v, vdot, tau))
 
 
+@of_given_motion
 def to_drake(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -106,11 +117,13 @@ def to_drake(
     Drake orders by its own rules: take the names from ``plant.joint(i)`` sorted by
     ``position_start()``.
     """
-    return Adapter(model, DRAKE, names).out(State(q, v, vdot, tau))
+    tree = tree_of(model, to_drake)
+    return Adapter(tree, DRAKE, names).out(State(q, v, vdot, tau))
 
 
+@of_given_motion
 def from_drake(
-    model: Model,
+    model: Mechanism,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -119,4 +132,5 @@ def from_drake(
     names: Sequence[str] | None = None,
 ) -> State:
     """Inverse of `to_drake`."""
-    return Adapter(model, DRAKE, names).back(State(q, v, vdot, tau))
+    tree = tree_of(model, from_drake)
+    return Adapter(tree, DRAKE, names).back(State(q, v, vdot, tau))

@@ -17,6 +17,9 @@ from phipsi.interfaces.files import FileError
 MAX_DEPTH = 100
 MAX_ELEMENTS = 200_000
 MAX_TEXT = 200_000
+MAX_TAG = 200  # characters of the names of elements and attributes
+MAX_NAME = 1000  # characters of name="…"
+MAX_ATTRIBUTE = 5_000_000
 # Larger numbers cannot be lengths or masses, and their products would not be numbers any more.
 MAX_NUMBER = 1e60
 _ENCODINGS = {
@@ -29,8 +32,11 @@ _ENCODINGS = {
     "latin-1": "latin-1",
 }
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([^"'>]{0,40})["']""")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+# No run of digits can be split in two ways, or a long word would take quadratic time.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
+_MAX_DIGITS = 1000
 _SHOWN = 60
+_LONG_TAG, _COMPARED_TAGS = 40, 500
 _MISSPELT = 0.8  # similarity; extensions such as <collision_checking> are further from any element
 
 
@@ -53,7 +59,8 @@ class Element:
     @property
     def label(self) -> str:
         """How messages call it: link 'hand', or <origin> if it has no name."""
-        return f"{self.tag} {shortened(self.name)}" if self.name else f"<{self.tag}>"
+        tag = self.tag[:_SHOWN]
+        return f"{tag} {shortened(self.name)}" if self.name else f"<{tag}>"
 
     def error(self, reason: str, who: str | None = None) -> FileError:
         """Return a complaint about this element, to be raised."""
@@ -101,11 +108,12 @@ class Element:
 
 def parse_vector(text: str, size: int, at: Element, what: str, who: str) -> tuple[float, ...]:
     """`size` numbers separated by spaces."""
-    words = text.split()
+    words = text.split(None, size + 10)
     if len(words) != size:
         comma = " Separate numbers by spaces, not commas." if "," in text else ""
+        count = len(words) if len(words) <= size + 10 else f"more than {size + 10}"
         raise at.error(
-            f"{what}={shortened(text)} must be {size} numbers, but it has {len(words)}.{comma}", who
+            f"{what}={shortened(text)} must be {size} numbers, but it has {count}.{comma}", who
         )
     return tuple(parse_number(word, at, what, who) for word in words)
 
@@ -113,10 +121,14 @@ def parse_vector(text: str, size: int, at: Element, what: str, who: str) -> tupl
 def parse_number(text: str, at: Element, what: str, who: str, bound: float = MAX_NUMBER) -> float:
     """One finite decimal number, with a point and no unit."""
     word = text.strip()
+    if len(word) > _MAX_DIGITS:
+        raise at.error(
+            f"{what}={shortened(text)} has {len(word):,} characters; no number does.", who
+        )
     if not _NUMBER.fullmatch(word):
         hint = ""
         if "," in word:
-            hint = f" Use a decimal point: {word.replace(',', '.')!r}."
+            hint = f" Use a decimal point: {shortened(word.replace(',', '.'))}."
         elif word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
             hint = " It must be finite; leave out what is not known or not bounded."
         elif "$" in word:
@@ -137,14 +149,32 @@ def shortened(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
-def notes_on_unknown(element: Element, known: tuple[str, ...]) -> Iterator[tuple[Element, str]]:
-    """Children whose tag is close to a known one but is not it: probably a typing error."""
-    for child in element.children:
-        if child.tag not in known and len(child.tag) < 40:
-            close = difflib.get_close_matches(child.tag, known, n=1, cutoff=_MISSPELT)
-            if close:
-                hint = f"Did you mean <{close[0]}>?"
+@final
+class Spelling:
+    """Finds elements of one file that look like typing errors.
+
+    Each tag is compared once, and only so many: comparing is slow, and a file with hundreds of
+    unknown tags is written in another language.
+    """
+
+    def __init__(self) -> None:
+        self.meant: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def notes(self, element: Element, known: tuple[str, ...]) -> Iterator[tuple[Element, str]]:
+        """Children whose tag is close to a known one but is not it, and what to say of them."""
+        for child in element.children:
+            if child.tag not in known and (meant := self._meant(child.tag, known)):
+                hint = f"Did you mean <{meant}>?"
                 yield child, f"<{child.tag}> means nothing here and is ignored. {hint}"
+
+    def _meant(self, tag: str, known: tuple[str, ...]) -> str:
+        key = (tag, known)
+        if key not in self.meant:
+            if len(tag) >= _LONG_TAG or len(self.meant) >= _COMPARED_TAGS:
+                return ""
+            close = difflib.get_close_matches(tag, known, n=1, cutoff=_MISSPELT)
+            self.meant[key] = close[0] if close else ""
+        return self.meant[key]
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -198,6 +228,8 @@ class _Builder:
     def __init__(self, file: str, refuse_xacro: bool) -> None:
         self.file, self.refuse_xacro = file, refuse_xacro
         self.stack: list[Element] = []
+        self.pieces: list[list[str]] = []  # of the text of each element in the stack,
+        self.lengths: list[int] = []  # and how long they are together
         self.root: Element | None = None
 
     def build(self, data: bytes) -> Element:
@@ -232,6 +264,7 @@ class _Builder:
                 self.file, line, f"<{tag[:_SHOWN]}>", f"is nested deeper than {MAX_DEPTH} levels."
             )
         element = Element(self.file, tag, attributes, line)
+        self.check_lengths(element)
         if self.refuse_xacro:
             self.check_xacro(element)
         if self.stack:
@@ -239,17 +272,33 @@ class _Builder:
         else:
             self.root = element
         self.stack.append(element)
+        self.pieces.append([])
+        self.lengths.append(0)
 
     def end(self, tag: str) -> None:
-        self.stack.pop()
+        self.stack.pop().text = "".join(self.pieces.pop())
+        self.lengths.pop()
 
     def characters(self, text: str) -> None:
         if text.isspace():
             return
-        element = self.stack[-1]
-        if len(element.text) + len(text) > MAX_TEXT:
-            raise element.error(f"its text has more than {MAX_TEXT:,} characters.")
-        element.text += text
+        self.lengths[-1] += len(text)
+        if self.lengths[-1] > MAX_TEXT:
+            raise self.stack[-1].error(f"its text has more than {MAX_TEXT:,} characters.")
+        self.pieces[-1].append(text)
+
+    def check_lengths(self, element: Element) -> None:
+        if len(element.tag) > MAX_TAG:
+            raise element.error(f"its tag has {len(element.tag):,} characters.")
+        for attribute, value in element.attributes.items():
+            longest = MAX_NAME if attribute == "name" else MAX_ATTRIBUTE
+            if len(attribute) > MAX_TAG or len(value) > longest:
+                raise element.error(
+                    f"the attribute {shortened(attribute)} has {len(value):,} characters, more "
+                    f"than the {longest:,} that are read."
+                    if len(attribute) <= MAX_TAG
+                    else f"the name of an attribute has {len(attribute):,} characters."
+                )
 
     def doctype(self, name: str, *_: Any) -> None:
         raise FileError(

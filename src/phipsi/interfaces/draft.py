@@ -15,8 +15,8 @@ import numpy as np
 from phipsi.constraints import Constraint
 from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import ModelError, did_you_mean
-from phipsi.interfaces.document import shortened
-from phipsi.interfaces.files import FileError, Place, where
+from phipsi.interfaces.document import Element, Spelling, shortened
+from phipsi.interfaces.files import FileError, Place, cut, where
 from phipsi.interfaces.inertia_checks import Source, inertia_findings, repaired
 from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.telling import tell
@@ -31,6 +31,7 @@ _LOOP_HINT = (
     "Remove one of its joints, or swap parent and child of one if that opens it. Loops of SDF "
     "files are read by\n    pp.load_system(path)"
 )
+_HINTS = 10
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
 
 
@@ -84,6 +85,7 @@ class Draft:
     findings: list[Finding] = field(default_factory=list)
     root_placements: dict[str, Pose] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
+    spelling: Spelling = field(default_factory=Spelling)
 
     def error(self, at: Place, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
@@ -93,9 +95,15 @@ class Draft:
         self, kind: str, element: str, name: str, message: str, at: Place, is_problem: bool = False
     ) -> None:
         """Record a remark that is not about an inertia."""
+        element, message = cut(element, 200), cut(message)
         self.findings.append(
             Finding(kind, element, name, message, (), at.file, at.line, is_problem)
         )
+
+    def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
+        """Record children of an element that look like typing errors."""
+        for child, message in self.spelling.notes(at, known):
+            self.note("ignored", who, name, message, child, True)
 
     def add_link(self, link: Link) -> None:
         """Add a link; its name must be new."""
@@ -378,14 +386,15 @@ class Draft:
 
     def _couplings(self, options: Options) -> tuple[Coupling, ...]:
         kept: list[Coupling] = []
+        unknown = 0
         for coupling, at in self.mimics:
             who = f"joint {shortened(coupling.joint)}"
             source = self.joints.get(coupling.of)
             problem = ""
             if source is None:
-                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. " + (
-                    did_you_mean(coupling.of, self.joints)
-                )
+                unknown += 1  # hints are slow, and after a few nobody reads them
+                hint = did_you_mean(coupling.of, self.joints) if unknown <= _HINTS else ""
+                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. {hint}"
             elif coupling.of == coupling.joint:
                 problem = "mimics itself."
             elif source.joint.nv == 0 or self.joints[coupling.joint].joint.nv == 0:

@@ -10,6 +10,7 @@ from typing import Protocol, final
 from phipsi.errors import ModelError
 
 MAX_BYTES = 50_000_000
+_LONGEST = 2000  # characters of a message; what a file says may be much longer
 
 
 class Place(Protocol):
@@ -32,14 +33,24 @@ def where(place: Place, seen_from: Place) -> str:
     return f"{file}on line {place.line}"
 
 
+def cut(text: str, longest: int = _LONGEST) -> str:
+    """The text, or its beginning and end if it is long."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} … ({len(text) - 2 * half:,} characters left out) … {text[-half:]}"
+
+
 @final
 class FileError(ModelError):
     """A robot file that cannot be read: `file`, `line`, the `element` by name, and the `reason`.
 
     The text is ``file:line: element: reason``; `line` is 1 for what concerns the file as a whole.
+    Long elements and reasons are cut.
     """
 
     def __init__(self, file: str, line: int, element: str, reason: str) -> None:
+        element, reason = cut(element, 200), cut(reason)
         self.file, self.line, self.element, self.reason = file, line, element, reason
         super().__init__(
             f"{file}:{line}: {element}: {reason}" if element else f"{file}:{line}: {reason}"

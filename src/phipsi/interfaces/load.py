@@ -14,8 +14,8 @@ from phipsi.interfaces.options import Base, Options
 from phipsi.interfaces.roots import PackageDirs, Roots
 from phipsi.model import Model
 
-_FIRST_TAG = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)")
-_SKIPPED = re.compile(rb"<\?.*?\?>|<!--.*?-->", re.DOTALL)
+_OPENING = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)|<\?|<!--")
+_CLOSING = {b"<?": b"?>", b"<!--": b"-->"}
 _BY_TAG = {"robot": "urdf", "sdf": "sdf", "mujoco": "mjcf"}
 _BY_SUFFIX = {".urdf": "urdf", ".sdf": "sdf", ".world": "sdf", ".mjcf": "mjcf", ".xacro": "urdf"}
 
@@ -116,8 +116,7 @@ def _read(
 def kind_of(data: bytes, file: str) -> str:
     """Return "urdf", "sdf" or "mjcf": by the outermost element, else by the suffix."""
     suffix = os.path.splitext(file)[1].lower()
-    found = _FIRST_TAG.search(_SKIPPED.sub(b"", data[:20_000]))
-    tag = found.group(1).decode("ascii") if found else ""
+    tag = _first_tag(data[:20_000])
     kind = _BY_TAG.get(tag) or _BY_SUFFIX.get(suffix)
     if kind is not None:
         return kind
@@ -130,3 +129,16 @@ def kind_of(data: bytes, file: str) -> str:
         "",
         f"{what}, but robot files start with <robot> (URDF), <sdf> (SDF) or <mujoco> (MJCF).",
     )
+
+
+def _first_tag(data: bytes) -> str:
+    """The tag of the outermost element: the first outside of comments and instructions."""
+    at = 0
+    while (opening := _OPENING.search(data, at)) is not None:
+        if opening.group(1):
+            return opening.group(1).decode("ascii")
+        end = data.find(_CLOSING[opening.group()], opening.end())
+        if end < 0:
+            return ""
+        at = end
+    return ""

@@ -20,6 +20,7 @@ _PACKAGE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _MARKERS = ("package.xml", "model.config")
 _MARKER_BYTES = 100_000
+_LONGEST = 4096  # characters of a path
 # Folders that robot packages conventionally keep their descriptions in, next to their meshes.
 _DESCRIPTION_FOLDERS = ("urdf", "robots", "sdf", "mjcf", "xml")
 
@@ -81,6 +82,8 @@ class Roots:
         """
         if "\0" in uri:
             raise Refused("the path contains a NUL character")
+        if len(uri) > _LONGEST:
+            raise Refused(f"the path has {len(uri):,} characters")
         scheme = _SCHEME.match(uri)
         word = scheme.group(1).lower() if scheme else ""
         if word in ("package", "model"):

@@ -20,7 +20,6 @@ from phipsi.constraints import Constraint
 from phipsi.interfaces.anchors import frame_name, hinge_shift, in_body, in_link, moved_inertia
 from phipsi.interfaces.document import (
     Element,
-    notes_on_unknown,
     parse_vector,
     parse_xml,
     shortened,
@@ -83,6 +82,8 @@ class _Reader:
         self.frames: list[tuple[Element, Scope]] = []
         self.shapes: list[tuple[Element, Scope, str, str]] = []
         self.shifts: dict[str, NDArray[np.float64]] = {}
+        self.links: list[str] = []  # those of the draft, in order
+        self.hangs: dict[str, str] = {}  # from a link towards the one its chain hangs on at last
 
     def read(self) -> tuple[Draft, Base]:
         model, draft = self.chosen.model, self.draft
@@ -105,8 +106,7 @@ class _Reader:
 
     def _collect(self, model: Element, scope: Scope, version: str, base: str, pose: Pose) -> None:
         """Names and poses of a model whose own pose is in the frame `base`."""
-        links = self.draft.links
-        before = len(links)
+        before = len(self.links)
         for element in model.children:
             if element.tag == "link":
                 self._link(element, scope)
@@ -120,7 +120,7 @@ class _Reader:
                 inner, inner_version = self.includes.open(element)
                 merge = element.attributes.get("merge", "false").strip().lower() in ("true", "1")
                 self._inner(inner, scope, inner_version, merge)
-        own = list(links)[before:]
+        own = self.links[before:]
         direct = [name for name in own if "::" not in name[len(scope.prefix) :]]
         first = (direct or own or [""])[0]
         stated = model.attributes.get("canonical_link")
@@ -161,21 +161,18 @@ class _Reader:
             if inertial.only("fluid_added_mass", who) is not None:
                 self._left_out(inertial, who, name, "the added mass of a fluid")
         self.draft.add_link(link)
+        self.links.append(name)
         if not is_true(element, "gravity", True):
             self._left_out(element, who, name, "<gravity>false</gravity>")
         if is_true(element, "kinematic"):
             self._left_out(element, who, name, "<kinematic>true</kinematic>")
-        self._note_unknown(element, _LINK, who, name)
+        self.draft.note_unknown(element, _LINK, who, name)
         for role in ("visual", "collision"):
             self.shapes.extend((shape, scope, name, role) for shape in element.all(role))
 
     def _left_out(self, at: Element, who: str, name: str, what: str) -> None:
         message = f"{what} is not part of the model and is left out."
         self.draft.note("ignored", who, name, message, at, True)
-
-    def _note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
-        for child, message in notes_on_unknown(at, known):
-            self.draft.note("ignored", who, name, message, child, True)
 
     def _joint_frame(self, element: Element, scope: Scope, version: str) -> None:
         name, who = scope(element.required_name()), element.label
@@ -185,7 +182,7 @@ class _Reader:
             raise element.error("the world cannot be a child; swap <parent> and <child>.", who)
         node = Node(scope(relative or child), pose, scope(child), element)
         self.graph.add(name, node)
-        self._note_unknown(element, _JOINT, who, name)
+        self.draft.note_unknown(element, _JOINT, who, name)
         self.joints.append((element, scope, _is_before(version, _OLD_AXES)))
 
     def _frame(self, element: Element, scope: Scope) -> None:
@@ -234,12 +231,21 @@ class _Reader:
             self.draft.ratings.append(drive.rating)
 
     def _closes_a_loop(self, parent: str, child: str) -> bool:
-        """Whether the child hangs on a joint already, or the parent hangs on the child."""
-        inboard = {joint.child: joint.parent for joint in self.draft.joints.values()}
-        at = parent
-        while at in inboard and at != child:
-            at = inboard[at]
-        return child in inboard or at == child
+        """Whether the child hangs on a joint already, or the parent hangs on the child.
+
+        If not, the child hangs on the parent from now on.
+        """
+        root = parent
+        while root in self.hangs:
+            root = self.hangs[root]
+        while parent != root:  # the way is short next time
+            above = self.hangs[parent]
+            self.hangs[parent] = root
+            parent = above
+        if child in self.hangs or root == child:
+            return True
+        self.hangs[child] = root
+        return False
 
     def _axis(
         self, at: Element, element: Element, scope: Scope, child: str, in_model: bool

@@ -52,6 +52,7 @@ class FrameGraph:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self._known: dict[str, Pose] = {WORLD: Pose()}
+        self._links: dict[str, str] = {}
 
     def add(self, name: str, node: Node) -> None:
         """Add a frame; names are unique among links, joints, frames and models of a scope."""
@@ -91,13 +92,15 @@ class FrameGraph:
     def link_of(self, name: str, at: Element, links: Container[str]) -> str:
         """The link a frame moves with."""
         trail: set[str] = set()
-        while name not in links:
+        while name not in links and name not in self._links:
             node = self._node(name, at)
             if name in trail or not node.attached:
                 raise node.at.error("it is attached to no link.")
             trail.add(name)
             name, at = node.attached, node.at
-        return name
+        link = self._links.get(name, name)
+        self._links.update(dict.fromkeys(trail, link))
+        return link
 
     def _node(self, name: str, at: Element) -> Node:
         node = self.nodes.get(name)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from phipsi.constraints import Constraint
 from phipsi.errors import ModelError, did_you_mean
-from phipsi.interfaces.document import Element, notes_on_unknown, parse_xml, shortened
+from phipsi.interfaces.document import Element, parse_xml, shortened
 from phipsi.interfaces.document import parse_number as number_of
 from phipsi.interfaces.draft import Connection, Draft, Link
 from phipsi.interfaces.geometry import MeshPaths
@@ -62,7 +62,7 @@ def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
             "<robot>."
         )
     draft = Draft(robot, robot.name)
-    _note_unknown(draft, robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
+    draft.note_unknown(robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
     meshes = MeshPaths(roots, draft)
     colors = _colors(robot)
     for element in robot.children:
@@ -102,7 +102,7 @@ def _read_link(
 ) -> None:
     name = element.required_name()
     who = element.label
-    _note_unknown(draft, element, _LINK, who, name)
+    draft.note_unknown(element, _LINK, who, name)
     link = Link(name, element)
     inertial = element.only("inertial", who)
     if inertial is not None:
@@ -204,8 +204,8 @@ def _shape(
             Shape(link, role, shape.tag, size, placement, element.name, uri or "", file, color)
         )
     if not out:
-        known = did_you_mean(geometry.children[0].tag, _SHAPES)
-        raise geometry.error(f"<{geometry.children[0].tag}> is no shape of URDF. {known}", who)
+        tag = geometry.children[0].tag
+        raise geometry.error(f"<{tag}> is no shape of URDF. {did_you_mean(tag, _SHAPES)}", who)
     return out
 
 
@@ -243,7 +243,7 @@ _TYPES: dict[str, Callable[[tuple[float, ...]], joints.Joint]] = {
 def _read_joint(draft: Draft, element: Element) -> None:
     name = element.required_name()
     who = element.label
-    _note_unknown(draft, element, _JOINT, who, name)
+    draft.note_unknown(element, _JOINT, who, name)
     kind = element.attributes.get("type", "")
     if kind not in _TYPES:
         given = f"its type is {shortened(kind)}" if kind else "it has no type"
@@ -355,10 +355,3 @@ def _limits(
         return None, rates[0], rates[1]
     unlimited = lower == -math.inf and upper == math.inf
     return None if unlimited else (lower, upper), rates[0], rates[1]
-
-
-def _note_unknown(
-    draft: Draft, element: Element, known: tuple[str, ...], who: str, name: str
-) -> None:
-    for child, message in notes_on_unknown(element, known):
-        draft.note("ignored", who, name, message, child, True)

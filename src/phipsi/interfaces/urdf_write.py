@@ -15,13 +15,13 @@ from typing import final
 
 import numpy as np
 
-from phipsi.algorithms.trees import checked_tree
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.draft import ROOT_JOINT
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import weld
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
 
 _UNBOUNDED = 1.7976931348623157e308
@@ -29,6 +29,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _GRAVITY = (0.0, 0.0, -9.81)
 
 
+@of_trees("URDF describes trees only, and its file would be that of another mechanism")
 def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
@@ -37,7 +38,7 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning` (armature,
     gravity other than 9.81 m/s² along −z).
     """
-    checked_tree(model, "save_urdf")
+    model = tree_of(model, save_urdf)
     _warn_of_losses(model)
     text = _Writer(model).text()
     if path is not None:

@@ -37,6 +37,7 @@ from phipsi.spatial import (
     quat_log,
     quat_multiply,
     quat_normalize,
+    quat_scaled,
     quat_to_matrix,
     se2_exp,
     se2_log,
@@ -154,11 +155,11 @@ class Spherical(Joint):
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
         """q ⊗ exp(dv), normalised."""
-        return quat_normalize(quat_multiply(q, quat_exp(dv)))
+        return quat_normalize(quat_multiply(quat_scaled(q), quat_exp(dv)))
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
         """Shortest rotation vector from q0 to q1 in body axes, at most π long."""
-        return quat_log(quat_multiply(quat_conjugate(q0), q1))
+        return quat_log(quat_multiply(quat_conjugate(quat_scaled(q0)), quat_scaled(q1)))
 
     def neutral(self) -> FloatArray:
         """(1, 0, 0, 0)."""
@@ -207,13 +208,14 @@ class Free(Joint):
         start, step = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
         R, V = quat_to_matrix(start[..., :4]), left_jacobian(step[..., :3])
         moved = start[..., 4:] + (R @ (V @ step[..., 3:, None]))[..., 0]
-        turned = quat_normalize(quat_multiply(start[..., :4], quat_exp(step[..., :3])))
-        return np.concatenate([turned, moved], axis=-1)
+        turned = quat_multiply(quat_scaled(start[..., :4]), quat_exp(step[..., :3]))
+        return np.concatenate([quat_normalize(turned), moved], axis=-1)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
         """Shortest body motion [ω; v] from q0 to q1, |ω| ≤ π (the logarithm of SE(3))."""
         a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
-        w = quat_log(quat_multiply(quat_conjugate(a[..., :4]), b[..., :4]))
+        turned, to = quat_conjugate(quat_scaled(a[..., :4])), quat_scaled(b[..., :4])
+        w = quat_log(quat_multiply(turned, to))
         R = np.swapaxes(quat_to_matrix(a[..., :4]), -1, -2)
         p = R @ (b[..., 4:] - a[..., 4:])[..., None]
         return np.concatenate([w, (left_jacobian_inverse(w) @ p)[..., 0]], axis=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, final
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import InputError
 from phipsi.model.body import Limits
 from phipsi.model.joint import Joint
+from phipsi.model.numbers import as_numbers, first_not_finite
 from phipsi.model.scalars import NUMPY_OPS
 from phipsi.model.value import read_only
 
@@ -83,7 +85,7 @@ class Layout:
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
         """Configuration (..., nq) after moving from q with constant rates dv for unit time."""
         start, step = self.checked_q(q), self.checked_v(dv, "dv")
-        batch = np.broadcast_shapes(start.shape[:-1], step.shape[:-1])
+        batch = _common_batch(real=True, q=start, dv=step)
         out = np.array(np.broadcast_to(start, (*batch, self.nq)), dtype=np.float64)
         out[..., self._q_additive] += step[..., self._v_additive]
         for i in self._curved:
@@ -96,7 +98,7 @@ class Layout:
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
         """Constant rates (..., nv) that lead from q0 to q1 in unit time."""
         start, end = self.checked_q(q0, "q0"), self.checked_q(q1, "q1")
-        batch = np.broadcast_shapes(start.shape[:-1], end.shape[:-1])
+        batch = _common_batch(real=True, q0=start, q1=end)
         out = np.empty((*batch, self.nv))
         out[..., self._v_additive] = end[..., self._q_additive] - start[..., self._q_additive]
         for i in self._curved:
@@ -109,7 +111,7 @@ class Layout:
     def qdot(self, q: ArrayLike, v: ArrayLike) -> NDArray[Any]:
         """q̇ = N(q) v, (..., nq); complex arrays are taken as they are."""
         at, rates = self.checked_q(q), self.checked_v(v)
-        batch = np.broadcast_shapes(at.shape[:-1], rates.shape[:-1])
+        batch = _common_batch(q=at, v=rates)
         out = np.empty((*batch, self.nq), dtype=np.result_type(at, rates))
         out[..., self._q_additive] = rates[..., self._v_additive]
         for i in self._curved:
@@ -126,9 +128,9 @@ class Layout:
         if np.isfinite(found).all() or not all(np.isfinite(x).all() for x in given):
             return
         raise InputError(
-            f"the quaternion of joint {self._names[i]!r} is zero (or too large to be squared), and "
-            "points to no rotation. A configuration in which all rotations are the identity is "
-            "model.neutral()"
+            f"the quaternion of joint {self._names[i]!r} is zero and points to no rotation, or "
+            "other numbers there are too large. A configuration in which all rotations are the "
+            "identity is model.neutral()"
         )
 
     def checked_q(self, q: ArrayLike, what: str = "q") -> NDArray[Any]:
@@ -142,10 +144,11 @@ class Layout:
     def _checked(
         self, values: ArrayLike, size: int, what: str, total: str, sizes: list[int]
     ) -> NDArray[Any]:
-        array = np.asarray(values)
-        if array.dtype.kind in "biuf":
-            array = array.astype(np.float64, copy=False)
+        array = as_numbers(what, values)
         if array.ndim and array.shape[-1] == size:
+            index = first_not_finite(array)
+            if index is not None:
+                self._refuse_entry(what, array[index], index, sizes)
             return array
         listed = ", ".join(f"{n!r} {k}" for n, k in zip(self._names[:8], sizes, strict=False))
         more = ", …" if len(self._names) > 8 else ""
@@ -153,6 +156,26 @@ class Layout:
             f"{what} has shape {array.shape}, but its last axis must be {total} = {size} "
             f"({listed}{more})."
         )
+
+    def _refuse_entry(
+        self, what: str, entry: Any, index: tuple[int, ...], sizes: list[int]
+    ) -> None:
+        ends = list(accumulate(sizes))
+        joint = self._names[bisect_right(ends, index[-1])]
+        batch = f" (element {list(index[:-1])} of the batch)" if index[:-1] else ""
+        raise InputError(f"{what} is {entry} at joint {joint!r}{batch}; it must be finite")
+
+
+def _common_batch(*, real: bool = False, **arrays: NDArray[Any]) -> tuple[int, ...]:
+    """The batch axes of all arrays together, which must broadcast."""
+    for name, a in arrays.items():
+        if real and a.dtype != np.float64:
+            raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
+    try:
+        return np.broadcast_shapes(*(a.shape[:-1] for a in arrays.values()))
+    except ValueError:
+        shown = ", ".join(f"{name}: {a.shape[:-1]}" for name, a in arrays.items())
+        raise InputError(f"the batch axes do not broadcast: {shown}") from None
 
 
 def _split(values: NDArray[Any]) -> list[Any]:

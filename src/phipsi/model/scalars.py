@@ -167,9 +167,15 @@ def rotation_about(axis: Vector, angle: Scalar, ops: ScalarOps) -> list[list[Sca
 
 
 def rotation_of_quaternion(quaternion: Vector) -> list[list[Scalar]]:
-    """R(q) = I + 2/(q·q) (w x~ + x~ x~), 3×3, for a quaternion (w, x, y, z) of any length."""
+    """R(q) = I + 2/(q·q) (w x~ + x~ x~), 3×3, for a quaternion (w, x, y, z) of any length.
+
+    Below 1e-77 and above 1e77, where squares lose their digits or are infinite, it is NaN.
+    """
     w, x, y, z = quaternion
-    k = 2 / dot(quaternion, quaternion)
+    square = dot(quaternion, quaternion)
+    k = 2 / square
+    both = square * square + k * k  # infinite if either is too large
+    k = k + (both - both)
     kx, ky, kz = k * x, k * y, k * z
     wx, wy, wz = w * kx, w * ky, w * kz
     xx, xy, xz = x * kx, x * ky, x * kz

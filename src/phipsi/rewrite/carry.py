@@ -15,7 +15,9 @@ that move along the tree become two, so that every block of a derivative lies on
 
 from __future__ import annotations
 
-from phipsi.expressions.node import Expr, Number, cross
+from collections.abc import Collection
+
+from phipsi.expressions.node import Expr, Number, cross, total_of
 from phipsi.expressions.row import Op
 from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, V, phi, v
@@ -27,19 +29,19 @@ _RELATIVE = H.T @ v
 _MOST = 64
 
 
-def motion_of(x: Expr) -> Expr:
-    """φ* x, by its name V for x = H* v."""
+def motion_of(x: Expr, given: Collection[str] = ()) -> Expr:
+    """φ* x, by its name V for x = H* v unless a value of V is given."""
     if x.op is Op.SUM:
-        return sum((c * motion_of(y) for c, y in x.terms[1:]), x.data[0] * motion_of(x.args[0]))
-    return V if x is _RELATIVE else phi.T @ x
+        return total_of((c, motion_of(y, given)) for c, y in x.terms)
+    return V if x is _RELATIVE and "V" not in given else phi.T @ x
 
 
-def carry_all(terms: Terms) -> Terms | None:
+def carry_all(terms: Terms, given: Collection[str] = ()) -> Terms | None:
     """The terms with every such product carried out; None if there is none, or far too many."""
     todo, done, changed = list(terms), Terms(), False
     while todo:
         c, factors = todo.pop()
-        found = carry(factors)
+        found = carry(factors, given)
         if found is None:
             done.append((c, factors))
             continue
@@ -50,12 +52,12 @@ def carry_all(terms: Terms) -> Terms | None:
     return done if changed else None
 
 
-def carry(factors: Factors) -> Terms | None:
+def carry(factors: Factors, given: Collection[str] = ()) -> Terms | None:
     """One product with one cross product carried out of it, as two terms."""
     for i in range(1, len(factors) - 1):
         left, middle, right = factors[i - 1 : i + 2]
         if middle.op is Op.CROSS and left is phi.T and right in (phi.T, phi_tilde.T):
-            moved = motion_of(middle.args[0])
+            moved = motion_of(middle.args[0], given)
             inner = E_phi.T @ moved if right is phi.T else moved
             pair = ((1, (cross(moved), phi.T)), (-1, (phi.T, cross(inner))))
         elif (
@@ -64,7 +66,7 @@ def carry(factors: Factors) -> Terms | None:
             and right is phi
             and left in (phi, phi_tilde)
         ):
-            moved = motion_of(middle.args[0].args[0])
+            moved = motion_of(middle.args[0].args[0], given)
             inner = E_phi.T @ moved if left is phi else moved
             pair = ((1, (phi, cross(moved).T)), (-1, (cross(inner).T, phi)))
         else:

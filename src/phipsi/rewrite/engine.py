@@ -25,6 +25,7 @@ from phipsi.expressions.node import (
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
+from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.definitions import Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collected, positive, recursions
 from phipsi.rewrite.identities import (
@@ -57,6 +58,8 @@ from phipsi.rewrite.patterns import (
 )
 
 COMPOUND = ("mass_matrix", "J", "Lambda", "Omega")
+ROTORS = frozenset({"Jr", *(name for name, row in CATALOGUE.items() if row.riccati)})
+"""Quantities that, when given, may contain rotors although the model has none."""
 _MOST_STEPS = 2000
 
 
@@ -107,13 +110,21 @@ def rewrite(request: _Wanted, *, armature: bool) -> Rewriting:
 
 @dataclass
 class Engine:
-    """One rewriting of one expression."""
+    """One rewriting of one expression.
+
+    `armature` says whether joints of the model have rotor inertia. What is `given` is an input, of
+    which the model knows nothing: a given Jr need not be zero, and the family without rotors is
+    another than the default one as soon as a member of the latter is given.
+    """
 
     armature: bool
     given: frozenset[str]
     apply: bool
     steps: list[RewriteStep] = field(default_factory=list[RewriteStep])
     _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+
+    def __post_init__(self) -> None:
+        self.armature = self.armature or not self.given.isdisjoint(ROTORS)
 
     def run(self, x: Expr) -> Expr:
         """The cheapest form the rules reach."""
@@ -140,7 +151,7 @@ class Engine:
 
     def _matrix(self, x: Expr) -> Expr | None:
         """Lemma A.1 for what is to be written out, if every block then lies on a path."""
-        found = matrix_form(x)
+        found = matrix_form(x, self.given)
         if found is None or not (on_paths(found[0]) or between_seeds(x)):
             return None
         y, splits = found

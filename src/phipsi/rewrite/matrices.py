@@ -14,6 +14,7 @@ ancestor.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,13 +41,16 @@ class Split:
     name: str = "split causal · X · anticausal"
 
 
-def matrix_form(x: Expr) -> tuple[Expr, list[Split]] | None:
-    """x as a sum of products whose blocks are known, with the splits made; None if too long."""
+def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]] | None:
+    """x as a sum of products whose blocks are known, with the splits made; None if too long.
+
+    What is `given` has a value of its own, so it is no other name for what it stands for.
+    """
     terms = multiplied_out(x)
     if terms is None:
         return None
     splits: list[Split] = []
-    carried = carry_all(terms)
+    carried = carry_all(terms, given)
     if carried is not None:
         terms = grouped(carried)
         after = total_of((c, product(fs)) for c, fs in terms)

@@ -21,16 +21,6 @@ Array = NDArray[Any]
 _NEARLY_UNIT = 1e-8
 
 
-def checked_model(model: Any) -> Model:
-    """Refuse what is no model."""
-    if not isinstance(model, Model):
-        raise InputError(
-            f"simulate needs a model first: pp.simulate(model, q0, v0, duration), "
-            f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
-        )
-    return model
-
-
 def checked_state(
     model: Model, chart: Chart, q: ArrayLike, v: ArrayLike, names: tuple[str, str] = ("q0", "v0")
 ) -> tuple[Array, Array]:

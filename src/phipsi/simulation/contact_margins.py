@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.grasp import Grasp
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import of_systems
 from phipsi.simulation.events import Event
 from phipsi.simulation.force import Force, State, bind_forces, provides
 
@@ -66,6 +67,7 @@ class ContactMargin:
         return ContactMargin(system, self.contact, controller, forces)
 
 
+@of_systems
 def contact_events(
     grasp: Grasp,
     controller: Callable[..., Any] | None = None,

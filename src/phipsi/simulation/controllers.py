@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import gravity_forces, inverse_dynamics
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.simulation.references import Constant, JointReference
@@ -37,7 +38,18 @@ __all__ = [
 ]
 
 
+_ALL_DRIVEN = (
+    "If every joint has a drive and the reference keeps the constraints, the tree's will do."
+)
+
+
 @final
+@of_trees(
+    "the efforts of its tree do not count on constraint forces, and joints of loops are often not "
+    "driven",
+    "With the joints that are:  pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
+    + _ALL_DRIVEN,
+)
 class ComputedTorque:
     """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
 
@@ -68,7 +80,7 @@ class ComputedTorque:
         *,
         compensate_damping: bool = False,
     ) -> None:
-        self.model = model
+        self.model = model = tree_of(model, ComputedTorque)
         self.reference = reference if callable(reference) else Constant(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
@@ -83,6 +95,12 @@ class ComputedTorque:
 
 
 @final
+@of_trees(
+    "which efforts hold it against gravity depends on which joints are driven: constraint forces "
+    "carry a part of the weight",
+    "With the joints that are:  pp.closed_inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])\n"
+    + _ALL_DRIVEN,
+)
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
 
@@ -106,7 +124,7 @@ class PDGravity:
     def __init__(
         self, model: Model, reference: JointReference | ArrayLike, kp: ArrayLike, kd: ArrayLike
     ) -> None:
-        self.model = model
+        self.model = model = tree_of(model, PDGravity)
         self.reference = reference if callable(reference) else Constant(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self._tracking = Tracking(model)
@@ -119,6 +137,7 @@ class PDGravity:
 
 
 @final
+@of_given_motion
 class Saturated:
     """A controller whose efforts stay within what the drives can give.
 
@@ -136,8 +155,9 @@ class Saturated:
     """
 
     def __init__(
-        self, controller: Controller, model: Model, efforts: ArrayLike | None = None
+        self, controller: Controller, model: Mechanism, efforts: ArrayLike | None = None
     ) -> None:
+        model = tree_of(model, Saturated)
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.algorithms.dynamics import mass_matrix
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.force import Array, Force, State, not_negative, per_rate, rates_of
@@ -318,8 +319,13 @@ class JointStop(_OnRates):
         return 0.5 * (low * low + high * high) @ self._k
 
 
+@of_given_motion
 def from_ratings(
-    model: Model, *, stop_time: float = 0.02, dissipation: float = 0.0, velocity_scale: float = 1e-2
+    model: Mechanism,
+    *,
+    stop_time: float = 0.02,
+    dissipation: float = 0.0,
+    velocity_scale: float = 1e-2,
 ) -> list[Force]:
     """What a model or its file says about its joints: damping, friction and limits, as elements.
 
@@ -335,6 +341,7 @@ def from_ratings(
     >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
     ['JointDamper', 'JointStop']
     """
+    model = tree_of(model, from_ratings)
     if not stop_time > 0:
         raise InputError(f"stop_time={stop_time!r} must be a positive time in s, such as 0.02")
     out: list[Force] = []

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import REGRESSOR
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.arguments import real_array
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.adjoint_steps import AdjointSteps
 from phipsi.simulation.chart import Chart
@@ -48,6 +48,7 @@ class RolloutGradient(NamedTuple):
     parameters: Array | None
 
 
+@of_mechanisms
 def rollout_gradient(
     model: Model | System,
     q0: ArrayLike,
@@ -98,7 +99,7 @@ def rollout_gradient(
     >>> bool(found.tau[0, 0] < 0)                   # pushing up brings it closer
     True
     """
-    tree = model.model if isinstance(model, System) else checked_tree(model, "rollout_gradient")
+    model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
     if integrator not in COMPILED:

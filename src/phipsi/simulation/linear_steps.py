@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics
 from phipsi.algorithms.system import System
-from phipsi.algorithms.trees import checked_tree
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
 from phipsi.simulation.tableaux import COMPILED, METHODS, Tableau
@@ -22,6 +22,7 @@ Array = NDArray[Any]
 Stage = tuple[Array, Array, Array, Array]
 
 
+@of_mechanisms
 def step_derivatives(
     model: Model | System,
     q: ArrayLike,
@@ -53,11 +54,11 @@ def step_derivatives(
            [0. , 1. ]]), array([[0.03],
            [0.3 ]]))
     """
+    model = mechanism_of(model, step_derivatives)
     if isinstance(model, System):
         from phipsi.simulation.closed_linear import closed_step_derivatives  # needs linear_step
 
         return closed_step_derivatives(model, q, v, tau, dt, integrator)
-    checked_tree(model, "step_derivatives")
     at, rates, effort = state_arrays(model, q=q, v=v, tau=tau)
     step = linear_step(model, at, rates, effort, checked_step(dt), integrator)
     return step.A, step.B

@@ -13,11 +13,12 @@ from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics
 from phipsi.algorithms.kinematics import jacobian
 from phipsi.algorithms.system import System
-from phipsi.backends.arguments import as_array
 from phipsi.compiler import compile
 from phipsi.differentiation import diff
 from phipsi.errors import InputError, did_you_mean
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers
 from phipsi.operators import J
 from phipsi.operators import v as rates
 from phipsi.simulation.chart_derivatives import ChartDerivatives
@@ -29,6 +30,7 @@ Array = NDArray[Any]
 _OUTPUT = re.compile(r"^([qv])(?:\[(.+)\])?$")
 
 
+@of_mechanisms
 def linearize(
     model: Model | System,
     q: ArrayLike,
@@ -73,9 +75,8 @@ def linearize(
     >>> up.is_stable, up.is_controllable()
     (False, True)
     """
-    tree, system = (model.model, model) if isinstance(model, System) else (model, None)
-    if not isinstance(tree, Model):
-        raise InputError(f"linearize needs a model or a System, not {type(model).__name__}")
+    tree = tree_of(model, linearize)
+    system = model if isinstance(model, System) and model.n_rows else None
     at_q = _vector("q", q, tree.nq)
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
     driven = _driven(tree, inputs)
@@ -125,7 +126,7 @@ def linearize(
 
 
 def _vector(name: str, values: Any, size: int) -> Array:
-    array = as_array(name, values)
+    array = as_numbers(name, values)
     if array.dtype != np.float64:
         raise InputError(f"{name} holds {array.dtype}, but must be real numbers")
     if array.shape != (size,):

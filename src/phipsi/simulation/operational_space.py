@@ -13,6 +13,7 @@ from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES, inverse_dyna
 from phipsi.algorithms.kinematics import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiWarning
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
@@ -50,6 +51,12 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
+@of_trees(
+    "constraint forces change the inertia that its frame feels, and joints of loops are often not "
+    "driven",
+    "Efforts of the joints that are, for a motion:  "
+    "pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])",
+)
 class OperationalSpace:
     """Make a frame follow a path in space; the freedom that is left does a second task.
 
@@ -104,6 +111,7 @@ class OperationalSpace:
         singularity: float = 1e-4,
         compensate_damping: bool = False,
     ) -> None:
+        model = tree_of(model, OperationalSpace)
         self.model, self.frame, self.null_space = model, frame, null_space
         self.reference = reference if callable(reference) else ConstantPose(reference)
         self.rows = _rows(components)

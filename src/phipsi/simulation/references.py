@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError
+from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
@@ -56,6 +57,7 @@ PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @final
+@of_given_motion
 class Constant:
     """Stay at one configuration.
 
@@ -65,7 +67,8 @@ class Constant:
     array([0., 0.])
     """
 
-    def __init__(self, model: Model, q: ArrayLike) -> None:
+    def __init__(self, model: Mechanism, q: ArrayLike) -> None:
+        model = tree_of(model, Constant)
         self.q = _checked_q(model, q, "q")
         self._still = np.zeros(model.nv)
 
@@ -74,7 +77,11 @@ class Constant:
         return JointState(self.q, self._still, self._still)
 
 
+_BETWEEN = "Assemble the system along the way:  system.assemble(path(t).q, fixed=[…])"
+
+
 @final
+@of_trees("between two closed configurations the path would leave the constraints", _BETWEEN)
 class JointPath:
     """From one configuration to the next with minimum jerk, resting at each.
 
@@ -92,7 +99,7 @@ class JointPath:
     """
 
     def __init__(self, model: Model, waypoints: ArrayLike, times: Sequence[float]) -> None:
-        self.model = model
+        self.model = model = tree_of(model, JointPath)
         self.waypoints = _checked_q(model, waypoints, "waypoints", ndim=2)
         self.times = _checked_times(times, len(self.waypoints))
         self.legs = model.difference(self.waypoints[:-1], self.waypoints[1:])
@@ -106,6 +113,7 @@ class JointPath:
 
 
 @final
+@of_trees("a Fourier series for each joint on its own would leave the constraints", _BETWEEN)
 class FourierPath:
     """Periodic motion, a Fourier series for every joint: what parameters are identified with.
 
@@ -125,6 +133,7 @@ class FourierPath:
     def __init__(
         self, model: Model, center: ArrayLike, cosines: ArrayLike, sines: ArrayLike, period: float
     ) -> None:
+        model = tree_of(model, FourierPath)
         _check_coordinates(model)
         self.center = _checked_q(model, center, "center")
         self.cosines = np.asarray(cosines, dtype=np.float64)
@@ -149,6 +158,7 @@ class FourierPath:
         **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies. **Returns:** a
         path whose v and vdot are the exact derivatives of the fitted coordinates.
         """
+        model = tree_of(model, cls)
         times, values = np.asarray(t, dtype=np.float64), np.asarray(q, dtype=np.float64)
         if times.ndim != 1 or values.shape != (len(times), model.nq):
             raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,12 @@ from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import joint_array
-from phipsi.backends.workers import batch_pieces, run_together
+from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SimulationError, did_you_mean
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import checked_model
 from phipsi.simulation.closed_steps import closed_rollout
 from phipsi.simulation.tableaux import COMPILED, METHODS, Method
 
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from phipsi.backends.native.runner import NativeCode
 
 Array = NDArray[np.float64]
-_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
+@of_mechanisms
 def rollout(
     model: Model | System,
     q0: ArrayLike,
@@ -68,7 +67,7 @@ def rollout(
     >>> q.shape, v.shape
     ((1000, 6, 2), (1000, 6, 2))
     """
-    tree = model.model if isinstance(model, System) else checked_model(model)
+    model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
     method = _method(integrator)
     dt = _positive(dt)
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
@@ -107,34 +106,51 @@ def rollout(
         rollout_code,
     )  # with LLVM, which takes a while to load
 
-    machine = rollout_code(native, method)
-    function = _CALL(machine.address("phipsi_rollout"))
-
-    def part(first: int, last: int) -> None:
-        piece = [a[first:last] for a in (*flat, *outs, status, failed_at)]
-        _run(function, native, method, piece, (steps, every), dt, model)
-
-    _share(part, count, threads, native.machine.lanes)
+    function = rollout_code(native, method).address("phipsi_rollout")
+    arrays = [*flat, *outs, status, failed_at]
+    _run(function, native, method, arrays, (steps, every), dt, model, threads)
     if status.any():
         raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
 
 
 def _run(
-    function: Any,
+    function: int,
     native: NativeCode,
     method: Method,
     arrays: list[Any],
     counts: tuple[int, int],
     dt: float,
     model: Model,
+    threads: int,
 ) -> None:
-    """One call of the machine code, with memory of its own."""
+    """Whole groups of lanes to every thread, each with memory of its own; one call of machine code.
+
+    No exception can be raised while it runs: all threads have let go of the arrays after it.
+    """
+    from phipsi.backends.native.crew import run_shares, shares_of_jobs
+
+    pieces = batch_pieces(len(arrays[0]), threads, native.machine.lanes)
+    parts = [[a[piece] for a in arrays] for piece in pieces]
+    jobs = [_job(native, method, part, counts, dt, model) for part in parts]
+    status = [part[-2] for part in parts]
+    run_shares(shares_of_jobs(function, native.data.ctypes.data, [j for j, _ in jobs], status))
+
+
+def _job(
+    native: NativeCode,
+    method: Method,
+    arrays: list[Any],
+    counts: tuple[int, int],
+    dt: float,
+    model: Model,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The words of a job, and the memory they point to besides the arrays."""
     q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
     lanes, code = native.machine.lanes, _code()
     work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
-    scratch = np.zeros(int(native.data[native.words]) // 8 + 8)
+    scratch = np.zeros(native.scratch_bytes // 8 + 8)
     job = np.zeros(code.WORDS, dtype=np.int64)
     where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
     where += [_aligned(work), _aligned(scratch)]
@@ -144,18 +160,12 @@ def _run(
     numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
     job[: code.DT] = [*where, *numbers]
     job[code.DT : code.DT + 1].view(np.float64)[0] = dt
-    function(native.data.ctypes.data, job.ctypes.data)
+    return job, [work, scratch]
 
 
 def _aligned(memory: np.ndarray) -> int:
     """The first cache line in a piece of memory."""
     return (memory.ctypes.data + 63) // 64 * 64
-
-
-def _share(part: Any, count: int, threads: int, lanes: int) -> None:
-    """Whole groups of lanes to every thread."""
-    pieces = batch_pieces(count, threads, lanes)
-    run_together([lambda p=p: part(p.start, p.stop) for p in pieces])
 
 
 # ---- checks -----------------------------------------------------------------------------------

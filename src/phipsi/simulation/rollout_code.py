@@ -46,7 +46,7 @@ Values = list[Any]
 
 
 def rollout_code(native: NativeCode, method: Method) -> MachineCode:
-    """``void phipsi_rollout(data, job)`` around the kernel of forward or hybrid dynamics."""
+    """``void phipsi_rollout(job, 0, 0, data)`` around the kernel of forward or hybrid dynamics."""
     found = native.companions.get(method.name)
     if found is None:
         key = f"{native.key()} rollout {method.name} {_version()}"
@@ -119,9 +119,9 @@ class _Rollout:
         self.kernel, self.codes, self.lanes = kernel, native.tables.codes, native.machine.lanes
         self.bytes = 8 * self.lanes
         self.slots = {name: slot.buffer for name, slot in native.slots.items()}
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")
-        self.data, job = function.args
+        job, _, _, self.data = function.args
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.e = Emitter(self.lanes, fused=native.machine.fused)
         self.e.builder = self.b

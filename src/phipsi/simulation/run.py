@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation import checks
 from phipsi.simulation.adaptive import Adaptive, AdaptiveStep
@@ -35,6 +36,7 @@ Array = NDArray[Any]
 _SAME_TIME = 1e-12
 
 
+@of_mechanisms
 def simulate(
     model: Model | System,
     q0: ArrayLike,
@@ -110,7 +112,7 @@ def simulate(
             simulate, model, q0, v0, duration, events=listed, before=first, **given
         )
     system = model if isinstance(model, System) else None
-    model = checks.checked_model(model.model if isinstance(model, System) else model)
+    model = tree_of(model, simulate)
     loops = None
     if system is not None and system.n_rows:
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)

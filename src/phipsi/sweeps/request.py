@@ -13,7 +13,8 @@ from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import check_pairs, inputs_of, leaves_of, weights_of
+from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, weights_of
+from phipsi.operators.variations import HOLED, PICKS
 from phipsi.rewrite.matrices import without_marks, written_product
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
@@ -26,6 +27,8 @@ BACKENDS = ("native", "reference")
 SHALLOW = 24  # rates on the longest path for which squares are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
+_INPUTS = {*INPUT_ORDER, "weight"}
+_NO_QUANTITIES = {*PICKS, *HOLED}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "sway", "sway_force"}
 
 
@@ -205,6 +208,13 @@ def _check_operands(request: Request) -> None:
 def _check_given(name: str) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
+    if name in _INPUTS:
+        raise InputError(f"given={name!r}: {name} is an input already")
+    if name in _NO_QUANTITIES:
+        raise InputError(
+            f"given={name!r}: {name} stands for something else at every place, by what is in its "
+            "braces or brackets; only quantities that are the same everywhere can be given"
+        )
     row = CATALOGUE.get(name)
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
@@ -212,8 +222,6 @@ def _check_given(name: str) -> None:
             f"given={name!r}: only memoryless operators and body quantities can be given, such as "
             "M, P, D, G, R, Upsilon, V, pose, and of the model placement and gravity"
         )
-    if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot"):
-        raise InputError(f"given={name!r}: {name} is an input already")
 
 
 def _check_poses(x: Expr) -> None:

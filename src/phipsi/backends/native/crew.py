@@ -1,9 +1,15 @@
 """Threads that run parts of a batch in machine code.
 
 A thread of Python that is given a task has to be woken up and to take the GIL, each of which may
-take as long as a small batch. The threads of the crew wait in machine code, without the GIL, for
-the address of a share: the arguments of a compiled loop. They look for the next one a little while
-(`LOOKS`), giving way to others after every look, and go to sleep then.
+take as long as a small batch. The threads of a crew live in machine code, without the GIL, and wait
+for the address of a share: the arguments of a compiled loop. They look for the next one a little
+while (`LOOKS`), giving way to others after every look, and go to sleep then.
+
+Handing out shares, waking sleepers, waiting for all of them and letting the crew go is one call of
+machine code. Python handles signals and raises the exceptions that other threads set between its
+own instructions only, so nothing can be raised before every thread has let go of the arrays. What
+Python does before that call may be cut off anywhere: a thread that was started takes the next free
+slot by itself, and shares that no thread has taken are run by the caller.
 """
 
 from __future__ import annotations
@@ -12,9 +18,8 @@ import ctypes
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -26,59 +31,76 @@ from phipsi.backends.native.lanes import I8, I32, I64, POINTER, fold_loop, write
 from phipsi.backends.native.trigonometry import i64
 
 LOOKS = 500  # some 0.2 ms
-MOST = 63  # threads besides the caller's
-# a slot, one per thread: the share to run or 0, whether the thread sleeps; a line of memory
-_JOB, _ASLEEP, _SLOT = 0, 1, 8
+MOST = 63  # threads of a crew, besides the caller's
+CREWS = 8  # calls at the same time that have threads of their own
+# the memory of a crew, in lines of 8 words. The first: whether a call has it, how many threads have
+# come, addresses of the functions that lock and unlock. Then a slot per thread: the share to run,
+# `_RUNNING` or 0; whether the thread sleeps; the lock it sleeps on
+_TAKEN, _COME, _LOCK, _UNLOCK = range(4)
+_JOB, _ASLEEP, _BED, _LINE = 0, 1, 2, 8
+_RUNNING = 1
 # a share: addresses of the loop, of its arrays of arguments, sizes and strides, and of its data;
 # address of the integers of status, how many, and whether any of them is not zero
 _LOOP, _ARGS, _SIZES, _STRIDES, _DATA, _STATUS, _COUNT, _FAILED, _HEAD = range(9)
+_BUSY = -1
 
 
 class Crew:
     """Threads that serve one call at a time."""
 
     def __init__(self) -> None:
-        self._busy = threading.Lock()
-        memory = np.zeros((MOST + 1) * _SLOT, dtype=np.int64)
+        self.process = os.getpid()
+        memory = np.zeros((MOST + 2) * _LINE, dtype=np.int64)
         skip = -memory.ctypes.data % 64 // 8
-        self._slots = memory[skip : skip + MOST * _SLOT].reshape(MOST, _SLOT)
-        self._wake: list[SimpleQueue[None]] = []
+        self._memory = memory[skip : skip + (MOST + 1) * _LINE].reshape(MOST + 1, _LINE)
+        python = ctypes.pythonapi
+        lock, unlock = python.PyThread_acquire_lock, python.PyThread_release_lock
+        words = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (lock, unlock)]
+        self._memory[0, _LOCK : _UNLOCK + 1] = words
+        self._memory[1:, _BED] = [_new_lock() for _ in range(MOST)]
+        self._started = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call has it."""
+        return bool(self._memory[0, _TAKEN])
 
     def run(self, shares: np.ndarray) -> bool | None:
         """Run all shares (rows), the first one here; True if no element of a batch failed.
 
-        None, and nothing done, if the crew is busy.
+        None, and nothing done, if another call has the crew.
         """
-        count = len(shares) - 1
-        if os.name != "posix" or count > MOST or not self._busy.acquire(blocking=False):
-            return None
+        while self._started < min(len(shares) - 1, MOST):
+            self._start()
+        at, step = address_of(shares), shares.strides[0]
+        failed = _functions().lead(address_of(self._memory), at, step, len(shares) - 1)
+        return None if failed == _BUSY else not failed
+
+    def _start(self) -> None:
+        """One more thread. If the system has none left, the others and the caller do its work."""
+        arguments = (_functions(), self._memory)
         try:
-            functions = _functions()
-            first, step = address_of(shares), shares.strides[0]
-            slots = address_of(self._slots)
-            while len(self._wake) < count:
-                self._start(slots + 8 * _SLOT * len(self._wake))
-            asleep = functions.post(slots, first + step, step, count)
-            while asleep:
-                i = asleep.bit_length() - 1
-                asleep ^= 1 << i
-                self._slots[i, _ASLEEP] = 0
-                self._wake[i].put(None)
-            return not functions.lead(first, step, slots, count)
-        finally:
-            self._busy.release()
+            threading.Thread(target=_live, args=arguments, name="phipsi", daemon=True).start()
+        except RuntimeError:
+            pass
+        self._started += 1
 
-    def _start(self, slot: int) -> None:
-        wake: SimpleQueue[None] = SimpleQueue()
-        serve, memory = _functions().serve, self._slots
 
-        def work() -> None:
-            while len(memory):  # which lives as long as the thread
-                serve(slot, LOOKS)
-                wake.get()
+def _live(functions: _Functions, memory: np.ndarray) -> None:
+    """What a thread does; it keeps the code and the memory that it uses."""
+    functions.serve(address_of(memory), LOOKS)
 
-        threading.Thread(target=work, name="phipsi", daemon=True).start()
-        self._wake.append(wake)
+
+def _new_lock() -> int:
+    """The address of a lock of Python's, taken; it is never freed, as its thread never ends."""
+    make, take = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
+    make.restype, make.argtypes = ctypes.c_void_p, []
+    take.restype, take.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_int]
+    lock = make()
+    if not lock:
+        raise MemoryError("no memory for the locks of threads")
+    take(lock, 0)
+    return lock
 
 
 def shares_of(
@@ -105,23 +127,33 @@ def shares_of(
     return out
 
 
+def shares_of_jobs(
+    function: int, data: int, jobs: Sequence[np.ndarray], status: Sequence[np.ndarray]
+) -> np.ndarray:
+    """(jobs, words): calls of ``function(job, 0, 0, data)``, each of which writes its status."""
+    out = np.zeros((len(jobs), _HEAD), dtype=np.int64)
+    for row, job, found in zip(out, jobs, status, strict=True):
+        row[_LOOP], row[_ARGS], row[_DATA] = function, address_of(job), data
+        row[_STATUS], row[_COUNT] = address_of(found), len(found)
+    return out
+
+
 # ---- machine code --------------------------------------------------------------------------------
 
 
 class _Functions:
-    """``post(slots, shares, step, count)`` hands out shares; bits of those who sleep.
+    """``serve(crew, looks)`` runs shares for ever; it sleeps if there is none for so many looks.
 
-    ``serve(slot, looks)`` runs shares until there has been none for so many looks.
-    ``lead(shares, step, slots, count)`` runs the first share and waits for the others; whether any
-    element failed.
+    ``lead(crew, shares, step, count)`` runs the first share and hands out `count` others; whether
+    any element failed, or `_BUSY`. ``alone(shares, step, count)`` runs all of them here.
     """
 
     def __init__(self, code: MachineCode) -> None:
         self._code = code
         p, i = ctypes.c_void_p, ctypes.c_int64
-        self.post: Any = ctypes.CFUNCTYPE(i, p, p, i, i)(code.address("phipsi_post"))
         self.serve: Any = ctypes.CFUNCTYPE(None, p, i)(code.address("phipsi_serve"))
-        self.lead: Any = ctypes.CFUNCTYPE(i, p, i, p, i)(code.address("phipsi_lead"))
+        self.lead: Any = ctypes.CFUNCTYPE(i, p, p, i, i)(code.address("phipsi_lead"))
+        self.alone: Any = ctypes.CFUNCTYPE(i, p, i, i)(code.address("phipsi_alone"))
 
 
 @cache
@@ -134,9 +166,9 @@ def _functions() -> _Functions:
 def _emit() -> str:
     module = ir.Module()
     _define_run(module)
-    _define_post(module)
     _define_serve(module)
     _define_lead(module)
+    _define_alone(module)
     return str(module)
 
 
@@ -149,8 +181,36 @@ def _word(b: Any, base: Any, i: int) -> Any:
     return b.load(b.gep(base, [i64(8 * i)], source_etype=I8), typ=I64)
 
 
-def _place(b: Any, slot: Any, i: int) -> Any:
-    return b.gep(slot, [i64(8 * i)], source_etype=I8)
+def _place(b: Any, base: Any, i: int) -> Any:
+    return b.gep(base, [i64(8 * i)], source_etype=I8)
+
+
+def _slot(b: Any, crew: Any, i: Any) -> Any:
+    return b.gep(crew, [b.mul(b.add(i, i64(1)), i64(8 * _LINE))], source_etype=I8)
+
+
+def _share(b: Any, shares: Any, step: Any, i: Any) -> Any:
+    return b.gep(shares, [b.mul(i, step)], source_etype=I8)
+
+
+def _swap(b: Any, base: Any, i: int, x: Any) -> Any:
+    """Write a word, in one order that all threads see; what was there."""
+    return b.atomic_rmw("xchg", _place(b, base, i), x, "seq_cst")
+
+
+def _swap_if(b: Any, base: Any, i: int, old: Any, new: Any) -> Any:
+    """The same if a certain word is there; whether it was."""
+    return b.extract_value(b.cmpxchg(_place(b, base, i), old, new, "seq_cst", "seq_cst"), 1)
+
+
+def _seen(b: Any, base: Any, i: int) -> Any:
+    return b.load_atomic(_place(b, base, i), typ=I64, ordering="seq_cst", align=8)
+
+
+def _call_word(b: Any, crew: Any, i: int, arguments: list[Any]) -> None:
+    """Call the function whose address the crew's memory has."""
+    kind = ir.FunctionType(ir.VoidType(), [x.type for x in arguments])
+    b.call_address(kind, b.inttoptr(_word(b, crew, i), POINTER), arguments)
 
 
 def _define_run(module: ir.Module) -> None:
@@ -169,82 +229,113 @@ def _define_run(module: ir.Module) -> None:
     b.ret_void()
 
 
-def _define_post(module: ir.Module) -> None:
-    b, (slots, shares, step, count) = _function(module, "post", I64, [POINTER, POINTER, I64, I64])
-    asleep = b.alloca(I64)
-    b.store(i64(0), asleep)
-
-    def one(i: Any) -> None:
-        slot = b.gep(slots, [b.mul(i, i64(8 * _SLOT))], source_etype=I8)
-        share = b.ptrtoint(b.gep(shares, [b.mul(i, step)], source_etype=I8), I64)
-        b.atomic_rmw("xchg", _place(b, slot, _JOB), share, "seq_cst")
-        flag = b.load_atomic(_place(b, slot, _ASLEEP), typ=I64, ordering="seq_cst", align=8)
-        b.store(b.or_(b.load(asleep, typ=I64), b.shl(flag, i)), asleep)
-
-    write_loop(b, count, one)
-    b.ret(b.load(asleep, typ=I64))
-
-
 def _define_serve(module: ir.Module) -> None:
-    b, (slot, looks) = _function(module, "serve", ir.VoidType(), [POINTER, I64])
+    b, (crew, looks) = _function(module, "serve", ir.VoidType(), [POINTER, I64])
     f = b.function
-    look, run, nothing, tired, end = (
-        f.append_basic_block(n) for n in ("look", "run", "nothing", "tired", "end")
+    enter, look, take, run, nothing, tired, sleep, end = (
+        f.append_basic_block(n)
+        for n in ("enter", "look", "take", "run", "nothing", "tired", "sleep", "end")
     )
-    start = b.block
+    number = b.atomic_rmw("add", _place(b, crew, _COME), i64(1), "seq_cst")
+    slot = _slot(b, crew, number)
+    b.cbranch(b.icmp_unsigned("<", number, i64(MOST)), enter, end)
+    b.position_at_end(enter)
     b.branch(look)
     b.position_at_end(look)
     left = b.phi(I64)
-    left.add_incoming(looks, start)
-    job = b.load_atomic(_place(b, slot, _JOB), typ=I64, ordering="acquire", align=8)
-    b.cbranch(b.icmp_signed("!=", job, i64(0)), run, nothing)
+    left.add_incoming(looks, enter)
+    job = _seen(b, slot, _JOB)
+    b.cbranch(b.icmp_signed("!=", job, i64(0)), take, nothing)
 
+    b.position_at_end(take)  # unless the caller has taken it back
+    b.cbranch(_swap_if(b, slot, _JOB, job, i64(_RUNNING)), run, look)
+    left.add_incoming(looks, take)
     b.position_at_end(run)
     b.call(module.globals["phipsi_run"], [b.inttoptr(job, POINTER)])
-    b.atomic_rmw("xchg", _place(b, slot, _JOB), i64(0), "seq_cst")
-    left.add_incoming(looks, b.block)
+    _swap(b, slot, _JOB, i64(0))
+    left.add_incoming(looks, run)
     b.branch(look)
 
     b.position_at_end(nothing)
     b.call(_give_way(module), [])
     fewer = b.sub(left, i64(1))
-    left.add_incoming(fewer, b.block)
+    left.add_incoming(fewer, nothing)
     b.cbranch(b.icmp_signed(">", fewer, i64(0)), look, tired)
 
     b.position_at_end(tired)  # whoever posts a share from now on sees the flag
-    b.atomic_rmw("xchg", _place(b, slot, _ASLEEP), i64(1), "seq_cst")
-    job = b.load_atomic(_place(b, slot, _JOB), typ=I64, ordering="seq_cst", align=8)
-    with b.if_then(b.icmp_signed("!=", job, i64(0))):
-        b.atomic_rmw("xchg", _place(b, slot, _ASLEEP), i64(0), "seq_cst")
+    _swap(b, slot, _ASLEEP, i64(1))
+    with b.if_then(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0))):
+        woken = b.icmp_signed("==", _swap(b, slot, _ASLEEP, i64(0)), i64(0))
         left.add_incoming(looks, b.block)
-        b.branch(look)
+        b.cbranch(woken, sleep, look)  # if so, the lock is open, or will be in a moment
         b.position_at_end(f.append_basic_block("unreached"))
-    b.branch(end)
+    b.branch(sleep)
+    b.position_at_end(sleep)
+    bed = b.inttoptr(_word(b, slot, _BED), POINTER)
+    _call_word(b, crew, _LOCK, [bed, ir.Constant(I32, 1)])
+    left.add_incoming(looks, b.block)
+    b.branch(look)
     b.position_at_end(end)
     b.ret_void()
 
 
 def _define_lead(module: ir.Module) -> None:
-    takes = [POINTER, I64, POINTER, I64]
-    b, (shares, step, slots, count) = _function(module, "lead", I64, takes)
-    b.call(module.globals["phipsi_run"], [shares])
+    takes = [POINTER, POINTER, I64, I64]
+    b, (crew, shares, step, count) = _function(module, "lead", I64, takes)
+    busy, free = (b.function.append_basic_block(n) for n in ("busy", "free"))
+    b.cbranch(_swap_if(b, crew, _TAKEN, i64(0), i64(1)), free, busy)
+    b.position_at_end(busy)
+    b.ret(i64(_BUSY))
+    b.position_at_end(free)
+    posted = b.select(b.icmp_signed("<", count, i64(MOST)), count, i64(MOST))
 
-    def one(i: Any, found: list[Any]) -> list[Any]:
-        slot = b.gep(slots, [b.mul(i, i64(8 * _SLOT))], source_etype=I8)
-        look, rest, done = (b.function.append_basic_block(n) for n in ("look", "rest", "done"))
-        b.branch(look)
+    def post(i: Any) -> None:
+        slot, share = _slot(b, crew, i), _share(b, shares, step, b.add(i, i64(1)))
+        _swap(b, slot, _JOB, b.ptrtoint(share, I64))
+        with b.if_then(b.icmp_signed("!=", _swap(b, slot, _ASLEEP, i64(0)), i64(0))):
+            _call_word(b, crew, _UNLOCK, [b.inttoptr(_word(b, slot, _BED), POINTER)])
+
+    write_loop(b, posted, post)
+    run = module.globals["phipsi_run"]
+    b.call(run, [shares])
+
+    def finish(i: Any, found: list[Any]) -> list[Any]:
+        names = ("offered", "here", "look", "rest", "done")
+        offered, here, look, rest, done = (b.function.append_basic_block(n) for n in names)
+        slot, share = _slot(b, crew, i), _share(b, shares, step, b.add(i, i64(1)))
+        b.cbranch(b.icmp_signed("<", i, posted), offered, here)
+        b.position_at_end(offered)  # take it back if nobody has begun
+        b.cbranch(_swap_if(b, slot, _JOB, b.ptrtoint(share, I64), i64(0)), here, look)
+        b.position_at_end(here)
+        b.call(run, [share])
+        b.branch(done)
         b.position_at_end(look)
-        job = b.load_atomic(_place(b, slot, _JOB), typ=I64, ordering="acquire", align=8)
-        b.cbranch(b.icmp_signed("!=", job, i64(0)), rest, done)
+        b.cbranch(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0)), rest, done)
         b.position_at_end(rest)
         b.call(_give_way(module), [])
         b.branch(look)
         b.position_at_end(done)
-        share = b.gep(shares, [b.mul(b.add(i, i64(1)), step)], source_etype=I8)
         return [b.or_(found[0], _word(b, share, _FAILED))]
 
-    (found,) = fold_loop(b, count, 1, [_word(b, shares, _FAILED)], one)
-    b.ret(found)
+    (found,) = fold_loop(b, count, 1, [_word(b, shares, _FAILED)], finish)
+    _swap(b, crew, _TAKEN, i64(0))
+    b.ret(_whether(b, found))
+
+
+def _define_alone(module: ir.Module) -> None:
+    b, (shares, step, count) = _function(module, "alone", I64, [POINTER, I64, I64])
+
+    def one(i: Any, found: list[Any]) -> list[Any]:
+        share = _share(b, shares, step, i)
+        b.call(module.globals["phipsi_run"], [share])
+        return [b.or_(found[0], _word(b, share, _FAILED))]
+
+    (found,) = fold_loop(b, count, 1, [i64(0)], one)
+    b.ret(_whether(b, found))
+
+
+def _whether(b: Any, x: Any) -> Any:
+    return b.zext(b.icmp_signed("!=", x, i64(0)), I64)
 
 
 def _give_way(module: ir.Module) -> ir.Function:
@@ -253,21 +344,36 @@ def _give_way(module: ir.Module) -> ir.Function:
     return found or ir.Function(module, ir.FunctionType(I32, []), "sched_yield")
 
 
-# ---- one crew per process ------------------------------------------------------------------------
+# ---- the crews of a process ----------------------------------------------------------------------
 
-_crew = Crew()
-
-
-def crew() -> Crew:
-    """The crew of this process."""
-    return _crew
+_crews: list[Crew] = []
 
 
-def _forget() -> None:
-    """After a fork the threads are gone: start anew."""
-    global _crew
-    _crew = Crew()
+def run_shares(shares: np.ndarray) -> bool:
+    """Run all shares (rows) at the same time; True if no element of a batch failed.
+
+    Each call that runs at the same time has a crew; beyond `CREWS` of them it runs alone.
+    """
+    if len(shares) > 1:
+        for crew in _of_this_process():
+            good = crew.run(shares)
+            if good is not None:
+                return good
+    return not _functions().alone(address_of(shares), shares.strides[0], len(shares))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+def _of_this_process() -> Iterator[Crew]:
+    """Crews, made when they are asked for. After a fork the threads are gone: start anew."""
+    global _crews
+    crews, process = _crews, os.getpid()
+    if crews and crews[0].process != process:
+        crews = _crews = []
+    for i in range(CREWS):
+        if i == len(crews):
+            crews.append(Crew())
+        yield crews[i]
+
+
+def any_busy() -> bool:
+    """Whether a call has one of the crews."""
+    return any(crew.busy for crew in _crews)

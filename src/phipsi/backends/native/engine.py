@@ -67,10 +67,16 @@ class MachineCode:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(machine))
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(binary))
         self._engine.finalize_object()
+        self._known: dict[str, int] = {}
 
     def address(self, name: str) -> int:
-        """The address of a function."""
-        return int(self._engine.get_function_address(name))
+        """The address of a function.
+
+        LLVM is asked once: in a forked process its lock may be held by a thread that is gone.
+        """
+        if name not in self._known:
+            self._known[name] = int(self._engine.get_function_address(name))
+        return self._known[name]
 
 
 _LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()

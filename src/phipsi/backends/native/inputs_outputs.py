@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import I32, Lane, fold_loop, plus_scaled
+from phipsi.backends.native.masks import masked_load
 from phipsi.backends.native.matrix_memory import MatrixMemory
 from phipsi.backends.native.products import Products
-from phipsi.backends.native.record import N_RATES
+from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
 from phipsi.backends.native.zeros import written_once
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 
-_SUMS = 8  # numbers looked at together when results are checked
+_SUMS = 8  # numbers looked at together, to see whether they are finite
 
 
 @dataclass(frozen=True)
@@ -285,11 +287,9 @@ class InputsOutputs(MatrixMemory):
             if self.mirrored(r) or self.of_rows(r):
                 self.mirror(r)
         Products(k).emit()
-        nothing: Any = ir.Constant(e.vector, [0.0] * e.lanes)
-        for r in k.results:
-            if e.lanes == 1 or not is_matrix(r):  # matrices of groups are looked at in the loop
-                nothing = b.fadd(nothing, self._nothing(r))
-        bad = b.fcmp_unordered("!=", nothing, ir.Constant(e.vector, [0.0] * e.lanes))
+        # matrices of groups are looked at in the loop
+        looked = [r for r in k.results if e.lanes == 1 or not is_matrix(r)]
+        bad = self._not_finite([(self.result_base(r), self.entries(r)) for r in looked])
         status = b.load(k.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
         code = ir.Constant(e.integers, [NOT_FINITE] * e.lanes)
@@ -305,46 +305,60 @@ class InputsOutputs(MatrixMemory):
                     assert part.coefficient == 1
                     self.k.squares[y].emit(self.matrix_base(r))
 
-    def _nothing(self, r: Result) -> Any:
-        """Σ (x − x) over the numbers of a result: zero exactly if all are finite."""
+    def status_of_inputs(self) -> Any:
+        """The status with which a kernel begins: whether all inputs are finite, read or not."""
+        k, e = self.k, self.k.config
+        buffers = range(self.n_inputs)
+        counts = [k.word(BUFFERS + self.buffers + i) for i in buffers]
+        bad = self._not_finite([(self.base(i), n) for i, n in zip(buffers, counts, strict=True)])
+        fine, code = (ir.Constant(e.integers, [n] * e.lanes) for n in (0, NOT_FINITE))
+        return k.b.select(bad, code, fine)
+
+    def _not_finite(self, arrays: list[tuple[Any, Any]]) -> Any:
+        """Whether a number of the arrays (address, count) is NaN or infinite, for every lane.
+
+        Σ (x − x) is zero exactly if all are finite.
+        """
         k, b = self.k, self.k.b
-        base, count = self.result_base(r), self.entries(r)
+        e, g = k.config, k.group
+        several = g is not e  # numbers of one configuration lie side by side
+        width, unrolled = (g.lanes, 4) if several else (1, _SUMS)
+        sums: list[Any] = [ir.Constant(g.vector, [0.0] * g.lanes)] * unrolled
+        numbers = ir.Constant(g.integers, list(range(g.lanes)))
 
-        def add(e: Any, start: Any, i: Any, sums: list[Any]) -> list[Any]:
-            out: list[Any] = []
-            for j, old in enumerate(sums):  # sums of their own do not wait for each other
-                ahead = i64(j * e.lanes // k.config.lanes)
-                where = k.at(base, b.mul(b.add(start, b.add(i, ahead)), i64(k.bytes)))
-                x = b.load(where, align=8, typ=e.vector)
-                out.append(b.fadd(old, b.fsub(x, x)))
-            return out
+        def adding(
+            base: Any, start: Any, count: Any = None
+        ) -> Callable[[Any, list[Any]], list[Any]]:
+            def add(i: Any, old: list[Any]) -> list[Any]:
+                out: list[Any] = []
+                for j, so_far in enumerate(old):  # sums of their own do not wait for each other
+                    at = b.add(start, b.add(i, i64(j * width)))
+                    where = k.at(base, b.mul(at, i64(k.bytes)))
+                    if several and count is not None:
+                        left = g.splat_integer(b.sub(count, at))
+                        x = masked_load(b, g, where, b.icmp_signed("<", numbers, left))
+                    else:
+                        x = b.load(where, align=8, typ=g.vector)
+                    out.append(b.fadd(so_far, b.fsub(x, x)))
+                return out
 
-        e = k.config
-        if k.group is e:
-            zero = ir.Constant(e.vector, [0.0] * e.lanes)
-            whole = b.mul(b.udiv(count, i64(_SUMS)), i64(_SUMS))
-            many = fold_loop(b, whole, _SUMS, [zero] * _SUMS, lambda i, s: add(e, i64(0), i, s))
-            out = many[0]
-            for one in many[1:]:
-                out = b.fadd(out, one)
-            rest = b.sub(count, whole)
-            return fold_loop(b, rest, 1, [out], lambda i, s: add(e, whole, i, s))[0]
-        g = k.group  # numbers of one configuration lie side by side
-        whole = b.mul(b.udiv(count, i64(g.lanes)), i64(g.lanes))
-        zero = ir.Constant(g.vector, [0.0] * g.lanes)
-        many = b.mul(b.udiv(count, i64(4 * g.lanes)), i64(4 * g.lanes))
-        parts = fold_loop(b, many, 4 * g.lanes, [zero] * 4, lambda i, s: add(g, i64(0), i, s))
-        some = fold_loop(
-            b, b.sub(whole, many), g.lanes, [parts[0]], lambda i, s: add(g, many, i, s)
-        )
-        wide = b.fadd(b.fadd(some[0], parts[1]), b.fadd(parts[2], parts[3]))
-        out: Any = ir.Constant(e.vector, [0.0])
-        at = ir.Constant(I32, 0)
-        for lane in range(g.lanes):
-            part = b.extract_element(wide, ir.Constant(I32, lane))
-            out = b.fadd(out, b.insert_element(out, part, at))
-        rest = b.sub(count, whole)
-        return fold_loop(b, rest, 1, [out], lambda i, s: add(e, whole, i, s))[0]
+            return add
+
+        for base, count in arrays:
+            step = width * unrolled
+            many = b.mul(b.udiv(count, i64(step)), i64(step))
+            sums = fold_loop(b, many, step, sums, adding(base, i64(0)))
+            few = b.sub(count, many)
+            sums[:1] = fold_loop(b, few, width, sums[:1], adding(base, many, count))
+        while len(sums) > 1:
+            sums = [b.fadd(x, y) for x, y in zip(sums[::2], sums[1::2], strict=True)]
+        total = sums[0]
+        if several:
+            parts = [b.extract_element(total, ir.Constant(I32, i)) for i in range(g.lanes)]
+            while len(parts) > 1:
+                parts = [b.fadd(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+            total = b.insert_element(ir.Constant(e.vector, [0.0]), parts[0], ir.Constant(I32, 0))
+        return b.fcmp_unordered("!=", total, ir.Constant(e.vector, [0.0] * e.lanes))
 
 
 def is_matrix(r: Result) -> bool:

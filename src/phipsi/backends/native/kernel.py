@@ -176,7 +176,7 @@ class Kernel(PointMemory):
             (Domain.WORLD, True): self.area(COLUMN_WORLD, each),
         }
         self.status = self.b.alloca(self.config.integers)
-        self.b.store(ir.Constant(self.config.integers, [0] * self.config.lanes), self.status)
+        self.b.store(self.io.status_of_inputs(), self.status)
         several = self.group is not self.config
         self.angles = Angles(self) if several and "q" in self.io.inputs else None
         self._clear_world_record()

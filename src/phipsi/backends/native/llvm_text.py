@@ -259,8 +259,14 @@ class IRBuilder:
         self._write(f"  store {x.typed}, {where.typed}{aligned}")
 
     def alloca(self, type_: Type, size: int = 1) -> Value:
-        """Memory of the function's own."""
-        return self._value(ADDRESS, f"alloca {type_}, i32 {size}")
+        """Memory of the function's own, taken once, when it is called.
+
+        Where control comes by more than once it would take more of the stack every time.
+        """
+        out = Value(ADDRESS, self.function.fresh())
+        entry = self.function.blocks[0]
+        entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
+        return out
 
     def atomic_rmw(self, operation: str, where: Value, x: Value, ordering: str) -> Value:
         """Exchange in one step."""

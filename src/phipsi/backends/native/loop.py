@@ -12,7 +12,7 @@ import platform
 from collections.abc import Collection
 from typing import Any
 
-from phipsi.backends.failures import NOT_FINITE
+from phipsi.backends.failures import NO_MEMORY, NOT_FINITE
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
 from phipsi.backends.native.mirror import turned
@@ -21,8 +21,8 @@ from phipsi.backends.native.record import BUFFERS, FEWEST
 from phipsi.backends.native.scratch import acquire, release
 from phipsi.backends.native.trigonometry import i64
 
-# FE_ALL_EXCEPT of the C library
 _AHEAD = 2  # square blocks between a number that is written and one whose line is asked for
+# FE_ALL_EXCEPT of the C library
 ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
 
 
@@ -53,7 +53,8 @@ def define_loop(
     w = _Writer(module, function)
     b = w.b
     count = w.word(dimensions, 0)
-    block, scratch = acquire(b, data, offsets)
+    without = function.append_basic_block("without")
+    block, scratch = acquire(b, data, offsets, without)
     places: list[int] = []  # where the strides of the core dimensions begin
     place = len(pattern)
     for shape in pattern:
@@ -148,6 +149,10 @@ def define_loop(
         done = at_most(b, b.add(done, whole), count)
     release(b, data, offsets, block)
     w.clear_flags()
+    b.ret_void()
+    b.position_at_end(without)
+    last = len(pattern) - 1
+    write_loop(b, count, lambda i: b.store(i64(NO_MEMORY), w.bases(args, steps, last, [i])[0]))
     b.ret_void()
     return function
 

@@ -18,7 +18,7 @@ from phipsi.backends.arguments import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.crew import crew, shares_of
+from phipsi.backends.native.crew import MOST, run_shares, shares_of
 from phipsi.backends.native.direct import address_of
 from phipsi.backends.native.engine import (
     Machine,
@@ -116,6 +116,7 @@ class NativeCode:
         self.related = related(model) if factors else None
         self.code = machine_code(self.key(), self.machine, self.emit)
         self.data = self._data(shapes, model, points)
+        self.scratch_bytes = int(self.data[self.words])  # of a thread
         owned = (
             self.code, self.data, self.tables, self.seeds, self.branches, self.filled, self.related,
             Scratch(self.data, self.words),
@@ -123,7 +124,7 @@ class NativeCode:
         loop = self._loop = self.code.address("phipsi_loop")
         self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
         self.direct: Callable[..., Any] = never
-        if self.has_direct and self.data[self.words] < _SHORT * self.machine.lanes:
+        if self.has_direct and self.scratch_bytes < _SHORT * self.machine.lanes:
             self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
         self.input_shapes = shapes[: len(names)]
         self.output_shapes = shapes[len(names) : -1]
@@ -146,27 +147,27 @@ class NativeCode:
     def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool | None:
         """Run parts of a batch at the same time; True if no element failed.
 
-        None, and nothing done, if that cannot be. The last array is the status. Other numbers than
-        float64 are left to NumPy, which converts. Memory that was freed is mostly given out again,
-        so the shares of a few calls are kept.
+        None, and nothing done, if the numbers are not float64 or not aligned. The last array is the
+        status. Memory that was freed is mostly given out again, so the shares of a few calls are
+        kept.
         """
         key: tuple[Any, ...] = (count, threads)
         for a in arrays:
             key += (address_of(a), a.strides, a.dtype)
         shares = self._shares.get(key)
         if shares is None:
-            shares = self._make_shares(arrays, batch_pieces(count, threads))
+            shares = self._make_shares(arrays, batch_pieces(count, min(threads, MOST + 1)))
             if shares is None:
                 return None
             if len(self._shares) >= _KEPT_SHARES:
                 self._shares.clear()
             self._shares[key] = shares
-        return crew().run(shares)
+        return run_shares(shares)
 
     def _make_shares(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
         addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]
         odd = any(x & 7 for x in addresses) or any(s & 7 for one in strides for s in one)
-        if odd or len(pieces) < 2 or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
+        if odd or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
             return None
         sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
         # LLVM is not asked again: in a forked process its lock may be held by a thread that is gone

@@ -1,7 +1,8 @@
 """Scratch memory of generated code: taken from slots of the data record, or from the heap.
 
 Calls leave their block in a slot for the next one. Taking and leaving are single atomic exchanges,
-so any number of threads may call at once; the 17th at the same time uses the heap.
+so any number of threads may call at once; the 17th at the same time uses the heap. If the heap has
+no memory left, `acquire` goes to a block of the caller's choice.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from phipsi.backends.native.trigonometry import i64
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
-def acquire(b: Any, data: Any, size_word: int) -> tuple[Any, Any]:
-    """(block to give back, its first cache line): memory nobody else uses, zero where fresh."""
+def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, Any]:
+    """(block to give back, its first cache line): memory nobody else uses, zero where fresh.
+
+    Control goes to `without` if there is none.
+    """
     f = b.function
     found = f.append_basic_block("found")
     values: list[tuple[Any, Any]] = []
@@ -34,7 +38,7 @@ def acquire(b: Any, data: Any, size_word: int) -> tuple[Any, Any]:
     size = b.load(b.gep(data, [i64(8 * size_word)], source_etype=I8), typ=I64)
     fresh = b.ptrtoint(b.call(calloc, [size, i64(1)]), I64)
     values.append((fresh, b.block))
-    b.branch(found)
+    b.cbranch(b.icmp_signed("!=", fresh, i64(0)), found, without)
     b.position_at_end(found)
     block = b.phi(I64)
     for value, origin in values:

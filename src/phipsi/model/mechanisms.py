@@ -1,0 +1,129 @@
+"""Mechanisms with and without loops: what each function does with the constraints of a system.
+
+Every function that takes a model says it once, in a line above its definition:
+
+    @of_given_motion           about the q, v, vdot that are given: constraints change nothing
+    @of_mechanisms             right for trees and for systems, constraint forces included
+    @of_trees(why, instead)    for trees; a system with constraints is rejected, with the reason
+    @of_systems                for systems; a tree has no constraints to ask about
+
+The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
+system without constraints is a tree to all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from phipsi.errors import InputError
+from phipsi.model.closures import ConstrainedModel
+from phipsi.model.model import Model
+
+Mechanism = Model | ConstrainedModel
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Loops:
+    """What a function does with constraints: `kind` is the name of its note."""
+
+    kind: str
+    why: str = ""
+    instead: str = ""
+
+
+LOOPS: dict[Callable[..., Any], Loops] = {}
+
+
+def of_given_motion(function: Function) -> Function:
+    """Note that the answer is about the motion that is given, with or without constraints."""
+    LOOPS[function] = Loops("of_given_motion")
+    return function
+
+
+def of_mechanisms(function: Function) -> Function:
+    """Note that the constraints of a system are taken into account."""
+    LOOPS[function] = Loops("of_mechanisms")
+    return function
+
+
+def of_systems(function: Function) -> Function:
+    """Note that the function is about constraints."""
+    LOOPS[function] = Loops("of_systems")
+    return function
+
+
+def of_trees(why: str, instead: str = "") -> Callable[[Function], Function]:
+    """Note that the answer would be wrong for a system: `why` in physics, and what to use."""
+
+    def note(function: Function) -> Function:
+        LOOPS[function] = Loops("of_trees", why, instead)
+        return function
+
+    return note
+
+
+def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
+    """The tree that a function works on, or an error if constraints would change its answer."""
+    if isinstance(mechanism, Model):
+        return mechanism
+    if not isinstance(mechanism, ConstrainedModel):
+        raise _model_first(mechanism, function)
+    rule, closures = LOOPS[function], mechanism.closures
+    if rule.kind == "of_trees" and closures.n_rows:
+        names = [repr(c.name) for c in closures.closures]
+        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        instead = f"\n{rule.instead}" if rule.instead else ""
+        raise InputError(
+            f"{function.__name__} is for trees, and this system has constraints ({shown}): "
+            f"{rule.why}.{instead}\n"
+            f"For the tree alone, with its loops cut open, give system.model."
+        )
+    return mechanism.model
+
+
+def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Any:
+    """The mechanism itself, checked; of a system without constraints, its tree."""
+    if isinstance(mechanism, ConstrainedModel) and mechanism.closures.n_rows:
+        return mechanism
+    return tree_of(mechanism, function)
+
+
+def system_of(mechanism: Any, function: Callable[..., Any]) -> ConstrainedModel:
+    """The system that a function works on, or an error if it is none."""
+    if isinstance(mechanism, ConstrainedModel):
+        return mechanism
+    if not isinstance(mechanism, Model):
+        raise _model_first(mechanism, function)
+    name = function.__name__
+    raise InputError(
+        f"{name} is for a System, and a model has no constraints. Give it some, or none:\n"
+        f"    {name}(pp.System(model, []), …)"
+    )
+
+
+def _model_first(given: Any, function: Callable[..., Any]) -> InputError:
+    """What to say to arguments in the wrong order."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    needed = [p.name for p in positional if p.default is p.empty]
+    more = ", …" if len(needed) < len(parameters) else ""
+    place = next((i for i, n in enumerate(needed) if n in ("model", "system", "grasp")), 0)
+    where = "first" if place == 0 else "second"
+    first = needed[place] if needed else "model"
+    return InputError(
+        f"{function.__name__} takes the {first} {where}, not {_kind(given)}:\n"
+        f"    {function.__name__}({', '.join(needed)}{more})\n"
+        "Models come from pp.load, pp.ModelBuilder and pp.examples."
+    )
+
+
+def _kind(given: Any) -> str:
+    if isinstance(given, np.ndarray):
+        return f"an array of shape {given.shape}"
+    return type(given).__name__

@@ -1,0 +1,71 @@
+"""Arrays that come from outside: what counts as numbers, and which of them are not finite."""
+
+from __future__ import annotations
+
+import cmath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError
+
+_NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
+
+
+def as_numbers(name: str, value: Any) -> NDArray[Any]:
+    """The numbers as float64, complex128, or objects that are numbers of some other kind.
+
+    Truth values, text, dates and masked entries are no numbers.
+    """
+    _refuse_masked(name, value)
+    try:
+        a = np.asarray(value)
+    except (ValueError, TypeError) as e:
+        raise InputError(f"{name} is no array of numbers: {e}") from None
+    if a.dtype == object:
+        for x in a.flat:
+            if x is None or isinstance(x, _NO_NUMBERS):
+                raise InputError(f"{name} holds {x!r}, which is no number")
+        return a
+    if a.dtype.kind not in "fiuc" and a.size:
+        raise InputError(f"{name} holds {a.dtype}, not numbers")
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
+
+
+def _refuse_masked(name: str, value: Any) -> None:
+    """An entry that is masked has no number; arrays without masked entries are fine."""
+    if isinstance(value, np.ma.MaskedArray):
+        if np.ma.is_masked(value):
+            index = [int(i) for i in np.argwhere(np.ma.getmaskarray(value))[0]]
+            raise InputError(
+                f"{name} is masked at index {index}, so there is no number to compute with. Leave "
+                f"those elements out, or say what they are:  {name}.filled(0.0)"
+            )
+    elif isinstance(value, (list, tuple)):
+        for x in value:
+            if isinstance(x, (list, tuple, np.ma.MaskedArray)):
+                _refuse_masked(name, x)
+
+
+def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:
+    """Index of the first NaN or infinity; None if all numbers are finite."""
+    good = finite(a)
+    return None if good.all() else tuple(int(i) for i in np.argwhere(~good)[0])
+
+
+def finite(a: NDArray[Any]) -> NDArray[np.bool_]:
+    """True where a number is finite; symbols are."""
+    if a.dtype != object:
+        return np.isfinite(a)
+    return np.array([_is_finite(x) for x in a.flat], dtype=bool).reshape(a.shape)
+
+
+def _is_finite(x: Any) -> bool:
+    if isinstance(x, (float, complex, np.inexact)):
+        return cmath.isfinite(x)
+    try:
+        nothing = x - x
+        return bool(nothing == 0) or bool(getattr(nothing, "free_symbols", ()))
+    except TypeError:  # no number: what is done with it says so
+        return True

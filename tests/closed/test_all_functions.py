@@ -1,0 +1,288 @@
+"""Every public function that takes a model, given a system: right with its loops, or rejected."""
+
+import inspect
+import warnings
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import phipsi as pp
+from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import LOOPS
+from phipsi.operators import mass_matrix, tau, v
+
+ARM = pp.examples.planar_arm(3)
+PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+SYSTEM = pp.System(ARM, [PIN])
+FREE = pp.System(ARM, [])
+Q = SYSTEM.assemble([1.0, -1.0, -1.5])
+_, V = SYSTEM.project(Q, [0.3, -0.2, 0.1])
+VDOT, TAU, O = np.array([0.4, -0.1, 0.7]), np.array([1.0, 0.2, -0.3]), np.zeros(3)
+F_EXT = np.arange(18.0).reshape(3, 6)
+TIP = ["tip"]
+FORCE = [[0, 0, 0, 1.0, 2.0, 0]]
+
+
+def _motion(m):
+    return pp.closed_inverse_dynamics(m, Q, V, pp.forward_dynamics(m, Q, V, TAU))
+
+
+def _simulated(m):
+    run = pp.simulate(m, Q, V, 0.01, integrator="rk4", dt=5e-3)
+    return run.q, run.v, run.energy
+
+
+def _gradient(m):
+    return pp.rollout_gradient(m, Q, V, TAU, 1e-3, 2, final=lambda q, v: (0.0, q, v))[:4]
+
+
+def _linear(m):
+    system = pp.linearize(m, Q)
+    return system.A, system.B
+
+
+def _saved(m):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pp.PhipsiWarning)  # gravity is not that of URDF
+        return pp.save_urdf(m)
+
+
+# The answer is about the q, v, vdot that are given: the same for the system and for its tree.
+GIVEN_MOTION = {
+    "body_accelerations": lambda m: pp.body_accelerations(m, Q, V, VDOT, classical=True),
+    "body_poses": lambda m: pp.body_poses(m, Q),
+    "body_velocities": lambda m: pp.body_velocities(m, Q, V),
+    "center_of_mass": lambda m: pp.center_of_mass(m, Q),
+    "center_of_mass_jacobian": lambda m: pp.center_of_mass_jacobian(m, Q),
+    "centroidal_momentum_matrix": lambda m: pp.centroidal_momentum_matrix(m, Q),
+    "centroidal_momentum_matrix_dot": lambda m: pp.centroidal_momentum_matrix_dot(m, Q, V),
+    "controllers.Saturated": lambda m: (
+        pp.controllers.Saturated(lambda t, q, v: 9 * q, m, efforts=5.0)(0.0, Q, V)),
+    "forces.from_ratings": lambda m: [type(x).__name__ for x in pp.forces.from_ratings(m)],
+    "frame_accelerations": lambda m: pp.frame_accelerations(m, Q, V, VDOT, classical=True),
+    "frame_poses": lambda m: pp.frame_poses(m, Q),
+    "frame_velocities": lambda m: pp.frame_velocities(m, Q, V, TIP),
+    "from_drake": lambda m: pp.from_drake(m, Q, V, VDOT, TAU),
+    "from_mujoco": lambda m: pp.from_mujoco(m, Q, V, VDOT, TAU),
+    "from_pinocchio": lambda m: pp.from_pinocchio(m, Q, V, VDOT, TAU),
+    "inertial_parameters": lambda m: pp.inertial_parameters(m, armature=True),
+    "jacobian": lambda m: pp.jacobian(m, Q, TIP),
+    "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
+    "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
+    "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
+    "kinetic_energy_regressor": lambda m: pp.kinetic_energy_regressor(m, Q, V, armature=True),
+    "mass_matrix": lambda m: pp.mass_matrix(m, Q),
+    "momentum": lambda m: (pp.momentum(m, Q, V), pp.momentum(m, Q, V, about="com")),
+    "parameter_names": lambda m: pp.parameter_names(m, armature=True),
+    "potential_energy": lambda m: pp.potential_energy(m, Q),
+    "potential_energy_regressor": lambda m: pp.potential_energy_regressor(m, Q),
+    "references.Constant": lambda m: pp.references.Constant(m, Q)(0.0),
+    "to_drake": lambda m: pp.to_drake(m, Q, V, VDOT, TAU),
+    "to_mujoco": lambda m: pp.to_mujoco(m, Q, V, VDOT, TAU),
+    "to_pinocchio": lambda m: pp.to_pinocchio(m, Q, V, VDOT, TAU),
+}  # fmt: skip
+
+# The constraints are taken into account: another answer than for the tree.
+MECHANISMS = {
+    "forward_dynamics": lambda m: pp.forward_dynamics(m, Q, V, TAU, F_EXT),
+    "forward_dynamics_derivatives": lambda m: pp.forward_dynamics_derivatives(m, Q, V, TAU),
+    "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
+    "linearize": _linear,
+    "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
+    "rollout_gradient": _gradient,
+    "simulate": _simulated,
+    "step_derivatives": lambda m: pp.step_derivatives(m, Q, V, TAU, 1e-3),
+}
+
+# Operators are those of the forest, for a system with the rows A: the same where there is no A.
+OPERATORS = {
+    "compile": lambda m: pp.compile(mass_matrix.inv @ tau, m)(Q, TAU),
+    "dense": lambda m: pp.dense(mass_matrix.inv @ tau, m, Q, tau=TAU),
+    "explain": lambda m: str(pp.explain(mass_matrix.inv @ tau, m)),
+    "vjp": lambda m: pp.vjp(mass_matrix @ v, m)(Q, V, TAU),
+}
+
+# Constraints would change the answer, so the function is for trees.
+TREES = {
+    "base_parameters": lambda m: pp.base_parameters(m).combinations,
+    "bias_forces": lambda m: pp.bias_forces(m, Q, V),
+    "christoffel_symbols": lambda m: pp.christoffel_symbols(m, Q),
+    "controllers.ComputedTorque": lambda m: (
+        pp.controllers.ComputedTorque(m, Q, kp=9, kd=6)(0.0, Q, V)),
+    "controllers.OperationalSpace": lambda m: (
+        pp.controllers.OperationalSpace(
+            m, "tip", (1.5, 0.5, 0), kp=9, kd=6, components=(3, 4))(0.0, Q, V)),
+    "controllers.PDGravity": lambda m: pp.controllers.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
+    "coriolis_matrix": lambda m: pp.coriolis_matrix(m, Q, V),
+    "diagonal_coriolis": lambda m: pp.diagonal_coriolis(m, Q, V),
+    "gravity_forces": lambda m: pp.gravity_forces(m, Q),
+    "hybrid_dynamics": lambda m: pp.hybrid_dynamics(m, Q, V, TAU, O, prescribed=["joint2"]),
+    "innovations": lambda m: pp.innovations(m, Q, V, TAU),
+    "innovations_rates": lambda m: pp.innovations_rates(m, Q, V),
+    "inverse_dynamics": lambda m: (
+        pp.inverse_dynamics(m, Q, V, VDOT), pp.inverse_dynamics(m, Q, V, VDOT, F_EXT)),
+    "inverse_dynamics_derivatives": lambda m: pp.inverse_dynamics_derivatives(m, Q, V, VDOT),
+    "inverse_kinematics": lambda m: pp.inverse_kinematics(m, {"tip": (1.5, 0.5, 0)}, Q).q,
+    "log_det_mass_matrix": lambda m: pp.log_det_mass_matrix(m, Q),
+    "log_det_mass_matrix_gradient": lambda m: pp.log_det_mass_matrix_gradient(m, Q),
+    "mass_matrix_inverse": lambda m: pp.mass_matrix_inverse(m, Q),
+    "mass_matrix_inverse_sensitivity": lambda m: pp.mass_matrix_inverse_sensitivity(m, Q),
+    "mass_matrix_sensitivity": lambda m: pp.mass_matrix_sensitivity(m, Q),
+    "operational_space_inertia": lambda m: _square(pp.operational_space_inertia, m),
+    "operational_space_inertia_sensitivity": lambda m: (
+        _square(pp.operational_space_inertia_sensitivity, m)),
+    "references.FourierPath": lambda m: (
+        pp.references.FourierPath(m, Q, np.ones((3, 1)), np.ones((3, 1)), 6.0)(1.0)),
+    "references.JointPath": lambda m: pp.references.JointPath(m, [Q, 2 * Q], [0, 1])(0.3),
+    "regressor": lambda m: pp.regressor(m, Q, V, VDOT, armature=True, coulomb=True),
+    "save_urdf": lambda m: _saved(m),
+    "tip_force_correction": lambda m: pp.tip_force_correction(m, Q, TIP, FORCE),
+}  # fmt: skip
+
+# About constraints: a tree has none.
+SYSTEMS = {
+    "closed_inverse_dynamics": _motion,
+    "constrained_dynamics": lambda m: pp.constrained_dynamics(m, Q, V, TAU),
+    "constrained_dynamics_derivatives": lambda m: (
+        pp.constrained_dynamics_derivatives(m, Q, V, TAU)),
+    "constraint_forces": lambda m: pp.constraint_forces(m, Q, V, TAU),
+    "constraint_impulse": lambda m: pp.constraint_impulse(m, Q, V),
+    "delassus_matrix": lambda m: pp.delassus_matrix(m, Q),
+}  # fmt: skip
+
+# Rejected in their own words.
+BUILT_ON_TREES = {
+    "Grasp": lambda m: pp.Grasp(m, object="link3", contacts=[]),
+    "System": lambda m: pp.System(m, []),
+    "prove": lambda m: pp.prove("H G", m),
+    "contact_events": lambda m: pp.contact_events(m),
+}
+# What functions return or are handed by `simulate`; nobody makes them from a system.
+RESULTS = {"BaseParameters", "Program", "Scenario", "Trajectory", "forces.State"}
+RESULTS |= {"topology.Topology"}
+NAMES = {"load", "load_system"}  # `model` is a name in a file
+
+TABLE = {
+    "of_given_motion": GIVEN_MOTION,
+    "of_mechanisms": MECHANISMS | OPERATORS,
+    "of_trees": TREES,
+    "of_systems": SYSTEMS,
+}
+
+
+def _square(function, m):
+    """Six dofs, so that the points can accelerate in all directions."""
+    flyer = pp.ModelBuilder()
+    flyer.add_body("box", joint=pp.joints.Free(), inertia=pp.SpatialInertia(2.0, (0, 0, 0), 1.0))
+    one = flyer.build()
+    ball = pp.constraints.Spherical(name="ball", a="box", b="world")
+    mine = {id(ARM): one, id(SYSTEM): pp.System(one, [ball]), id(FREE): pp.System(one, [])}
+    return function(mine.get(id(m), m), one.neutral(), ["box"])
+
+
+def _rows(kind):
+    return [pytest.param(call, id=name) for name, call in TABLE[kind].items()]
+
+
+def _flat(x):
+    """Everything that can be compared, as arrays or text."""
+    if isinstance(x, (tuple, list)):
+        return [y for part in x for y in _flat(part)]
+    if is_dataclass(x):
+        return [y for f in fields(x) for y in _flat(getattr(x, f.name))]
+    return [] if x is None else [x if isinstance(x, str) else np.asarray(x)]
+
+
+def _public():
+    """Every public callable with a model among its arguments, by its name below phipsi."""
+    for name in pp.__all__:
+        x = getattr(pp, name)
+        listed = [name] if not inspect.ismodule(x) else [f"{name}.{n}" for n in _names(x)]
+        for full in listed:
+            y = x if full == name else getattr(x, full.rpartition(".")[2])
+            if not callable(y) or (isinstance(y, type) and issubclass(y, (BaseException, Expr))):
+                continue
+            if {"model", "system", "grasp"} & set(inspect.signature(y).parameters):
+                yield full, y
+
+
+def _names(module):
+    """What a module offers: `__all__`, or what is written in it."""
+    own = [n for n, y in vars(module).items() if getattr(y, "__module__", "") == module.__name__]
+    return getattr(module, "__all__", [n for n in own if not n.startswith("_")])
+
+
+def test_no_public_function_is_missing():
+    known = {name: kind for kind, rows in TABLE.items() for name in rows}
+    found = dict(_public())
+    assert set(found) == {*known, *BUILT_ON_TREES, *RESULTS, *NAMES}
+    for name, kind in known.items():
+        assert LOOPS[found[name]].kind == kind, name
+        if kind == "of_trees":
+            assert LOOPS[found[name]].why
+
+
+@pytest.mark.parametrize("call", _rows("of_given_motion"))
+def test_what_is_about_the_given_motion_answers(call):
+    for ours, theirs in zip(_flat(call(SYSTEM)), _flat(call(ARM)), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("call", [pytest.param(c, id=n) for n, c in MECHANISMS.items()])
+def test_what_knows_constraints_differs_from_the_tree(call):
+    pairs = list(zip(_flat(call(SYSTEM)), _flat(call(ARM)), strict=True))
+    assert all(np.isfinite(x).all() for x, _ in pairs)
+    assert any(x.shape != y.shape or np.abs(x - y).max() > 1e-6 for x, y in pairs)
+
+
+@pytest.mark.parametrize("call", [pytest.param(c, id=n) for n, c in OPERATORS.items()])
+def test_operators_are_those_of_the_forest(call):
+    for ours, theirs in zip(_flat(call(SYSTEM)), _flat(call(ARM)), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("call", _rows("of_trees"))
+def test_what_constraints_would_change_is_rejected(call):
+    call(ARM)
+    with pytest.raises(pp.InputError, match=r"(?s)is for trees, .*'(pin|ball)'.*system\.model"):
+        call(SYSTEM)
+
+
+@pytest.mark.parametrize("call", _rows("of_systems"))
+def test_what_is_about_constraints_needs_some(call):
+    call(SYSTEM), call(FREE)
+    with pytest.raises(pp.InputError, match=r"is for a System.*\n.*pp\.System\(model, \[\]\)"):
+        call(ARM)
+
+
+@pytest.mark.parametrize("name", BUILT_ON_TREES)
+def test_what_is_built_on_a_tree(name):
+    with pytest.raises(pp.PhipsiError):
+        BUILT_ON_TREES[name](SYSTEM)
+
+
+ALL = [p for kind in ("of_given_motion", "of_mechanisms", "of_trees") for p in _rows(kind)]
+
+
+@pytest.mark.parametrize("call", ALL)
+def test_a_system_without_constraints_is_its_tree(call):
+    for ours, theirs in zip(_flat(call(FREE)), _flat(call(ARM)), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("call", [*ALL, *_rows("of_systems")])
+@pytest.mark.parametrize("wrong", [Q, [0.1, 0.2, 0.3], None], ids=["array", "list", "None"])
+def test_the_model_comes_first(call, wrong):
+    if call is OPERATORS["explain"] and wrong is None:
+        return  # the recursion of any tree
+    with pytest.raises(pp.PhipsiError, match="model|system"):
+        call(wrong)
+
+
+def test_arguments_in_the_wrong_order():
+    with pytest.raises(pp.InputError, match=r"model first.*\n.*forward_dynamics\(model, q, v, tau"):
+        pp.forward_dynamics(Q, V, TAU, ARM)
+    with pytest.raises(pp.InputError, match=r"model second.*\n.*Saturated\(controller, model"):
+        pp.controllers.Saturated(ARM, lambda t, q, v: q)
