@@ -216,7 +216,7 @@ def goals(found: dict[str, dict[str, Any]], grown: list[Growth]) -> str:
         span = f"{g.counts[0]} … {g.counts[-1]}"
         add(f"time slope, {g.name}, {span}", f"≤ {most:g}", f"{g.slope:.2f}", g.slope <= most)
     reached = sum(row[3] == "reached" for row in out)
-    title = f"## Goals of issue 6: {reached} of {len(out)} reached\n\n"
+    title = f"## Goals: {reached} of {len(out)} reached\n\n"
     title += (
         f"Ratios are those of the best times of {RUNS} comparisons; in brackets the least and the "
         f"largest ratio of one comparison, which differ where other processes share the caches.\n\n"

@@ -103,11 +103,9 @@ def main() -> None:
     table = "\n".join(f"| {a} | {b} | {c} |" for a, b, c in rows)
     text = (
         "# Reading robot files\n\nWritten by `make bench`.\n\n"
-        f"| what | goal | measured |\n|---|---|---|\n{table}\n\n"
+        f"| what | goal | measured |\n|---|---|---|\n{table}\n"
     )
-    record = ROOT / "benchmarks" / "LOADING.md"
-    _, mutants, rest = record.read_text().partition("## Mutants\n")  # fuzz_importers.py writes it
-    record.write_text(text + mutants + rest)
+    (ROOT / "benchmarks" / "LOADING.md").write_text(text)
     print(text)
 
 

@@ -32,7 +32,7 @@ def ratio(r: dict[str, float], peer: str = "Pinocchio") -> float:
     return r[peer] / r["phipsi"]
 
 
-# ---- the goals of the issue ----------------------------------------------------------------------
+# ---- the goals -----------------------------------------------------------------------------------
 
 
 def goals(results: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
@@ -95,7 +95,7 @@ def goals(results: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
     for name, r in results.get("rollouts", {}).items():
         x = r["MuJoCo"] / r["phipsi"] if "MuJoCo" in r else None
         shown = "MuJoCo not timed" if x is None else f"{x:.1f}×"
-        add(f"rollout, one thread, {name} (issue 5)", "≥ 6×", shown, None if x is None else x >= 6)
+        add(f"rollout, one thread, {name}", "≥ 6×", shown, None if x is None else x >= 6)
     return out
 
 
@@ -108,7 +108,7 @@ def write(results: dict[str, Any], folder: Path) -> None:
                         peak=results["peak"] / 1e9, note=_note(results))]  # fmt: skip
     found = goals(results)
     reached = sum(bool(g[3]) for g in found)
-    text.append(f"## Goals of issue 4: {reached} of {len(found)} reached\n")
+    text.append(f"## Goals: {reached} of {len(found)} reached\n")
     marks = {True: "reached", False: "**not reached**", None: "not measured"}
     text.append(
         table(["goal", "wanted", "measured", ""], [[a, b, c, marks[d]] for a, b, c, d in found])

@@ -1,5 +1,7 @@
 """Identify a seven-joint arm from noisy data: excitation, least squares, held-out check, a plot."""
 
+import sys
+
 import numpy as np
 
 import phipsi as pp
@@ -78,20 +80,17 @@ assert (np.sqrt(np.mean((tau_new - predicted) ** 2, 0)) < 1.1 * noise).all()
 model = found.model(drawing)
 print("masses of the model:", np.array([x.mass for x in model.inertias]).round(2))
 
-try:
-    import matplotlib
-except ImportError:
-    raise SystemExit("for the figure:  pip install matplotlib") from None
+# 5. A figure, if a name for it is given:  python examples/identify_arm.py efforts.png
+if len(sys.argv) > 1:
+    from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-figure, axes = plt.subplots(7, 1, sharex=True, figsize=(8, 11), layout="constrained")
-for i, axis in enumerate(axes):
-    axis.plot(t, tau_new[:, i], color="0.75", lw=0.8, label="measured")
-    axis.plot(t, guessed[:, i], color="C1", lw=1, label="drawing")
-    axis.plot(t, predicted[:, i], color="C0", lw=1, label="identified")
-    axis.set_ylabel(f"{drawing.joint_names[i]}\n(N·m)", fontsize=7)
-axes[0].legend(ncols=3, fontsize=8)
-axes[-1].set_xlabel("t (s), a motion that was not used for the fit")
-figure.savefig("identification.png", dpi=120)
+    figure = Figure(figsize=(8, 11), layout="constrained")
+    axes = figure.subplots(7, 1, sharex=True)
+    for i, axis in enumerate(axes):
+        axis.plot(t, tau_new[:, i], color="0.75", lw=0.8, label="measured")
+        axis.plot(t, guessed[:, i], color="C1", lw=1, label="drawing")
+        axis.plot(t, predicted[:, i], color="C0", lw=1, label="identified")
+        axis.set_ylabel(f"{drawing.joint_names[i]}\n(N·m)", fontsize=7)
+    axes[0].legend(ncols=3, fontsize=8)
+    axes[-1].set_xlabel("t (s), a motion that was not used for the fit")
+    figure.savefig(sys.argv[1], dpi=120)

@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         to_mujoco,
         to_pinocchio,
     )
+    from phipsi.interfaces.files import FileError
     from phipsi.interfaces.load import load, load_system
     from phipsi.interfaces.report import report
     from phipsi.interfaces.scenario import Scenario
@@ -153,6 +154,7 @@ __all__ = [
     "Explanation",
     "Expr",
     "Family",
+    "FileError",
     "GraphJoint",
     "Grasp",
     "GraspCheck",
@@ -329,6 +331,7 @@ _HOMES = {
     "interfaces.conventions": (
         "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio"
     ),
+    "interfaces.files": "FileError",
     "interfaces.load": "load load_system",
     "interfaces.report": "report",
     "interfaces.scenario": "Scenario",
@@ -369,8 +372,10 @@ if not TYPE_CHECKING:
         elif name in _MODULE:
             value = importlib.import_module(f"{__name__}.{_MODULE[name]}")
         else:
+            from phipsi.interfaces.other_names import name_here
+
             raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}",
+                f"module {__name__!r} has no attribute {name!r}{name_here(name)}",
                 name=name,
                 obj=sys.modules[__name__],
             )

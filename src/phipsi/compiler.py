@@ -15,6 +15,7 @@ from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import Mechanism, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
+from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
@@ -40,7 +41,7 @@ _BUILDING = _Building()
 
 @of_mechanisms
 def compile(
-    expr: Expr | Sequence[Expr],
+    expr: Expr | str | Sequence[Expr | str],
     model: Model | ConstrainedModel,
     *,
     mode: str | Sequence[str] = "apply",
@@ -54,7 +55,7 @@ def compile(
     reproducible: bool = False,
     same_operand: bool = False,
 ) -> Program:
-    """Turn operator expressions into a program for one model.
+    """Turn operator expressions, or text that `parse` reads, into a program for one model.
 
     A tuple of expressions gives a tuple of results that share their sweeps. Vectors and scalars are
     evaluated; operators are applied to an operand (``mode="apply"``), written out as matrices
@@ -64,8 +65,9 @@ def compile(
     axes, or as `axes` says: "world", "body" (axes of the body or frame named), or "spatial" (at the
     world's origin, in world axes). Quantities named in `given` become inputs instead
     of being computed. For a `System` the points are the frames of its closures, with the constraint
-    rows A on them. ``rewrite="as_written"`` keeps the form and only shares and fuses.
-    `same_operand` applies all operators of a tuple to one and the same operand.
+    rows A on them, and the other operators are those of its tree. ``rewrite="as_written"`` keeps
+    the form and only shares and fuses. `same_operand` applies all operators of a tuple to one and
+    the same operand.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -183,7 +185,7 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
 
 @of_mechanisms
 def explain(
-    expr: Expr | Sequence[Expr],
+    expr: Expr | str | Sequence[Expr | str],
     model: Model | ConstrainedModel | None = None,
     *,
     latex: bool = False,
@@ -195,6 +197,7 @@ def explain(
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
+    The expression may be text that `parse` reads.
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
     `points`, `axes` and `given` are those of `compile`; without points, those of B and J are any.
@@ -242,7 +245,7 @@ def explain(
     )
 
 
-def _tuple(expr: Expr | Sequence[Expr]) -> tuple[Expr, ...]:
+def _tuple(expr: Expr | str | Sequence[Expr | str]) -> tuple[Expr, ...]:
     """The expressions among what was given; what is none is refused when it is compiled."""
-    some = (expr,) if not isinstance(expr, Sequence) else tuple(expr)
-    return tuple(x for x in some if isinstance(cast(object, x), Expr))
+    some = (expr,) if isinstance(expr, str) or not isinstance(expr, Sequence) else tuple(expr)
+    return tuple(as_expression(x) for x in some if isinstance(cast(object, x), Expr | str))

@@ -1,4 +1,4 @@
-"""Exception classes of the whole library, and the helper that suggests close names.
+"""Exception classes of the whole library, and helpers that write their messages.
 
 Every message says what went wrong, where by name, why in physical terms, and how to mend it.
 Each class also derives from the built-in exception a caller would expect, so ``except ValueError``
@@ -12,8 +12,39 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
+def shown(text: object, most: int | None = 2000) -> str:
+    r"""Text from outside as it may be printed: on one line, and nothing in it acts.
+
+    Control characters, escape codes, marks that change the direction of writing and halves of
+    surrogate pairs become escapes such as ``\x1b``; of what is longer than `most` the middle is cut
+    out.
+
+    >>> from phipsi.errors import shown
+    >>> print(shown("arm\x1b[31m"))
+    arm\x1b[31m
+    """
+    found = str(text)
+    if most is not None and len(found) > most:
+        found = f"{found[: most // 2]} … {found[-most // 2 :]}"
+    if found.isprintable():
+        return found
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in found)
+
+
+def shown_lines(text: object) -> str:
+    """The same for text of several lines, which stay lines."""
+    found = str(text)
+    return found if found.isprintable() else "\n".join(shown(x, None) for x in found.split("\n"))
+
+
 class PhipsiError(Exception):
-    """Base of every exception raised on purpose by this library."""
+    """Base of every exception raised on purpose by this library.
+
+    Its text never holds what acts on a terminal, whatever names a file has brought.
+    """
+
+    def __str__(self) -> str:
+        return shown_lines(super().__str__())
 
 
 class ModelError(PhipsiError, ValueError):
@@ -65,6 +96,9 @@ class SimulationError(PhipsiError, RuntimeError):
 
 class PhipsiWarning(UserWarning):
     """Something accepted on request that the user should nevertheless know about."""
+
+    def __str__(self) -> str:
+        return shown_lines(super().__str__())
 
 
 @contextmanager

@@ -256,6 +256,14 @@ def test_examples_run(script: Path, tmp_path: Path):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() and not run.stderr, run.stderr
+    assert not list(tmp_path.iterdir()), "an example leaves files only where it is told to"
+
+
+def test_the_figure_of_an_example(tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    script, figure = ROOT / "examples" / "identify_arm.py", tmp_path / "efforts.png"
+    subprocess.run([sys.executable, script, figure], check=True, capture_output=True)
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 # ---- what the text refers to ---------------------------------------------------------------------

@@ -74,7 +74,35 @@ NAMES = (
     "'",
     "None",
     "-1",
+    "%s%s%s%s%n",
+    "50%",
 )
+# What small files ask much with: elements that MuJoCo or our readers could take too literally.
+HUNGRY = {
+    "mujoco": (
+        '<size nkey="100000"/>',
+        '<size nuser_geom="1000000" nuser_body="1000000"/>',
+        '<size memory="900G" njmax="1000000"/>',
+        '<custom><numeric name="hungry" size="1000000" data="1"/></custom>',
+        '<asset><hfield name="hungry" nrow="2000" ncol="2000" size="1 1 1 1"/></asset>',
+        '<asset><texture name="hungry" builtin="flat" width="4096" height="4096"/></asset>',
+        '<asset><mesh name="hungry" builtin="wedge" params="150 150 60 60 0.5"/></asset>',
+        '<asset><mesh name="hungry" builtin="sphere" params="9"/></asset>',
+        '<worldbody><replicate count="900"><replicate count="2"><geom size="1"/></replicate>'
+        "</replicate></worldbody>",
+        '<worldbody><replicate count="100"><body><freejoint/><geom size="1"/></body></replicate>'
+        "</worldbody>",
+        '<compiler><lengthrange mode="all" inttotal="100000" timestep="0.00001"/></compiler>',
+        '<option iterations="1000000000" tolerance="0" timestep="1e-9"/>',
+        '<default class="%n"><geom class="%n"/></default>',
+        '<worldbody><body name="%s%s%n"><geom class="%s%s%n"/></body></worldbody>',
+    ),
+    "model": (
+        "".join(f'<frame name="h{i}" attached_to="h{i + 1}"/>' for i in range(200)),
+        '<model name="hungry"/>' * 50,
+    ),
+    "robot": ("<lynk/>" * 200, '<link name="' + "h" * 2000 + '"/>'),
+}
 PATHS = (
     "../../../../etc/passwd",
     "/etc/passwd",
@@ -109,7 +137,7 @@ def mutant(original: bytes, seed: int) -> bytes:
             continue
         text = data.decode("utf-8", "surrogateescape")
         change = rng.choice(
-            (_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path)
+            (_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path, _hungry)
         )
         data = change(text, rng).encode("utf-8", "surrogateescape")
     return data
@@ -190,6 +218,16 @@ def _path(text: str, rng: random.Random) -> str:
     return _cut(text, rng.choice(spans), rng.choice(PATHS)) if spans else _number(text, rng)
 
 
+def _hungry(text: str, rng: random.Random) -> str:
+    found = [
+        m for m in re.finditer(r"<(mujoco|model|robot)\b[^<>]*>", text) if text[m.end() - 2] != "/"
+    ]
+    if not found:
+        return _number(text, rng)
+    m = rng.choice(found)
+    return _cut(text, (m.end(), m.end()), rng.choice(HUNGRY[m.group(1)]))
+
+
 def _attribute(text: str, rng: random.Random) -> str:
     found = _attributes(text)
     if not found:
@@ -259,7 +297,10 @@ def _tag(text: str, rng: random.Random) -> str:
 
 
 def outcome(path: str) -> str:
-    """ "model" or "error", the two ways to end well; anything else raises."""
+    """ "model" or "error", the two ways to end well; anything else raises.
+
+    Two errors have names of their own: "reader", MuJoCo's process ended, and "time".
+    """
     import numpy as np
 
     from phipsi.errors import ModelError
@@ -275,7 +316,9 @@ def outcome(path: str) -> str:
                 raise AssertionError(f"no file and line: {error}") from error
             if error.line < 1 or not str(error).startswith(f"{error.file}:{error.line}: "):
                 raise AssertionError(f"odd place: {error}") from error
-            return "error"
+            if "MuJoCo's reader ended" in str(error):
+                return "reader"
+            return "time" if "max_seconds" in str(error) else "error"
     arrays = (
         model.inertia_matrices,
         model.placement_rotations,

@@ -151,3 +151,10 @@ def test_the_outermost_element_is_found_behind_comments():
     assert kind_of(b"<?xml?><!-- <robot> --><!----><sdf/>", "x") == "sdf"
     with pytest.raises(FileError, match="no XML element in sight"):
         kind_of(b"<!--" * 5000 + b"<robot/>", "x")
+
+
+def test_time_is_limited_in_our_own_readers(tmp_path: Path):
+    for path in (urdf(tmp_path), sdf(tmp_path, "")):
+        assert load(path).nv in (0, 6)
+        with pytest.raises(FileError, match=":1: reading takes longer than max_seconds allows"):
+            load(path, max_seconds=1e-9)

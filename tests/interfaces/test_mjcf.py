@@ -310,12 +310,15 @@ def test_findings_about_an_included_file_name_that_file(tmp_path: Path):
     assert (finding.file, finding.line) == (str(inner), 3)
 
 
-def test_nothing_is_written_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("isolate", [True, False])
+def test_nothing_is_written_where_the_user_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolate: bool
+):
     """MuJoCo keeps a log of its warnings in the current folder unless somebody listens."""
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     path = written(tmp_path, f"<body><joint/>{BALL}</body>", head='<compiler settotalmass="3"/>')
-    model = load(path)
+    model = load(path, isolate=isolate)
     assert [finding.kind for finding in model.diagnosis] == ["mujoco"]
     assert list(here.iterdir()) == []

@@ -481,3 +481,15 @@ def test_a_chain_of_3000_links(tmp_path: Path):
     )
     model = load(write(tmp_path, f'<robot name="chain">\n{links}{chain}</robot>'))
     assert model.nv == 3000 and model.tree.depth[-1] == 2999
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(
+    arm: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_urdf(arm, tmp_path / "arm.urdf")
+    assert not list(tmp_path.iterdir())

@@ -315,6 +315,8 @@ def test_powers():
     assert E_phi**2 is E_phi @ E_phi and E_phi**1 is E_phi
     assert phi**0 is identity(FORCES)
     assert phi**-2 is phi.inv @ phi.inv
+    assert D**1 is D and D**-1 is D.inv and M**-1 is M.inv and H**1 is H
+    assert E_phi ** np.int64(2) is E_phi @ E_phi
     with pytest.raises(SpaceError, match="does not compose"):
         M**2
     with pytest.raises(SpaceError, match="whole powers"):

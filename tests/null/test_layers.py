@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 import tokenize
@@ -229,3 +230,58 @@ def test_files_stay_short():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
     found = [f"{p.relative_to(ROOT)}: {n} lines" for p, n in lengths.items() if n > MAX_LINES]
     assert not found, f"split what is longer than {MAX_LINES} lines:\n" + "\n".join(found)
+
+
+def _names_you_may_know() -> list[tuple[str, list[str]]]:
+    """Every name of Pinocchio in README.md with what stands beside it."""
+    text = (ROOT.parents[1] / "README.md").read_text(encoding="utf-8")
+    table = text.partition("### Names you may know")[2].partition("\n\nWithout")[0]
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
+    return [(name, re.findall(r"`([\w.]+)`", ours)) for theirs, ours in rows
+            for name in re.findall(r"`(\w+)`", theirs)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "ours"), _names_you_may_know())
+def test_names_of_pinocchio_answer_with_the_name_here(name: str, ours: list[str]):
+    with pytest.raises(AttributeError) as info:
+        getattr(phipsi, name)
+    said = re.findall(r"(?:pp|model)\.\w+", str(info.value))
+    written = {x if x.startswith("model.") else f"pp.{x}" for x in ours if x != "System"}
+    assert said and set(said) <= written
+
+
+def test_names_of_other_libraries_exist_here():
+    from phipsi.interfaces import other_names
+
+    tables = (other_names._PINOCCHIO, other_names._MUJOCO, other_names._DRAKE)
+    for theirs, ours in (row for table in tables for row in table.items()):
+        for x in re.findall(r"^\w+\(|[\w.]+", ours.partition("(")[0]):
+            where = phipsi.Model if x.startswith("model.") else phipsi
+            assert hasattr(where, x.removeprefix("model.")), (theirs, x)
+        for name in theirs.split():
+            assert not hasattr(phipsi, name)
+    with pytest.raises(AttributeError, match=r"pp\.simulate and pp\.rollout are here .* mj_step$"):
+        phipsi.mj_step  # noqa: B018
+    with pytest.raises(AttributeError, match="there is no data object"):
+        phipsi.MjData  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
+        phipsi.nonsense  # noqa: B018
+
+
+def test_every_error_is_public():
+    """What the library raises on purpose can be caught by name."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources()]
+    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = {node.name for node in classes if node.name.endswith(("Error", "Warning"))}
+    assert names - set(phipsi.__all__) == {"NoOperatorError"}  # caught inside the library
+
+
+def test_texts_speak_of_the_project_only():
+    """No numbers of issues, which a reader cannot look up."""
+    root = ROOT.parents[1]
+    written = [p for kind in ("*.md", "*.py") for p in root.rglob(kind)
+               if not any(part.startswith(".") for part in p.relative_to(root).parts)]  # fmt: skip
+    assert len(written) > 300
+    for path in written:
+        found = re.search(r"\bissue \d", path.read_text(encoding="utf-8"), re.IGNORECASE)
+        assert not found, f"{path.relative_to(root)}: {found[0]}"

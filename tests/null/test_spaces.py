@@ -249,7 +249,7 @@ def test_expressions_cannot_be_damaged():
     assert H.name == "H" and phi.args == ()
 
 
-@pytest.mark.parametrize("x", [None, 3, "phi", [phi], (phi, psi), M.inv])
+@pytest.mark.parametrize("x", [None, 3, b"phi", [phi], (phi, psi), M.inv])
 def test_dense_refuses_what_is_no_expression_and_no_model(x: Any):
     if isinstance(x, Expr):
         with pytest.raises(InputError, match="needs a model"):

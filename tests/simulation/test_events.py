@@ -249,5 +249,5 @@ def test_event_functions_cannot_change_the_state():
         q[0] = 7.0
         return 1.0
 
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(pp.SimulationError, match="first call.*read-only"):
         run_with(pp.Event(meddle))

@@ -48,7 +48,7 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint"]
         ((ARM, ZERO, ZERO, 1), {"output_times": 0.5}, "finite times"),
         ((ARM, ZERO, ZERO, 1), {"controller": 3}, "must be a function"),
         ((ARM, ZERO, ZERO, 1), {"progress": 3}, "progress=3 is none of"),
-        (("arm", ZERO, ZERO, 1), {}, "simulate needs a model first"),
+        (("arm", ZERO, ZERO, 1), {}, "simulate takes the model first"),
     ],
 )
 def test_bad_input_is_refused(arguments, options, message):
@@ -127,8 +127,90 @@ def test_a_controller_cannot_change_the_state():
         v[0] = 0
         return v
 
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(pp.SimulationError, match="'.*meddle' failed in its first call.*read-only"):
         pp.simulate(ARM, ZERO, ZERO, 1.0, controller=meddle)
+
+
+class Broken(pp.forces.Force):
+    """A force element with a fault."""
+
+    def efforts(self, state):
+        raise KeyError("stiffness")
+
+    def __repr__(self):
+        return "Broken()"
+
+
+def fails(t, q, v):
+    raise ZeroDivisionError("no gain")
+
+
+FIRST_CALLS = {
+    "controller": ({"controller": fails}, "controller 'fails'", ZeroDivisionError),
+    "force": ({"forces": Broken()}, r"force element Broken\(\)", KeyError),
+    "event": ({"events": pp.Event(fails, name="hit")}, "event 'hit'", ZeroDivisionError),
+    "quadrature": ({"quadratures": {"heat": fails}}, "quadrature 'heat'", ZeroDivisionError),
+    "prescribed": (
+        {"prescribed": {"joint1": fails}}, "a prescribed acceleration", ZeroDivisionError),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("changing", [False, True], ids=["plain", "changing"])
+@pytest.mark.parametrize("name", FIRST_CALLS)
+def test_what_fails_in_its_first_call_is_named(name, changing):
+    options, who, cause = FIRST_CALLS[name]
+    if changing:
+        options = {**options, "topology": pp.topology.Lock("joint2")}
+        who = {"force": "force element", "event": "event"}.get(name, who)
+    with pytest.raises(pp.SimulationError, match=f"{who}.* failed in its first call") as info:
+        pp.simulate(ARM, ZERO, ZERO, 1.0, **options)
+    error = info.value
+    while error.__cause__ is not None:
+        error = error.__cause__
+    assert isinstance(error, cause)
+    assert info.value.trajectory.t.tolist() == [0.0] and not info.value.trajectory.complete
+
+
+def two(q, v):
+    return v
+
+
+TWO_ARGUMENTS = {
+    "controller": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, controller=two),
+    "controller of a changing robot": lambda: pp.simulate(
+        ARM, ZERO, ZERO, 1.0, controller=two, topology=pp.topology.Lock("joint2")),
+    "event": lambda: pp.Event(two),
+    "action": lambda: pp.Event(fails, action=two),
+    "quadrature": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, quadratures={"a": two}),
+    "prescribed": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, prescribed={"joint1": two}),
+    "saturated": lambda: pp.controllers.Saturated(two, ARM, efforts=1.0),
+    "null space": lambda: pp.controllers.OperationalSpace(
+        ARM, "tip", (1, 0, 0), 1, 1, components=(3,), null_space=two),
+    "reference": lambda: pp.controllers.PDGravity(ARM, two, 1, 1),
+    "reference of a frame": lambda: pp.controllers.OperationalSpace(ARM, "tip", two, 1, 1),
+    "running cost": lambda: pp.rollout_gradient(ARM, ZERO, ZERO, ZERO, 0.1, 2, running=two),
+    "final cost": lambda: pp.rollout_gradient(ARM, ZERO, ZERO, ZERO, 0.1, 2, final=fails),
+    "wrench": lambda: pp.simulate(ARM, ZERO, ZERO, 1.0, forces=pp.forces.Wrench("tip", two)),
+    "gravity": lambda: pp.forces.GravityField(two),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWO_ARGUMENTS)
+def test_functions_with_other_arguments_are_told_theirs(name):
+    with pytest.raises(pp.InputError, match=r"takes \((t, )?q, v\), but it is called with \("):
+        TWO_ARGUMENTS[name]()
+    pp.Event(lambda *state: state[0])  # these can be called
+    pp.controllers.Saturated(lambda t, q, v, gain=1.0: gain * q, ARM, efforts=1.0)
+
+
+@pytest.mark.parametrize("effort", [1e300, 1e160])
+def test_efforts_beyond_any_step_end_the_run(effort):
+    """LSODA answers with steps of no length, and would do so for ever."""
+    with pytest.raises(pp.SimulationError, match="steps of no length") as info:
+        pp.simulate(
+            ARM, ZERO, ZERO, 1.0, integrator="lsoda", controller=lambda t, q, v: [effort] * 2
+        )
+    assert info.value.trajectory.t[-1] == 0
 
 
 # ---- divergence ---------------------------------------------------------------------------------

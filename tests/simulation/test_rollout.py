@@ -171,6 +171,11 @@ def test_a_model_without_freedom_stays_where_it_is():
         ({"tau": "full"}, "tau holds <U4, not numbers"),
         ({"v0": np.zeros((5, 2))}, "do not broadcast"),
         ({"tau": np.zeros((3, 2)), "q0": np.zeros((3, 2))}, "which can mean 3 steps or a batch"),
+        ({"steps": 10**18}, "4 trajectories are kept, 1.3e+20 bytes in all"),
+        ({"steps": 10**18, "every": 2}, "6.4e+19 bytes in all, and there is no memory for them"),
+        ({"steps": 10**30, "every": 10**30}, "below 2**63"),
+        ({"per_step": True}, "per_step=True needs tau of shape"),
+        ({"per_step": "no"}, "per_step='no'"),
     ],
 )
 def test_bad_input_is_refused(change: dict[str, Any], text: str):
@@ -211,3 +216,49 @@ def test_a_joint_with_nothing_to_move_is_named():
     model = builder.build()
     with pytest.raises(pp.SimulationError, match="joint 'ghost' has nothing to move"):
         pp.rollout(model, np.zeros(2), np.zeros(2), np.zeros(2), 1e-3, 5)
+
+
+def test_the_axes_of_efforts():
+    """One more axis is that of the steps; where both fit, `per_step` says it."""
+    model, rng = pp.examples.planar_arm(2), np.random.default_rng(5)
+    tau = rng.standard_normal((3, 2))
+    q0, rest = rng.standard_normal((3, 2)), np.zeros(2)
+
+    def run(q, effort, steps, **options):
+        return pp.rollout(model, q, rest, effort, 1e-2, steps, **options)[0]
+
+    # one trajectory of one step: both mean the same
+    one = run(q0[0], tau[0], 1)
+    np.testing.assert_array_equal(run(q0[:1], tau[:1], 1), one[None])
+    np.testing.assert_array_equal(run(q0[0], tau[:1], 1), one)
+    np.testing.assert_array_equal(run(q0, tau[:1], 1)[0], one)
+    # three trajectories of three steps
+    changing = run(q0, tau, 3, per_step=True)
+    constant = run(q0, tau, 3, per_step=False)
+    for i in range(3):
+        np.testing.assert_array_equal(changing[i], run(q0[i], tau, 3))
+        np.testing.assert_array_equal(constant[i], run(q0[i], tau[i], 3))
+    assert np.abs(changing - constant).max() > 1e-6
+    # a batch that only the efforts have
+    np.testing.assert_array_equal(run(q0[0], tau, 7, per_step=False)[1], run(q0[0], tau[1], 7))
+
+
+def test_gradients_know_the_axes_of_efforts():
+    model, rng = pp.examples.planar_arm(2), np.random.default_rng(6)
+    q0, tau = rng.standard_normal((2, 3, 2))
+
+    def final(q, v):
+        return 0.5 * (q**2).sum(-1), q, None
+
+    def gradient(q, effort, **options):
+        return pp.rollout_gradient(
+            model, q, np.zeros(2), effort, 1e-2, 3, final=final, **options
+        ).tau
+
+    with pytest.raises(pp.InputError, match="per_step=True for efforts"):
+        gradient(q0, tau)
+    for i, found in enumerate(gradient(q0, tau, per_step=False)):
+        np.testing.assert_allclose(found, gradient(q0[i], tau[i]), rtol=1e-12)
+    assert gradient(q0, tau, per_step=True).shape == (3, 3, 2)
+    with pytest.raises(pp.InputError, match="no memory .* shorter motion"):
+        pp.rollout_gradient(model, q0[0], q0[0], q0[0], 1e-2, 2**62, final=final, segment=1)

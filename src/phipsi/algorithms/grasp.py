@@ -195,7 +195,9 @@ class Grasp(System):
         if f is not None:
             found = real_array("f", f)
             unique = np.ones(found.shape[:-1], dtype=bool)
-            (holding,) = state_arrays(self.model, q=q)
+            holding, *_ = state_arrays(self.model, q=q, v=v, tau=tau)
+            if f_ext is not None:
+                real_array("f_ext", f_ext)
         else:
             at, v, tau = state_arrays(self.model, q=q, v=v, tau=tau)
             found = constraint_forces(self, at, v, tau, f_ext)

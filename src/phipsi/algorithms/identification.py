@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.minimal_parameters import BaseParameters
 from phipsi.algorithms.physical_parameters import physical_parameters
 from phipsi.backends.arguments import real_array
-from phipsi.errors import InputError, SingularMatrixError
+from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -170,7 +170,7 @@ def _solve(base: BaseParameters, Y: Array, tau: Array, sigma: Array) -> Identifi
 def _check_excited(base: BaseParameters, scale: Array) -> None:
     silent = np.flatnonzero(scale <= 1e-10 * scale.max(initial=0.0))
     if len(silent):
-        names = "\n".join(f"    {base.names[i]}" for i in silent[:8])
+        names = "\n".join(f"    {shown(base.names[i])}" for i in silent[:8])
         raise SingularMatrixError(
             f"the motion does not excite {len(silent)} of the {len(base)} base parameters:\n"
             f"{names}\nNo effort in the data depends on them. Move the joints they belong to, with "
@@ -180,7 +180,7 @@ def _check_excited(base: BaseParameters, scale: Array) -> None:
 
 def _refuse(base: BaseParameters, directions: Array) -> None:
     mixed = np.flatnonzero(np.abs(directions).max(axis=0) > 0.1)
-    names = "\n".join(f"    {base.names[i]}" for i in mixed[:8])
+    names = "\n".join(f"    {shown(base.names[i])}" for i in mixed[:8])
     raise SingularMatrixError(
         f"the motion cannot tell {len(mixed)} of the {len(base)} base parameters apart:\n{names}\n"
         "Their columns of the regressor depend on each other in all samples. Use a richer motion: "

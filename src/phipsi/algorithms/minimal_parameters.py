@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.regressors import inertial_parameters, parameter_names, regressor
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
@@ -71,7 +72,7 @@ class BaseParameters:
         **Arguments:** `values` (nb,). **Returns:** (p,), in the order of `parameters`; its first
         10 n numbers are what `Model.with_inertial_parameters` takes.
         """
-        wanted = np.asarray(values, dtype=np.float64)
+        wanted = real_array("values", values)
         if wanted.shape != (len(self),):
             raise InputError(f"{len(self)} base parameters are needed, not {wanted.shape}")
         guess = guess or self.model

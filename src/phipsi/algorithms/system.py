@@ -53,7 +53,8 @@ class System(ConstrainedModel):
     """A mechanism with loops: one tree, and constraints between its bodies.
 
     The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. Functions that take a
-    model and need only the tree take `system.model`.
+    model take a system too, or say why not: what is about the given motion answers as for the tree
+    `system.model`, what constraint forces would change is rejected.
 
     **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `primary`,
     `secondary`, names of bodies: a selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.layout import input_shapes
 from phipsi.errors import InputError
-from phipsi.model.numbers import as_numbers, first_not_finite
+from phipsi.model.numbers import as_numbers, finite, first_not_finite
 
 if TYPE_CHECKING:
     from phipsi.backends.program import Program
@@ -147,6 +148,18 @@ def check_finite(program: Program, arrays: Mapping[str, Array]) -> None:
         where = _place(program, name, index[len(index) - core :])
         batch = f" (element {list(index[:-core])} of the batch)" if index[:-core] else ""
         raise InputError(f"{name} is {a[index]} at {where}{batch}; inputs must be finite")
+
+
+def of_bad_inputs(
+    program: Program, arrays: Mapping[str, Array], batch: tuple[int, ...], status: Array
+) -> Array:
+    """The status; elements whose inputs are NaN or infinite fail for that reason."""
+    bad = np.zeros(batch, dtype=bool)
+    shapes = input_shapes(program)
+    for name in program.inputs:
+        a = arrays[name]
+        bad = bad | ~finite(a).all(axis=tuple(range(a.ndim - len(shapes[name]), a.ndim)))
+    return np.where(bad, NOT_FINITE, status)
 
 
 def _place(program: Program, name: str, index: tuple[int, ...]) -> str:

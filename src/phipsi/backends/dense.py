@@ -27,6 +27,7 @@ from phipsi.model import Model
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import PointSet, point_set
+from phipsi.operators import as_expression
 from phipsi.operators.inputs import INPUT_ORDER
 
 Array = NDArray[Any]
@@ -34,7 +35,7 @@ Array = NDArray[Any]
 
 @of_mechanisms
 def dense(
-    expr: Expr,
+    expr: Expr | str,
     model: Model | ConstrainedModel,
     q: ArrayLike,
     v: ArrayLike | None = None,
@@ -50,7 +51,7 @@ def dense(
     axes: str = "body",
     **directions: ArrayLike,
 ) -> Array:
-    """Evaluate an expression as a dense matrix, vector or number.
+    """Evaluate an expression, or text that `parse` reads, as a dense matrix, vector or number.
 
     **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
     6), `free` (..., nv), `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot`, `dtau` (...,
@@ -62,7 +63,7 @@ def dense(
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
-    options = _Options(order, axes)
+    expr, options = as_expression(expr), _Options(order, axes)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
     inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
     shape = _shape(expr, model, where)
@@ -75,7 +76,7 @@ def dense(
 
 
 def dense_with_scale(
-    expr: Expr,
+    expr: Expr | str,
     model: Model | ConstrainedModel,
     q: ArrayLike,
     v: ArrayLike | None = None,
@@ -97,6 +98,7 @@ def dense_with_scale(
     compute the same thing agree if they differ by no more than 1e-9 · scale, also when terms
     cancel exactly.
     """
+    expr = as_expression(expr)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
     inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
     shape = _shape(expr, model, where)

@@ -14,6 +14,7 @@ from phipsi.backends import dense_variations as variations
 from phipsi.backends.dense_inputs import block_of, dimension, from_storage
 from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
@@ -113,7 +114,9 @@ class Evaluation:
     def _inverse(self, x: Expr) -> Array:
         matrix = self.value(x)
         if matrix.shape[0] != matrix.shape[1]:
-            raise SpaceError(f"{x} is {matrix.shape[0]} × {matrix.shape[1]} and has no inverse")
+            raise SpaceError(
+                f"{shown(x)} is {matrix.shape[0]} × {matrix.shape[1]} and has no inverse"
+            )
         try:
             out = np.linalg.inv(matrix)
         except np.linalg.LinAlgError:
@@ -121,7 +124,7 @@ class Evaluation:
         if not np.isfinite(out).all() or _norm(matrix) * _norm(out) * _EPS > 1:
             self._blame_hinge(x)
             raise SingularMatrixError(
-                f"{x} is singular here (condition number "
+                f"{shown(x)} is singular here (condition number "
                 f"{np.linalg.cond(matrix) if matrix.size else 0:.3g}), so it has no inverse"
             )
         return out
@@ -147,7 +150,7 @@ class Evaluation:
         sign, size = np.linalg.slogdet(self.value(x))
         if not (sign.real > 0 and np.isfinite(size)):
             self._blame_hinge(x)
-            raise SingularMatrixError(f"logdet({x}): the determinant is not positive here")
+            raise SingularMatrixError(f"logdet({shown(x)}): the determinant is not positive here")
         return np.array([[size + np.log(sign)]])
 
     # ---- leaves ---------------------------------------------------------------------------------

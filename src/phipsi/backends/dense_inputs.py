@@ -49,8 +49,7 @@ class Inputs:
 def check_expression(expr: Expr) -> None:
     """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
     if not isinstance(cast(object, expr), Expr):
-        hint = check.advice(expr) or "; text is read by pp.parse"
-        raise InputError(f"{expr!r} is no operator expression{hint}")
+        raise InputError(f"{expr!r} is no operator expression{check.advice(expr)}")
     if expr.takes is None or expr.gives is None:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phipsi.backends import layout
-from phipsi.backends.arguments import bind_arguments, check_finite, never
+from phipsi.backends.arguments import bind_arguments, check_finite, never, of_bad_inputs
 from phipsi.backends.failures import (
     CONTRADICTION,
     DOUBTFUL,
@@ -167,7 +167,7 @@ class Program:
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
             if on_error == "mask":
-                status = self._not_finite_inputs(arrays, batch, status)
+                status = of_bad_inputs(self, arrays, batch, status)
             status = self._solved_again(arrays, batch, results, status, on_error)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
@@ -181,7 +181,7 @@ class Program:
         failures = [*failures, *self._non_finite(results, failures, batch)]
         status = status_of(failures, batch)
         if on_error == "mask":
-            status = self._not_finite_inputs(arrays, batch, status)
+            status = of_bad_inputs(self, arrays, batch, status)
         status = self._solved_again(arrays, batch, results, status, on_error)
         if status.any() and on_error == "raise":
             self._raise(arrays, batch, status)
@@ -219,18 +219,6 @@ class Program:
         out = np.array(status)
         out[doubtful] = verdict
         return out
-
-    def _not_finite_inputs(
-        self, arrays: dict[str, Array], batch: tuple[int, ...], status: Array
-    ) -> Array:
-        """Elements whose inputs are NaN or infinite fail for that reason, whatever else happens."""
-        bad = np.zeros(batch, dtype=bool)
-        shapes = layout.input_shapes(self)
-        for name in self.inputs:
-            a = arrays[name]
-            core = tuple(range(a.ndim - len(shapes[name]), a.ndim))
-            bad = bad | ~finite(a).all(axis=core)
-        return np.where(bad, NOT_FINITE, status)
 
     def _answer(self, results: list[Any]) -> Any:
         return results[0] if self.request.single else tuple(results)
@@ -422,7 +410,7 @@ class Program:
             for name, a in arrays.items()
         }
         run = Run(self.sweep_program, self.model, self.request.points, widened, batch, dtype)
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             values = run.run()
         return [self._write(r, values, batch, dtype) for r in self.lowered.results], run.failures
 
@@ -471,11 +459,11 @@ class Program:
         The threads have copies of the inputs: one that runs on after an interrupt harms nobody.
         """
         edges = np.linspace(0, batch[0], min(threads, max(batch[0], 1)) + 1).astype(int)
+        ranks = {n: len(shape) for n, shape in layout.input_shapes(self).items()}
         full = {
-            n: a if n == "columns" else _widened(a.copy(), batch, k)
-            for n, a, k in self._with_ranks(arrays, batch)
+            n: a if n == "columns" else _widened(a.copy(), batch, ranks[n])
+            for n, a in arrays.items()
         }
-
         parts: list[Any] = [None] * (len(edges) - 1)
 
         def part(i: int) -> None:
@@ -490,12 +478,6 @@ class Program:
         for i, (_, found) in enumerate(parts):
             failures.extend(_widen(f, edges[i], edges[i + 1], batch) for f in found)
         return results, failures
-
-    def _with_ranks(
-        self, arrays: dict[str, Array], batch: tuple[int, ...]
-    ) -> list[tuple[str, Array, int]]:
-        shapes = layout.input_shapes(self)
-        return [(n, a, len(shapes.get(n, ()))) for n, a in arrays.items()]
 
     def _non_finite(
         self, results: list[Any], failures: list[Failure], batch: tuple[int, ...]

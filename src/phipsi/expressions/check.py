@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from phipsi import errors
 from phipsi.expressions.row import Op
 
 if TYPE_CHECKING:
     from phipsi.expressions.node import Expr
     from phipsi.expressions.spaces import Space
+
+_LONGEST = 240  # characters of an expression in a message
+
+
+def shown(x: object) -> str:
+    """What stands in a message for an expression or a word: its text, cut in the middle if long."""
+    return errors.shown(x, _LONGEST)
 
 
 def signature(x: Expr) -> str:
@@ -21,7 +29,7 @@ def signature(x: Expr) -> str:
 
 
 def _two_signatures(left: Expr, right: Expr) -> str:
-    names = (str(left), str(right))
+    names = (shown(left), shown(right))
     width = max(len(n) for n in names)
     return "\n".join(
         f"    {n:<{width}} : {signature(x)}" for n, x in zip(names, (left, right), strict=True)
@@ -29,7 +37,7 @@ def _two_signatures(left: Expr, right: Expr) -> str:
 
 
 def _in_product(x: Expr) -> str:
-    return f"({x})" if x.op is Op.SUM else str(x)
+    return f"({shown(x)})" if x.op is Op.SUM else shown(x)
 
 
 def cannot_compose(left: Expr, right: Expr) -> str:
@@ -44,7 +52,8 @@ def cannot_compose(left: Expr, right: Expr) -> str:
     return (
         f"cannot compose  {_in_product(left)} @ {_in_product(right)}\n"
         f"{_two_signatures(left, right)}\n"
-        f"{left} takes {left.takes.phrase}, but {right} gives {right.gives.phrase}.{hint}"
+        f"{shown(left)} takes {left.takes.phrase}, but {shown(right)} gives "
+        f"{right.gives.phrase}.{hint}"
     )
 
 
@@ -52,12 +61,12 @@ def cannot_add(left: Expr, right: Expr) -> str:
     """Text for a sum of operators between different spaces."""
     adjoint = right.T
     hint = (
-        f"\nThis fits:  {left} + {_in_product(adjoint)}"
+        f"\nThis fits:  {shown(left)} + {_in_product(adjoint)}"
         if adjoint.takes is left.takes and adjoint.gives is left.gives
         else ""
     )
     return (
-        f"cannot add  {left}  and  {right}\n{_two_signatures(left, right)}\n"
+        f"cannot add  {shown(left)}  and  {shown(right)}\n{_two_signatures(left, right)}\n"
         f"Terms of a sum must take and give the same.{hint}"
     )
 
@@ -66,7 +75,7 @@ def identity_does_not_fit(x: Expr) -> str:
     """Text for I in a sum whose other terms are no endomorphisms."""
     assert x.takes is not None and x.gives is not None
     return (
-        f"I cannot be added to  {x}\n    {x} : {signature(x)}\n"
+        f"I cannot be added to  {shown(x)}\n    {shown(x)} : {signature(x)}\n"
         f"I maps a space to itself: read as the identity on {x.takes.phrase} it does not give "
         f"{x.gives.phrase}, read as the identity on {x.gives.phrase} it does not take "
         f"{x.takes.phrase}."
@@ -76,8 +85,8 @@ def identity_does_not_fit(x: Expr) -> str:
 def undetermined(x: Expr) -> str:
     """Text for an I or 0 that stands alone where its space matters."""
     return (
-        f"the space of  {x}  is not determined: it may be the identity on joint efforts or on body "
-        f"forces (or zero between any two spaces).\n"
+        f"the space of  {shown(x)}  is not determined: it may be the identity on joint efforts or "
+        f"on body forces (or zero between any two spaces).\n"
         "Say which:  pp.parse('I[efforts]')  or  pp.parse('I[forces]'), or use it in a sum or "
         "product with an operator."
     )
@@ -86,62 +95,92 @@ def undetermined(x: Expr) -> str:
 def not_square(x: Expr) -> str:
     """Text for the inverse (or log det) of something that is not square."""
     return (
-        f"{x} has no inverse:\n    {x} : {signature(x)}\n"
+        f"{shown(x)} has no inverse:\n    {shown(x)} : {signature(x)}\n"
         "Only operators between spaces of the same size have one. "
-        f"Did you mean the adjoint, {x.T}?"
+        f"Did you mean the adjoint, {shown(x.T)}?"
     )
 
 
 def no_power(x: Expr, power: int) -> str:
     """Text for a power of an operator that does not map a space to itself."""
-    return f"({x})**{power} does not compose:\n    {x} : {signature(x)}"
+    why = (
+        "The power 0 is the identity on the space an operator maps to itself"
+        if power == 0
+        else "Powers are products with itself"
+    )
+    return (
+        f"({shown(x)})^{shown(power)} does not compose:\n    {shown(x)} : {signature(x)}\n"
+        f"{why}, but what {shown(x)} gives is not what it takes."
+    )
+
+
+def no_whole_power(x: Expr, power: object) -> str:
+    """Text for a power that is no whole number."""
+    return f"({shown(x)}) ** {shown(repr(power))}: operators have whole powers only"
+
+
+def too_large(size: int, most: int) -> str:
+    """Text for an expression that would not fit into the memory."""
+    many = f"{size:,}" if size < 10**15 else "more than 10^15"
+    return (
+        f"the expression is too large: written out it has {many} operators and operations, and at "
+        f"most {most:,} are allowed. Compile a part of it by itself, and let its value be an input "
+        "of the rest"
+    )
 
 
 def no_diagonal(x: Expr) -> str:
     """Text for bd of something that has no blocks per body."""
     return (
-        f"bd({x}) is not defined:\n    {x} : {signature(x)}\n"
+        f"bd({shown(x)}) is not defined:\n    {shown(x)} : {signature(x)}\n"
         "The block-diagonal part needs one row and one column block per body."
     )
 
 
 def no_motion(function: str, x: Expr) -> str:
     """Text for cross(x) or regress(x) of something that is no body motion."""
-    return f"{function}({x}) needs a vector of body motions, but {x} is: {signature(x)}"
+    return (
+        f"{function}({shown(x)}) needs a vector of body motions, but {shown(x)} is: {signature(x)}"
+    )
 
 
 def no_parameters(x: Expr) -> str:
     """Text for inertia_of(x) of something that is no vector of inertial parameters."""
-    return f"inertia_of({x}) needs a vector of inertial parameters, but {x} is: {signature(x)}"
+    return (
+        f"inertia_of({shown(x)}) needs a vector of inertial parameters, but {shown(x)} is: "
+        f"{signature(x)}"
+    )
 
 
 def no_outer(x: Expr) -> str:
     """Text for outer(…) of something that is no vector with one block per body."""
-    return f"outer(…) needs vectors with one block per body, but {x} is: {signature(x)}"
+    return f"outer(…) needs vectors with one block per body, but {shown(x)} is: {signature(x)}"
 
 
 def no_rates(function: str, x: Expr) -> str:
     """Text for a direction that is no vector of joint rates."""
-    return f"{function}(…) needs directions of joint rates, but {x} is: {signature(x)}"
+    return f"{function}(…) needs directions of joint rates, but {shown(x)} is: {signature(x)}"
 
 
 def no_cross_force(x: Expr) -> str:
     """Text for the force cross-product operator of something that is no body force."""
-    return f"cross_force({x}) needs a vector of body forces, but {x} is: {signature(x)}"
+    return (
+        f"cross_force({shown(x)}) needs a vector of body forces, but {shown(x)} is: {signature(x)}"
+    )
 
 
 def no_trace(name: str, x: Expr, takes: Space, gives: Space) -> str:
     """Text for vee, bend_trace or half of something that has not the blocks they are made from."""
     return (
-        f"{name}({x}) needs a memoryless operator {takes.phrase} → {gives.phrase}, but {x} is: "
-        f"{signature(x)}"
+        f"{name}({shown(x)}) needs a memoryless operator {takes.phrase} → {gives.phrase}, but "
+        f"{shown(x)} is: {signature(x)}"
     )
 
 
 def no_numbers(x: Expr, numbers: object) -> str:
     """Text for ``x @ array``: an expression has no robot in it yet."""
     return (
-        f"{x} is an expression, which cannot be multiplied by {type(numbers).__name__}.\n"
+        f"{shown(x)} is an expression, which cannot be multiplied by {type(numbers).__name__}.\n"
         "Compile it for a model, then apply the program to numbers:\n"
         "    pp.compile(expr, model)(q, x)"
     )

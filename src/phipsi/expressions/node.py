@@ -7,16 +7,17 @@ and refuse what does not fit. What a leaf *is* stands in its catalogue row.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable
-from fractions import Fraction
 from numbers import Real
+from operator import index
 from threading import RLock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-from phipsi.errors import SpaceError, not_too_deep
+from phipsi.errors import LoweringError, SpaceError, not_too_deep
 from phipsi.expressions import check, render
+from phipsi.expressions.check import shown
+from phipsi.expressions.numbers import Number, as_number, reciprocal, tidy, times
 from phipsi.expressions.row import Op, Row
 from phipsi.expressions.spaces import (
     EFFORTS,
@@ -38,7 +39,8 @@ from phipsi.expressions.structure import (
     product_structure,
 )
 
-Number = int | float | Fraction
+MOST_NODES = 100_000
+"""The most operations and operators in one expression, written out."""
 SELECTABLE = ("A", "B", "J", "Lambda")
 """Leaves that can be restricted to the points of a selection of bodies."""
 
@@ -56,6 +58,7 @@ class Expr:
         "data",
         "gives",
         "op",
+        "size",
         "structure",
         "takes",
     )
@@ -67,6 +70,7 @@ class Expr:
     takes: Space | None
     gives: Space | None
     structure: Structure
+    size: int
     _keys: dict[str, str]
 
     # -- what kind of thing it is --------------------------------------------------------------
@@ -75,7 +79,7 @@ class Expr:
     def row(self) -> Row:
         """The catalogue row of a leaf."""
         if self.op is not Op.LEAF:
-            raise TypeError(f"{self} is not a leaf of the catalogue")
+            raise TypeError(f"{shown(self)} is not a leaf of the catalogue")
         return cast(Row, self.data[0])
 
     @property
@@ -136,34 +140,46 @@ class Expr:
         return total_of(((-1, self),))
 
     def __mul__(self, number: Number) -> Expr:
-        return total_of(((_as_number(number, self), self),))
+        return total_of(((as_number(number, self), self),))
 
     __rmul__ = __mul__
 
     def __truediv__(self, number: Number) -> Expr:
-        c = _as_number(number, self)
+        c = as_number(number, self)
         if c == 0:
-            raise SpaceError(f"cannot divide {self} by zero")
-        return total_of(((_reciprocal(c), self),))
+            raise SpaceError(f"cannot divide {shown(self)} by zero")
+        return total_of(((reciprocal(c), self),))
 
     def __pow__(self, power: int) -> Expr:
-        if not isinstance(cast(object, power), int):
-            raise SpaceError(f"{self} ** {power!r}: operators have whole powers only")
-        if power < 0:
-            return self.inv**-power
+        """X X …: X itself for 1, the inverse for −1, the identity for 0."""
+        try:
+            n = index(power)
+        except TypeError:
+            raise SpaceError(check.no_whole_power(self, power)) from None
+        if n < 0:
+            return self.inv**-n
+        if n == 1 or (n > 1 and self.op in (Op.IDENTITY, Op.ZERO) and self.takes is self.gives):
+            return self
         if self.takes is not self.gives:
-            raise SpaceError(check.no_power(self, power))
-        return identity(self.takes) if power == 0 else product((self,) * power)
+            raise SpaceError(check.no_power(self, n))
+        if n == 0:
+            return identity(self.takes)
+        if n * self.size > MOST_NODES:
+            raise LoweringError(check.too_large(n * self.size, MOST_NODES))
+        return product((self,) * n)
 
     def __getitem__(self, selection: str) -> Expr:
         """A, B, J or Λ on the points of a selection of bodies: ``Lambda["P"]``."""
         if self.name not in SELECTABLE or self.params:
             raise SpaceError(
-                f"{self}[{selection!r}]: only {', '.join(SELECTABLE)} can be restricted to the "
-                "points of a selection of bodies"
+                f"{shown(self)}[{shown(repr(selection))}]: only {', '.join(SELECTABLE)} can be "
+                "restricted to the points of a selection of bodies"
             )
         if not isinstance(cast(object, selection), str) or not selection.isidentifier():
-            raise SpaceError(f"{self}[{selection!r}]: a selection has a name, such as {self}['P']")
+            raise SpaceError(
+                f"{shown(self)}[{shown(repr(selection))}]: a selection has a name, such as "
+                f"{shown(self)}['P']"
+            )
         return leaf(self.row, params=(selection,))
 
     __iter__ = None  # an operator is no sequence
@@ -229,6 +245,11 @@ def intern(
     found = _INTERNED.get(key)
     if found is not None:
         return found
+    size = 1
+    for y in args:
+        size += y.size
+    if size > MOST_NODES:
+        raise LoweringError(check.too_large(size, MOST_NODES))
     node = object.__new__(Expr)
     for name, value in (
         ("op", op),
@@ -237,6 +258,7 @@ def intern(
         ("takes", takes),
         ("gives", gives),
         ("structure", structure),
+        ("size", size),
         ("_keys", dict[str, str]()),
     ):
         object.__setattr__(node, name, value)
@@ -265,11 +287,11 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
     shape: Expr | None = None  # the term that fixes the spaces
     for c, x in terms:
         for d, y in x.terms:
-            flat[y] = flat.get(y, 0) + c * d
+            flat[y] = flat.get(y, 0) + times(c, d)
             if y.takes is not None and shape is None:
                 shape = y
     if shape is None:  # only identities and zeros without a space
-        c = sum(c for y, c in flat.items() if y.op is Op.IDENTITY)
+        c = tidy(sum(c for y, c in flat.items() if y.op is Op.IDENTITY))
         untyped = identity()
         if c == 0:
             return zero()
@@ -286,7 +308,7 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
         elif y.takes is not takes or y.gives is not gives:
             raise SpaceError(check.cannot_add(shape, y))
         typed[y] = typed.get(y, 0) + c
-    kept = [(y, _tidy(c)) for y, c in typed.items() if c != 0 and y.op is not Op.ZERO]
+    kept = [(y, tidy(c)) for y, c in typed.items() if c != 0 and y.op is not Op.ZERO]
     if not kept:
         return zero(takes, gives)
     if len(kept) == 1 and kept[0][1] == 1:
@@ -306,7 +328,7 @@ def product(factors: Iterable[Expr]) -> Expr:
     for factor in factors:
         x = factor
         if x.op is Op.SUM and len(x.args) == 1:
-            coefficient *= x.data[0]
+            coefficient = times(coefficient, x.data[0])
             x = x.args[0]
         flat.extend(x.factors)
     typed = [x for x in flat if x.takes is not None]
@@ -367,9 +389,9 @@ def inverse(x: Expr) -> Expr:
     if x.op is Op.IDENTITY:
         return x
     if x.op is Op.ZERO:
-        raise SpaceError(f"{x} has no inverse")
+        raise SpaceError(f"{shown(x)} has no inverse")
     if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((_reciprocal(x.data[0]), inverse(x.args[0])),))
+        return total_of(((reciprocal(x.data[0]), inverse(x.args[0])),))
     assert x.takes is not None and x.gives is not None
     if x.takes.index != x.gives.index:
         raise SpaceError(check.not_square(x))
@@ -445,7 +467,7 @@ def outer(x: Expr, y: Expr) -> Expr:
     plain: list[Expr] = []
     for z in (x, y):
         if z.op is Op.SUM and len(z.args) == 1:
-            coefficient *= z.data[0]
+            coefficient = times(coefficient, z.data[0])
             z = z.args[0]
         plain.append(z)
     made = intern(Op.OUTER, tuple(plain), None, y.gives.dual, x.gives, MEMORYLESS)
@@ -480,7 +502,7 @@ def bend_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
         if w.op is Op.ZERO:
             return zero(ONE, EFFORTS)
         if w.op is Op.SUM and len(w.args) == 1:
-            coefficient *= w.data[0]
+            coefficient = times(coefficient, w.data[0])
             w = w.args[0]
         plain.append(w)
     out = _traced(Op.BEND_TRACE, x, EFFORTS, FORCES, EFFORTS)
@@ -488,7 +510,10 @@ def bend_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
         return out
     place = None if hole is None or hole == len(plain) else hole
     return total_of(
-        (coefficient * c, intern(Op.BEND_TRACE, (*y.args, *plain), place, ONE, EFFORTS, GENERAL))
+        (
+            times(coefficient, c),
+            intern(Op.BEND_TRACE, (*y.args, *plain), place, ONE, EFFORTS, GENERAL),
+        )
         for c, y in out.terms
         if y.op is Op.BEND_TRACE
     )
@@ -546,36 +571,6 @@ def _as_expr(x: Expr | int) -> Expr:
     raise SpaceError(
         f"cannot add the number {x!r} to an operator; write {x!r} * I for the identity"
     )
-
-
-def _as_number(c: Number, x: Expr) -> Number:
-    if isinstance(cast(object, c), Expr):
-        raise SpaceError(f"write X @ Y for the product of operators, here with {x}")
-    if hasattr(c, "item") and getattr(c, "ndim", 0) == 0:
-        c = cast(Any, c).item()
-    if not isinstance(cast(object, c), Real) or not _is_finite(c):
-        raise SpaceError(f"{c!r} is not a finite real number, so it cannot scale {x}")
-    return _tidy(c)
-
-
-def _is_finite(c: Number) -> bool:
-    try:
-        return math.isfinite(c)
-    except OverflowError:  # a whole number or fraction beyond the floating-point numbers
-        return False
-
-
-def _tidy(c: Number) -> Number:
-    """Whole numbers as int, so that 2.0 X and 2 X print alike."""
-    if not _is_finite(c):
-        raise SpaceError("the coefficients multiply to a number beyond 1e308")
-    if isinstance(c, bool) or (not isinstance(c, int) and c == int(c) and abs(c) < 2**53):
-        return int(c)
-    return c
-
-
-def _reciprocal(c: Number) -> Number:
-    return Fraction(1, c) if isinstance(c, int) and abs(c) != 1 else _tidy(1 / c)
 
 
 def term_order(x: Expr) -> tuple[object, ...]:

@@ -104,12 +104,30 @@ def _leaf(x: Expr, style: str) -> str:
     row = x.row
     name = {"greek": row.symbol, "ascii": row.name, "latex": row.latex}[style]
     if x.params:
-        inside = ", ".join(str(p) for p in x.params)
+        latex = style == "latex"
+        inside = ", ".join(latex_name(str(p)) if latex else str(p) for p in x.params)
         name += f"_{{({inside})}}" if style == "latex" else f"[{inside}]"
     if x.args:
         inside = "; ".join(render_argument(y, style) for y in x.args)
         name += rf"\langle {inside} \rangle" if style == "latex" else f"{{{inside}}}"
     return name
+
+
+_LATEX_LETTERS = {
+    **{sign: rf"\{sign}" for sign in "_%&#${}"},
+    "\\": r"\backslash{}",
+    "^": r"\hat{\ }",
+    "~": r"{\sim}",
+    " ": r"\ ",
+    "-": r"\text{-}",
+}
+
+
+def latex_name(name: str) -> str:
+    r"""A name of a user, upright in mathematics, whatever is in it: \mathrm{left\_elbow}."""
+    if name.isdecimal():
+        return name
+    return rf"\mathrm{{{''.join(_LATEX_LETTERS.get(c, c) for c in name)}}}"
 
 
 def render_argument(x: Expr, style: str) -> str:

@@ -212,7 +212,9 @@ class RolloutBridge(Bridge):
     def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The states."""
         q0, v0, tau = inputs
-        return rollout(self.model, q0, v0, tau, self.dt, self.steps, integrator=self.integrator)
+        return rollout(
+            self.model, q0, v0, tau, self.dt, self.steps, integrator=self.integrator, per_step=True
+        )
 
     def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
         """Not offered: gradients of motions go backwards."""
@@ -243,5 +245,6 @@ class RolloutBridge(Bridge):
             running=running,  # type: ignore[arg-type]
             final=final,  # type: ignore[arg-type]
             integrator=self.integrator,
+            per_step=True,
         )
         return self._maps.gradient(q0, found.q0), found.v0, found.tau

@@ -75,18 +75,19 @@ def info(
     model
         One of several models of an SDF file, by name.
     """
+    from phipsi.errors import shown
     from phipsi.interfaces.checks import counted
     from phipsi.interfaces.tree_drawing import draw_tree
 
     robot = load_robot(file, base, package_dirs, model)
     mass = sum(inertia.mass for inertia in robot.inertias)
-    name = (robot.name or file.name)[:80]
+    name = shown(robot.name or file.name)[:80]
     sizes = f"{counted(robot.n_bodies, 'body')}, nq = {robot.nq}, nv = {robot.nv}"
     say(f"{name}: {sizes}, {mass:.4g} kg that can move")
     for line in draw_tree(robot, frames=frames, ascii_only=not speaks_unicode()):
         say(line)
     if robot.couplings:
-        listed = ", ".join(c.joint[:60] for c in robot.couplings)
+        listed = ", ".join(shown(c.joint)[:60] for c in robot.couplings)
         say(f"mimic joints (moving independently): {listed}")
     rest = ("frame", len(robot.frames)), ("shape", len(robot.geometry))
     print(", ".join(counted(n, word) for word, n in rest))

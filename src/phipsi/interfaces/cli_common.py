@@ -110,9 +110,11 @@ def speaks_unicode() -> bool:
 
 
 def printable(text: str, stream: object = None) -> str:
-    """The text with what the terminal cannot show replaced."""
+    """The text with what the terminal cannot show, or would obey, replaced."""
+    from phipsi.errors import shown_lines
+
     encoding = getattr(stream or sys.stdout, "encoding", None) or "ascii"
-    return text.encode(encoding, "replace").decode(encoding)
+    return shown_lines(text).encode(encoding, "replace").decode(encoding)
 
 
 def say(text: str = "") -> None:

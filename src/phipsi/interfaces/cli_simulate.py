@@ -84,7 +84,8 @@ def simulate(
         File to write: .npz (everything), .csv (table), .html (report with plots and animation),
         .png, .svg or .pdf (figure). Several times for several files.
     integrator
-        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint (fixed).
+        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
+        (fixed).
     dt
         Step of the fixed-step integrators, s.
     rtol
@@ -216,6 +217,7 @@ def _run(scenario: Scenario) -> int:
 def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: float) -> list[str]:
     """What a user wants to know about a run, as lines."""
     from phipsi.algorithms.energy import kinetic_energy
+    from phipsi.errors import shown
     from phipsi.simulation.tableaux import METHODS
 
     model = trajectory.model
@@ -224,7 +226,7 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: flo
     span = float(trajectory.t[-1])
     rate = f", {span / seconds:.3g}× real time" if seconds > 0 else ""
     lines = [
-        f"{scenario.title}: {model.n_bodies} bodies, nq = {model.nq}, nv = {model.nv}",
+        f"{shown(scenario.title)}: {model.n_bodies} bodies, nq = {model.nq}, nv = {model.nv}",
         f"simulated     {span:.6g} s in {seconds:.3g} s{rate}; {steps} steps of "
         f"{trajectory.integrator} ({how}), {len(trajectory)} samples",
     ]
@@ -239,7 +241,7 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: flo
     if scenario.events:
         lines.append(f"events        {len(trajectory.events) or 'none'}")
         lines += [
-            f"              {event.name} at t = {event.t:.9g} s"
+            f"              {shown(event.name)} at t = {event.t:.9g} s"
             for event in trajectory.events[:_MOST_EVENTS]
         ]
         if len(trajectory.events) > _MOST_EVENTS:
@@ -248,11 +250,12 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: flo
 
 
 def _final_state(trajectory: Trajectory) -> list[str]:
+    from phipsi.errors import shown
     from phipsi.interfaces.scenario_state import joint_values
 
     rows = joint_values(trajectory.model, trajectory.q[-1], trajectory.v[-1])
-    shown = rows[:_MOST_JOINTS]
-    cells = [(name[:40], _numbers(q), _numbers(v)) for name, _, q, v in shown]
+    listed = rows[:_MOST_JOINTS]
+    cells = [(shown(name)[:40], _numbers(q), _numbers(v)) for name, _, q, v in listed]
     head = ("joint", "q (rad, m)", "v (rad/s, m/s)")
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [f"state at the end, t = {trajectory.t[-1]:.6g} s"]
@@ -261,8 +264,8 @@ def _final_state(trajectory: Trajectory) -> list[str]:
         + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (head, *cells)
     ]
-    if len(rows) > len(shown):
-        lines.append(f"    … and {len(rows) - len(shown)} more joints")
+    if len(rows) > len(listed):
+        lines.append(f"    … and {len(rows) - len(listed)} more joints")
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.convention_blocks import PINOCCHIO, Block, Style
 from phipsi.model import Model, joints
@@ -183,7 +184,7 @@ def _apply(T: Array | None, x: Array) -> Array:
 
 
 def _sized(values: ArrayLike, size: int, what: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = real_array(what, values)
     if array.ndim == 0 or array.shape[-1] != size:
         raise InputError(f"{what} has shape {array.shape}, but its last axis must be {size}.")
     return array

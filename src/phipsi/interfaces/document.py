@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, final
 
-from phipsi.interfaces.files import FileError
+from phipsi.interfaces.files import MAX_BYTES, FileError
 
 MAX_DEPTH = 100
 MAX_ELEMENTS = 200_000
@@ -178,6 +178,25 @@ class Spelling:
 
 
 # ---- reading ------------------------------------------------------------------------------------
+
+
+@final
+class Sum:
+    """Bytes and elements of all files that one file includes, which have the limits of one."""
+
+    def __init__(self) -> None:
+        self.bytes = self.elements = 0
+
+    def add(self, data: bytes, at: Element) -> bytes:
+        """The data of a file that the element `at` names."""
+        self.bytes += len(data)
+        self.elements += data.count(b"<") - data.count(b"</")
+        if self.bytes > MAX_BYTES or self.elements > MAX_ELEMENTS:
+            raise at.error(
+                f"the files that are included up to here have more than {MAX_BYTES:,} bytes or "
+                f"{MAX_ELEMENTS:,} elements together."
+            )
+        return data
 
 
 def parse_xml(data: bytes, file: str, *, refuse_xacro: bool = False) -> Element:

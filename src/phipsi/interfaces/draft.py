@@ -6,6 +6,8 @@ inertias, the one warning) happens here.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -86,6 +88,7 @@ class Draft:
     root_placements: dict[str, Pose] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
     spelling: Spelling = field(default_factory=Spelling)
+    deadline: float = math.inf  # of time.monotonic()
 
     def error(self, at: Place, element: str, reason: str) -> FileError:
         """Return a complaint, to be raised."""
@@ -107,15 +110,22 @@ class Draft:
 
     def add_link(self, link: Link) -> None:
         """Add a link; its name must be new."""
+        self._check_time(link.at)
         if link.name in self.links:
             self._refuse_second(link, self.links[link.name], self.link_word)
         self.links[link.name] = link
 
     def add_joint(self, joint: Connection) -> None:
         """Add a joint; its name must be new."""
+        self._check_time(joint.at)
         if joint.name in self.joints:
             self._refuse_second(joint, self.joints[joint.name], "joint")
         self.joints[joint.name] = joint
+
+    def _check_time(self, at: Place) -> None:
+        if time.monotonic() > self.deadline:
+            reason = "reading takes longer than max_seconds allows; if it is right, give it more."
+            raise self.error(at, "", reason)
 
     def _refuse_second(self, new: Link | Connection, old: Link | Connection, word: str) -> None:
         raise self.error(
@@ -287,6 +297,7 @@ class Draft:
         self.note("renamed", "joint 'world'", new, message, joint.at)
 
     def _body(self, at: Connection, names: dict[str, str]) -> Body:
+        self._check_time(at.at)
         link = self.links[at.child]
         parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
         try:

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Protocol, final
 
-from phipsi.errors import ModelError
+from phipsi.errors import ModelError, shown
 
 MAX_BYTES = 50_000_000
 _LONGEST = 2000  # characters of a message; what a file says may be much longer
@@ -52,9 +52,8 @@ class FileError(ModelError):
     def __init__(self, file: str, line: int, element: str, reason: str) -> None:
         element, reason = cut(element, 200), cut(reason)
         self.file, self.line, self.element, self.reason = file, line, element, reason
-        super().__init__(
-            f"{file}:{line}: {element}: {reason}" if element else f"{file}:{line}: {reason}"
-        )
+        at = f"{shown(file)}:{line}: "
+        super().__init__(f"{at}{shown(element)}: {reason}" if element else f"{at}{reason}")
 
     def __reduce__(self) -> tuple[type, tuple[str, int, str, str]]:
         return FileError, (self.file, self.line, self.element, self.reason)

@@ -29,7 +29,10 @@ def load(
     repair: str | None = None,
     mimic: str = "independent",
     model: str | None = None,
+    isolate: bool = True,
     max_bytes: int = MAX_BYTES,
+    max_seconds: float = 60.0,
+    max_memory: int = 2_000_000_000,
 ) -> Model:
     """Read a robot file: URDF, SDF or MJCF, told apart by its outermost element.
 
@@ -42,13 +45,18 @@ def load(
     package name to folder; `strict`, refuse what would be a warning; ``repair="inertia"``, replace
     inertias that no rigid body has by the nearest that one can have, and list every change;
     ``mimic="independent"``, mimic joints move on their own and `model.couplings` lists them;
-    `model`, the name of one of several models in an SDF file; `max_bytes`, refuse larger files.
+    `model`, the name of one of several models in an SDF file; `max_bytes`, refuse larger files;
+    `max_seconds` and `max_memory` (bytes), the most that reading may take.
+    MuJoCo, which reads MJCF, runs in a process of its own, where no fault of it can do harm;
+    ``isolate=False`` runs it in this one, without these two limits.
     **Returns:** a `Model`; a `ModelError` has file and line.
 
     Reading never executes or fetches anything and opens nothing outside the folder of the package
     the file is in and `package_dirs`.
     """
-    return _read(path, Options(base, strict, repair, mimic, model), package_dirs, max_bytes)[0]
+    limits = (isolate, max_seconds, max_memory)
+    options = Options(base, strict, repair, mimic, model, False, *limits)
+    return _read(path, options, package_dirs, max_bytes)[0]
 
 
 def load_system(
@@ -59,7 +67,10 @@ def load_system(
     strict: bool = False,
     repair: str | None = None,
     model: str | None = None,
+    isolate: bool = True,
     max_bytes: int = MAX_BYTES,
+    max_seconds: float = 60.0,
+    max_memory: int = 2_000_000_000,
 ) -> System:
     """Read a robot file with its loops: a tree, and constraints for what closes it.
 
@@ -73,7 +84,8 @@ def load_system(
     Files say where joints are, not in which configuration loops are closed:
     ``system.assemble(q)`` finds one.
     """
-    options = Options(base, strict, repair, "couple", model, loops=True)
+    limits = (isolate, max_seconds, max_memory)
+    options = Options(base, strict, repair, "couple", model, True, *limits)
     tree, found = _read(path, options, package_dirs, max_bytes)
     try:
         return System(tree, found)

@@ -10,9 +10,7 @@ massless body per joint but the last, which moves in the same way with the same 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, final
 
 import numpy as np
@@ -20,11 +18,12 @@ import numpy as np
 from phipsi.constraints import Constraint
 from phipsi.errors import ModelError
 from phipsi.interfaces.anchors import frame_name, in_body, moved_inertia
-from phipsi.interfaces.document import Element, decoded, shortened
+from phipsi.interfaces.document import Element, shortened
 from phipsi.interfaces.draft import GROUND, Connection, Draft, Link
-from phipsi.interfaces.files import FileError, Place
+from phipsi.interfaces.files import Place
+from phipsi.interfaces.mjcf_compile import Compiled, compiled_model
 from phipsi.interfaces.mjcf_equality import equality
-from phipsi.interfaces.mjcf_files import MjcfFiles, complaint, read_mjcf_files
+from phipsi.interfaces.mjcf_files import MjcfFiles, read_mjcf_files
 from phipsi.interfaces.mjcf_joints import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.interfaces.mjcf_shapes import shapes_of
 from phipsi.interfaces.options import Base, Options
@@ -39,56 +38,31 @@ def read_mjcf(
 ) -> tuple[Model, list[Constraint]]:
     """Make a model, and constraints if they are wanted, of the bytes of an MJCF file."""
     found = read_mjcf_files(data, file, roots)
-    compiled, spec, remarks = _compiled(data, found)
-    draft = _Reader(found, compiled, spec).read(options.base, options.loops)
-    for remark in remarks:
+    compiled = compiled_model(found, options)
+    draft = _Reader(found, compiled, options).read()
+    for remark in compiled.remarks:
         draft.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", found.root)
     return draft.finish(options, "fixed"), draft.constraints
 
 
-def _compiled(data: bytes, found: MjcfFiles) -> tuple[Any, Any, list[str]]:
-    """The compiled model, its specification, and what MuJoCo remarked."""
-    try:
-        mujoco: Any = import_module("mujoco")
-    except ImportError as error:
-        raise FileError(
-            found.file,
-            1,
-            "<mujoco>",
-            'MJCF is read with MuJoCo. Install it:\n    pip install "phipsi[mjcf]"',
-        ) from error
-    try:
-        text = decoded(data, found.file).decode()
-        with warnings.catch_warnings(record=True) as remarks:
-            warnings.simplefilter("always")
-            spec = mujoco.MjSpec.from_string(text, include=found.includes, assets=found.assets)
-            return spec.compile(), spec, [str(remark.message) for remark in remarks]
-    except Exception as error:  # the C++ border: whatever it raises is about the file
-        raise complaint(found, str(error) or type(error).__name__) from error
-
-
 @final
 class _Reader:
-    def __init__(self, found: MjcfFiles, compiled: Any, spec: Any) -> None:
-        self.found, self.m, self.spec = found, compiled, spec
-        gravity = tuple(compiled.opt.gravity.tolist())
-        flags: Any = import_module("mujoco").mjtDisableBit
-        if compiled.opt.disableflags & int(flags.mjDSBL_GRAVITY):
-            gravity = (0.0, 0.0, 0.0)
-        name = found.root.attributes.get("model", "")
-        self.draft = Draft(found.root, name, "body", gravity)
+    def __init__(self, found: MjcfFiles, compiled: Compiled, options: Options) -> None:
+        self.found, self.m, self.options = found, compiled, options
+        name, gravity = found.root.attributes.get("model", ""), tuple(compiled.gravity.tolist())
+        self.draft = Draft(found.root, name, "body", gravity, deadline=options.deadline)
         self.stated: dict[tuple[str, str], Element] = {}
         for element in found.elements():
             self.stated.setdefault((element.tag, element.name), element)
         self.names: dict[int, str] = {}
         self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
 
-    def read(self, base: Base | None, loops: bool) -> Draft:
-        if not loops:
+    def read(self) -> Draft:
+        if not self.options.loops:
             self._refuse_constraints()
-        taken = {self.m.body(i).name for i in range(1, self.m.nbody)}
+        taken = {self.m.names["body"][i] for i in range(1, self.m.nbody)}
         for i in range(1, self.m.nbody):
-            name = self.m.body(i).name
+            name = self.m.names["body"][i]
             if not name:  # those that have a name have one of their own
                 name = f"body{i}"
                 while name in taken:
@@ -97,12 +71,12 @@ class _Reader:
             self.names[i] = name
         for i in range(1, self.m.nbody):
             self._body(i)
-        self._apply_base(base)
+        self._apply_base(self.options.base)
         self._note_free_joints()
         self._frames()
-        self.draft.shapes.extend(shapes_of(self.m, self.spec, self.found, self.names, self.shifts))
+        self.draft.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
         self._note_what_is_left_out()
-        if loops:
+        if self.options.loops:
             self._constraints()
         return self.draft
 
@@ -197,14 +171,15 @@ class _Reader:
     def _frames(self) -> None:
         m, draft = self.m, self.draft
         taken = set(self.names.values())
-        sites = {m.site(k).name for k in range(m.nsite)}
+        sites = set(m.names["site"])
+        used = taken | sites
         for i, shift in self.shifts.items():
             if i and shift.any():
-                name = frame_name(self.names[i], taken | sites)
+                name = frame_name(self.names[i], used)
                 taken.add(name)
                 draft.frames.append(Frame(name, self.names[i], in_body(shift)))
         for k in range(m.nsite):
-            name = m.site(k).name
+            name = m.names["site"][k]
             if not name:
                 continue
             if name in taken or name == "world":
@@ -234,13 +209,13 @@ class _Reader:
             if element.tag == "equality"
             for child in element.children
         ]
+        by_name = {each.name: each for each in reversed(stated) if each.name}
         for k in range(m.neq):
             if not m.eq_active0[k]:
                 continue
-            name = m.equality(k).name
+            name = m.names["equality"][k]
             at = stated[k] if k < len(stated) else self.found.root
-            at = next((each for each in stated if name and each.name == name), at)
-            yield k, name, at
+            yield k, name, by_name.get(name, at)
 
     def _refuse_constraints(self) -> None:
         for _, _, at in self._active_constraints():
@@ -274,7 +249,7 @@ class _Reader:
     def _joint_name(self, k: int) -> str:
         body = int(self.m.jnt_bodyid[k])
         place = k - int(self.m.body_jntadr[body]) + 1
-        name = self.m.joint(k).name or f"{self.names[body]}_joint{place}"
+        name = self.m.names["joint"][k] or f"{self.names[body]}_joint{place}"
         if name not in self.draft.joints:
             raise ModelError(
                 f"joint {shortened(name)} is one of several joints of body "
@@ -286,11 +261,11 @@ class _Reader:
     def _note_what_is_left_out(self) -> None:
         m = self.m
         for k in range(m.njnt):
-            name = m.joint(k).name
+            name = m.names["joint"][k]
             if np.any(m.jnt_stiffness[k]):
                 self._left_out("joint", name, "its spring")
         for k in range(m.ntendon):
-            name = m.tendon(k).name
+            name = m.names["tendon"][k]
             acts = any(
                 np.any(getattr(m, f"tendon_{what}")[k])
                 for what in ("stiffness", "damping", "frictionloss")
@@ -308,7 +283,7 @@ class _Reader:
                     message,
                     self._at("body", self.names[i]),
                 )
-        if m.opt.density or m.opt.viscosity:
+        if m.fluid.any():
             self._left_out("option", "", "the fluid (density, viscosity)")
         if m.nu:
             self._left_out("actuator", "", f"{m.nu} actuator(s)", False)

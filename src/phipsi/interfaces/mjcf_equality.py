@@ -33,8 +33,7 @@ def equality(m: Any, k: int, name: str, end: LinkEnd, joint_name: Callable[[int]
             f"a constraint on a {_WORDS.get(kind, kind)} is not read; bodies and joints can be "
             "tied together. Delete it, or write what it does as pp.constraints."
         )
-    on_sites = int(m.eq_objtype[k]) == int(_object_type("SITE"))
-    if on_sites:
+    if m.eq_on_sites[k]:
         hosts, places = zip(*(_site(m, i) for i in ids), strict=True)
     elif kind == _CONNECT:
         hosts, places = ids, (Pose(translation=data[0:3]), Pose(translation=data[3:6]))
@@ -74,10 +73,3 @@ def _coupling(
 
 def _site(m: Any, k: int) -> tuple[int, Pose]:
     return int(m.site_bodyid[k]), Pose(quat_normalize(m.site_quat[k]), m.site_pos[k])
-
-
-def _object_type(word: str) -> Any:
-    from importlib import import_module
-
-    mujoco: Any = import_module("mujoco")
-    return getattr(mujoco.mjtObj, f"mjOBJ_{word}")

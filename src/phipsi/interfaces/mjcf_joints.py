@@ -105,7 +105,7 @@ def _one(m: Any, k: int, body: str) -> _One:
     force = float(m.jnt_actfrcrange[k][1]) if m.jnt_actfrclimited[k] else math.inf
     damping = np.asarray(m.dof_damping[at : at + width], dtype=np.float64).reshape(width, -1)[:, 0]
     return _One(
-        m.joint(k).name or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}",
+        m.names["joint"][k] or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}",
         kind,
         np.array(m.jnt_axis[k]),
         np.array(m.jnt_pos[k]) if kind in (_BALL, _HINGE) else np.zeros(3),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from phipsi.interfaces.anchors import in_body
+from phipsi.interfaces.mjcf_compile import Compiled
 from phipsi.interfaces.mjcf_files import MjcfFiles
 from phipsi.model import Pose
 from phipsi.model.extras import Shape
@@ -17,10 +17,9 @@ _PLANE, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = 0, 2, 3, 4, 5, 6
 
 
 def shapes_of(
-    m: Any, spec: Any, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
+    m: Compiled, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
 ) -> Iterator[Shape]:
     """Every geom; one that touches nothing is visual."""
-    files = {mesh.name: mesh.file for mesh in spec.meshes}
     for k in range(m.ngeom):
         host = int(m.geom_bodyid[k])
         role = "collision" if m.geom_contype[k] or m.geom_conaffinity[k] else "visual"
@@ -29,15 +28,14 @@ def shapes_of(
         uri, file = "", None
         if kind == "mesh":
             mesh = int(m.geom_dataid[k])
-            uri = files.get(m.mesh(mesh).name, "")
-            file = _place(found, uri)
+            uri, file = found.meshes.get(m.names["mesh"][mesh], ("", None))
             # MuJoCo centres meshes and turns them to their principal axes; undo both
             X = X @ _pose(m.mesh_quat[mesh], m.mesh_pos[mesh]).inv
             size = tuple(m.mesh_scale[mesh].tolist())
         if kind:
             color = tuple(float(x) for x in m.geom_rgba[k])
             link = "world" if host == 0 else names[host]
-            yield Shape(link, role, kind, size, X, m.geom(k).name, uri, file, color)
+            yield Shape(link, role, kind, size, X, m.names["geom"][k], uri, file, color)
 
 
 def _size(kind: int, size: list[float]) -> tuple[str, tuple[float, ...]]:
@@ -52,13 +50,6 @@ def _size(kind: int, size: list[float]) -> tuple[str, tuple[float, ...]]:
         _MESH: ("mesh", (1.0, 1.0, 1.0)),
     }
     return known.get(kind, ("", ()))
-
-
-def _place(found: MjcfFiles, uri: str) -> str | None:
-    for path, place in found.places.items():
-        if uri and (path == uri or os.path.normpath(path).endswith(os.path.normpath(uri))):
-            return place
-    return None
 
 
 def _pose(quaternion: Any, position: Any) -> Pose:

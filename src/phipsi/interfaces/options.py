@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -21,6 +23,9 @@ class Options:
     mimic: str = "independent"
     model: str | None = None
     loops: bool = False  # whether constraints may be returned with the model
+    isolate: bool = True
+    max_seconds: float = 60.0
+    max_memory: int = 2_000_000_000
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -32,6 +37,11 @@ class Options:
             if value not in known:
                 listed = ", ".join(map(repr, known))
                 raise ModelError(f"{name}={value!r} is not one of {listed}.")
+        for name in ("max_seconds", "max_memory"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ModelError(f"{name}={value!r} must be a positive number.")
+        self.deadline = time.monotonic() + self.max_seconds
         if self.strict and self.repair:
             raise ModelError(
                 "strict=True refuses what repair= would mend; give one of the two, not both."

@@ -20,7 +20,7 @@ from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.algorithms.energy import kinetic_energy
 from phipsi.compiler import explain
-from phipsi.errors import InputError
+from phipsi.errors import InputError, shown, shown_lines
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.checks import Check
 from phipsi.interfaces.report_plots import plots
@@ -86,14 +86,14 @@ def _page(
     model = trajectory.model
     name = title or model.name or f"{model.n_bodies} bodies"
     parts = {
-        "title": html.escape(name[:200]),
-        "subtitle": html.escape(_subtitle(trajectory)),
+        "title": _safe(shown(name[:200])),
+        "subtitle": _safe(_subtitle(trajectory)),
         "style": _part("style.css"),
         "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
         "equation": _equation(expression, trajectory),
         "checks": _checks(checks),
         "tables": _tables(trajectory),
-        "footer": html.escape(_footer(trajectory)),
+        "footer": _safe(_footer(trajectory)),
         "data": _data(trajectory),
         "viewer": _part("viewer.js"),
         "charts": _part("charts.js"),
@@ -106,6 +106,11 @@ def _page(
     return "".join(out)
 
 
+def _safe(text: str) -> str:
+    """Text inside a page: no markup, and nothing that acts or cannot be written."""
+    return html.escape(shown_lines(text))
+
+
 def _part(name: str) -> str:
     return files("phipsi.interfaces").joinpath("report_page", name).read_text(encoding="utf-8")
 
@@ -114,7 +119,9 @@ def _data(trajectory: Trajectory) -> str:
     data = {
         "start": float(trajectory.t[0]),
         "end": float(trajectory.t[-1]),
-        "events": [{"t": event.t, "name": event.name} for event in trajectory.events[:_MOST_ROWS]],
+        "events": [
+            {"t": event.t, "name": shown(event.name)} for event in trajectory.events[:_MOST_ROWS]
+        ],
         "scene": scene(trajectory),
         "charts": plots(trajectory),
     }
@@ -170,7 +177,7 @@ def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
 
 
 def _tile(number: str, what: str) -> str:
-    return f'<div class="tile"><b>{html.escape(number)}</b><span>{html.escape(what)}</span></div>'
+    return f'<div class="tile"><b>{_safe(number)}</b><span>{_safe(what)}</span></div>'
 
 
 def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
@@ -185,14 +192,14 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     for i, sweep in enumerate(text.sweeps, 1):
         sweeps += [f"{i}. {sweep.heading}", *(f"      {line}" for line in sweep.equations)]
     rewrites = "".join(
-        f"<tr><td>{html.escape(step.name)}</td>"
-        f"<td class='dim'>{html.escape(step.source or '')}</td>"
-        f"<td>{html.escape(str(step.before))}<br>= {html.escape(str(step.after))}</td></tr>"
+        f"<tr><td>{_safe(step.name)}</td>"
+        f"<td class='dim'>{_safe(step.source or '')}</td>"
+        f"<td>{_safe(str(step.before))}<br>= {_safe(str(step.after))}</td></tr>"
         for step in text.rewrites
     )
-    formulas = [f'<p class="formula">{html.escape(str(x))}</p>' for x in text.expressions]
+    formulas = [f'<p class="formula">{_safe(str(x))}</p>' for x in text.expressions]
     formulas += [
-        f'<p class="formula"><span class="eq">=</span>{html.escape(str(x))}</p>'
+        f'<p class="formula"><span class="eq">=</span>{_safe(str(x))}</p>'
         for x, given in zip(text.lowered, text.expressions, strict=True)
         if str(x) != str(given)
     ]
@@ -200,8 +207,8 @@ def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
     steps += f"<table>{rewrites}</table></details>" if rewrites else ""
     return (
         '<section class="card wide"><h2>The equation, and the recursion it became'
-        f"<small>{html.escape(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
-        f"</small></h2>{''.join(formulas)}<pre>{html.escape(chr(10).join(sweeps))}</pre>"
+        f"<small>{_safe(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
+        f"</small></h2>{''.join(formulas)}<pre>{_safe(chr(10).join(sweeps))}</pre>"
         f"{steps if rewrites else ''}</section>"
     )
 
@@ -212,7 +219,7 @@ def _checks(checks: Sequence[Check]) -> str:
     words = {True: ("pass", "✓ pass"), False: ("fail", "✗ FAIL"), None: ("skip", "– skip")}
     rows = "".join(
         f'<tr><td class="{words[c.passed][0]}">{words[c.passed][1]}</td>'
-        f"<td>{html.escape(c.name)}</td><td>{html.escape(c.detail)}</td></tr>"
+        f"<td>{_safe(c.name)}</td><td>{_safe(c.detail)}</td></tr>"
         for c in checks
     )
     return f'<section class="card wide"><h2>Checked</h2><table>{rows}</table></section>'
@@ -221,7 +228,7 @@ def _checks(checks: Sequence[Check]) -> str:
 def _tables(trajectory: Trajectory) -> str:
     model = trajectory.model
     rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td class='dim'>{kind}</td>"
+        f"<tr><td>{_safe(shown(name))}</td><td class='dim'>{kind}</td>"
         f'<td class="number">{_numbers(q)}</td><td class="number">{_numbers(v)}</td></tr>'
         for name, kind, q, v in joint_values(model, trajectory.q[-1], trajectory.v[-1])[:_MOST_ROWS]
     )
@@ -232,7 +239,7 @@ def _tables(trajectory: Trajectory) -> str:
     )
     if trajectory.events:
         rows = "".join(
-            f'<tr><td>{html.escape(event.name)}</td><td class="number">{event.t:.9g} s</td></tr>'
+            f'<tr><td>{_safe(shown(event.name))}</td><td class="number">{event.t:.9g} s</td></tr>'
             for event in trajectory.events[:_MOST_ROWS]
         )
         table = f'<div class="scroll"><table>{rows}</table></div>'

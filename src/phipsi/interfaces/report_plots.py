@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.energy import kinetic_energy
+from phipsi.errors import shown
 from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.storage import entry_names
 from phipsi.simulation.trajectory import Trajectory
@@ -96,10 +97,14 @@ def _plot(
 ) -> dict[str, Any]:
     if len(names) > _MOST_SERIES:
         note += f", the first {_MOST_SERIES} of {len(names)}"
-    shown = names[:_MOST_SERIES]
+    first = names[:_MOST_SERIES]
     series = [
-        {"name": name[:60], "color": _color(i, len(shown)), "values": _numbers(columns[:, i], 6)}
-        for i, name in enumerate(shown)
+        {
+            "name": shown(name)[:60],
+            "color": _color(i, len(first)),
+            "values": _numbers(columns[:, i], 6),
+        }
+        for i, name in enumerate(first)
     ]
     return {
         "title": title, "note": note, "unit": unit, "zero": zero, "t": _numbers(t, 9),

@@ -31,17 +31,16 @@ PackageDirs = Mapping[str, str | os.PathLike[str]] | Iterable[str | os.PathLike[
 class Refused(Exception):
     """A path that leads out of the allowed folders, with what the user can do about it.
 
-    `is_file_address` if it is a ``file:///…`` address, which says where its author had the file.
+    `folder` is the one to allow, if that would do; `is_file_address` if it is a ``file:///…``
+    address, which says where its author had the file.
     """
 
-    def __init__(self, reason: str, fix: str = "", is_file_address: bool = False) -> None:
+    def __init__(
+        self, reason: str, fix: str = "", is_file_address: bool = False, folder: str = ""
+    ) -> None:
         super().__init__(f"{reason}. {fix}" if fix else f"{reason}.")
         self.reason, self.fix, self.is_file_address = reason, fix, is_file_address
-
-
-def allowing(folder: str) -> str:
-    """The call that allows a folder."""
-    return f"If you trust it, allow the folder:\n    pp.load(path, package_dirs=[{folder!r}])"
+        self.folder = folder
 
 
 @final
@@ -49,10 +48,11 @@ def allowing(folder: str) -> str:
 class Roots:
     """The folders a robot file may refer to.
 
-    `folder` is that of the file, `package` the folder of the package it is in, `named` maps
+    `folder` is that of the `file`, `package` the folder of the package it is in, `named` maps
     package names to folders, `searched` are folders that contain packages.
     """
 
+    file: str
     folder: str
     package: str
     named: Mapping[str, str]
@@ -71,7 +71,26 @@ class Roots:
             searched = [os.path.realpath(package_dirs)]
         elif package_dirs is not None:
             searched = [os.path.realpath(place) for place in package_dirs]
-        return cls(folder, _package_of(folder), named, tuple(searched))
+        return cls(os.fspath(file), folder, _package_of(folder), named, tuple(searched))
+
+    def allowing(self, folders: Iterable[str]) -> str:
+        """The call that allows these folders besides those that are allowed already."""
+        new = dict.fromkeys(folders)
+        dirs: object = list(dict.fromkeys([*self.searched, *new]))
+        if self.named:
+            dirs = dict(self.named)
+            for folder in new:
+                name = os.path.basename(folder) or "root"
+                while name in dirs:
+                    name += "_"
+                dirs[name] = folder
+        what = "folder" if len(new) == 1 else "folders"
+        return (
+            f"If you trust it, allow the {what}:\n    pp.load({self.file!r}, package_dirs={dirs!r})"
+        )
+
+    def _refusal(self, reason: str, folder: str, is_file_address: bool = False) -> Refused:
+        return Refused(reason, self.allowing([folder]), is_file_address, folder)
 
     def locate(self, uri: str, named_in: str | None = None) -> str | None:
         """Where a file named in a robot file is: its real path, or None if it is not there.
@@ -110,9 +129,9 @@ class Roots:
     def _absolute(self, path: str, is_file_address: bool = False) -> str | None:
         plain = os.path.normpath("/" + path.lstrip("/"))
         if not any(_is_within(plain, root) for root in self._allowed()):
-            raise Refused(
+            raise self._refusal(
                 "the path is absolute and outside the robot's package, so it is not opened",
-                allowing(os.path.dirname(plain)),
+                os.path.dirname(plain),
                 is_file_address,
             )
         return self._inside(plain, self._allowed())
@@ -179,19 +198,18 @@ class Roots:
             self._stated["name"] = name
         return self._stated["name"]
 
-    @staticmethod
-    def _inside(path: str, roots: list[str], allowed: list[str] | None = None) -> str | None:
+    def _inside(self, path: str, roots: list[str], allowed: list[str] | None = None) -> str | None:
         """The real path if it is a file: as text within `roots`, in truth within `allowed`."""
         plain = os.path.normpath(path)
         if not any(_is_within(plain, root) for root in roots):
-            raise Refused(
-                "the path leads out of the robot's package folder", allowing(os.path.dirname(plain))
+            raise self._refusal(
+                "the path leads out of the robot's package folder", os.path.dirname(plain)
             )
         real = os.path.realpath(plain)
         if not any(_is_within(real, root) for root in allowed or roots):
-            raise Refused(
+            raise self._refusal(
                 "the path leads through a symbolic link out of the robot's package folder",
-                allowing(os.path.dirname(real)),
+                os.path.dirname(real),
             )
         return real if os.path.isfile(real) else None
 

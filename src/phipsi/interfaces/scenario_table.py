@@ -8,13 +8,16 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, final
 
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError, did_you_mean, shown
 from phipsi.interfaces.files import FileError, read_bytes
 from phipsi.interfaces.scenario_lines import Path, lines_of
 from phipsi.interfaces.scenario_state import parsed_number
 
 MAX_BYTES = 1_000_000
 _AT_LINE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
+# a key of more than fifty parts: a.b.c…
+_DEEP = re.compile(r"""(?<![\w"'.-])(?:(?:"[^"\n]*"|'[^'\n]*'|[\w-]++)[ \t]*+\.[ \t]*+){50}""")
+_DIGITS = re.compile(r"[0-9_]{4000}")
 _REQUIRED: Any = object()
 
 
@@ -26,6 +29,10 @@ def read_toml(file: str) -> Table:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FileError(file, line, "", "is no UTF-8 text, which TOML files are.") from None
+    deep = _DEEP.search(text)
+    if deep:  # each dot is a table, and the reader's work grows with the square of their number
+        line = text.count("\n", 0, deep.start()) + 1
+        raise FileError(file, line, "", "is nested too deeply to be a scenario.")
     try:
         parsed = tomllib.loads(text)
         lines = lines_of(text)
@@ -34,6 +41,9 @@ def read_toml(file: str) -> Table:
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         reason = _AT_LINE.sub("", str(error))
         raise FileError(file, line, "", f"is no TOML: {reason[:1].lower()}{reason[1:]}.") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        line = _line_of_digits(text)
+        raise FileError(file, line, "", f"has a number that cannot be read: {error}.") from None
     except RecursionError:
         raise FileError(file, 1, "", "is nested too deeply to be a scenario.") from None
     return Table(file, lines, (), parsed, "")
@@ -165,12 +175,12 @@ class Table:
             if not all(_is_number(x) or isinstance(x, str) for x in values) or not values:
                 table.refuse(
                     joint,
-                    f"{joint} = {_shown(value)} must be a number in rad or m, a list with one per "
-                    f'coordinate, or text such as "30deg".',
+                    f"{shown(joint)} = {_shown(value)} must be a number in rad or m, a list with "
+                    f'one per coordinate, or text such as "30deg".',
                 )
             try:
                 out[joint] = [
-                    parsed_number(x, f"{joint} =", x) if isinstance(x, str) else float(x)
+                    parsed_number(x, f"{shown(joint)} =", x) if isinstance(x, str) else float(x)
                     for x in values
                 ]
             except InputError as error:
@@ -201,12 +211,25 @@ class Table:
         ]
 
 
+def _line_of_digits(text: str) -> int:
+    found = _DIGITS.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        return False
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    try:
+        text = f'"{shown(value, None)}"' if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or a deep nest
+        return f"this {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"

@@ -66,17 +66,18 @@ def read_sdf(
     """Make a model, and constraints if they are wanted, of the bytes of an SDF file."""
     includes = Includes(roots)
     chosen = choose(parse_xml(data, file), includes, options.model)
-    draft, default = _Reader(chosen, roots, includes, options.loops).read()
+    draft, default = _Reader(chosen, roots, includes, options).read()
     return draft.finish(options, default), draft.constraints
 
 
 @final
 class _Reader:
-    def __init__(self, chosen: Chosen, roots: Roots, includes: Includes, loops: bool) -> None:
-        self.opens_loops = loops
+    def __init__(self, chosen: Chosen, roots: Roots, includes: Includes, options: Options) -> None:
+        self.opens_loops = options.loops
         self.closing: list[tuple[Connection, Element, NDArray[np.float64]]] = []
         self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
-        self.draft = Draft(chosen.model, chosen.model.name, gravity=chosen.gravity)
+        model, gravity = chosen.model, chosen.gravity
+        self.draft = Draft(model, model.name, gravity=gravity, deadline=options.deadline)
         self.meshes = MeshPaths(roots, self.draft)
         self.joints: list[tuple[Element, Scope, bool]] = []
         self.frames: list[tuple[Element, Scope]] = []

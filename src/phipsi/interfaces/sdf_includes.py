@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from phipsi.errors import did_you_mean
-from phipsi.interfaces.document import Element, parse_vector, parse_xml, shortened
+from phipsi.interfaces.document import Element, Sum, parse_vector, parse_xml, shortened
 from phipsi.interfaces.files import read_bytes
 from phipsi.interfaces.roots import Refused, Roots
 from phipsi.interfaces.sdf_frames import FrameGraph, Node, read_pose, text_of
@@ -42,7 +42,7 @@ class Includes:
     """Opens included models, inside the robot's folders only."""
 
     def __init__(self, roots: Roots) -> None:
-        self.roots, self.count = roots, 0
+        self.roots, self.count, self.sum = roots, 0, Sum()
 
     def open(self, element: Element) -> tuple[Element, str]:
         """The model an <include> means, with its overrides, and the version of its file."""
@@ -63,7 +63,7 @@ class Includes:
                 f"include {shortened(uri)} was not found. Say where models are:\n"
                 f"    pp.load(path, package_dirs=['folder of models'])"
             )
-        sdf = _root(parse_xml(read_bytes(found), found))
+        sdf = _root(parse_xml(self.sum.add(read_bytes(found), element), found))
         stated = list(sdf.all("model"))
         if len(stated) != 1:
             raise sdf.error(f"an included file must have one <model>, but there are {len(stated)}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from phipsi.errors import shown
 from phipsi.model import Model
 
 _LINES = {"tee": "├─ ", "end": "└─ ", "bar": "│  ", "gap": "   ", "arrow": "→"}
@@ -32,9 +33,9 @@ def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -
     while stack:
         i, indent, is_last = stack.pop()
         children = model.tree.children[i]
-        shown = indent if len(indent) <= _WIDEST else f"{indent[:_WIDEST]}({model.tree.depth[i]}) "
+        start = indent if len(indent) <= _WIDEST else f"{indent[:_WIDEST]}({model.tree.depth[i]}) "
         mark = marks["end" if is_last else "tee"]
-        yield f"{shown}{mark}{_body(model, i, marks['arrow'])}{_frames(on.get(i, []))}"
+        yield f"{start}{mark}{_body(model, i, marks['arrow'])}{_frames(on.get(i, []))}"
         inner = indent + marks["gap" if is_last else "bar"]
         stack.extend((k, inner, k == children[-1]) for k in reversed(children))
 
@@ -55,5 +56,5 @@ def _frames(names: list[str]) -> str:
 
 def _cut(name: str) -> str:
     """A name on one line: long ones are cut, control characters are escaped."""
-    plain = name if name.isprintable() else repr(name)[1:-1]
+    plain = shown(name, None)
     return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}…"

@@ -49,11 +49,11 @@ def read_urdf(
     data: bytes, file: str, roots: Roots, options: Options
 ) -> tuple[Model, list[Constraint]]:
     """Make a model, and constraints if they are wanted, of the bytes of a URDF file."""
-    draft = draft_urdf(data, file, roots)
+    draft = draft_urdf(data, file, roots, options.deadline)
     return draft.finish(options), draft.constraints
 
 
-def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
+def draft_urdf(data: bytes, file: str, roots: Roots, deadline: float = math.inf) -> Draft:
     """Read what the file says, checked element by element."""
     robot = parse_xml(data, file, refuse_xacro=True)
     if robot.tag != "robot":
@@ -61,7 +61,7 @@ def draft_urdf(data: bytes, file: str, roots: Roots) -> Draft:
             f"the outermost element is <{shortened(robot.tag)[1:-1]}>, but that of a URDF is "
             "<robot>."
         )
-    draft = Draft(robot, robot.name)
+    draft = Draft(robot, robot.name, deadline=deadline)
     draft.note_unknown(robot, _ROBOT, f"robot {shortened(robot.name)}", robot.name)
     meshes = MeshPaths(roots, draft)
     colors = _colors(robot)

@@ -11,6 +11,7 @@ import os
 import re
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -44,9 +45,12 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     if path is not None:
         name = os.fspath(path)
         temporary = f"{name}.{os.getpid()}.part"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, name)
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, name)
+        finally:  # on a full disk nothing stays
+            Path(temporary).unlink(missing_ok=True)
     return text
 
 

@@ -54,7 +54,7 @@ def check_names(description: Description) -> None:
             raise ModelError(
                 f"{frame.name!r} is both a body and a frame on {frame.body!r}, so a point given "
                 f"by that name would be ambiguous. Rename the frame, for example "
-                f"'{frame.name}_frame'."
+                f"{frame.name + '_frame'!r}."
             )
 
 
@@ -198,7 +198,7 @@ def _refuse_duplicates(what: str, names: Iterable[str]) -> None:
             raise ModelError(
                 f"two {'bodies' if what == 'body' else what + 's'} are called {name!r}; names "
                 f"must differ, because results are looked up by them. Rename one, for example "
-                f"{keyword}='{name}_2'."
+                f"{keyword}={name + '_2'!r}."
             )
         seen.add(name)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from phipsi.errors import SpaceError
+from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.node import (
     SELECTABLE,
     Expr,
@@ -30,11 +30,12 @@ from phipsi.expressions.node import (
     vee_force,
     written,
 )
-from phipsi.expressions.parse import Vocabulary, parse_with
+from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, weight
 from phipsi.operators.definitions import Riccati
 from phipsi.operators.variations import (
+    HOLED,
     PICKS,
     WITH_ARGUMENTS,
     bend,
@@ -146,17 +147,29 @@ def _with_params(name: str, inside: str) -> Expr:
     parts = [part.strip() for part in inside.split(",")]
     if name in SELECTABLE:
         return catalogue_leaf(name)[inside.strip()]
+    word = visible(inside[:60])
     if name in PICKS:
-        return PICKS[name](parts[0], int(parts[1]) if len(parts) > 1 else 0)
+        number = parts[1] if len(parts) > 1 else "0"
+        whole = number.isascii() and number.isdigit() and len(number) < 10
+        if not parts[0].isprintable() or not parts[0] or len(parts) > 2 or not whole:
+            raise ParseError(f"{name}[name, i] takes a name and a number from 0, not '{word}'")
+        return PICKS[name](parts[0], int(number))
     if name == "weight":
         if inside.strip() not in SPACES:
-            raise ValueError(f"'{inside}' is no space; there are {', '.join(SPACES)}")
+            raise ParseError(f"'{word}' is no space; there are {', '.join(SPACES)}")
         return weight(SPACES[inside.strip()])
     try:
         at = tuple(float(part) for part in parts)
     except ValueError:
-        raise ValueError(f"'{inside}' are no coordinates of a point") from None
+        raise ParseError(f"'{word}' are no coordinates of a point") from None
     return _total_leaf(at)
+
+
+_INCOMPLETE = {
+    **{name: f"{name} needs vectors in braces, {name}{{x}}" for name in HOLED},
+    **{name: f"{name} needs a name in brackets, {name}[name]" for name in PICKS},
+    "select": "select is written by naming a selection of bodies, as in Λ[P] or J[P]",
+}
 
 
 _ALIASES = {
@@ -192,6 +205,7 @@ VOCABULARY = Vocabulary(
     },
     instance=_instance,
     with_params=_with_params,
+    incomplete=_INCOMPLETE,
 )
 
 
@@ -206,6 +220,11 @@ def parse(text: str) -> Expr:
     (I − K* ψ* H*) D⁻¹ (I − H ψ K)
     """
     return parse_with(text, VOCABULARY)
+
+
+def as_expression(x: Expr | str) -> Expr:
+    """An expression as it is, text as it is read by `parse`; for functions that take either."""
+    return parse(x) if isinstance(x, str) else x
 
 
 __all__ = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from phipsi.errors import SpaceError
-from phipsi.expressions.check import signature
+from phipsi.expressions.check import shown, signature
 from phipsi.expressions.node import Expr, block_diagonal, cross, identity, leaf, zero
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, FORCES, MOTIONS, POINT_MOTIONS, RATES
@@ -59,17 +59,17 @@ class Riccati:
         for name, takes, gives in _FAMILY_SPACES:
             x = getattr(self, name)
             if not isinstance(x, Expr) or x.takes is not takes or x.gives is not gives:
-                shown = f"{x} : {signature(x)}" if isinstance(x, Expr) else repr(x)
+                what = f"{shown(x)} : {signature(x)}" if isinstance(x, Expr) else repr(x)
                 raise SpaceError(
                     f"Riccati({name}=…) must be an operator {takes.phrase} → {gives.phrase}"
-                    f"{', or 0' if name == 'Jr' else ''}, but it is\n    {shown}"
+                    f"{', or 0' if name == 'Jr' else ''}, but it is\n    {what}"
                 )
             if name != "E" and not is_memoryless(x.structure):
-                raise SpaceError(f"Riccati({name}=…) must be memoryless, but {x} is not")
+                raise SpaceError(f"Riccati({name}=…) must be memoryless, but {shown(x)} is not")
         if self.E.structure != STRICTLY_CAUSAL:
             raise SpaceError(
                 f"Riccati(E=…) must carry every body to its parent, as E_φ and E_ψ do, but "
-                f"{self.E} does not"
+                f"{shown(self.E)} does not"
             )
 
     def leaf(self, name: str) -> Expr:

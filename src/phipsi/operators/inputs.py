@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from phipsi.errors import SpaceError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.operators.definitions import H, M, V, definition, phi
@@ -73,7 +74,7 @@ def check_pairs(x: Expr) -> None:
     papers, body = names & {"a_paper", "b_paper"}, names & {"a", "b"}
     if papers and body:
         raise SpaceError(
-            f"{x} mixes {', '.join(sorted(papers))} (the papers' pair) with "
+            f"{shown(x)} mixes {', '.join(sorted(papers))} (the papers' pair) with "
             f"{', '.join(sorted(body))} (the body-frame pair).\n"
             "The two pairs differ by a gauge term that cancels only between a and b of the same "
             "pair. Use a with b, or a_paper with b_paper."

@@ -17,8 +17,9 @@ All are linear in every direction. They vanish for joints whose axes are fixed i
 from __future__ import annotations
 
 from phipsi.errors import SpaceError
-from phipsi.expressions.check import signature
-from phipsi.expressions.node import Expr, Number, leaf, zero
+from phipsi.expressions.check import shown, signature
+from phipsi.expressions.node import Expr, leaf, zero
+from phipsi.expressions.numbers import Number, times
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import (
     FORCES,
@@ -66,11 +67,11 @@ def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
     for i, x in enumerate(args):
         space = first if i == 0 else others
         if x.takes is not ONE or x.gives is not space:
-            raise SpaceError(f"{name}{{…}} takes {space.phrase}, but {x} is: {signature(x)}")
+            raise SpaceError(f"{name}{{…}} takes {space.phrase}, but {shown(x)} is: {signature(x)}")
         if x.op is Op.ZERO:
             return zero(row.takes, row.gives)
         if x.op is Op.SUM and len(x.args) == 1:
-            coefficient *= x.data[0]
+            coefficient = times(coefficient, x.data[0])
             x = x.args[0]
         plain.append(x)
     return coefficient * leaf(row, tuple(plain), params)

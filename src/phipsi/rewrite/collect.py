@@ -8,6 +8,7 @@ because what stands on its right is computed once and used by every term.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from phipsi.expressions.node import Expr, Number, adjoint, product, term_order, total_of
 from phipsi.expressions.row import Op
@@ -115,21 +116,36 @@ def _written(x: Expr) -> Expr:
     return product(factors)
 
 
+@lru_cache(maxsize=2**14)
+def spread(x: Expr) -> int:
+    """How many products x has when all its sums are multiplied out."""
+    if x.op is Op.SUM:
+        return sum(spread(y) for y in x.args)
+    if x.op is Op.PRODUCT:
+        return prod(spread(y) for y in x.args)
+    return 1
+
+
 def recursions(x: Expr) -> int:
     """How many recursions along the tree it takes to apply x; equal ones count once."""
-    seen: set[tuple[Expr, Expr | None]] = set()
-    _count(x, None, seen)
+    numbers: dict[tuple[Expr, int], int] = {}
+    seen: set[int] = set()
+    _count(x, 0, seen, numbers)
     return len(seen)
 
 
-def _count(x: Expr, behind: Expr | None, seen: set[tuple[Expr, Expr | None]]) -> None:
-    """Collect the moving factors of x with what they are applied to."""
+def _count(x: Expr, behind: int, seen: set[int], numbers: dict[tuple[Expr, int], int]) -> None:
+    """Collect the moving factors of x with what they are applied to.
+
+    What was applied so far has a number: 0 for the operand itself.
+    """
     for y in reversed(x.factors):
+        applied = numbers.setdefault((y, behind), len(numbers) + 1)
         if y.op is Op.SUM:
             for t in y.args:
-                _count(t, behind, seen)
+                _count(t, behind, seen, numbers)
         elif not is_memoryless(y.structure) and not y.is_vector and y.op is not Op.INVERSE:
-            seen.add((y, behind))
-        behind = y if behind is None else product((y, behind))
+            seen.add(applied)
+        behind = applied
         if y.op is Op.INVERSE and not is_memoryless(y.structure):
-            _count(y.args[0], behind, seen)  # solving X z = u applies X to the solution
+            _count(y.args[0], behind, seen, numbers)  # solving X z = u applies X to the solution

@@ -7,11 +7,13 @@ inverses, transition operators or factors, each group has fewer of them afterwar
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
-from phipsi.errors import PhipsiError
+from phipsi.errors import LoweringError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -27,7 +29,7 @@ from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.definitions import Jr, Riccati, definition, family_of
-from phipsi.rewrite.collect import collected, positive, recursions
+from phipsi.rewrite.collect import collected, positive, recursions, spread
 from phipsi.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
@@ -60,7 +62,10 @@ from phipsi.rewrite.patterns import (
 COMPOUND = ("mass_matrix", "J", "Lambda", "Omega")
 ROTORS = frozenset({"Jr", *(name for name, row in CATALOGUE.items() if row.riccati)})
 """Quantities that, when given, may contain rotors although the model has none."""
-_MOST_STEPS = 2000
+_MOST_STEPS = 2000  # rules applied; no expression of the library needs 200
+_MOST_WORK = 50_000  # factors looked at
+_POWER = 4  # equal parts of a product from which on one half is rewritten for both
+_MOST_PRODUCTS = 1024  # in a sum that is multiplied out to collect common factors
 
 
 @dataclass(frozen=True)
@@ -122,12 +127,16 @@ class Engine:
     apply: bool
     steps: list[RewriteStep] = field(default_factory=list[RewriteStep])
     _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    _meant: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    _whole: Expr | None = None
+    _work: int = 0
 
     def __post_init__(self) -> None:
         self.armature = self.armature or not self.given.isdisjoint(ROTORS)
 
     def run(self, x: Expr) -> Expr:
         """The cheapest form the rules reach."""
+        self._whole = self._whole or x
         if not self.apply and (parts := written_product(x)) is not None:
             c, left, right = parts
             return c * product(written(self.run(y)) for y in (left, right))
@@ -139,9 +148,10 @@ class Engine:
             y = self._matrix(x)
             if y is not None:
                 return y
-        y = collected(x)
-        if recursions(y) < recursions(x):
-            x = self._record("collect common factors", x, y, "")
+        if spread(x) <= _MOST_PRODUCTS:
+            y = collected(x)
+            if recursions(y) < recursions(x):
+                x = self._record("collect common factors", x, y, "")
         return x
 
     def simplified(self, x: Expr) -> Expr:
@@ -162,14 +172,31 @@ class Engine:
         return y
 
     def _record(self, name: str, before: Expr, after: Expr, source: str) -> Expr:
-        if len(self.steps) > _MOST_STEPS:
-            raise PhipsiError(f"the rewriter does not end on {before}; this is a bug of phipsi")
         self.steps.append(RewriteStep(name, before, after, source))
         return after
+
+    def _spend(self, work: int) -> None:
+        """Count what is looked at, and end a rewriting that takes far more than any known one."""
+        self._work += work
+        if self._work <= _MOST_WORK and len(self.steps) <= _MOST_STEPS:
+            return
+        used = Counter(s.name for s in self.steps).most_common(3)
+        where = ", ".join(f"{count} × {name}" for name, count in used) or "none"
+        raise LoweringError(
+            f"the rewriting of\n    {shown(self._whole)}\nis too long: {len(self.steps)} rules "
+            f"were applied (most often: {where}), and {self._work:,} factors looked at.\n"
+            "Compile a part of it by itself, and let its value be an input of the rest; or do "
+            "without rules:\n    pp.compile(expr, model, rewrite='as_written')"
+        )
 
     # -- definitions -------------------------------------------------------------------------------
 
     def _expanded(self, x: Expr) -> Expr:
+        if x not in self._meant:
+            self._meant[x] = self._written_out(x)
+        return self._meant[x]
+
+    def _written_out(self, x: Expr) -> Expr:
         if x.op is Op.LEAF:
             if x.name not in COMPOUND or x.name in self.given:
                 return x
@@ -187,11 +214,15 @@ class Engine:
         """Rewrite the parts, then the whole, until nothing changes."""
         if x in self._done:
             return self._done[x]
-        y = x
+        y = self._half_powers(x)
         while True:
             before = y
-            if y.op is Op.PRODUCT:  # before the rules take the inverse apart
-                y = self._cancelled(y) or y
+            self._spend(1 + len(y.args))
+            while y.op is Op.PRODUCT:  # before the rules take the inverse apart
+                shorter = self._cancelled(y)
+                if shorter is None:
+                    break
+                y = shorter
             if y.args and y.op not in (Op.LEAF, Op.CROSS, Op.REGRESS):
                 y = rebuild(y, [self._settled(z) for z in y.args])
             if before.op is Op.INVERSE and _lost_inverse(before, y):
@@ -201,6 +232,17 @@ class Engine:
                 break
         self._done[x] = self._done[y] = y
         return y
+
+    def _half_powers(self, x: Expr) -> Expr:
+        """X X … X with one half of it rewritten, which is the other half too."""
+        if x.op is not Op.PRODUCT or len(x.args) < _POWER:
+            return x
+        n, period = len(x.args), _period(x.args)
+        if n // period < _POWER:
+            return x
+        middle = n // period // 2 * period
+        half = self._settled(product(x.args[:middle]))
+        return product((half, half, *x.args[2 * middle :]))
 
     def _step(self, x: Expr) -> Expr:
         if x.op is Op.INVERSE:
@@ -300,6 +342,12 @@ class Engine:
         if y is not None:
             return self._record("cancel terms", x, y, "")
         return x
+
+
+def _period(factors: tuple[Expr, ...]) -> int:
+    """The length of the shortest part that the factors repeat."""
+    n = len(factors)
+    return next(p for p in range(1, n + 1) if n % p == 0 and factors[p:] == factors[:-p])
 
 
 def _lost_inverse(before: Expr, after: Expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phipsi.errors import LoweringError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, Number, adjoint
 from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_memoryless
@@ -24,7 +25,7 @@ def expanded_products(x: Expr) -> list[tuple[Number, Factors]]:
             partial = [(a * d, fs + gs) for a, fs in partial for d, gs in choices]
             if len(partial) > _MOST_TERMS:
                 raise LoweringError(
-                    f"bd({x}) has more than {_MOST_TERMS} products when multiplied out"
+                    f"bd({shown(x)}) has more than {_MOST_TERMS} products when multiplied out"
                 )
         out.extend(partial)
     return [(c, tuple(contracted(list(fs), _within))) for c, fs in out]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from phipsi.errors import LoweringError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -48,7 +49,9 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
             left = [*e.args[:i], *([before] if before is not None else [])]
             right = [*([after] if after is not None else []), *e.args[i + 1 :]]
             return (product(left) if left else None), step, (product(right) if right else None)
-    raise LoweringError(f"{e} does not go from a body to its parent in one step, as E_φ and E_ψ do")
+    raise LoweringError(
+        f"{shown(e)} does not go from a body to its parent in one step, as E_φ and E_ψ do"
+    )
 
 
 def contracted(factors: list[Expr], closes: Closes) -> list[Expr]:

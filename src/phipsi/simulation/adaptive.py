@@ -104,9 +104,10 @@ class Adaptive(Stepper):
         self.t, self.q, self.v = t, q, v
         self._base = q
         y = np.concatenate([self.chart.start(q), v, self.w])
-        self._solver = self._class(
-            self._derivative, t, y, self._end, rtol=self._rtol, atol=self._tolerance()
-        )
+        with np.errstate(all="ignore"):
+            self._solver = self._class(
+                self._derivative, t, y, self._end, rtol=self._rtol, atol=self._tolerance()
+            )
 
     def _derivative(self, t: float, y: Array) -> Array:
         nv = self._nv
@@ -189,7 +190,12 @@ class Adaptive(Stepper):
         loops = self.equations.loops
         close = loops is not None and loops.is_close
         least, most = (_STALLED_LOOP, _FOR_STEPS_OF_LOOP) if close else (_STALLED, _FOR_STEPS)
-        self._short = self._short + 1 if h < least * self._longest else 0
+        self._short = self._short + 1 if h <= least * self._longest else 0
+        if self._short and not self._longest:  # LSODA would go on so for ever
+            raise Diverged(
+                f"at t = {self.t:.9g} s the solver makes steps of no length: the accelerations are "
+                f"too large for any other"
+            )
         if self._short > most:
             raise Diverged(
                 f"at t = {self.t:.9g} s the steps have shrunk to {h:.2g} s, from up to "

@@ -20,7 +20,12 @@ from phipsi.backends.program import Program
 from phipsi.compiler import default_backend
 from phipsi.differentiation import vjp
 from phipsi.model.model import Model
-from phipsi.simulation.chart_derivatives import Blocks, ChartBlocks, ChartDerivatives
+from phipsi.simulation.chart_derivatives import (
+    Blocks,
+    ChartBlocks,
+    ChartDerivatives,
+    EulerBlocks,
+)
 from phipsi.simulation.tableaux import METHODS, Tableau
 
 Array = NDArray[Any]
@@ -47,7 +52,7 @@ class Stretch:
 
     stages: tuple[Stage, ...]
     tau: Array
-    end: ChartBlocks
+    end: ChartBlocks | EulerBlocks
 
 
 @final
@@ -74,8 +79,7 @@ class AdjointSteps:
         """The stages of steps that begin at (q, v)."""
         if self.tableau is None:
             vdot = forward_dynamics(self.model, q, v, tau)
-            end = self.geometry.blocks(self.dt * (v + self.dt * vdot))
-            return Stretch((Stage(q, v, vdot),), tau, end)
+            return Stretch((Stage(q, v, vdot),), tau, self.geometry.euler(v, vdot, self.dt))
         h, chart = self.dt, self.geometry.chart
         start = chart.flat_difference(np.zeros(self.model.nq), q)
         slopes: list[tuple[Array, Array]] = []
@@ -115,8 +119,9 @@ class AdjointSteps:
 
         Returns them, by q and by v, and the weights of the efforts (stages, ..., nv).
         """
-        if self.tableau is None:
-            return self._back_semi_implicit(s, k, by_q, by_v)
+        if isinstance(s.end, EulerBlocks):
+            return self._back_semi_implicit(s, s.end, k, by_q, by_v)
+        assert self.tableau is not None
         h, tableau = self.dt, self.tableau
         z_end, base = _times(s.end.right, k, by_q), _times(s.end.transport, k, by_q)
         zs: list[Array] = [by_q] * self.n_stages
@@ -140,13 +145,14 @@ class AdjointSteps:
         return base, before, efforts
 
     def _back_semi_implicit(
-        self, s: Stretch, k: int, by_q: Array, by_v: Array
+        self, s: Stretch, end: EulerBlocks, k: int, by_q: Array, by_v: Array
     ) -> tuple[Array, Array, Array]:
-        """v⁺ = v + h vdot, q⁺ = q ∘ exp(h v⁺)."""
+        """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see joint_steps.py."""
         h, stage = self.dt, s.stages[0]
-        after = by_v + h * _times(s.end.right, k, by_q)
-        g_q, g_v, effort = self._products(stage.q[k], stage.v[k], s.tau[k], h * after)
-        return _times(s.end.transport, k, by_q) + g_q, after + g_v, effort[None]
+        by_rates = h * _times(end.q_by_v, k, by_q) + _times(end.v_by_v, k, by_v)
+        by_vdot = h * (h * _times(end.q_by_a, k, by_q) + _times(end.v_by_a, k, by_v))
+        g_q, g_v, effort = self._products(stage.q[k], stage.v[k], s.tau[k], by_vdot)
+        return _times(end.transport, k, by_q) + g_q, by_rates + g_v, effort[None]
 
 
 def pulled(transposed: Program, q: Array, v: Array, vdot: Array, w: Array) -> Array:

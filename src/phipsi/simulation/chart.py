@@ -12,7 +12,7 @@ Geometric Numerical Integration, IV.7–8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -28,13 +28,17 @@ Array = NDArray[Any]
 # With more curved joints than this, arrays over the joints are faster than a loop over floats.
 _FEW = 40
 
+SIZES = {"spherical": (4, 3), "free": (7, 6), "planar": (3, 3)}
+"""Numbers that a curved part has in q and in v."""
+
 
 @final
 class Chart:
     """Configurations of a model in exponential coordinates; see the module.
 
     **Attributes:** `is_flat`, whether every joint has q̇ = v, so that z = q; `curved`, where the
-    exponential coordinates are in z and v; `angular`, the same for rotations only;
+    exponential coordinates are in z and v; `angular`, the same for rotations only; `flat_q`,
+    `flat_v`, where joints with q̇ = v are in q and in v;
     `named_quaternions`, the joints with a quaternion and where it is in q.
     """
 
@@ -57,7 +61,7 @@ class Chart:
                 kinds[type(part)].append((i, j))
                 if not isinstance(part, Planar):
                     self.named_quaternions.append((name, slice(i, i + 4)))
-        self._q_add, self._v_add = np.array(q_add, dtype=int), np.array(v_add, dtype=int)
+        self.flat_q, self.flat_v = np.array(q_add, dtype=int), np.array(v_add, dtype=int)
         self.is_flat = len(v_add) == self.nv
         flat = set(v_add)
         self.curved = np.array([j for j in range(self.nv) if j not in flat], dtype=int)
@@ -72,6 +76,8 @@ class Chart:
         self._turns = [slice(j, j + n) for j, n in turning]
         count = len(self._spherical) + len(self._free) + len(self._planar)
         self._by_joint = count <= _FEW
+        kinds = {"spherical": self._spherical, "free": self._free, "planar": self._planar}
+        self._places = [(kind, i, j) for kind, places in kinds.items() for i, j in places]
 
     @property
     def curved_parts(self) -> list[tuple[str, int]]:
@@ -81,13 +87,12 @@ class Chart:
     @property
     def curved_places(self) -> list[tuple[str, int, int]]:
         """Kind of every part with q̇ ≠ v, and its places in q and v."""
-        kinds = {"spherical": self._spherical, "free": self._free, "planar": self._planar}
-        return [(kind, i, j) for kind, places in kinds.items() for i, j in places]
+        return list(self._places)
 
     def start(self, q: Array) -> Array:
         """z (nv,) of q about q itself: the coordinates q̇ = v, and zero for the others."""
         z = np.zeros(self.nv)
-        z[self._v_add] = q[self._q_add]
+        z[self.flat_v] = q[self.flat_q]
         return z
 
     def size(self, q: Array) -> Array:
@@ -108,16 +113,11 @@ class Chart:
         if z.ndim > 1 or base.ndim > 1 or not self._by_joint:
             return self._point_arrays(base, z)
         q = base.copy()
-        q[self._q_add] = z[self._v_add]
+        q[self.flat_q] = z[self.flat_v]
         b, x = base.tolist(), z.tolist()
-        for i, j in self._spherical:
-            q[i : i + 4] = exp.turn(b[i : i + 4], x[j : j + 3], FLOATS)
-        for i, j in self._free:
-            q0, w, u = b[i : i + 4], x[j : j + 3], x[j + 3 : j + 6]
-            q[i : i + 4] = exp.turn(q0, w, FLOATS)
-            q[i + 4 : i + 7] = exp.screw(b[i + 4 : i + 7], q0, w, u, FLOATS)
-        for i, j in self._planar:
-            q[i : i + 3] = exp.slide(b[i : i + 3], x[j : j + 3], FLOATS)
+        for kind, i, j in self._places:
+            n, m = SIZES[kind]
+            q[i : i + n] = exp.MOVE[kind](b[i : i + n], x[j : j + m], FLOATS)
         return q
 
     def rate(self, z: Array, v: Array) -> Array:
@@ -128,19 +128,15 @@ class Chart:
             return self._rate_arrays(z, v)
         out = v.copy()
         x, r = z.tolist(), v.tolist()
-        for _, j in self._spherical:
-            out[j : j + 3] = exp.turn_rate(x[j : j + 3], r[j : j + 3], FLOATS)
-        for _, j in self._free:
-            w, u, m, n = x[j : j + 3], x[j + 3 : j + 6], r[j : j + 3], r[j + 3 : j + 6]
-            out[j : j + 6] = exp.screw_rate(w, u, m, n, FLOATS)
-        for _, j in self._planar:
-            out[j : j + 3] = exp.slide_rate(x[j : j + 3], r[j : j + 3], FLOATS)
+        for kind, _, j in self._places:
+            s = slice(j, j + SIZES[kind][1])
+            out[s] = exp.RATE[kind](x[s], r[s], FLOATS)
         return out
 
     def flat_difference(self, q0: Array, q1: Array) -> Array:
         """q1 − q0 (..., nv) of the joints with q̇ = v; zero for the others."""
         out = np.zeros((*q1.shape[:-1], self.nv))
-        out[..., self._v_add] = q1[..., self._q_add] - q0[..., self._q_add]
+        out[..., self.flat_v] = q1[..., self.flat_q] - q0[..., self.flat_q]
         return out
 
     def rate_matrix(self, z: Array) -> Array:
@@ -153,30 +149,26 @@ class Chart:
     def _point_arrays(self, base: Array, z: Array) -> Array:
         batch = np.broadcast_shapes(base.shape[:-1], z.shape[:-1])
         q = np.array(np.broadcast_to(base, (*batch, self.nq)))
-        q[..., self._q_add] = z[..., self._v_add]
-        for i, j in _columns(self._spherical):
-            turned = exp.turn(_pick(base, i, 4), _pick(z, j, 3), ARRAYS)
-            _put(q, i, turned)
-        for i, j in _columns(self._free):
-            q0, w, u = _pick(base, i, 4), _pick(z, j, 3), _pick(z, j + 3, 3)
-            moved = exp.screw(_pick(base, i + 4, 3), q0, w, u, ARRAYS)
-            _put(q, i, exp.turn(q0, w, ARRAYS))
-            _put(q, i + 4, moved)
-        for i, j in _columns(self._planar):
-            _put(q, i, exp.slide(_pick(base, i, 3), _pick(z, j, 3), ARRAYS))
+        q[..., self.flat_q] = z[..., self.flat_v]
+        for kind, i, j in self.columns():
+            n, m = SIZES[kind]
+            put(q, i, exp.MOVE[kind](pick(base, i, n), pick(z, j, m), ARRAYS))
         return q
 
     def _rate_arrays(self, z: Array, v: Array) -> Array:
         batch = np.broadcast_shapes(z.shape[:-1], v.shape[:-1])
         out = np.array(np.broadcast_to(v, (*batch, self.nv)))
-        for _, j in _columns(self._spherical):
-            _put(out, j, exp.turn_rate(_pick(z, j, 3), _pick(v, j, 3), ARRAYS))
-        for _, j in _columns(self._free):
-            w, u, m, n = (_pick(x, k, 3) for x in (z, v) for k in (j, j + 3))
-            _put(out, j, exp.screw_rate(w, u, m, n, ARRAYS))
-        for _, j in _columns(self._planar):
-            _put(out, j, exp.slide_rate(_pick(z, j, 3), _pick(v, j, 3), ARRAYS))
+        for kind, _, j in self.columns():
+            m = SIZES[kind][1]
+            put(out, j, exp.RATE[kind](pick(z, j, m), pick(v, j, m), ARRAYS))
         return out
+
+    def columns(self) -> Iterator[tuple[str, Array, Array]]:
+        """Every kind that there is, with all its places in q and v as index arrays."""
+        for kind in SIZES:
+            places = np.array([(i, j) for name, i, j in self._places if name == kind], dtype=int)
+            if len(places):
+                yield kind, places[:, 0], places[:, 1]
 
 
 def joint_parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]]:
@@ -189,17 +181,12 @@ def joint_parts(joint: Joint, q: int, v: int) -> Iterator[tuple[Joint, int, int]
         q, v = q + part.nq, v + part.nv
 
 
-def _columns(places: list[tuple[int, int]]) -> Iterator[tuple[Array, Array]]:
-    """All places of one kind as two index arrays; nothing if there are none."""
-    if places:
-        both = np.array(places).T
-        yield both[0], both[1]
-
-
-def _pick(values: Array, first: Array, count: int) -> tuple[Array, ...]:
+def pick(values: Array, first: Any, count: int) -> tuple[Array, ...]:
+    """Components of all joints of a kind."""
     return tuple(values[..., first + k] for k in range(count))
 
 
-def _put(out: Array, first: Array, entries: tuple[Array, ...]) -> None:
+def put(out: Array, first: Any, entries: Sequence[Any]) -> None:
+    """Store components of all joints of a kind."""
     for k, entry in enumerate(entries):
         out[..., first + k] = entry

@@ -11,6 +11,7 @@ are block diagonal, one block per joint.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -18,11 +19,10 @@ from numpy.typing import NDArray
 
 from phipsi.model.model import Model
 from phipsi.simulation import exponential as exp
-from phipsi.simulation.chart import Chart
+from phipsi.simulation.chart import SIZES, Chart
 from phipsi.spatial import crm, skew
 
 Array = NDArray[Any]
-_WIDTH = {"spherical": 3, "free": 6, "planar": 3}
 _STEP = 1e-30
 
 
@@ -37,6 +37,20 @@ class ChartBlocks(NamedTuple):
     rate: Blocks
 
 
+class EulerBlocks(NamedTuple):
+    """Derivatives of a semi-implicit step at the curved joints, each block with its place in v.
+
+    δq⁺ = T δq + h Q_v δv + h² Q_a δv̇ and δv⁺ = V_v δv + h V_a δv̇. Joints with q̇ = v have the
+    identity in all five places.
+    """
+
+    transport: Blocks
+    q_by_v: Blocks
+    q_by_a: Blocks
+    v_by_v: Blocks
+    v_by_a: Blocks
+
+
 @final
 class ChartDerivatives:
     """The matrices of a model; all take and give batches on leading axes.
@@ -48,7 +62,7 @@ class ChartDerivatives:
         self.chart = Chart(model)
         self.is_flat = self.chart.is_flat
         self._eye = np.eye(model.nv)
-        self._parts = [(kind, slice(j, j + _WIDTH[kind])) for kind, j in self.chart.curved_parts]
+        self._parts = [(kind, slice(j, j + SIZES[kind][1])) for kind, j in self.chart.curved_parts]
 
     def bracket(self, z: Array) -> Array:
         """Matrices ad(z) (..., nv, nv); zero for joints with q̇ = v."""
@@ -84,8 +98,7 @@ class ChartDerivatives:
         transport: Blocks = []
         for kind, s in self._parts:
             unit = np.eye(s.stop - s.start)
-            columns = _rate(kind, z[..., None, s], unit, exp.ARRAYS)
-            R = np.ascontiguousarray(np.swapaxes(columns, -1, -2))
+            R = _columns(kind, z[..., s])
             inverse = np.linalg.inv(R)
             rate.append((s, R))
             right.append((s, inverse))
@@ -101,6 +114,18 @@ class ChartDerivatives:
             out.append((s, np.swapaxes(np.imag(columns), -1, -2) / _STEP))
         return out
 
+    def euler(self, v: Array, vdot: Array, h: float) -> EulerBlocks:
+        """The semi-implicit step of joint_steps.py, linearised at its rates."""
+        out = EulerBlocks([], [], [], [], [])
+        for kind, s in self._parts:
+            for blocks, block in zip(out, _EULER[kind](v[..., s], vdot[..., s], h), strict=True):
+                blocks.append((s, block))
+        return out
+
+    def dense(self, like: Array, blocks: Blocks) -> Array:
+        """Blocks as a matrix (..., nv, nv), the identity elsewhere; `like` (..., nv)."""
+        return self._dense(like, blocks)
+
     def _dense(self, z: Array, blocks: Blocks) -> Array:
         out = self._identity(z)
         for s, block in blocks:
@@ -109,6 +134,79 @@ class ChartDerivatives:
 
     def _identity(self, z: Array) -> Array:
         return np.array(np.broadcast_to(self._eye, (*z.shape, z.shape[-1])))
+
+
+Five = tuple[Array, Array, Array, Array, Array]
+
+
+def _turn_euler(v: Array, vdot: Array, h: float) -> Five:
+    """ω⁺ = ω + h ω̇, R⁺ = R exp(h ω⁺)."""
+    z, one = h * (v + h * vdot), _identity_like(v)
+    right = np.linalg.inv(_columns("spherical", z))
+    return one - skew(z) @ right, right, right, one, one
+
+
+def _free_euler(v: Array, vdot: Array, h: float) -> Five:
+    """s = u + h (u̇ + ω × u), x⁺ = x + h R s, u⁺ = W* s, with W* = e^(−h ω⁺) and R⁺ = R W.
+
+    In body axes δx⁺ = W* (δx − h s × δθ + h δs) and δu⁺ = W* δs + h u⁺ × (Jr δω⁺).
+    """
+    omega, u = v[..., :3], v[..., 3:]
+    back, right, _, _, _ = _turn_euler(omega, vdot[..., :3], h)
+    s = u + h * (vdot[..., 3:] + np.cross(omega, u))
+    after = (back @ s[..., None])[..., 0]
+    out = [np.zeros((*v.shape, 6)) for _ in range(5)]
+    for x, corner in zip(out, (back, right, right, np.eye(3), np.eye(3)), strict=True):
+        x[..., :3, :3] = corner
+    transport, q_by_v, q_by_a, v_by_v, v_by_a = out
+    transport[..., 3:, :3], transport[..., 3:, 3:] = -h * (back @ skew(s)), back
+    by_omega, by_u = -h * skew(u), np.eye(3) + h * skew(omega)  # of s
+    q_by_v[..., 3:, :3], q_by_v[..., 3:, 3:] = back @ by_omega, back @ by_u
+    q_by_a[..., 3:, 3:] = back
+    turned = h * (skew(after) @ right)
+    v_by_v[..., 3:, :3], v_by_v[..., 3:, 3:] = back @ by_omega + turned, back @ by_u
+    v_by_a[..., 3:, :3], v_by_a[..., 3:, 3:] = turned, back
+    return transport, q_by_v, q_by_a, v_by_v, v_by_a
+
+
+def _planar_euler(v: Array, vdot: Array, h: float) -> Five:
+    """The same in the plane, with J for the cross product."""
+    omega, u = v[..., 0], v[..., 1:]
+    J = np.array([[0.0, -1.0], [1.0, 0.0]])
+    s = u + h * (vdot[..., 1:] + omega[..., None] * (u @ J.T))
+    angle = h * (omega + h * vdot[..., 0])
+    c, d = np.cos(angle)[..., None, None], np.sin(angle)[..., None, None]
+    back = c * np.eye(2) - d * J
+    after = (back @ s[..., None])[..., 0]
+    out = [_identity_like(v) for _ in range(5)]
+    transport, q_by_v, q_by_a, v_by_v, v_by_a = out
+    for x in out:
+        x[..., 1:, 1:] = back
+    transport[..., 1:, 0] = h * (back @ (s @ J.T)[..., None])[..., 0]
+    by_omega = h * (back @ (u @ J.T)[..., None])[..., 0]
+    by_u = back @ (np.eye(2) + h * omega[..., None, None] * J)
+    turned = -h * (after @ J.T)
+    q_by_v[..., 1:, 0], q_by_v[..., 1:, 1:] = by_omega, by_u
+    v_by_v[..., 1:, 0], v_by_v[..., 1:, 1:] = by_omega + turned, by_u
+    v_by_a[..., 1:, 0] = turned
+    return transport, q_by_v, q_by_a, v_by_v, v_by_a
+
+
+_EULER: dict[str, Callable[[Array, Array, float], Five]] = {
+    "spherical": _turn_euler,
+    "free": _free_euler,
+    "planar": _planar_euler,
+}
+
+
+def _identity_like(v: Array) -> Array:
+    return np.array(np.broadcast_to(np.eye(v.shape[-1]), (*v.shape, v.shape[-1])))
+
+
+def _columns(kind: str, z: Array) -> Array:
+    """The matrix dexp⁻¹(z) of one part."""
+    columns = _rate(kind, z[..., None, :], np.eye(z.shape[-1]), exp.ARRAYS)
+    return np.ascontiguousarray(np.swapaxes(columns, -1, -2))
 
 
 def _bracket(kind: str, z: Array) -> Array:
@@ -126,10 +224,5 @@ def _bracket(kind: str, z: Array) -> Array:
 def _rate(kind: str, z: Array, v: Array, ops: Any) -> Array:
     """dexp⁻¹(z) v of one part (..., width)."""
     a, b = ([x[..., i] for i in range(x.shape[-1])] for x in (z, v))
-    if kind == "spherical":
-        entries = exp.turn_rate(a, b, ops)
-    elif kind == "free":
-        entries = exp.screw_rate(a[:3], a[3:], b[:3], b[3:], ops)
-    else:
-        entries = exp.slide_rate(a, b, ops)
+    entries = exp.RATE[kind](a, b, ops)
     return np.stack(np.broadcast_arrays(*entries), axis=-1)

@@ -81,6 +81,27 @@ def checked_method(integrator: Any) -> Method:
     )
 
 
+def refuse_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
+    """Refuse a variational integrator for what has no unconstrained Lagrangian."""
+    if not method.conserves or not (rows or prescribed):
+        return
+    why, what = (
+        "joints whose accelerations are given do not follow from a Lagrangian, so there is nothing "
+        "that it could conserve",
+        "prescribed joints",
+    )
+    if rows:
+        why, what = (
+            "the projection that closes the loops after every step would undo what it conserves "
+            "(their forces would have to be part of its equation)",
+            f"a system with {rows} constraint rows",
+        )
+    raise InputError(
+        f"integrator={method.name!r} does not go with {what}: {why}. Use one that does:\n"
+        f"    integrator='rk4'"
+    )
+
+
 def checked_time(value: Any, what: str, *, zero: bool = False) -> float:
     """A finite time, positive unless `zero` is allowed."""
     try:

@@ -20,6 +20,7 @@ from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import open_loops_at
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.chart import Chart
+from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.tableaux import METHODS, Tableau
 
 Array = NDArray[Any]
@@ -72,8 +73,7 @@ class ClosedSteps:
         h, chart = self.dt, self.chart
         start = chart.flat_difference(np.zeros(self.system.model.nq), q)
         if self.tableau is None:
-            v1 = v + h * self.accelerations(q, v, tau)
-            return chart.point(q, start + h * v1), v1
+            return JointSteps(chart).euler(q, v, self.accelerations(q, v, tau), h)
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(self.tableau.b)):
             z, vi = np.zeros_like(v), v
@@ -133,16 +133,24 @@ class ClosedSteps:
 
 
 def closed_rollout(
-    system: System, q0: Array, v0: Array, tau: Array, dt: float, steps: int, every: int, name: str
+    system: System,
+    q0: Array,
+    v0: Array,
+    tau: Array,
+    dt: float,
+    steps: int,
+    every: int,
+    name: str,
+    records: tuple[Array, Array],
 ) -> tuple[Array, Array]:
-    """Motions (..., steps // every + 1, nq) and (…, nv) of a system, all of them step by step."""
+    """Motions of a system, all of them step by step, into (..., kept, nq) and (…, nv)."""
     batch, tree = q0.shape[:-1], system.model
     count = int(np.prod(batch, dtype=int))
     varying = tau.ndim == len(batch) + 2
     q, v = q0.reshape(count, tree.nq), v0.reshape(count, tree.nv)
     efforts = tau.reshape(count, *tau.shape[len(batch) :])
     kept = steps // every + 1
-    out_q, out_v = np.empty((count, kept, tree.nq)), np.empty((count, kept, tree.nv))
+    out_q, out_v = (x.reshape(count, kept, x.shape[-1]) for x in records)
     out_q[:, 0], out_v[:, 0] = q, v
     if count and steps:
         check_start(system, q, v)
@@ -156,7 +164,7 @@ def closed_rollout(
                 raise SimulationError(text, (out_q[:, :done], out_v[:, :done])) from reason
             if (k + 1) % every == 0:
                 out_q[:, (k + 1) // every], out_v[:, (k + 1) // every] = q, v
-    return out_q.reshape(*batch, kept, tree.nq), out_v.reshape(*batch, kept, tree.nv)
+    return records
 
 
 def check_start(system: System, q: Array, v: Array) -> None:

@@ -25,6 +25,7 @@ from phipsi.model.model import Model
 from phipsi.simulation.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.simulation.references import Constant, JointReference
 from phipsi.simulation.tracking import Tracking
+from phipsi.simulation.user_functions import check_signature, name_of
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Array]
@@ -81,7 +82,7 @@ class ComputedTorque:
         compensate_damping: bool = False,
     ) -> None:
         self.model = model = tree_of(model, ComputedTorque)
-        self.reference = reference if callable(reference) else Constant(model, reference)
+        self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
         self._tracking = Tracking(model)
@@ -125,7 +126,7 @@ class PDGravity:
         self, model: Model, reference: JointReference | ArrayLike, kp: ArrayLike, kd: ArrayLike
     ) -> None:
         self.model = model = tree_of(model, PDGravity)
-        self.reference = reference if callable(reference) else Constant(model, reference)
+        self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self._tracking = Tracking(model)
 
@@ -158,6 +159,7 @@ class Saturated:
         self, controller: Controller, model: Mechanism, efforts: ArrayLike | None = None
     ) -> None:
         model = tree_of(model, Saturated)
+        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
@@ -170,15 +172,25 @@ class Saturated:
         return np.clip(tau, -self.limits, self.limits)
 
 
+def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
+    if not callable(given):
+        return Constant(model, given)
+    check_signature(given, f"reference {name_of(given)!r}", "t")
+    return given
+
+
 def gains(model: Model, value: ArrayLike, what: str) -> Array:
-    """One number per rate, from one number or nv of them, none of them negative."""
+    """One number per rate, from one number or nv of them: not negative, and finite.
+
+    Efforts that are never cut off may be infinite.
+    """
     array = np.asarray(value, dtype=np.float64)
     if array.shape not in ((), (model.nv,)):
         raise InputError(
             f"{what} has shape {array.shape}; it must be one number or nv = {model.nv} numbers"
         )
     full = np.broadcast_to(array, (model.nv,))
-    bad = np.isnan(full) | (full < 0)
+    bad = np.isnan(full) | (full < 0) | (np.isinf(full) & (what != "efforts"))
     if bad.any():
         i = int(np.argmax(bad))
         joint = next(
@@ -186,7 +198,8 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
             for n, s in zip(model.joint_names, model.v_slices, strict=True)
             if s.start <= i < s.stop
         )
-        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it must not be negative")
+        wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
+        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
     return full
 
 

@@ -27,6 +27,7 @@ from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provi
 from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.user_functions import first_call, name_of
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
@@ -87,6 +88,11 @@ class Equations:
         return program.native.ufunc
 
     @property
+    def has_loads(self) -> bool:
+        """Whether forces act on bodies."""
+        return bool(self._body_elements)
+
+    @property
     def is_plain(self) -> bool:
         """Whether nothing acts but gravity, and there is machine code for it."""
         alone = self.controller is None and not self.forces and self.prescribed is None
@@ -129,12 +135,22 @@ class Equations:
             out += float(np.sum(loads[0] * state.velocities))
         return out
 
-    def _at(self, t: float, q: Array, v: Array) -> Array:
+    def acting(self, t: float, q: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
+        """Efforts (nv,) of the controller and the elements, and forces on bodies if there are."""
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:
             effort, loads = self._with_elements(t, q, v, effort)
         self._acting = effort, loads
+        return effort, loads
+
+    def note_failure(self, t: float, q: Array, v: Array) -> None:
+        """Remember a state for which there is no answer, unless that is itself a consequence."""
+        if np.isfinite(q).all() and np.isfinite(v).all():
+            self.failure = (t, np.array(q), np.array(v))
+
+    def _at(self, t: float, q: Array, v: Array) -> Array:
+        effort, loads = self.acting(t, q, v)
         inputs = self._inputs(t, q, v, effort, loads)
         if self.loops is not None and self.loops.compiles:
             vdot, f, status = self._closed(*inputs)
@@ -146,8 +162,7 @@ class Equations:
             return vdot if self.loops is None else self.loops.correct(q, v, vdot)
         vdot, status = self._call(*inputs)
         if status:
-            if np.isfinite(q).all() and np.isfinite(v).all():  # else a consequence, no cause
-                self.failure = (t, np.array(q), np.array(v))
+            self.note_failure(t, q, v)
             return np.full(self._nv, np.nan)
         return vdot if self.loops is None else self.loops.correct(q, v, vdot)
 
@@ -204,10 +219,18 @@ class Equations:
         return out
 
     def check(self, t: float, q: Array, v: Array) -> None:
-        """Evaluate once; raise an InputError that names what is wrong."""
+        """Evaluate once; raise an error that names what is wrong."""
         for element in self.forces:
-            self._check_element(element, State(self.model, t, q, v, self._kinematics))
-        vdot = self.acceleration(t, q, v)
+            with first_call(f"force element {element!r}", t):
+                self._check_element(element, State(self.model, t, q, v, self._kinematics))
+        if self.prescribed is not None:
+            with first_call("a prescribed acceleration", t):
+                self.prescribed.accelerations(t, locked(q), locked(v))
+        for name, function in self.quadratures.functions:
+            with first_call(f"quadrature {name!r}", t):
+                function(t, locked(q), locked(v))
+        with first_call("the dynamics" if self.controller is None else self._name(), t):
+            vdot = self.acceleration(t, q, v)
         if self.loops is not None and np.isfinite(vdot).all():
             loops, self.loops = self.loops, None
             try:
@@ -255,8 +278,8 @@ class Equations:
         return answer, int(status)
 
     def _name(self) -> str:
-        name = getattr(self.controller, "__qualname__", None) or type(self.controller).__name__
-        return f"controller {name!r}"
+        assert self.controller is not None
+        return f"controller {name_of(self.controller)!r}"
 
     def _converted(self, given: Any, t: float) -> Array:
         try:

@@ -20,6 +20,7 @@ from phipsi.errors import InputError
 from phipsi.simulation.equations import locked
 from phipsi.simulation.optional import needed
 from phipsi.simulation.steps import Diverged, Step
+from phipsi.simulation.user_functions import check_signature, first_call
 
 Array = NDArray[Any]
 Action = Any  # None, "stop", a function of (t, q, v), or changes of topology
@@ -65,6 +66,9 @@ class Event:
         if not self.name:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             object.__setattr__(self, "name", name)
+        check_signature(self.function, f"event {self.name!r}", "t", "q", "v")
+        if callable(self.action) and not hasattr(self.action, "apply"):
+            check_signature(self.action, f"the action of event {self.name!r}", "t", "q", "v")
         if self.direction not in (-1, 0, 1):
             raise InputError(
                 f"event {self.name!r}: direction={self.direction!r} is none of −1 (falling), "
@@ -130,7 +134,8 @@ class Watch:
         """Take the signs at a new start; those that have just gone off have none yet."""
         left = {crossing.index: abs(crossing.left) for crossing in fired}
         for i in range(len(self.events)):
-            value = self.value(i, t, q, v)
+            with first_call(f"event {self.events[i].name!r}", t):
+                value = self.value(i, t, q, v)
             # What root finding left over is no sign: it may lie on either side of zero.
             self._last[i] = 0.0 if i in left and abs(value) <= 16 * left[i] else value
         self._start = t

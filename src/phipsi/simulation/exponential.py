@@ -140,7 +140,8 @@ def _cot_c(s: Number, ops: Any) -> Number:
 # ---- vectors as triples -------------------------------------------------------------------------
 
 
-def _cross(a: Three, b: Three) -> tuple[Number, ...]:
+def cross(a: Three, b: Three) -> tuple[Number, ...]:
+    """A vector product."""
     a0, a1, a2 = a
     b0, b1, b2 = b
     return a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0
@@ -148,6 +149,15 @@ def _cross(a: Three, b: Three) -> tuple[Number, ...]:
 
 def _square(w: Three) -> Number:
     return w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
+
+
+def _plus(x: Three, a: Number, y: Three, b: Number, z: Three) -> tuple[Number, ...]:
+    """x + a y + b z."""
+    return (
+        x[0] + a * y[0] + b * z[0],
+        x[1] + a * y[1] + b * z[1],
+        x[2] + a * y[2] + b * z[2],
+    )
 
 
 # ---- SO(3): q = q0 ⊗ exp(w) ---------------------------------------------------------------------
@@ -170,8 +180,8 @@ def turn(q0: Three, w: Three, ops: Any) -> tuple[Number, ...]:
 def turn_rate(w: Three, omega: Three, ops: Any) -> tuple[Number, ...]:
     """Rate of w when q0 ⊗ exp(w) turns with ω in body axes: ω + ½ w × ω + κ w × (w × ω)."""
     k = ops.pick(_square(w), _COT, _cot)
-    a = _cross(w, omega)
-    b = _cross(w, a)
+    a = cross(w, omega)
+    b = cross(w, a)
     return (
         omega[0] + 0.5 * a[0] + k * b[0],
         omega[1] + 0.5 * a[1] + k * b[1],
@@ -179,25 +189,45 @@ def turn_rate(w: Three, omega: Three, ops: Any) -> tuple[Number, ...]:
     )
 
 
+def turn_pull(w: Three, n: Three, ops: Any) -> tuple[Number, ...]:
+    """dexp(−w)* n: n − a w × n + b w × (w × n)."""
+    s = _square(w)
+    first = cross(n, w)
+    a, b = ops.pick(s, _COS, _versine), ops.pick(s, _SINE, _sine_gap)
+    return _plus(n, a, first, b, cross(first, w))
+
+
+def turn_carry(w: Three, n: Three, ops: Any) -> tuple[Number, ...]:
+    """e^(−w×) n: a vector that stays where it is, in axes that have turned by w."""
+    s = _square(w)
+    first = cross(n, w)
+    a, b = ops.pick(s, _SINC, _sinc), ops.pick(s, _COS, _versine)
+    return _plus(n, a, first, b, cross(first, w))
+
+
 # ---- SE(3): the screw motion ξ = [w; u] ---------------------------------------------------------
 
 
 def screw(p0: Three, q0: Three, w: Three, u: Three, ops: Any) -> tuple[Number, ...]:
-    """Position p0 + R(q0) (u + a w × u + b w × (w × u)); the rotation is `turn`."""
+    """Position p0 + R(q0) d, d the `_way` of the screw motion; the rotation is `turn`."""
+    return shifted(p0, q0, _way(w, u, ops))
+
+
+def _way(w: Three, u: Three, ops: Any) -> tuple[Number, ...]:
+    """Displacement u + a w × u + b w × (w × u) by a screw motion, in the axes before it."""
     s = _square(w)
     a, b = ops.pick(s, _COS, _versine), ops.pick(s, _SINE, _sine_gap)
-    first = _cross(w, u)
-    second = _cross(w, first)
-    d = (
-        u[0] + a * first[0] + b * second[0],
-        u[1] + a * first[1] + b * second[1],
-        u[2] + a * first[2] + b * second[2],
-    )
+    first = cross(w, u)
+    return _plus(u, a, first, b, cross(w, first))
+
+
+def shifted(p0: Three, q0: Three, d: Three) -> tuple[Number, ...]:
+    """p0 + R(q0) d."""
     # R(q) d = d + 2/(q·q) (q0 (x × d) + x × (x × d)), x the vector part
     x = q0[1:]
     k = 2 / (q0[0] * q0[0] + _square(x))
-    once = _cross(x, d)
-    twice = _cross(x, once)
+    once = cross(x, d)
+    twice = cross(x, once)
     c = q0[0]
     return (
         p0[0] + d[0] + k * (c * once[0] + twice[0]),
@@ -226,8 +256,8 @@ def screw_rate(w: Three, u: Three, omega: Three, nu: Three, ops: Any) -> tuple[N
 
 def _ad(w: Three, u: Three, m: Three, f: Three) -> tuple[Three, Three]:
     """crm([w; u]) [m; f]."""
-    g, h = _cross(u, m), _cross(w, f)
-    return _cross(w, m), (g[0] + h[0], g[1] + h[1], g[2] + h[2])
+    g, h = cross(u, m), cross(w, f)
+    return cross(w, m), (g[0] + h[0], g[1] + h[1], g[2] + h[2])
 
 
 # ---- SE(2): the planar motion (φ, u1, u2) -------------------------------------------------------
@@ -258,3 +288,23 @@ def slide_rate(xi: Three, v: Three, ops: Any) -> tuple[Number, ...]:
         n1 + 0.5 * (omega * u2 - angle * n2) + k * (angle * omega * u1 - s * n1),
         n2 + 0.5 * (angle * n1 - omega * u1) + k * (angle * omega * u2 - s * n2),
     )
+
+
+# ---- by kind of joint ---------------------------------------------------------------------------
+
+MOVE: dict[str, Callable[[Three, Three, Any], tuple[Number, ...]]] = {
+    "spherical": turn,
+    "free": lambda q, z, ops: (
+        *turn(q[:4], z[:3], ops),
+        *screw(q[4:], q[:4], z[:3], z[3:], ops),
+    ),
+    "planar": slide,
+}
+"""(q, z) → q ∘ exp(z)."""
+
+RATE: dict[str, Callable[[Three, Three, Any], tuple[Number, ...]]] = {
+    "spherical": turn_rate,
+    "free": lambda z, v, ops: screw_rate(z[:3], z[3:], v[:3], v[3:], ops),
+    "planar": slide_rate,
+}
+"""(z, v) → ż = dexp⁻¹(z) v."""

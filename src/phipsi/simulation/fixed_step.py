@@ -1,4 +1,4 @@
-"""Fixed steps on the group: semi-implicit Euler, Runge–Kutta–Munthe-Kaas, implicit midpoint.
+"""Fixed steps on the group: semi-implicit Euler, Runge–Kutta–Munthe-Kaas, implicit ones.
 
 A state inside a step (for events and output times) is one step of the method of the right length
 from the step's start, so it has the accuracy of the method. Steps end on multiples of dt, also
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from phipsi.errors import SimulationError
 from phipsi.simulation.equations import Equations
+from phipsi.simulation.implicit import largest, solve
+from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.rollout import COMPILED, rollout
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method, Tableau
+from phipsi.simulation.variational import variational
 
 Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
 """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
 
-# Implicit midpoint: sizes of the last correction, relative to the rates of the step.
-_CONVERGED, _ACCEPTABLE = 1e-14, 1e-11
-_ITERATIONS, _NEWTON = 12, 8
 _STRETCH = 500  # steps that run in machine code at once, between looks at events and Ctrl-C
 
 
@@ -135,6 +135,8 @@ def advance_function(method: Method, equations: Equations) -> Advance:
     loops = equations.loops
     if method.tableau is None:
         advance = _semi_implicit(equations)
+    elif method.conserves:
+        advance = variational(equations)
     elif method.tableau.is_explicit:
         advance = _explicit(equations, method.tableau)
     else:
@@ -150,12 +152,11 @@ def advance_function(method: Method, equations: Equations) -> Advance:
 
 
 def _semi_implicit(equations: Equations) -> Advance:
-    chart = equations.chart
+    joints = JointSteps(equations.chart)
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         vdot, gain = equations.rates(t, q, v)
-        v1 = v + h * vdot
-        return np.array(chart.point(q, chart.start(q) + h * v1)), v1, h * gain
+        return (*joints.euler(q, v, vdot, h), h * gain)
 
     return advance
 
@@ -185,20 +186,20 @@ def _explicit(equations: Equations, tableau: Tableau) -> Advance:
 def _implicit_midpoint(equations: Equations) -> Advance:
     """v⁺ = v + h vdot(t + h/2, q ∘ exp(h w/2), w), q⁺ = q ∘ exp(h w), with w = (v + v⁺)/2.
 
-    The equation for w is solved by fixed-point iteration, which contracts when the step resolves
-    the motion; if it does not (stiff forces), by Newton's method with a Jacobian from differences.
-    If that fails too the run ends with an error: the step is too long.
+    It is symmetric, but not symplectic where ℳ depends on q: that takes momenta (variational.py).
+    If its equation has no solution the run ends with an error: the step is too long.
     """
     chart = equations.chart
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         start, half = chart.start(q), 0.5 * h
 
-        def image(w: Array) -> Array:
+        def image(w: Array) -> tuple[Array, float, float]:
             at = chart.point(q, start + half * w)
-            return v + half * equations.acceleration(t + half, at, w)
+            new = v + half * equations.acceleration(t + half, at, w)
+            return new, largest(new - w) ** 2, largest(new) ** 2
 
-        w = _solve(image, v)
+        w = solve(image, v)
         if w is None:
             raise Diverged(
                 f"at t = {t:.9g} s the equation of the implicit midpoint rule has no solution near "
@@ -210,49 +211,3 @@ def _implicit_midpoint(equations: Equations) -> Advance:
         return np.array(chart.point(q, start + h * w)), 2 * w - v, gain
 
     return advance
-
-
-def _solve(image: Callable[[Array], Array], guess: Array) -> Array | None:
-    """The fixed point w = image(w), or None."""
-    w, before = guess, math.inf
-    for _ in range(_ITERATIONS):
-        new = image(w)
-        change, size = _largest(new - w), _largest(new)
-        w = new
-        if change <= _CONVERGED * size:
-            return w
-        if not change < 0.7 * before:  # no contraction, or rounding is reached
-            break
-        before = change
-    if math.isfinite(before) and before <= _ACCEPTABLE * _largest(w):
-        return w
-    return _newton(image, w if np.isfinite(w).all() else guess)
-
-
-def _newton(image: Callable[[Array], Array], w: Array) -> Array | None:
-    before = math.inf
-    for _ in range(_NEWTON):
-        residual = w - image(w)
-        if not np.isfinite(residual).all():
-            return None
-        jacobian = np.eye(len(w))
-        size = max(_largest(w), 1e-6)
-        for j in range(len(w)):
-            moved = w.copy()
-            moved[j] += 1e-7 * size
-            jacobian[:, j] = ((moved - image(moved)) - residual) / (moved[j] - w[j])
-        try:
-            change = np.linalg.solve(jacobian, residual)
-        except np.linalg.LinAlgError:
-            return None
-        w = w - change
-        if _largest(change) <= _CONVERGED * _largest(w):
-            return w
-        if _largest(change) >= before:
-            break
-        before = _largest(change)
-    return w if before <= _ACCEPTABLE * _largest(w) else None
-
-
-def _largest(values: Any) -> float:
-    return float(np.abs(values).max(initial=0.0))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from phipsi.errors import InputError, PhipsiError
 from phipsi.model.model import Model
 from phipsi.simulation.force import Array, Force, State
+from phipsi.simulation.user_functions import check_signature, name_of
 from phipsi.spatial import skew
 
 Point = Any
@@ -212,6 +213,9 @@ class GravityField(Force):
                 "GravityField takes functions of positions (..., n, 3), for example\n"
                 "    pp.forces.GravityField(lambda p: -1e-6 * p, lambda p: 5e-7 * (p * p).sum(-1))"
             )
+        for function in (field, potential):
+            if function is not None:
+                check_signature(function, f"GravityField: {name_of(function)!r}", "p")
         self.field, self.potential = field, potential
 
     @classmethod
@@ -307,6 +311,8 @@ class Wrench(Force):
             raise InputError(f"{who}: the point is fixed in the world, which a force cannot move.")
         out._arm = skew(out._offset)
         out._turn = model.resolve_point(self.point)[1].rotation
+        if callable(self.wrench):
+            check_signature(self.wrench, f"{who}: {name_of(self.wrench)!r}", "t")
         out._constant = None if callable(self.wrench) else _vector(self.wrench, 6, "wrench", who)
         return out
 

@@ -19,8 +19,10 @@ from phipsi.model.model import Model
 from phipsi.simulation.adjoint_steps import AdjointSteps
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.closed_linear import ClosedAdjoint
-from phipsi.simulation.rollout import rollout, rollout_arrays, whole_number
-from phipsi.simulation.tableaux import COMPILED, METHODS
+from phipsi.simulation.linear_steps import checked_differentiable
+from phipsi.simulation.rollout import empty_records, rollout, rollout_arrays, whole_number
+from phipsi.simulation.tableaux import METHODS
+from phipsi.simulation.user_functions import check_signature
 
 Array = NDArray[Any]
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
@@ -63,6 +65,7 @@ def rollout_gradient(
     parameters: bool = False,
     segment: int | None = None,
     threads: int = 1,
+    per_step: bool | None = None,
 ) -> RolloutGradient:
     """Cost of the motion of `rollout`, and its gradient by everything the motion depends on.
 
@@ -75,13 +78,13 @@ def rollout_gradient(
     of q0 and v0 that break them is that of the projected ones.
 
     **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
-    `threads` as for `rollout`. ``final(q, v)`` returns the cost (...) of the last state and its
-    derivatives (..., nv) by q, in the directions of v, and by v. ``running(k, q, v, tau)`` is
-    called with several steps at once: k (m,) their numbers, q (..., m, nq), v and tau (..., m, nv)
-    at their beginnings; it returns costs (..., m), which are added up, and derivatives by q, v and
-    tau, (..., m, nv) each. None stands for a derivative that is zero. `parameters` asks for the
-    gradient by the inertial parameters and rotor inertias; `segment`, the number of steps between
-    two kept states.
+    `threads`, `per_step` as for `rollout`. ``final(q, v)`` returns the cost (...) of the last
+    state and its derivatives (..., nv) by q, in the directions of v, and by v.
+    ``running(k, q, v, tau)`` is called with several steps at once: k (m,) their numbers, q
+    (..., m, nq), v and tau (..., m, nv) at their beginnings; it returns costs (..., m), which are
+    added up, and derivatives by q, v and tau, (..., m, nv) each. None stands for a derivative that
+    is zero. `parameters` asks for the gradient by the inertial parameters and rotor inertias;
+    `segment`, the number of steps between two kept states.
     **Returns:** `RolloutGradient`.
     **Cost:** O(N) per step: three rollouts, and one vector–Jacobian product of forward dynamics per
     stage; of a system O(nv³ + rows³) per step (`step_derivatives`).
@@ -102,14 +105,15 @@ def rollout_gradient(
     model, tree = mechanism_of(model, rollout_gradient), tree_of(model, rollout_gradient)
     if running is None and final is None:
         raise InputError("give a cost: final=… for the last state, running=… for every step")
-    if integrator not in COMPILED:
-        known = ", ".join(map(repr, COMPILED))
-        raise InputError(f"integrator={integrator!r}: motions of {known} have gradients")
+    checked_differentiable(integrator)
     for name, function in (("running", running), ("final", final)):
         if function is not None and not callable(function):
             raise InputError(f"{name}={function!r} is no function")
+        if function is not None:
+            taken = ("k", "q", "v", "tau") if name == "running" else ("q", "v")
+            check_signature(function, f"{name}=", *taken)
     whole_number("steps", steps, 0)
-    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps)
+    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     varying = effort.ndim == len(batch) + 2
     length = _segment(segment, steps, batch, model, integrator)
     options: dict[str, Any] = {"integrator": integrator, "threads": threads}
@@ -121,20 +125,22 @@ def rollout_gradient(
 
     def advance(q: Array, v: Array, first: int, last: int, every: int) -> tuple[Array, Array]:
         here = efforts(first, last)
-        return rollout(model, q, v, here, dt, last - first, every=every, **options)
+        return rollout(model, q, v, here, dt, last - first, every=every, per_step=True, **options)
 
-    segments = [(k, min(k + length, steps)) for k in range(0, steps, length)]
+    empty_records(tree, batch, steps, length, "a shorter motion")  # is there memory for them?
+    firsts = range(0, steps, length)
     kept = [(start_q, start_v)]
-    for first, last in segments[:-1]:
-        q, v = advance(*kept[-1], first, last, last - first)
+    for first in firsts[:-1]:
+        q, v = advance(*kept[-1], first, first + length, length)
         kept.append((q[..., -1, :], v[..., -1, :]))
-    states = advance(*kept.pop(), *(segments[-1] if segments else (0, 0)), 1)
+    states = advance(*kept.pop(), firsts[-1] if firsts else 0, steps, 1)
     cost, adjoint = _ended(final, states[0][..., -1, :], states[1][..., -1, :])
     by_tau = np.zeros((*batch, steps if varying else 1, tree.nv))
     by_parameters = np.zeros((*batch, 10 * tree.n_bodies + tree.nv)) if parameters else None
     back = _adjoint(model, integrator, dt)
     transposed = compile(REGRESSOR.T, tree) if parameters else None
-    for first, last in reversed(segments):
+    for first in reversed(firsts):
+        last = min(first + length, steps)
         if last < steps:
             states = advance(*kept.pop(), first, last, 1)
         q, v = (x[..., :-1, :] for x in states)

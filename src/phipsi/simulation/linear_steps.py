@@ -16,7 +16,8 @@ from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import ChartDerivatives
-from phipsi.simulation.tableaux import COMPILED, METHODS, Tableau
+from phipsi.simulation.joint_steps import JointSteps
+from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS, Tableau
 
 Array = NDArray[Any]
 Stage = tuple[Array, Array, Array, Array]
@@ -64,6 +65,23 @@ def step_derivatives(
     return step.A, step.B
 
 
+def checked_differentiable(integrator: Any) -> None:
+    """Refuse an integrator whose steps have no derivatives."""
+    if isinstance(integrator, str) and integrator in DIFFERENTIABLE:
+        return
+    known = ", ".join(map(repr, DIFFERENTIABLE))
+    why = ""
+    if integrator in METHODS and METHODS[integrator].conserves:
+        why = (
+            ". This one solves an equation in every step, whose derivatives are second derivatives "
+            "of the Lagrangian"
+        )
+    raise InputError(
+        f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"
+        "\n    integrator='rk4'"
+    )
+
+
 def checked_step(dt: Any) -> float:
     """A finite step length."""
     if not (isinstance(dt, (int, float, np.number)) and np.isfinite(dt)):
@@ -95,9 +113,7 @@ def linear_step(
     model: Model | System, q: Array, v: Array, tau: Array, dt: float, integrator: str
 ) -> LinearStep:
     """The linearised step of an integrator; of a system, before it is projected."""
-    if integrator not in COMPILED:
-        known = ", ".join(map(repr, COMPILED))
-        raise InputError(f"integrator={integrator!r}: steps of {known} can be differentiated")
+    checked_differentiable(integrator)
     tableau = METHODS[integrator].tableau
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
@@ -110,20 +126,17 @@ def linear_step(
 def _semi_implicit(
     model: Model | System, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
 ) -> LinearStep:
-    """v⁺ = v + h vdot, q⁺ = q ∘ exp(h v⁺)."""
+    """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see joint_steps.py."""
     nv, chart = v.shape[-1], geometry.chart
     vdot = forward_dynamics(model, q, v, tau)
     by_q, by_v, by_tau = forward_dynamics_derivatives(model, q, v, tau)
-    z = h * (v + h * vdot)
-    right, transport = geometry.right(z), geometry.transport(z)
+    T, q_v, q_a, v_v, v_a = (geometry.dense(v, x) for x in geometry.euler(v, vdot, h))
     A, B = _blocks(q.shape[:-1], nv, 2 * nv), _blocks(q.shape[:-1], nv, nv)
-    A[..., nv:, :nv], A[..., nv:, nv:] = h * by_q, np.eye(nv) + h * by_v
-    B[..., nv:, :] = h * by_tau
-    A[..., :nv, :] = h * (right @ A[..., nv:, :])
-    A[..., :nv, :nv] += transport
-    B[..., :nv, :] = h * (right @ B[..., nv:, :])
-    start = chart.flat_difference(np.zeros(q.shape[-1]), q)
-    return LinearStep(A, ((q, v, vdot, B),), chart.point(q, start + z), v + h * vdot)
+    A[..., nv:, :nv], A[..., nv:, nv:] = h * (v_a @ by_q), v_v + h * (v_a @ by_v)
+    B[..., nv:, :] = h * (v_a @ by_tau)
+    A[..., :nv, :nv], A[..., :nv, nv:] = T + h * h * (q_a @ by_q), h * (q_v + h * (q_a @ by_v))
+    B[..., :nv, :] = h * h * (q_a @ by_tau)
+    return LinearStep(A, ((q, v, vdot, B),), *JointSteps(chart).euler(q, v, vdot, h))
 
 
 def _explicit(

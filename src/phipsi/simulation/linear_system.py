@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import InputError, SingularMatrixError
+from phipsi.backends.arguments import real_array
+from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.simulation.optional import needed
 
 Array = NDArray[Any]
@@ -124,7 +125,7 @@ class LinearSystem:
         except np.linalg.LinAlgError as reason:
             raise SingularMatrixError(
                 f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
-                f"{', '.join(self.input_names)} do not reach an unstable mode (see "
+                f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
                 "is_controllable()), or Q gives no weight to one that does not decay by itself"
             ) from None
         if self.dt is None:
@@ -176,7 +177,7 @@ def _check_weight(name: str, weight: Array, least: float) -> None:
 
 
 def _square(weight: ArrayLike, n: int) -> Array:
-    values = np.asarray(weight, dtype=np.float64)
+    values = real_array("a weight", weight)
     if values.shape == (n,) or values.ndim == 0:
         return np.diag(np.broadcast_to(values, n))
     if values.shape != (n, n):

@@ -177,9 +177,9 @@ def _accelerates(model: Model, vdot: Array) -> str:
     i = int(np.abs(vdot).argmax())
     name = entry_names(model, model.v_slices)[i]
     return (
-        f"the operating point is no equilibrium: joint {name} accelerates by {vdot[i]:.4g} (rad/s² "
-        "or m/s²). Give tau= that holds it, drive more joints (inputs=), or drop equilibrium=True "
-        "to linearise about the motion."
+        f"the operating point is no equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
+        "(rad/s² or m/s²). Give tau= that holds it, drive more joints (inputs=), or drop "
+        "equilibrium=True to linearise about the motion."
     )
 
 

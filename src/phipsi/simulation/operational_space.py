@@ -19,6 +19,7 @@ from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
 from phipsi.operators import I, J, Lambda, mass_matrix, pose, tau
 from phipsi.simulation.references import ConstantPose, PoseReference
+from phipsi.simulation.user_functions import check_signature, name_of
 from phipsi.spatial import so3_log
 
 Array = NDArray[Any]
@@ -113,6 +114,10 @@ class OperationalSpace:
     ) -> None:
         model = tree_of(model, OperationalSpace)
         self.model, self.frame, self.null_space = model, frame, null_space
+        if callable(reference):
+            check_signature(reference, f"reference {name_of(reference)!r}", "t")
+        if null_space is not None:
+            check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
         self.reference = reference if callable(reference) else ConstantPose(reference)
         self.rows = _rows(components)
         self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))

@@ -26,6 +26,7 @@ from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.topology import Change, Instant, Topology, changes_of
 from phipsi.simulation.trajectory import Trajectory
+from phipsi.simulation.user_functions import name_of
 
 Array = NDArray[Any]
 
@@ -156,7 +157,12 @@ class _Runner:
     def _function(self, phase: Phase, function: Any) -> Any:
         if not callable(function):
             return function
-        return lambda t, q, v: function(phase.t0 + t, *phase.lift(q, v))
+
+        def carried(t: float, q: Array, v: Array) -> Any:
+            return function(phase.t0 + t, *phase.lift(q, v))
+
+        carried.__qualname__ = name_of(function)
+        return carried
 
     def _beside(self, phase: Phase, quadrature: Any) -> Any:
         if isinstance(quadrature, Force):
@@ -176,6 +182,7 @@ class _Runner:
                 )
             return given[phase.at_v]
 
+        controller.__qualname__ = name_of(self.controller)
         return controller
 
     def _watched(self, phase: Phase, i: int, event: Event) -> Event:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.hybrid import free_mask
 from phipsi.errors import InputError
 from phipsi.model.model import Model
+from phipsi.simulation.user_functions import check_signature
 
 Array = NDArray[Any]
 
@@ -34,6 +35,8 @@ class Prescribed:
         for name, value in given.items():
             place = model.v_slice(name)
             if callable(value):
+                who = f"the prescribed acceleration of joint {name!r}"
+                check_signature(value, who, "t", "q", "v")
                 self._functions.append((name, place, value))
             else:
                 self._start[place] = _numbers(name, value, place)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.force import Force, State, bind_forces, provides
+from phipsi.simulation.user_functions import check_signature
 
 Array = NDArray[Any]
 Quadrature = Callable[[float, Array, Array], Any] | Force
@@ -54,12 +55,19 @@ class Quadratures:
                     f"quadrature {name!r} must be a function of (t, q, v) that returns a number, "
                     f"or a force element whose work is wanted, not {x!r}."
                 )
+            if not isinstance(x, Force):
+                check_signature(x, f"quadrature {name!r}", "t", "q", "v")
             self._functions.append(power_of(x, model) if isinstance(x, Force) else x)
         self.names: tuple[str, ...] = ((WORK,) if work else ()) + tuple(listed)
         self.has_work = work
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def functions(self) -> list[tuple[str, Callable[[float, Array, Array], Any]]]:
+        """The functions to integrate, with their names."""
+        return list(zip(self.names[int(self.has_work) :], self._functions, strict=True))
 
     def rates(self, t: float, q: Array, v: Array, power: float) -> Array:
         """ẇ (n,) at a state; `power` is that of all efforts and forces."""

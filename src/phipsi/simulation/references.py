@@ -13,9 +13,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
@@ -136,8 +138,7 @@ class FourierPath:
         model = tree_of(model, FourierPath)
         _check_coordinates(model)
         self.center = _checked_q(model, center, "center")
-        self.cosines = np.asarray(cosines, dtype=np.float64)
-        self.sines = np.asarray(sines, dtype=np.float64)
+        self.cosines, self.sines = real_array("cosines", cosines), real_array("sines", sines)
         shapes = self.cosines.shape, self.sines.shape
         if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != model.nq:
             raise InputError(
@@ -259,7 +260,9 @@ def _minimum_jerk(t: float, times: Array) -> tuple[int, float, float, float]:
 
 
 def _checked_q(model: Model, q: ArrayLike, what: str, ndim: int = 1) -> Array:
-    values = np.asarray(q, dtype=np.float64)
+    values = as_numbers(what, q)
+    if values.dtype != np.float64:
+        raise InputError(f"{what} holds {values.dtype}, but must be real numbers here")
     if values.ndim != ndim or values.shape[-1] != model.nq:
         wanted = f"({'k, ' * (ndim - 1)}nq = {model.nq})"
         raise InputError(f"{what} has shape {values.shape}, but must have {wanted}")
@@ -289,7 +292,7 @@ def _checked_times(times: Sequence[float], count: int) -> Array:
 def _checked_pose(pose: Pose | ArrayLike) -> Array:
     if isinstance(pose, Pose):
         return pose.matrix
-    values = np.asarray(pose, dtype=np.float64)
+    values = real_array("pose", pose)
     if values.shape == (3,):
         return Pose(translation=values).matrix
     if values.shape != (4, 4):

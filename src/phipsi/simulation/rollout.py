@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,10 @@ from phipsi.errors import InputError, SimulationError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
+from phipsi.simulation.checks import refuse_unfit
 from phipsi.simulation.closed_steps import closed_rollout
 from phipsi.simulation.tableaux import COMPILED, METHODS, Method
+from phipsi.simulation.variational import LAGRANGIAN, RATES_OF_MOMENTA
 
 if TYPE_CHECKING:
     from phipsi.backends.native.runner import NativeCode
@@ -40,6 +43,7 @@ def rollout(
     integrator: str = "semi_implicit",
     threads: int = 1,
     prescribed: Sequence[str] | ArrayLike | None = None,
+    per_step: bool | None = None,
 ) -> tuple[Array, Array]:
     """Trajectories of many initial states under given efforts.
 
@@ -54,7 +58,10 @@ def rollout(
     `steps`, how many; `every`, record every so many steps; `integrator`, "semi_implicit" (order 1)
     or "rk4" (order 4); `threads` share the batch; `prescribed`, names of joints whose accelerations
     are given instead of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid
-    dynamics). **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
+    dynamics); `per_step`, whether `tau` has an axis of steps. Without it the axes say so: one more
+    than q0 and v0 have is that of the steps, and what fits only one way is taken so; where the
+    lengths allow both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which.
+    **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
     first records being the initial states.
     **Cost:** O(N) per step and trajectory; of a system O(nv³) for the projection. **Raises:**
     `SimulationError` naming the trajectory and the step if one diverges or a joint has nothing to
@@ -69,10 +76,13 @@ def rollout(
     """
     model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
     method = _method(integrator)
+    rows = model.n_rows if isinstance(model, System) else 0
+    refuse_unfit(method, rows=rows, prescribed=prescribed is not None)
     dt = _positive(dt)
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
-    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps)
+    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
+    records = empty_records(tree, batch, steps, every)
     if isinstance(model, System):
         if prescribed is not None:
             raise InputError(
@@ -80,7 +90,7 @@ def rollout(
                 "pp.simulate(system, …, prescribed=…)"
             )
         state = start_q, start_v, effort
-        return closed_rollout(model, *state, dt, steps, every, integrator)
+        return closed_rollout(model, *state, dt, steps, every, integrator, records)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
@@ -88,8 +98,8 @@ def rollout(
         raise InputError(
             f"prescribed has shape {mask.shape}, which does not broadcast to the batch {batch}"
         ) from None
-    kept = steps // every + 1
-    out_q, out_v = np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
+    out_q, out_v = records
+    kept = out_q.shape[-2]
     if model.nv == 0 or 0 in batch:
         out_q[...], out_v[...] = start_q[..., None, :], start_v[..., None, :]
         return out_q, out_v
@@ -98,25 +108,27 @@ def rollout(
             for a in (start_q, start_v, effort, free)]  # fmt: skip
     outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
     status, failed_at = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    form = FORWARD_DYNAMICS if prescribed is None else HYBRID_ACCELERATIONS
-    program = compile(form, model, backend="native")
-    native = program.native
-    assert native is not None
-    from phipsi.simulation.rollout_code import (
-        rollout_code,
-    )  # with LLVM, which takes a while to load
-
-    function = rollout_code(native, method).address("phipsi_rollout")
+    forms = (FORWARD_DYNAMICS,) if prescribed is None else (HYBRID_ACCELERATIONS,)
+    if method.conserves:
+        forms = (LAGRANGIAN, RATES_OF_MOMENTA)
+    natives = [_native(form, model) for form in forms]
+    function = _code().rollout_code(natives, method).address("phipsi_rollout")
     arrays = [*flat, *outs, status, failed_at]
-    _run(function, native, method, arrays, (steps, every), dt, model, threads)
+    _run(function, natives, method, arrays, (steps, every), dt, model, threads)
     if status.any():
         raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
 
 
+def _native(form: Any, model: Model) -> NativeCode:
+    native = compile(form, model, backend="native").native
+    assert native is not None
+    return native
+
+
 def _run(
     function: int,
-    native: NativeCode,
+    natives: list[NativeCode],
     method: Method,
     arrays: list[Any],
     counts: tuple[int, int],
@@ -128,17 +140,18 @@ def _run(
 
     No exception can be raised while it runs: all threads have let go of the arrays after it.
     """
-    from phipsi.backends.native.crew import run_shares, shares_of_jobs
+    from phipsi.backends.native.crew import MOST, run_shares, shares_of_jobs
 
-    pieces = batch_pieces(len(arrays[0]), threads, native.machine.lanes)
+    native = natives[0]
+    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.machine.lanes)
     parts = [[a[piece] for a in arrays] for piece in pieces]
-    jobs = [_job(native, method, part, counts, dt, model) for part in parts]
+    jobs = [_job(natives, method, part, counts, dt, model) for part in parts]
     status = [part[-2] for part in parts]
     run_shares(shares_of_jobs(function, native.data.ctypes.data, [j for j, _ in jobs], status))
 
 
 def _job(
-    native: NativeCode,
+    natives: list[NativeCode],
     method: Method,
     arrays: list[Any],
     counts: tuple[int, int],
@@ -148,19 +161,21 @@ def _job(
     """The words of a job, and the memory they point to besides the arrays."""
     q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
-    lanes, code = native.machine.lanes, _code()
+    code, lanes = _code(), natives[0].machine.lanes
     work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
-    scratch = np.zeros(native.scratch_bytes // 8 + 8)
+    scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
     job = np.zeros(code.WORDS, dtype=np.int64)
     where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
-    where += [_aligned(work), _aligned(scratch)]
+    where += [_aligned(work), _aligned(scratches[0])]
     varying = tau.ndim == 3
     row = int(np.prod(tau.shape[1:], dtype=int)) * 8
     step = 8 * model.nv if varying else 0
     numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
-    job[: code.DT] = [*where, *numbers]
+    job[: code.DATA_2] = [*where, *numbers]
+    for other, scratch in zip(natives[1:], scratches[1:], strict=True):
+        job[code.DATA_2], job[code.SCRATCH_2] = other.data.ctypes.data, _aligned(scratch)
     job[code.DT : code.DT + 1].view(np.float64)[0] = dt
-    return job, [work, scratch]
+    return job, [work, *scratches]
 
 
 def _aligned(memory: np.ndarray) -> int:
@@ -189,26 +204,55 @@ def _positive(dt: Any) -> float:
     return float(dt)
 
 
+def empty_records(
+    model: Model,
+    batch: tuple[int, ...],
+    steps: int,
+    every: int,
+    advice: str = "fewer records, every=…, or parts that begin where the last one ended",
+) -> tuple[Array, Array]:
+    """Memory for the recorded states, or an error that says how much it would be."""
+    kept = steps // every + 1
+    size = 8 * math.prod(batch) * kept * (model.nq + model.nv)
+    try:
+        if size >= 2**63:
+            raise MemoryError
+        return np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
+    except MemoryError:
+        raise InputError(
+            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories are "
+            f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
+            f"{advice}"
+        ) from None
+
+
 def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough."""
+    """A whole number that is large enough, and small enough for a counter."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value >= 2**63:
+        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
     return int(value)
 
 
 def rollout_arrays(
-    model: Model, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike, steps: int
+    model: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    steps: int,
+    per_step: bool | None = None,
 ) -> tuple[Array, Array, Array, tuple[int, ...]]:
     """The initial states and efforts with their whole batch."""
     q = joint_array(model, "q0", q0, "nq")
     v, effort = (joint_array(model, name, x, "nv") for name, x in (("v0", v0), ("tau", tau)))
-    varying = _is_varying(effort, q, v, steps)
+    varying = _is_varying(effort, q, v, steps) if per_step is None else _flag(per_step, effort)
     core = 2 if varying else 1
     if varying and effort.shape[-2] != steps:
         raise InputError(
             f"tau has shape {effort.shape}: its last axes must be (steps, nv) = "
             f"({steps}, {model.nv}) for efforts that change from step to step, or (nv,) for "
-            "constant ones"
+            "constant ones. For constant ones of a batch that only tau has:  per_step=False"
         )
     try:
         batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], effort.shape[:-core])
@@ -224,17 +268,27 @@ def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
     """Whether the axis before the last of tau is that of the steps; refuses to guess."""
     if effort.ndim > max(q.ndim, v.ndim):
         return True
-    if effort.ndim == 1 or effort.shape[-2] != steps:
-        return False
+    if effort.ndim == 1 or effort.shape[-2] != steps or steps == 1:
+        return False  # for one step both mean the same
     try:
         np.broadcast_shapes(effort.shape[:-1], q.shape[:-1], v.shape[:-1])
     except ValueError:
         return True
     raise InputError(
-        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Add an "
-        "axis to say which: tau[None] for the same changing efforts in every trajectory, "
-        "np.broadcast_to(tau[:, None], (len(tau), steps, nv)) for constant ones"
+        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Say "
+        "which:  per_step=True for efforts that change from step to step, the same in every "
+        "trajectory, per_step=False for constant ones, each trajectory its own"
     )
+
+
+def _flag(per_step: Any, effort: Array) -> bool:
+    if not isinstance(per_step, (bool, np.bool_)):
+        raise InputError(f"per_step={per_step!r} is neither True nor False (nor None, the default)")
+    if per_step and effort.ndim < 2:
+        raise InputError(
+            f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
+        )
+    return bool(per_step)
 
 
 def _unit(model: Model, q: Array) -> None:
@@ -270,6 +324,11 @@ def _failure(
             f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
             "the joint armature"
+        )
+    elif int(status[first]) == _code().UNSOLVED:
+        why = (
+            "the equation of the variational step was not solved by iteration; the step is too "
+            "long for this motion. Use a smaller dt"
         )
     else:
         why = (

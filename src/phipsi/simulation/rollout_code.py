@@ -1,4 +1,4 @@
-"""Machine code of a rollout: the forward-dynamics kernel inside the loop over steps.
+"""Machine code of a rollout: kernels, such as that of forward dynamics, in the loop over steps.
 
 Lanes are trajectories. The state of a group of them stays packed, one vector per number, from the
 first step to the last; only what is recorded is unpacked. Joint formulas are those of
@@ -8,7 +8,8 @@ exponential.py, run on lanes instead of arrays.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, final
@@ -16,7 +17,6 @@ from typing import Any, final
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.engine import MachineCode, machine_code
-from phipsi.backends.native.kernel import Kernel
 from phipsi.backends.native.lanes import (
     DOUBLE,
     I8,
@@ -32,27 +32,37 @@ from phipsi.backends.native.record import INTEGERS, N_BODIES
 from phipsi.backends.native.runner import NativeCode
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
+from phipsi.model.joints import Joint
 from phipsi.simulation import exponential as exp
 from phipsi.simulation.chart import joint_parts
-from phipsi.simulation.tableaux import Method, Tableau
+from phipsi.simulation.joint_steps import FLAT, JOINT_STEPS, JointStep
+from phipsi.simulation.rollout_steps import UNSOLVED, step_size, step_writer
+from phipsi.simulation.tableaux import Method
 
 # words of a job: addresses of the arrays, then numbers; the last is the step length as a double
 (
     Q0, V0, TAU, OUT_Q, OUT_V, STATUS, FAILED_AT, WORK, SCRATCH,
-    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, DT, WORDS,
-) = range(19)  # fmt: skip
+    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, DATA_2, SCRATCH_2, DT, WORDS,
+) = range(21)  # fmt: skip
+
+__all__ = ["DATA_2", "DT", "SCRATCH_2", "UNSOLVED", "WORDS", "Rollout", "rollout_code", "work_size"]
 
 Values = list[Any]
 
 
-def rollout_code(native: NativeCode, method: Method) -> MachineCode:
-    """``void phipsi_rollout(job, 0, 0, data)`` around the kernel of forward or hybrid dynamics."""
-    found = native.companions.get(method.name)
+def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
+    """``void phipsi_rollout(job, 0, 0, data)`` around the kernels that a method needs.
+
+    One of forward or hybrid dynamics; for variational steps, one of the derivatives of the
+    Lagrangian and one of the rates that momenta have. `data` is that of the first.
+    """
+    first = natives[0]
+    found = first.companions.get(method.name)
     if found is None:
-        key = f"{native.key()} rollout {method.name} {_version()}"
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        found = machine_code(digest, native.machine, lambda: _emit(native, method))
-        native.companions[method.name] = found
+        keys = " ".join(native.key() for native in natives)
+        digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
+        found = machine_code(digest, first.machine, lambda: _emit(natives, method))
+        first.companions[method.name] = found
     return found
 
 
@@ -60,25 +70,23 @@ def rollout_code(native: NativeCode, method: Method) -> MachineCode:
 def _version() -> str:
     """A digest of the sources the code comes from."""
     here = Path(__file__).parent
-    names = ("rollout_code.py", "exponential.py", "tableaux.py")
-    return hashlib.sha256(b"".join((here / n).read_bytes() for n in names)).hexdigest()
+    names = ("rollout_code", "rollout_steps", "joint_steps", "exponential", "tableaux", "implicit")
+    return hashlib.sha256(b"".join((here / f"{n}.py").read_bytes() for n in names)).hexdigest()
 
 
 def work_size(method: Method, nq: int, nv: int) -> int:
-    """Numbers per lane of the working memory: state, effort, acceleration, and stages."""
-    stages = 0 if method.tableau is None else len(method.tableau.b)
-    return (nq + 4 * nv + 1) + (nq + 3 * nv + 2 * stages * nv if stages else 0)
+    """Numbers per lane of the working memory: state, effort, acceleration, and those of a step."""
+    return nq + 4 * nv + 1 + step_size(method, nq, nv)
 
 
-def _emit(native: NativeCode, method: Method) -> str:
+def _emit(natives: Sequence[NativeCode], method: Method) -> str:
     module = ir.Module()
-    kernel = native.wide_kernel(module)
-    _Rollout(module, kernel, native, method)
+    Rollout(module, natives, method)
     return str(module)
 
 
 @final
-class _Lanes:
+class LaneNumbers:
     """What exponential.py needs of numbers, for lanes."""
 
     def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
@@ -110,15 +118,19 @@ class _Lanes:
 
 
 @final
-class _Rollout:
-    """Writes the loops over groups of trajectories, steps, stages and joints."""
+class Rollout:
+    """Writes the loops over groups of trajectories, steps and joints; see rollout_steps.py.
 
-    def __init__(
-        self, module: ir.Module, kernel: Kernel, native: NativeCode, method: Method
-    ) -> None:
-        self.kernel, self.codes, self.lanes = kernel, native.tables.codes, native.machine.lanes
+    **Attributes:** `b`, `e`, what instructions are written with; `h`, the step length; areas of
+    working memory: the state `q`, `v` of all lanes, the efforts `tau` of the step.
+    """
+
+    def __init__(self, module: ir.Module, natives: Sequence[NativeCode], method: Method) -> None:
+        native = natives[0]
+        self._kernels = [native.wide_kernel(module) for native in natives]
+        self._slots = [{n: s.buffer for n, s in native.slots.items()} for native in natives]
+        self.codes, self.lanes = native.tables.codes, native.machine.lanes
         self.bytes = 8 * self.lanes
-        self.slots = {name: slot.buffer for name, slot in native.slots.items()}
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")
         job, _, _, self.data = function.args
@@ -129,10 +141,15 @@ class _Rollout:
         self.nq, self.nv = self.job[NQ], self.job[NV]
         dt = self.b.load(self.b.gep(job, [i64(8 * DT)], source_etype=I8), typ=DOUBLE)
         self.h = self.e.splat(dt)
-        self._areas(method.tableau)
-        advance = self._semi_implicit
-        if method.tableau is not None:
-            advance = self._runge_kutta(method.tableau)
+        self._place: Any = self.b.inttoptr(self.job[WORK], POINTER)
+        self.q, self.v, self.tau = (self.area(n) for n in (self.nq, self.nv, self.nv))
+        self.vdot, self._free = self.area(self.nv), self.area(self.nv)
+        self._status = self.area(i64(1))
+        self.zero = ir.Constant(self.e.integers, [0] * self.lanes)
+        self.failed = self.b.alloca(self.e.integers)  # status of the first failure, 0 without one
+        self._bad = self.b.alloca(self.e.integers)  # the same within the step
+        self._failed_at = self.b.alloca(self.e.integers)  # its step
+        advance = step_writer(self, method)
         write_loop(self.b, self.job[COUNT], lambda i: self._group(i, advance), self.lanes)
         self.b.ret_void()
 
@@ -141,39 +158,64 @@ class _Rollout:
     def _word(self, base: Any, i: int) -> Any:
         return self.b.load(self.b.gep(base, [i64(8 * i)], source_etype=I8), typ=I64)
 
-    def _areas(self, tableau: Tableau | None) -> None:
-        """Divide the working memory, and tell the kernel where its inputs and outputs are."""
-        b = self.b
-        place: Any = b.inttoptr(self.job[WORK], POINTER)
+    def area(self, size: Any) -> Any:
+        """The next piece of the working memory, for `size` numbers of every lane."""
+        here = self._place
+        self._place = self.b.gep(here, [self.b.mul(size, i64(self.bytes))], source_etype=I8)
+        return here
 
-        def area(size: Any) -> Any:
-            nonlocal place
-            here = place
-            place = b.gep(place, [b.mul(size, i64(self.bytes))], source_etype=I8)
-            return here
+    def program(
+        self, number: int, outputs: Values, places: dict[str, Any] | None = None
+    ) -> Callable[[], None]:
+        """Code that calls a kernel with its inputs and results in these areas; failures are noted.
 
-        self.q, self.v, self.tau, self.a = (area(n) for n in (self.nq, self.nv, self.nv, self.nv))
-        self.free = area(self.nv)
-        self.status = area(i64(1))
-        if tableau is not None:
-            self.q0, self.v0, self.z = (area(n) for n in (self.nq, self.nv, self.nv))
-            self.end = area(self.nv)
-            self.kz = [area(self.nv) for _ in tableau.b]
-            self.kv = [area(self.nv) for _ in tableau.b]
-        self.buffers = b.alloca(POINTER, size=len(self.slots) + 2)
+        Inputs that `places` does not name are the state and the efforts.
+        """
+        b, slots = self.b, self._slots[number]
+        data: Any = self.data
+        if number:
+            data = b.inttoptr(self.job[DATA_2], POINTER)
+        scratch = b.inttoptr(self.job[SCRATCH_2 if number else SCRATCH], POINTER)
         # hybrid dynamics reads efforts where joints are free and accelerations where they are not
-        places = {"q": self.q, "v": self.v, "tau": self.tau, "vdot": self.tau, "free": self.free}
-        for name, i in self.slots.items():
-            b.store(places[name], b.gep(self.buffers, [i64(8 * i)], source_etype=I8))
-        for i, where in enumerate((self.a, self.status)):
-            at = i64(8 * (len(self.slots) + i))
-            b.store(where, b.gep(self.buffers, [at], source_etype=I8))
+        usual = {"q": self.q, "v": self.v, "tau": self.tau, "vdot": self.tau, "free": self._free}
+        usual |= places or {}
+        where = [usual[name] for name in sorted(slots, key=lambda n: slots[n])]
+        where += [*outputs, self._status]
+        buffers = b.alloca(POINTER, size=len(where))
+        for i, place in enumerate(where):
+            b.store(place, b.gep(buffers, [i64(8 * i)], source_etype=I8))
+        function = self._kernels[number].function
+
+        def call() -> None:
+            b.call(function, [data, scratch, buffers, ir.Constant(ir.IntType(1), 1)])
+            self.note(b.load(self._status, align=8, typ=self.e.integers))
+
+        return call
+
+    def note(self, status: Any) -> None:
+        """Keep the first failure of every lane in this step."""
+        b, old = self.b, self.bad()
+        b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
+
+    def bad(self) -> Any:
+        """What has failed in this step, by lane."""
+        return self.b.load(self._bad, typ=self.e.integers)
+
+    def numbers(self) -> LaneNumbers:
+        """What the formulas of exponential.py need, anew wherever code branches."""
+        return LaneNumbers(self.e, self._kernels[0].sincos_function)
+
+    def copy(self, source: Any, target: Any, count: Any) -> None:
+        """One area to another."""
+        write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
 
     def load(self, base: Any, i: Any) -> Lane:
+        """Number i of an area."""
         where = self.b.gep(base, [self.b.mul(i, i64(self.bytes))], source_etype=I8)
         return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
 
     def store(self, value: Any, base: Any, i: Any) -> None:
+        """Number i of an area."""
         where = self.b.gep(base, [self.b.mul(i, i64(self.bytes))], source_etype=I8)
         self.b.store(self.e.lift(value).value, where, align=8)
 
@@ -223,17 +265,16 @@ class _Rollout:
         self._pack(self._rows(V0, rows, size_v), self.v, self.nv)
         efforts = self._rows(TAU, rows, self.job[TAU_ROW])
         self._pack(efforts, self.tau, self.nv)
-        if "free" in self.slots:
-            self._pack(self._rows(FREE, rows, size_v), self.free, self.nv)
+        if "free" in self._slots[0]:
+            self._pack(self._rows(FREE, rows, size_v), self._free, self.nv)
         kept = b.add(b.sdiv(self.job[STEPS], self.job[EVERY]), i64(1))
         out_q = self._rows(OUT_Q, rows, b.mul(size_q, kept))
         out_v = self._rows(OUT_V, rows, b.mul(size_v, kept))
         self._unpack(self.q, out_q, self.nq)
         self._unpack(self.v, out_v, self.nv)
-        zero = ir.Constant(self.e.integers, [0] * self.lanes)
-        failed, failed_at = b.alloca(self.e.integers), b.alloca(self.e.integers)
+        zero, failed = self.zero, self.failed
         b.store(zero, failed)
-        b.store(zero, failed_at)
+        b.store(zero, self._failed_at)
 
         def step(i: Any) -> None:
             with b.if_then(b.icmp_signed("!=", self.job[TAU_STEP], i64(0))):
@@ -242,12 +283,12 @@ class _Rollout:
                 self._pack(now, self.tau, self.nv)
             b.store(zero, self._bad)
             advance()
-            old, new = b.load(failed, typ=self.e.integers), b.load(self._bad, typ=self.e.integers)
+            old, new = b.load(failed, typ=self.e.integers), self.bad()
             first_time = b.icmp_signed("==", old, zero)
             number = self.e.splat_integer(i)
             b.store(b.select(first_time, new, old), failed)
-            before = b.load(failed_at, typ=self.e.integers)
-            b.store(b.select(first_time, number, before), failed_at)
+            before = b.load(self._failed_at, typ=self.e.integers)
+            b.store(b.select(first_time, number, before), self._failed_at)
             done = b.add(i, i64(1))
             with b.if_then(b.icmp_signed("==", b.srem(done, self.job[EVERY]), i64(0))):
                 record = b.sdiv(done, self.job[EVERY])
@@ -259,24 +300,11 @@ class _Rollout:
                     now = [b.gep(base, [offset], source_etype=I8) for base in outs]
                     self._unpack(packed, now, count)
 
-        self._bad = b.alloca(self.e.integers)
         write_loop(b, self.job[STEPS], step)
-        for word, value in ((STATUS, failed), (FAILED_AT, failed_at)):
+        for word, value in ((STATUS, failed), (FAILED_AT, self._failed_at)):
             integers = b.load(value, typ=self.e.integers)
             for lane, base in enumerate(self._rows(word, rows, i64(8))):
                 b.store(b.extract_element(integers, ir.Constant(I32, lane)), base, align=8)
-
-    def _dynamics(self) -> None:
-        """vdot from q, v and tau; a failure is noted."""
-        b = self.b
-        scratch = b.inttoptr(self.job[SCRATCH], POINTER)
-        b.call(
-            self.kernel.function, [self.data, scratch, self.buffers, ir.Constant(ir.IntType(1), 1)]
-        )
-        new = b.load(self.status, align=8, typ=self.e.integers)
-        old = b.load(self._bad, typ=self.e.integers)
-        zero = ir.Constant(self.e.integers, [0] * self.lanes)
-        b.store(b.select(b.icmp_signed("==", old, zero), new, old), self._bad)
 
     def _each_joint(self, visit: Callable[[JointCode, Any, Any], None]) -> None:
         """Code for every joint: visit(joint type, start of its part of q, of v)."""
@@ -292,100 +320,65 @@ class _Rollout:
 
         write_loop(b, self._word(self.data, N_BODIES), one)
 
-    def _loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
+    def loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
+        """Numbers of one joint."""
         return [self.load(base, self.b.add(start, i64(first + i))) for i in range(count)]
 
-    def _stores(self, values: Any, base: Any, start: Any, first: int) -> None:
+    def stores(self, values: Any, base: Any, start: Any, first: int) -> None:
+        """Numbers of one joint."""
         for i, value in enumerate(values):
             self.store(value, base, self.b.add(start, i64(first + i)))
 
-    def _move(self, base: Any, z: Callable[[Any, int, int], list[Any]]) -> None:
-        """Set q to base ∘ exp(z), z(start, first, count) being a joint's part of z."""
+    def each_part(self, visit: Callable[[Part], None]) -> None:
+        """Code for every joint, or part of a composite one."""
 
-        def visit(code: JointCode, q: Any, v: Any) -> None:
-            ops = _Lanes(self.e, self.kernel.sincos_function)
+        def joint(code: JointCode, q: Any, v: Any) -> None:
+            numbers = self.numbers()
             for part, i, j in joint_parts(code.joint, 0, 0):
-                old, step = self._loads(base, q, i, part.nq), z(v, j, part.nv)
-                if part.is_additive:
-                    new: Any = [x + y for x, y in zip(old, step, strict=True)]
-                elif part.kind == "spherical":
-                    new = exp.turn(old, step, ops)
-                elif part.kind == "free":
-                    new = (
-                        *exp.turn(old[:4], step[:3], ops),
-                        *exp.screw(old[4:], old[:4], step[:3], step[3:], ops),
-                    )
-                else:
-                    new = exp.slide(old, step, ops)
-                self._stores(new, self.q, q, i)
+                visit(Part(self, part, q, i, v, j, numbers))
 
-        self._each_joint(visit)
+        self._each_joint(joint)
 
-    # ---- methods -----------------------------------------------------------------------------
 
-    def _semi_implicit(self) -> None:
-        """v⁺ = v + h vdot(q, v), q⁺ = q ∘ exp(h v⁺)."""
-        self._dynamics()
+@dataclass(frozen=True)
+class Part:
+    """A joint that the loop over joints has come to, and where it is in q and in v."""
 
-        def rate(i: Any) -> None:
-            self.store(self.load(self.a, i).times_plus(self.h, self.load(self.v, i)), self.v, i)
+    r: Rollout
+    joint: Joint
+    q: Any
+    i: int
+    v: Any
+    j: int
+    numbers: LaneNumbers
 
-        write_loop(self.b, self.nv, rate)
-        self._move(self.q, lambda v, j, n: [self.h * x for x in self._loads(self.v, v, j, n)])
+    def places(self, base: Any) -> list[Lane]:
+        """Its numbers in an area with the layout of q."""
+        return self.r.loads(base, self.q, self.i, self.joint.nq)
 
-    def _runge_kutta(self, tableau: Tableau) -> Callable[[], None]:
-        """Stages in the exponential coordinates about the step's start; see tableaux.py."""
-        b = self.b
+    def rates(self, base: Any) -> list[Lane]:
+        """Its numbers in an area with the layout of v."""
+        return self.r.loads(base, self.v, self.j, self.joint.nv)
 
-        def copy(source: Any, target: Any, count: Any) -> None:
-            write_loop(b, count, lambda i: self.store(self.load(source, i), target, i))
+    def put_places(self, values: Any, base: Any) -> None:
+        """Store numbers with the layout of q."""
+        self.r.stores(values, base, self.q, self.i)
 
-        def combine(weights: tuple[float, ...], slopes: Values, i: Any) -> Any:
-            """Weighted sum of slopes, h Σ w_j k_j."""
-            total: Any = 0
-            for weight, slope in zip(weights, slopes, strict=False):
-                if weight:
-                    total = self.load(slope, i) * weight + total
-            return total * self.h if isinstance(total, Lane) else 0
+    def put_rates(self, values: Any, base: Any) -> None:
+        """Store numbers with the layout of v."""
+        self.r.stores(values, base, self.v, self.j)
 
-        def rates(kz: Any) -> None:
-            """Rates ż = dexp⁻¹(z) v of every joint."""
+    def rate(self, z: list[Any], v: list[Any]) -> Sequence[Any]:
+        """Rate of the exponential coordinates, dexp⁻¹(z) v."""
+        return v if self.joint.is_additive else exp.RATE[self.joint.kind](z, v, self.numbers)
 
-            def visit(code: JointCode, q: Any, v: Any) -> None:
-                ops = _Lanes(self.e, self.kernel.sincos_function)
-                for part, _, j in joint_parts(code.joint, 0, 0):
-                    now, z = (self._loads(x, v, j, part.nv) for x in (self.v, self.z))
-                    if part.kind == "spherical":
-                        out: Any = exp.turn_rate(z, now, ops)
-                    elif part.kind == "free":
-                        out = exp.screw_rate(z[:3], z[3:], now[:3], now[3:], ops)
-                    else:
-                        out = now if part.is_additive else exp.slide_rate(z, now, ops)
-                    self._stores(out, kz, v, j)
+    def moved(self, base: list[Any], z: list[Any]) -> Sequence[Any]:
+        """base ∘ exp(z)."""
+        if self.joint.is_additive:
+            return [x + y for x, y in zip(base, z, strict=True)]
+        return exp.MOVE[self.joint.kind](base, z, self.numbers)
 
-            self._each_joint(visit)
-
-        def advance() -> None:
-            copy(self.q, self.q0, self.nq)
-            copy(self.v, self.v0, self.nv)
-            for s, weights in enumerate(tableau.a):
-
-                def stage(i: Any, weights: tuple[float, ...] = weights) -> None:
-                    self.store(combine(weights, self.kz, i), self.z, i)
-                    self.store(self.load(self.v0, i) + combine(weights, self.kv, i), self.v, i)
-
-                write_loop(b, self.nv, stage)
-                if any(weights):
-                    self._move(self.q0, lambda v, j, n: self._loads(self.z, v, j, n))
-                rates(self.kz[s])
-                self._dynamics()
-                copy(self.a, self.kv[s], self.nv)
-
-            def end(i: Any) -> None:
-                self.store(combine(tableau.b, self.kz, i), self.z, i)
-                self.store(self.load(self.v0, i) + combine(tableau.b, self.kv, i), self.v, i)
-
-            write_loop(b, self.nv, end)
-            self._move(self.q0, lambda v, j, n: self._loads(self.z, v, j, n))
-
-        return advance
+    @property
+    def step(self) -> JointStep:
+        """The formulas of joint_steps.py."""
+        return FLAT if self.joint.is_additive else JOINT_STEPS[self.joint.kind]

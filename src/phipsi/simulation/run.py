@@ -29,6 +29,7 @@ from phipsi.simulation.steps import Diverged, Step, Stepper
 from phipsi.simulation.tableaux import Method
 from phipsi.simulation.topology import Change, changes_of
 from phipsi.simulation.trajectory import Trajectory
+from phipsi.simulation.user_functions import check_signature, first_call, name_of
 
 Array = NDArray[Any]
 
@@ -69,7 +70,8 @@ def simulate(
     **Arguments:** `model`, a `Model` or a `System`; `q0` (nq,), `v0` (nv,); `duration`, s, from
     t = 0; `controller(t, q, v)` returns tau (nv,), N·m or N (none: no efforts); `integrator`:
     "dopri", "radau", "lsoda" choose their steps from `rtol` and `atol`; "rk4", "semi_implicit",
-    "implicit_midpoint" have the fixed step `dt`, s; `output_times`, increasing times in s at which
+    "implicit_midpoint", "variational" (trees only: symplectic, keeps momenta) have the fixed step
+    `dt`, s; `output_times`, increasing times in s at which
     to record (default: every accepted step, every dt for fixed steps); `events`, see `Event`;
     `forces`, elements of `phipsi.forces`, and only those act: damping, friction and limits of the
     model are added by `forces.from_ratings(model)`; `prescribed`, ``{joint: acceleration}`` for
@@ -98,6 +100,12 @@ def simulate(
     >>> fall.at(0.5)[0].shape
     (2,)
     """
+    if controller is not None and not callable(controller):
+        raise InputError(
+            f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
+        )
+    if controller is not None:
+        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
     listed = [events] if isinstance(events, Event) else list(events)
     if topology or any(isinstance(e, Event) and changes_of(e.action) for e in listed):
         given = dict(
@@ -118,14 +126,12 @@ def simulate(
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
         loops = Loops(system, *given)
     method = checks.checked_method(integrator)
+    rows = 0 if system is None else system.n_rows
+    checks.refuse_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
     times = checks.checked_output_times(output_times, end)
-    if controller is not None and not callable(controller):
-        raise InputError(
-            f"controller must be a function of (t, q, v) that returns tau, not {controller!r}."
-        )
     if prescribed is not None and loops is not None:
         raise InputError(
             "prescribed= is for trees; in a system, prescribe the rate of a joint as a constraint:"
@@ -138,10 +144,19 @@ def simulate(
     q, v = checks.checked_state(model, equations.chart, q0, v0)
     if loops is not None:
         q, v = loops.start(q, v)
-    equations.check(0.0, q, v)
-    watch = Watch(events, 0.0, q, v, end)
-    run = _Run(equations, method, watch, times, end, system)
-    run.start(q, v, step, rtol, atol)
+    try:
+        equations.check(0.0, q, v)
+        watch = Watch(events, 0.0, q, v, end)
+        run = _Run(equations, method, watch, times, end, system)
+        with first_call("the run", 0.0):
+            run.start(q, v, step, rtol, atol)
+    except SimulationError as error:  # the last good state is the first
+        nothing = np.full((1, model.nv), np.nan)
+        error.trajectory = Trajectory(
+            model, np.zeros(1), q[None], v[None], nothing, complete=False, integrator=method.name,
+            system=system,
+        )  # fmt: skip
+        raise
     return run.to_the_end(make_progress(progress, end))
 
 

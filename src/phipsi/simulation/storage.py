@@ -8,20 +8,20 @@ anything is allocated, only numbers are read, and the header must have the right
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
+import stat
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from phipsi.errors import ParseError, PhipsiError
+from phipsi.errors import ParseError, PhipsiError, shown
 from phipsi.model.model import Model
 from phipsi.simulation.dense import NODES, DenseRecord
 from phipsi.simulation.events import EventRecord
@@ -35,6 +35,9 @@ FORMAT, VERSION = "phipsi-trajectory", 1
 MAX_BYTES = 2_000_000_000
 _MAX_RATIO = 200  # of unpacked to packed size; what `save` writes has 1
 _HEADER = "header"
+# most that Python takes for a header: copies of the text with four bytes a letter, and an empty
+# dict with its place in a list for every comma and bracket
+_BYTES_PER_LETTER, _BYTES_PER_OBJECT = 6, 72
 
 
 # ---- writing ------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ def _arrays(trajectory: Trajectory) -> dict[str, Array]:
         "quadratures": list(trajectory.quadratures),
         "model": model.to_dict(),
     }
-    text = json.dumps(header, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(header, allow_nan=False)  # in ASCII: names may hold what UTF-8 cannot
     arrays = {
         _HEADER: np.frombuffer(text.encode(), dtype=np.uint8),
         "t": trajectory.t,
@@ -109,8 +112,17 @@ def to_csv(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
     table = np.column_stack([*columns, *trajectory.quadratures.values()])
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*names, "energy", *trajectory.quadratures])
+        writer.writerow([_cell(name) for name in (*names, "energy", *trajectory.quadratures)])
         writer.writerows([repr(x) for x in row] for row in table.tolist())
+
+
+def _cell(name: str) -> str:
+    """A name as a spreadsheet may see it: what would be read as a formula begins with a quote."""
+    text = shown(name, most=None)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
@@ -132,77 +144,112 @@ def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
 
 def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The arguments of the `Trajectory` in a file."""
-    where = Path(path).name
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _read(_Archive(archive, where, max_bytes), where)
-    except (ParseError, OSError):
-        raise
-    except PhipsiError as error:
-        raise ParseError(f"{where} has a model that cannot be: {error}") from error
-    except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
-        raise ParseError(
-            f"{where} is no trajectory file: {type(error).__name__}: {error}. "
-            f"Write one with trajectory.save(path)."
-        ) from error
+    where = shown(Path(path).name)
+    with _opened(path, where) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read(_Archive(archive, where, max_bytes, file.seek(0, os.SEEK_END)), where)
+        except ParseError:
+            raise
+        except PhipsiError as error:
+            raise ParseError(f"{where} has a model that cannot be: {error}") from error
+        except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
+            raise ParseError(
+                f"{where} is no trajectory file: {type(error).__name__}: {shown(error)}. "
+                f"Write one with trajectory.save(path)."
+            ) from error
+
+
+def _opened(path: str | os.PathLike[str], where: str) -> BinaryIO:
+    """A regular file; opened without waiting, so that a named pipe in its place cannot hold us."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags), "rb", closefd=True) if not os.path.isdir(path) else None
+    if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        what = "a folder" if file is None else "no regular file"
+        if file is not None:
+            file.close()
+        raise ParseError(f"{where} is {what}; give the path of a file that save wrote.")
+    return file
 
 
 class _Archive:
     """Members of an archive as arrays, with every size checked first."""
 
-    def __init__(self, archive: zipfile.ZipFile, where: str, max_bytes: int) -> None:
+    def __init__(self, archive: zipfile.ZipFile, where: str, max_bytes: int, size: int) -> None:
         self._archive, self._where = archive, where
-        self._members = {info.filename: info for info in archive.infolist()}
-        total = sum(info.file_size for info in archive.infolist())
-        if total > max_bytes:
+        infos = archive.infolist()
+        self._members = {info.filename: info for info in infos}
+        self._max_bytes, self._used = max_bytes, 0
+        self.take(sum(info.file_size for info in infos))
+        if sum(info.compress_size for info in infos) > size:
             raise ParseError(
-                f"{where} unpacks to {total / 1e6:.0f} MB, more than max_bytes = "
-                f"{max_bytes / 1e6:.0f} MB. If you trust it: Trajectory.load(path, max_bytes=…)"
+                f"{where}: its members claim more bytes than the file has; it is damaged."
             )
-        for info in archive.infolist():
+        for info in infos:
             if info.file_size > _MAX_RATIO * max(info.compress_size, 1):
                 raise ParseError(
                     f"{where}: member {info.filename!r} unpacks to more than {_MAX_RATIO} times "
                     f"its size; trajectories are stored without compression."
                 )
 
+    def take(self, count: int) -> None:
+        """Count memory that is about to be used, and refuse to go beyond `max_bytes`."""
+        self._used += count
+        if self._used > self._max_bytes:
+            raise ParseError(
+                f"{self._where} unpacks to {self._used / 1e6:.0f} MB or more, more than max_bytes "
+                f"= {self._max_bytes / 1e6:.0f} MB. If you trust it: "
+                "Trajectory.load(path, max_bytes=…)"
+            )
+
     def __contains__(self, name: str) -> bool:
         return f"{name}.npy" in self._members
+
+    def header(self) -> Any:
+        """The header, if what Python makes of it fits into memory as well."""
+        text = self.array(_HEADER, np.uint8)
+        objects = sum(int(np.count_nonzero(text == ord(mark))) for mark in ",[{")
+        self.take(_BYTES_PER_LETTER * text.size + _BYTES_PER_OBJECT * objects)
+        return json.loads(text.tobytes().decode("utf-8"))
 
     def array(self, name: str, kind: type = np.float64) -> Array:
         """One member; its type, size and content must be what its headers say."""
         info = self._members.get(f"{name}.npy")
         if info is None:
             raise ParseError(f"{self._where} lacks the array {name!r}; it is no trajectory file.")
-        data = self._archive.read(info)
-        stream = io.BytesIO(data)
-        version = npy.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = npy.read_array_header_1_0(stream)
-        else:
-            shape, fortran, dtype = npy.read_array_header_2_0(stream)
-        size = math.prod(shape)
-        if dtype != np.dtype(kind) or any(n < 0 for n in shape):
+        with self._archive.open(info) as stream:
+            version = npy.read_magic(stream)
+            if version == (1, 0):
+                shape, fortran, dtype = npy.read_array_header_1_0(stream)
+            else:
+                shape, fortran, dtype = npy.read_array_header_2_0(stream)
+            left = info.file_size - stream.tell()
+            if dtype != np.dtype(kind) or any(n < 0 for n in shape):
+                raise ParseError(
+                    f"{self._where}: array {name!r} has the type {dtype}, not {np.dtype(kind)}."
+                )
+            if left != math.prod(shape) * dtype.itemsize:
+                raise ParseError(
+                    f"{self._where}: array {name!r} says it has the shape {shape}, which does not "
+                    f"fit its {left} bytes; the file is damaged."
+                )
+            flat = np.frombuffer(stream.read(), dtype=dtype)
+        if kind is np.float64 and not np.isfinite(flat).all():
             raise ParseError(
-                f"{self._where}: array {name!r} has the type {dtype}, not {np.dtype(kind)}."
+                f"{self._where}: array {name!r} has numbers that are not finite; trajectories have "
+                "none, so the file is damaged."
             )
-        if len(data) - stream.tell() != size * dtype.itemsize:
-            raise ParseError(
-                f"{self._where}: array {name!r} says it has the shape {shape}, which does not fit "
-                f"its {len(data) - stream.tell()} bytes; the file is damaged."
-            )
-        flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
         return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _read(archive: _Archive, where: str) -> dict[str, Any]:
-    header = json.loads(archive.array(_HEADER, np.uint8).tobytes().decode("utf-8"))
+    header = archive.header()
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ParseError(f'{where} is no trajectory file: its "format" is not "{FORMAT}".')
     if header.get("version") != VERSION:
         raise ParseError(
-            f"{where} has the format version {header.get('version')!r}, which is not known here; "
-            f"this library reads version {VERSION}."
+            f"{where} has the format version {shown(repr(header.get('version')), 80)}, which is "
+            f"not known here; this library reads version {VERSION}."
         )
     model = Model.from_dict(header.get("model"))  # type: ignore[arg-type]
     names, integrator = header.get("events"), header.get("integrator")
@@ -225,7 +272,7 @@ def _read(archive: _Archive, where: str) -> dict[str, Any]:
             "constraint_residuals": (k, None),
         }.items()
     }
-    if (np.diff(t) < 0).any() or not np.isfinite(t).all():
+    if (np.diff(t) < 0).any():
         raise ParseError(f"{where}: the times do not increase.")
     m = len(names)
     event_t = _of_shape(archive, where, "event_t", (m,))

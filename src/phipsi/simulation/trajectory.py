@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
 from phipsi.algorithms.system import System
-from phipsi.errors import ConvergenceError, InputError
+from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
 from phipsi.simulation import plotting, storage
 from phipsi.simulation.chart import Chart
@@ -102,7 +102,7 @@ class Trajectory:
         cut = "" if self.complete else ", not complete"
         return (
             f"<Trajectory: {len(self)} samples, {span}nq = {self.model.nq}, nv = {self.model.nv}, "
-            f"{self.integrator}{events}{cut}>"
+            f"{shown(self.integrator)}{events}{cut}>"
         )
 
     # ---- what follows from the motion -------------------------------------------------------

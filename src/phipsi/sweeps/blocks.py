@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phipsi.errors import LoweringError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, adjoint, cross_force, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
@@ -99,7 +100,7 @@ class Blocks:
             return self.diagonal(x.args[0])
         if x.op is Op.HALF:
             return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
-        raise LoweringError(f"{x} has no blocks")
+        raise LoweringError(f"{shown(x)} has no blocks")
 
     def _gyration(self, x: Expr) -> Field | None:
         """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.

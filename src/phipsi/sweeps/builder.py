@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from phipsi.errors import LoweringError
 from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type, is_vector_like
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
@@ -26,6 +27,8 @@ _MAPS = {
     "to_point": Domain.POINT,
     "to_row": Domain.ROW,
 }
+MOST_WORK = 10_000
+"""The most blocks to make for one program; the largest of the library makes 1,300."""
 _LINEAR_SHIFTS = ("up", "down", "gather", "scatter", "total", "spread", *_MAPS)
 
 
@@ -35,13 +38,20 @@ class Builder:
     def __init__(self) -> None:
         self._made: dict[tuple[object, ...], Field] = {}
         self._solutions: dict[tuple[object, ...], list[Field]] = {}
-        self._count = 0
+        self._count = self._work = 0
         self.one = self.make("eye", (), None, Type(Domain.WORLD, "1", "1"))
 
     def make(self, op: str, args: tuple[Field, ...], data: Hashable, type_: Type) -> Field:
         """The field with this operation and these arguments."""
         key = (op, args, data, type_)
         found = self._made.get(key)
+        self._work += 1
+        if self._work > MOST_WORK:
+            raise LoweringError(
+                f"the program is too large: more than {MOST_WORK:,} operations on blocks were "
+                f"made, {self._count:,} of them different. Compile a part of the expression by "
+                "itself, and let its value be an input of the rest"
+            )
         if found is None:
             found = self._made[key] = Field(op, args, data, type_, self._count)
             self._count += 1
@@ -337,13 +347,29 @@ class Builder:
     def _only(self, z: Field) -> Field:
         """The field that solves this equation already, or the new one."""
         assert z.equation is not None
-        form = (z.type, z.equation.op, z.equation.data, len(z.equation.args))
+        inner = z.equation
+        ready = tuple(-1 if _contains(a, z) else a.number for a in inner.args)
+        form = (z.type, inner.op, inner.data, ready)
         known = self._solutions.setdefault(form, [])
         for other in known:
             if same_equation(z, other):
                 return other
         known.append(z)
         return z
+
+
+def _contains(x: Field, z: Field) -> bool:
+    """True if the unknown z stands in x; what was made before z does not contain it."""
+    seen, stack = {x}, [x]
+    while stack:
+        y = stack.pop()
+        if y is z:
+            return True
+        for a in (*y.args, *(() if y.equation is None else (y.equation,))):
+            if a.number >= z.number and a not in seen:
+                seen.add(a)
+                stack.append(a)
+    return False
 
 
 def same_equation(x: Field, y: Field) -> bool:

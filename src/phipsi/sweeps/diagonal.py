@@ -14,6 +14,7 @@ that no block couples two unrelated bodies, as in causal · memoryless · antica
 from __future__ import annotations
 
 from phipsi.errors import LoweringError
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, Number, adjoint, identity, product
 from phipsi.expressions.structure import (
     Structure,
@@ -138,8 +139,8 @@ def diagonal_zero(x: Expr) -> Expr:
 
 def _no_diagonal(whole: Expr, part: Expr) -> str:
     return (
-        f"no O(N) form found for the block-diagonal part  bd({whole})\n"
-        f"    because of  {part}\n"
+        f"no O(N) form found for the block-diagonal part  bd({shown(whole)})\n"
+        f"    because of  {shown(part)}\n"
         "    Known are sums of L X R with X memoryless and at most one of φ, ψ, φ̃, ψ̃, E_φ, E_ψ\n"
         "    or an adjoint in L and one in R.   To compute it densely:   pp.dense(expr, model, q)"
     )

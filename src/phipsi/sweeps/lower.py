@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, adjoint
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
@@ -156,7 +157,9 @@ class Lowering(Diagonals):
         meaning = definition(core)
         if meaning is not None:
             return self.apply(adjoint(meaning) if flipped else meaning, u)
-        raise LoweringError(f"{x} has no sweep")  # a catalogue row without a formula: our bug
+        raise LoweringError(
+            f"{shown(x)} has no sweep"
+        )  # a catalogue row without a formula: our bug
 
     def _sway(self, x: Expr, u: Field, *, flipped: bool) -> Field:
         """How A z or A* f change with the motions u of the bodies, or the adjoint of that."""
@@ -224,7 +227,9 @@ class Lowering(Diagonals):
             return b.unary("pose_matrix", self.pose(), "4", "4")
         meaning = definition(x)
         if meaning is None:
-            raise LoweringError(f"{x} has no formula")  # a catalogue row without one: our bug
+            raise LoweringError(
+                f"{shown(x)} has no formula"
+            )  # a catalogue row without one: our bug
         return self.vector(meaning)
 
     def picked(self, x: Expr) -> Hashable:
@@ -236,7 +241,7 @@ class Lowering(Diagonals):
         hinge = self.model.v_slices[k]
         if not isinstance(i, int) or not 0 <= i < hinge.stop - hinge.start:
             raise InputError(
-                f"q[{joint}, {i}]: joint {joint!r} ({self.model.joints[k].kind}) has "
+                f"q[{shown(joint)}, {i}]: joint {joint!r} ({self.model.joints[k].kind}) has "
                 f"{hinge.stop - hinge.start} degrees of freedom, numbered from 0"
             )
         return hinge.start + i
@@ -248,8 +253,8 @@ class Lowering(Diagonals):
             return x.params
         if not isinstance(i, int) or not 0 <= i < 10:
             raise InputError(
-                f"inertia[{body}, {i}]: a body has ten inertial parameters, numbered from 0: m, "
-                "m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
+                f"inertia[{shown(body)}, {i}]: a body has ten inertial parameters, numbered from "
+                "0: m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz"
             )
         return 10 * self.model.body_index(str(body)) + i
 
@@ -257,7 +262,7 @@ class Lowering(Diagonals):
         """x* u for a vector x: a sum over the bodies."""
         b = self.builder
         if x.op is not Op.ADJOINT:
-            raise LoweringError(f"{x} cannot be applied")
+            raise LoweringError(f"{shown(x)} cannot be applied")
         mine = self.vector(x.args[0])
         dot = b.mul(b.transpose(mine), u)
         return dot if u.type.domain is Domain.WORLD else b.total(dot)
@@ -312,7 +317,7 @@ class Lowering(Diagonals):
 
         `local`: a backend may keep the admittance of hubs apart, see `native/row_order`.
         """
-        raise AssertionError(f"{x} needs the lowering of matrices")
+        raise AssertionError(f"{shown(x)} needs the lowering of matrices")
 
     def assembled(self, columns: Field) -> Field:
         """Columns of a point (or world) operator as one matrix."""
@@ -332,7 +337,7 @@ class Lowering(Diagonals):
             middle = factored.factors[len(factored.factors) // 2]
             return self._logdet(middle.args[0])
         raise LoweringError(
-            f"no O(N) form found for  logdet({x})\n"
+            f"no O(N) form found for  logdet({shown(x)})\n"
             "    known are memoryless operators and  W + H φ X φ* H*."
         )
 
@@ -347,7 +352,7 @@ def no_inverse(x: Expr) -> str:
             " — is a φ* missing before H*?"
         )
     return (
-        f"no O(N) form found for   ({x})⁻¹{hint}\n"
+        f"no O(N) form found for   ({shown(x)})⁻¹{hint}\n"
         "    Known are inverses of memoryless operators, of W + N with N strictly causal or\n"
         "    strictly anticausal, of W + H φ X φ* H*, and of products of these.\n"
         "    To compute it densely, O(N³):   pp.dense(expr, model, q)"

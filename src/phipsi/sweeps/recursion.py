@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.operators import parse
-from phipsi.operators.catalogue import CATALOGUE
+from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 from phipsi.sweeps.builder import terms_of
 from phipsi.sweeps.ir import Domain, Field, Kind, Step, StepKind
 from phipsi.sweeps.schedule import dependencies
@@ -120,7 +120,8 @@ class Recursion:
             letters = {"rec": "z", "pair": "Z", "square": "Z", "matrix": "A"}
             base = "y" if x in self.outputs else letters.get(x.op, "w")
         if base in CATALOGUE or "{" in base:
-            base = parse(base).text("latex" if self.latex else "greek")
+            named = catalogue_leaf(base) if base in CATALOGUE else parse(base)
+            base = named.text("latex" if self.latex else "greek")
         taken[base] = taken.get(base, 0) + 1
         if taken[base] == 1 and (x.label or len(self.outputs) == 1 and x in self.outputs):
             return base

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
+from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet
+from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, weights_of
 from phipsi.operators.variations import HOLED, PICKS
@@ -48,7 +50,7 @@ class Request:
 
     @staticmethod
     def make(
-        expr: Expr | Sequence[Expr],
+        expr: Expr | str | Sequence[Expr | str],
         mode: str | Sequence[str],
         blocks: Sequence[tuple[Any, Any]] | None,
         columns: bool,
@@ -57,14 +59,13 @@ class Request:
         points: PointSet,
         same_operand: bool = False,
     ) -> Request:
-        """Collect the arguments; single expressions and modes become tuples."""
-        single = isinstance(expr, Expr)
-        if isinstance(expr, str):
-            raise InputError(f"{expr!r} is no operator expression; read it with pp.parse({expr!r})")
+        """Collect the arguments; single expressions and modes become tuples, text is read."""
+        single = isinstance(expr, Expr | str)
         if not isinstance(cast(object, expr), (Expr, Sequence)):
             advice = check.advice(expr)
             raise InputError(f"{expr!r} is no operator expression, nor a sequence of them{advice}")
-        expressions = (expr,) if isinstance(expr, Expr) else tuple(expr)
+        several = (expr,) if isinstance(expr, Expr | str) else tuple(expr)
+        expressions = tuple(as_expression(x) for x in several)
         modes = _strings("mode", mode)
         modes = modes * len(expressions) if isinstance(mode, str) else modes
         if blocks is not None and not isinstance(cast(object, blocks), Sequence):
@@ -159,14 +160,15 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         names = {leaf.name for leaf in leaves_of(x)}
         if names & NEEDS_ROWS and request.points is not ANY_POINTS and not _has_rows(request):
             raise InputError(
-                f"{x} needs constraint rows (A and U live on them). Compile it for a system:\n"
+                f"{shown(x)} needs constraint rows (A and U live on them). Compile it for a "
+                "system:\n"
                 "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
                 "    pp.compile(expr, system)"
             )
         _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
-                f"{x} needs points (B, J and f0 live at points):\n"
+                f"{shown(x)} needs points (B, J and f0 live at points):\n"
                 "    pp.compile(expr, model, points=[('hand', (0, 0, 0.1))])"
             )
     _check_operands(request)
@@ -226,7 +228,7 @@ def _check_given(name: str) -> None:
 
 def _check_poses(x: Expr) -> None:
     if any(leaf.gives is POSES for leaf in leaves_of(x)) and x.gives is not POSES:
-        raise SpaceError(f"{x}: poses can be returned or given, but not multiplied")
+        raise SpaceError(f"{shown(x)}: poses can be returned or given, but not multiplied")
 
 
 def lower_request(
@@ -298,7 +300,8 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
     assert x.takes is not None and x.gives is not None
     if not (x.takes.per_body and x.gives.per_body):
         raise LoweringError(
-            f"{x} has no diagonal blocks per body; name the blocks: blocks=[(row, column), …]"
+            f"{shown(x)} has no diagonal blocks per body; name the blocks: "
+            "blocks=[(row, column), …]"
         )
     return Result(low.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
 

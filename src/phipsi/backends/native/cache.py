@@ -1,9 +1,14 @@
 """The disk cache of machine code.
 
 One file per program, named by a key that covers everything the code depends on. Files are written
-under a temporary name and renamed, so that two processes never see half a file, and carry a
-digest, so that a damaged one is ignored. What is loaded is executed, so the folder must belong to
-the user and be writable by nobody else; otherwise it is not used, with a warning.
+under a temporary name and renamed, so that two processes never see half a file; they hold their key
+and a digest, so that a damaged or renamed one is ignored.
+
+What is loaded is executed. So the folder and its files must belong to the user and be writable by
+nobody else, and nobody else may be able to exchange the folder: the folders above it belong to the
+user or the system, and are not writable by others or sticky, as /tmp is. Otherwise the cache is not
+used, with a warning.
+
 ``PHIPSI_CACHE=0`` (or off) turns it off, another value is the folder to use. Above `LIMIT` bytes
 the files that were not used for longest are removed.
 """
@@ -14,62 +19,173 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 import warnings
 from functools import cache
 from pathlib import Path
 
 from phipsi.errors import PhipsiWarning
 
-_MAGIC = b"phipsi machine code 1\n"
+_MAGIC = b"phipsi machine code 2\n"
+_DIGEST = 32
 _OFF = ("0", "off", "no", "false", "none")
+_NEW = ".new-"  # what temporary names begin with
+_ABANDONED = 3600  # s after which nobody is writing a file any more
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LIMIT = 256 * 2**20  # about five thousand programs
+
+
+# ---- the folder ----------------------------------------------------------------------------------
 
 
 @cache
 def folder() -> Path | None:
     """The folder of the cache, made if needed; None if there is none to use."""
-    setting = os.environ.get("PHIPSI_CACHE", "")
-    if setting.lower() in _OFF:
+    path = _wanted()
+    if path is None:
         return None
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    path = Path(setting) if setting else Path(base) / "phipsi"
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
-    except OSError:
+        _make(path)
+        path = path.resolve(strict=True)
+        reason = _unsafe(path)
+    except (OSError, RuntimeError):
         return None
-    if hasattr(os, "getuid"):
-        foreign = status.st_uid != os.getuid()
-        if foreign or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            warnings.warn(
-                f"the code cache {path} can be written by others and is not used, because what is "
-                f"in it would be executed. Make it private:  chmod 700 {path}",
-                PhipsiWarning,
-                stacklevel=2,
-            )
-            return None
+    if reason:
+        _warn(f"the code cache {path} is not used, because {reason}")
+        return None
     return path
 
 
+def _wanted() -> Path | None:
+    """Where the cache should be, as an absolute path."""
+    setting = os.environ.get("PHIPSI_CACHE", "").strip()
+    if setting.lower() in _OFF:
+        return None
+    if setting:
+        path = Path(os.path.expanduser(setting))
+        if not path.is_absolute():
+            _warn(
+                f"PHIPSI_CACHE={setting} is not used, because it names another folder in every "
+                f"working folder. Name the whole path:  PHIPSI_CACHE={Path.cwd() / path}"
+            )
+            return None
+        return path
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if base.is_absolute():  # others are to be ignored, says the XDG specification
+        return base / "phipsi"
+    home = _home()
+    return None if home is None else home / ".cache" / "phipsi"
+
+
+def _home() -> Path | None:
+    """The user's home: $HOME if that is an absolute path, else what the system knows."""
+    home = Path(os.path.expanduser("~"))
+    if home.is_absolute() and os.environ.get("HOME") != "":
+        return home
+    try:
+        import pwd
+
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except (ImportError, KeyError):
+        return None
+    return home if home.is_absolute() else None
+
+
+def _make(path: Path) -> None:
+    """Make a folder and those above it, for the user only."""
+    for folder in (*reversed(path.parents), path):
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError:
+            if not folder.is_dir():
+                raise
+
+
+def _unsafe(path: Path) -> str:
+    """Why others could put code into a folder; nothing if they cannot."""
+    if not hasattr(os, "getuid"):
+        return ""
+    me = os.getuid()
+    trusted = (me, 0, os.stat("/").st_uid)
+    status = path.stat()
+    if status.st_uid != me:
+        return "it belongs to another user. Name one of your own:  PHIPSI_CACHE=/path/to/folder"
+    if status.st_mode & _OTHERS:
+        return (
+            "it can be written by others, and what is in it would be executed. Make it private:"
+            f"  chmod 700 {path}"
+        )
+    for above in path.parents:
+        status = above.stat()
+        if status.st_uid not in trusted:
+            return f"{above} belongs to another user, who could exchange it"
+        if not status.st_mode & stat.S_ISVTX and _writable_by_others(status):
+            return (
+                f"{above} can be written by others, who could exchange it. If they need not:"
+                f"  chmod go-w {above}"
+            )
+    return ""
+
+
+def _writable_by_others(status: os.stat_result) -> bool:
+    """Whether anybody but the owner may write; a group that is the user's own does not count."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group is named as the user and has no other members, as many systems set it up."""
+    import grp
+    import pwd
+
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+        group = grp.getgrgid(number)
+    except KeyError:
+        return False
+    return group.gr_name == name and set(group.gr_mem) <= {name}
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, PhipsiWarning, stacklevel=4)
+
+
+# ---- its files -----------------------------------------------------------------------------------
+
+
 def read(key: str) -> bytes | None:
-    """The code with this key, or None if it is not there or damaged."""
+    """The code with this key, or None if it is not there, damaged, or not the user's own."""
     where = folder()
     if where is None:
         return None
     path = where / f"{key}.bin"
     try:
-        content = path.read_bytes()
+        content = _own_file(path)
         os.utime(path)  # used now: the last to be removed
     except OSError:
         return None
-    head, digest, body = (
-        content[: len(_MAGIC)],
-        content[len(_MAGIC) :][:32],
-        content[len(_MAGIC) + 32 :],
-    )
-    if head != _MAGIC or hashlib.sha256(body).digest() != digest:
+    head = _head(key)
+    if content is None or not content.startswith(head):
         return None
-    return body
+    digest, body = content[len(head) :][:_DIGEST], content[len(head) + _DIGEST :]
+    return body if hashlib.sha256(head + body).digest() == digest else None
+
+
+def _own_file(path: Path) -> bytes | None:
+    """What is in a plain file of the user that nobody else can write."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & _OTHERS):
+            return None
+        return file.read()
+
+
+def _head(key: str) -> bytes:
+    return _MAGIC + key.encode() + b"\n"
 
 
 def write(key: str, code: bytes) -> None:
@@ -77,26 +193,38 @@ def write(key: str, code: bytes) -> None:
     where = folder()
     if where is None:
         return
-    content = _MAGIC + hashlib.sha256(code).digest() + code
+    head = _head(key)
     try:
-        handle, name = tempfile.mkstemp(dir=where, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, where / f"{key}.bin")
-        _keep_within(where, LIMIT)
+        handle, name = tempfile.mkstemp(dir=where, prefix=_NEW)
+        try:
+            with open(handle, "wb") as file:
+                file.write(head + hashlib.sha256(head + code).digest() + code)
+            os.replace(name, where / f"{key}.bin")
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _tidy(where, LIMIT)
     except OSError:
         return
 
 
-def _keep_within(where: Path, limit: int) -> None:
-    """Remove the files used longest ago until three quarters of the limit are left."""
+def _tidy(where: Path, limit: int) -> None:
+    """Remove what killed processes left, and the files used longest ago if there are too many.
+
+    Then three quarters of the limit are left.
+    """
     with os.scandir(where) as entries:
-        files = [(e.stat(), e.path) for e in entries if e.name.endswith(".bin")]
+        listed = [(e.stat(follow_symlinks=False), e.name) for e in entries]
+    abandoned = time.time() - _ABANDONED
+    for status, name in listed:
+        if name.startswith(_NEW) and status.st_mtime < abandoned:
+            (where / name).unlink(missing_ok=True)
+    files = [(status, name) for status, name in listed if name.endswith(".bin")]
     total = sum(status.st_size for status, _ in files)
     if total <= limit:
         return
-    for status, path in sorted(files, key=lambda f: f[0].st_mtime_ns):
+    for status, name in sorted(files, key=lambda f: f[0].st_mtime_ns):
         if total <= 0.75 * limit:
             return
-        Path(path).unlink(missing_ok=True)  # another process may have been faster
+        (where / name).unlink(missing_ok=True)  # another process may have been faster
         total -= status.st_size

@@ -23,6 +23,7 @@ from phipsi.backends.native.lanes import (
     write_cases,
     write_loop,
 )
+from phipsi.backends.native.logarithm import define_log
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import Plan, entry_count, is_column, root
 from phipsi.backends.native.point_memory import PointMemory
@@ -55,7 +56,7 @@ from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
 from phipsi.backends.native.squares import Square
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import define_sincos, i64, library_function
+from phipsi.backends.native.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.request import Result
@@ -102,7 +103,6 @@ class Kernel(PointMemory):
         self.bytes = 8 * lanes
         self.io = InputsOutputs(self, inputs)
         self.sincos_function = define_sincos(module, lanes, fused=fused)
-        self._logarithm: ir.Function | None = None
         self.templates: dict[tuple[Field, str], list[Any]] = {}
         self.code: JointCode | None = None
         self.columns = Columns(self)
@@ -147,7 +147,10 @@ class Kernel(PointMemory):
 
     def _emit(self) -> ir.Function:
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
-        function = ir.Function(self.module, kind, f"phipsi_kernel_{self.config.lanes}")
+        name = f"phipsi_kernel_{self.config.lanes}"
+        if name in self.module.globals:  # of another program
+            name = f"{name}_{len(self.module.globals)}"
+        function = ir.Function(self.module, kind, name)
         function.linkage = "internal"
         for a in function.args[:3]:
             a.add_attribute("noalias")
@@ -541,15 +544,10 @@ class Kernel(PointMemory):
         return Lane(e, self.b.extract_value(pair, 0)), Lane(e, self.b.extract_value(pair, 1))
 
     def log(self, x: Lane) -> Lane:
-        """Natural logarithm, lane by lane in the C library."""
-        if self._logarithm is None:
-            self._logarithm = library_function(self.module, "log")
-        out: Any = ir.Constant(self.emitter.vector, ir.Undefined)
-        for i in range(self.emitter.lanes):
-            at = ir.Constant(ir.IntType(32), i)
-            value = self.b.call(self._logarithm, [self.b.extract_element(x.value, at)])
-            out = self.b.insert_element(out, value, at)
-        return Lane(self.emitter, out)
+        """Natural logarithm."""
+        e = self.emitter
+        function = define_log(self.module, e.lanes, fused=e.fused)
+        return Lane(e, self.b.call(function, [x.value]))
 
 
 def _sign(x: Field) -> int:

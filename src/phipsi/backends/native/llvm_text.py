@@ -27,6 +27,7 @@ from phipsi.backends.native.llvm_values import (
     Phi,
     PointerType,
     Switch,
+    Table,
     Type,
     Undefined,
     Value,
@@ -47,6 +48,7 @@ __all__ = [
     "Phi",
     "PointerType",
     "Switch",
+    "Table",
     "Type",
     "Undefined",
     "Value",
@@ -199,6 +201,14 @@ class IRBuilder:
     def zext(self, x: Value, type_: Type) -> Value:
         """A wider integer."""
         return self._cast("zext", x, type_)
+
+    def trunc(self, x: Value, type_: Type) -> Value:
+        """A narrower integer."""
+        return self._cast("trunc", x, type_)
+
+    def sitofp(self, x: Value, type_: Type) -> Value:
+        """An integer with a sign as a number."""
+        return self._cast("sitofp", x, type_)
 
     def uitofp(self, x: Value, type_: Type) -> Value:
         """An integer as a number."""

@@ -235,14 +235,33 @@ class Switch:
         return f"  switch {self._value.typed}, label %{self._default.label} [{cases}]"
 
 
+class Table(Value):
+    """Known numbers in memory."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, module: Module, element: Type, numbers: Sequence[Any], name: str) -> None:
+        super().__init__(ADDRESS, f"@{name}")
+        listed = ", ".join(Constant(element, x).typed for x in numbers)
+        kind = f"[{len(numbers)} x {element}]"
+        self._line = f"{self.name} = internal constant {kind} [{listed}], align 8"
+        module.tables.append(self)
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        yield self._line
+
+
 class Module:
-    """Functions that are compiled together."""
+    """Functions that are compiled together, and their tables."""
 
     def __init__(self) -> None:
         self.globals: dict[str, Function] = {}
+        self.tables: list[Table] = []
 
     def __str__(self) -> str:
-        return "\n".join(line for f in self.globals.values() for line in f.lines()) + "\n"
+        parts = (*self.tables, *self.globals.values())
+        return "\n".join(line for part in parts for line in part.lines()) + "\n"
 
 
 ADDRESS = PointerType()

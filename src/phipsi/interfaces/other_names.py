@@ -1,0 +1,110 @@
+"""What the functions of Pinocchio, MuJoCo and Drake are called here.
+
+For those who type the name they know: ``pp.rnea`` answers with `inverse_dynamics`. The table of
+Pinocchio's names in README.md is the same one; a test compares them.
+"""
+
+from __future__ import annotations
+
+# Their names, in groups with one answer. Without brackets, an answer is a name below `pp`.
+_PINOCCHIO = {
+    "rnea": "inverse_dynamics",
+    "aba": "forward_dynamics",
+    "crba": "mass_matrix",
+    "computeMinverse": "mass_matrix_inverse",
+    "nonLinearEffects": "bias_forces",
+    "computeGeneralizedGravity": "gravity_forces",
+    "computeStaticTorque": "inverse_dynamics",
+    "forwardKinematics": "body_poses body_velocities body_accelerations",
+    "updateFramePlacements updateFramePlacement framesForwardKinematics": "frame_poses",
+    "getFrameVelocity": "frame_velocities",
+    "getVelocity": "body_velocities",
+    "getAcceleration getClassicalAcceleration": "body_accelerations",
+    "getFrameAcceleration getFrameClassicalAcceleration": "frame_accelerations",
+    "computeJointJacobians computeJointJacobian getJointJacobian computeFrameJacobian "
+    "getFrameJacobian": "jacobian",
+    "getFrameJacobianTimeVariation computeJointJacobiansTimeVariation "
+    "getJointJacobianTimeVariation": "jacobian_dot jacobian_dot_v",
+    "centerOfMass": "center_of_mass",
+    "jacobianCenterOfMass": "center_of_mass_jacobian",
+    "computeCentroidalMomentum": "momentum",
+    "computeJointTorqueRegressor": "regressor",
+    "computeKineticEnergyRegressor": "kinetic_energy_regressor",
+    "computePotentialEnergyRegressor": "potential_energy_regressor",
+    "ccrba computeCentroidalMap": "centroidal_momentum_matrix",
+    "dccrba computeCentroidalMapTimeVariation": "centroidal_momentum_matrix_dot",
+    "computeKineticEnergy": "kinetic_energy",
+    "computePotentialEnergy": "potential_energy",
+    "computeRNEADerivatives": "inverse_dynamics_derivatives",
+    "computeABADerivatives": "forward_dynamics_derivatives",
+    "computeCoriolisMatrix": "coriolis_matrix",
+    "constraintDynamics forwardDynamics": "forward_dynamics constraint_forces",
+    "computeDelassusMatrix": "delassus_matrix",
+    "impulseDynamics": "constraint_impulse",
+    "integrate": "model.integrate",
+    "difference": "model.difference",
+    "neutral": "model.neutral",
+    "randomConfiguration": "model.random_configuration",
+    "buildReducedModel": "model.with_locked",
+    "appendModel": "model.attach",
+    "buildModelFromUrdf buildModelFromMJCF buildModelFromSdf": "load",
+    "SE3": "Pose",
+    "Inertia": "SpatialInertia",
+}
+_MUJOCO = {
+    "mj_step mj_step1 mj_step2": "simulate rollout",
+    "mj_forward mj_fwdAcceleration": "forward_dynamics",
+    "mj_inverse": "inverse_dynamics",
+    "mj_rne": "inverse_dynamics bias_forces",
+    "mj_crb mj_fullM": "mass_matrix",
+    "mj_kinematics": "body_poses",
+    "mj_comPos": "center_of_mass",
+    "mj_jac mj_jacBody mj_jacBodyCom mj_jacSite mj_jacGeom": "jacobian",
+    "mj_jacSubtreeCom": "center_of_mass_jacobian",
+    "mj_jacDot": "jacobian_dot",
+    "mj_objectVelocity": "frame_velocities",
+    "mj_objectAcceleration": "frame_accelerations",
+    "mj_angmomMat": "centroidal_momentum_matrix",
+    "mj_subtreeVel": "momentum",
+    "mj_energyPos": "potential_energy",
+    "mj_energyVel": "kinetic_energy",
+    "mj_integratePos": "model.integrate",
+    "mj_differentiatePos": "model.difference",
+    "mj_solveM": "compile(mass_matrix.inv, model)",
+    "mj_mulM": "compile(mass_matrix, model)",
+    "mjd_transitionFD": "step_derivatives",
+    "mj_loadXML MjSpec": "load",
+    "MjModel": "Model load",
+}
+_DRAKE = {
+    "CalcInverseDynamics": "inverse_dynamics",
+    "CalcMassMatrix": "mass_matrix",
+    "CalcBiasTerm": "bias_forces",
+    "CalcGravityGeneralizedForces": "gravity_forces",
+    "CalcJacobianSpatialVelocity": "jacobian",
+    "CalcBiasSpatialAcceleration": "jacobian_dot_v",
+    "CalcCenterOfMassPositionInWorld": "center_of_mass",
+    "CalcSpatialMomentumInWorldAboutPoint": "momentum",
+    "MultibodyPlant": "ModelBuilder load",
+    "InverseKinematics": "inverse_kinematics",
+    "Linearize FirstOrderTaylorApproximation": "linearize",
+    "Simulator": "simulate",
+}
+_NO_DATA = "Data createData MjData mj_makeData mj_resetData CreateDefaultContext Context".split()
+
+
+def name_here(name: str) -> str:
+    """What to say behind "has no attribute": the name here, or nothing."""
+    if name in _NO_DATA:
+        return ": there is no data object; functions take the model and arrays, and return arrays"
+    for library, table in (("Pinocchio", _PINOCCHIO), ("MuJoCo", _MUJOCO), ("Drake", _DRAKE)):
+        for theirs, ours in table.items():
+            if name in theirs.split():
+                return f": {_answer(ours)} here what {library} calls {name}"
+    return ""
+
+
+def _answer(ours: str) -> str:
+    names = [ours] if "(" in ours else ours.split()
+    written = [x if x.startswith("model.") else f"pp.{x}" for x in names]
+    return " and ".join(written) + (" are" if len(written) > 1 else " is")

@@ -1,0 +1,49 @@
+"""Functions of users: whether they can be called at all, and what their first call says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from phipsi.errors import InputError, PhipsiError, SimulationError
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, or the class of an object that is called like one."""
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> None:
+    """Reject a function that cannot be called with these arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # machine code does not say what it takes
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        given = ", ".join(arguments)
+        raise InputError(
+            f"{who} takes {signature}, but it is called with ({given}). Define it so:\n"
+            f"    def {_identifier(function)}({given}): …"
+        ) from None
+
+
+@contextmanager
+def first_call(who: str, t: float) -> Iterator[None]:
+    """Say whose first call failed, instead of the bare exception."""
+    try:
+        yield
+    except PhipsiError:
+        raise
+    except Exception as error:
+        raise SimulationError(
+            f"{who} failed in its first call, at t = {t:.6g} s: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _identifier(function: Callable[..., Any]) -> str:
+    name = name_of(function).rpartition(".")[2]
+    return name if name.isidentifier() else "function"

@@ -1,0 +1,130 @@
+"""The variational integrator: steps that make a discrete action stationary.
+
+The action of a step from q to q⁺ = q ∘ exp(h w) is h L(q ∘ exp(h w/2), w), the Lagrangian at the
+middle of the step. With the momenta p = ℳ v, and at the middle
+
+    μ = ∂L/∂v = ℳ w,     λ = ∂L/∂q + efforts
+
+(∂L/∂q along the joint rates, as always), the discrete Euler–Lagrange equations are
+
+    dexp(−h w)* p + h/2 dexp(−h w/2)* λ = μ                  an equation for w
+    p⁺ = Ad(exp h w)* p + h Ad(exp h w/2)* λ,   ℳ(q⁺) v⁺ = p⁺
+
+with dexp = Ad = 1 for joints with q̇ = v: there it is the implicit midpoint rule in q and p. Free
+and planar joints are rotations and translations of their own (joint_steps.py), because momenta of
+screw motions would make the spin depend on the speed of flight. The map (q, p) → (q⁺, p⁺) is
+symplectic and symmetric, and by Noether's theorem it keeps the momentum of every symmetry: where λ
+of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
+discrete Lagrange–d'Alembert principle, at the middle of the step.
+
+    ∂L/∂q = (bend{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
+
+is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. The
+equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
+
+**Source:** Marsden and West, Discrete mechanics and variational integrators (2001), 1.3 and 2.3;
+Bou-Rabee and Marsden, Hamilton–Pontryagin integrators on Lie groups (2009); Hairer, Lubich, Wanner,
+Geometric Numerical Integration, VI.6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.dynamics import GRAVITY_FORCES, MASS_MATRIX_INVERSE
+from phipsi.algorithms.energy import KINETIC_ENERGY
+from phipsi.backends.program import Program
+from phipsi.compiler import compile
+from phipsi.differentiation import gradient
+from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
+from phipsi.simulation.equations import Equations
+from phipsi.simulation.implicit import solve
+from phipsi.simulation.joint_steps import JointSteps
+from phipsi.simulation.steps import Diverged
+
+Array = NDArray[Any]
+
+_SLOPE = gradient(KINETIC_ENERGY, "q") - GRAVITY_FORCES
+MOMENTA = mass_matrix @ v
+LAGRANGIAN = (MOMENTA, _SLOPE)
+"""Derivatives of the Lagrangian by v and by q."""
+LOADED = _SLOPE + H @ phi @ f_ext
+RATES_OF_MOMENTA = MASS_MATRIX_INVERSE @ tau
+
+
+def variational(
+    equations: Equations,
+) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
+    """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
+    model, joints = equations.model, JointSteps(equations.chart)
+    by_q = _evaluated(compile(LOADED if equations.has_loads else _SLOPE, model))
+    momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
+
+    def slope(t: float, q: Array, w: Array) -> Array:
+        effort, loads = equations.acting(t, q, w)
+        found = by_q(q, w, *loads)
+        if found is None or not np.isfinite(effort).all():
+            equations.note_failure(t, q, w)
+            return np.full(len(w), np.nan)
+        return found + effort
+
+    def moving(t: float, q: Array, p: Array) -> Array:
+        found = rates(q, p)
+        if found is None:
+            equations.note_failure(t, q, np.zeros(len(p)))
+            return np.full(len(p), np.nan)
+        return found
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        middle, p = t + 0.5 * h, momenta(q, v)
+        if p is None:
+            p = np.full(len(v), np.nan)
+
+        def image(w: Array) -> tuple[Array, float, float]:
+            at = joints.middle(q, w, h)
+            wanted = joints.wanted(w, h, p, slope(middle, at, w))
+            new, now = moving(middle, at, wanted), momenta(at, w)
+            change = math.nan if now is None else abs(float((new - w) @ (wanted - now)))
+            return new, change, abs(float(new @ wanted))
+
+        w = solve(image, v)
+        if w is None:
+            raise Diverged(
+                f"at t = {t:.9g} s the equation of the variational step has no solution near the "
+                f"step's start; the step of {h:.3g} s is too long for this motion"
+            )
+        at, q1 = joints.middle(q, w, h), joints.end(q, w, h)
+        p1 = joints.after(w, h, p, slope(middle, at, w))
+        gain = np.zeros(0)
+        if len(equations.quadratures):
+            gain = h * equations.rates(middle, at, w)[1]
+        # only what 2 w − v misses of v⁺ is solved for: see rollout_steps.py
+        guess = 2 * w - v
+        now = momenta(q1, guess)
+        missing = np.full(len(v), np.nan) if now is None else p1 - now
+        return q1, guess + moving(t + h, q1, missing), gain
+
+    return advance
+
+
+def _evaluated(program: Program) -> Callable[..., Array | None]:
+    """A program that answers None where it has no result."""
+    native = program.native
+
+    def reference(*inputs: Array) -> Array | None:
+        if not all(np.isfinite(x).all() for x in inputs):
+            return None
+        found, status = program(*inputs, on_error="mask")
+        return None if status else found
+
+    def compiled(*inputs: Array) -> Array | None:
+        assert native is not None
+        found, status = native.ufunc(*inputs)
+        return None if status else found
+
+    return reference if native is None else compiled

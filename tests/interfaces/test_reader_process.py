@@ -1,0 +1,298 @@
+"""MuJoCo's reader in a process of its own: what goes wrong there is an error here, and no more."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phipsi.errors import ModelError
+from phipsi.interfaces import reader_process
+from phipsi.interfaces.files import FileError
+from phipsi.interfaces.load import load, load_system
+from phipsi.interfaces.reader_process import READERS
+
+TESTS = Path(__file__).parents[1]
+MACHINE = Path(__file__).parent / "data" / "machine.xml"
+
+
+@pytest.fixture
+def bad_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A reader that has the fault that the name of the model asks for."""
+    end()
+    monkeypatch.syspath_prepend(str(TESTS))
+    monkeypatch.setattr(reader_process, "_MODULE", "interfaces.bad_worker")
+    yield
+    end()
+
+
+def end() -> None:
+    with READERS.lock:
+        READERS._end()  # pyright: ignore[reportPrivateUsage]
+
+
+def written(folder: Path, name: str = "good") -> Path:
+    path = folder / f"{name}.xml"
+    path.write_text(
+        f'<mujoco model="{name}"><worldbody><body name="a"><joint name="j"/><geom size="0.1"/>'
+        "</body></worldbody></mujoco>"
+    )
+    return path
+
+
+def worker_id() -> int:
+    assert READERS.process is not None
+    return READERS.process.pid
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be buried does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def waits_until_gone(pid: int) -> None:
+    for _ in range(600):
+        if not is_alive(pid):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the process is still there")
+
+
+def test_both_ways_give_the_same_model():
+    here, there = load(MACHINE, isolate=False), load(MACHINE)
+    assert here.to_dict() == there.to_dict()
+    assert here.geometry == there.geometry and here.ratings == there.ratings
+    assert [str(f) for f in here.diagnosis] == [str(f) for f in there.diagnosis]
+
+
+def test_the_process_is_kept(tmp_path: Path):
+    load(written(tmp_path))
+    first = worker_id()
+    with pytest.raises(ModelError, match="MuJoCo says"):
+        path = tmp_path / "wrong.xml"
+        path.write_text("<mujoco><worldbody><bdy/></worldbody></mujoco>")
+        load(path)
+    load_system(written(tmp_path))
+    assert worker_id() == first
+
+
+FAULTS = {
+    "segfault": "ended with signal SIGSEGV at this file",
+    "abort": "ended with signal SIGABRT at this file",
+    "exit": "ended with exit code 7 at this file",
+    "nonsense": "a senseless answer",
+}
+
+
+@pytest.mark.usefixtures("bad_worker")
+def test_a_fault_of_the_reader_is_an_error_that_names_the_file(tmp_path: Path):
+    good = written(tmp_path)
+    for fault, words in FAULTS.items():
+        path = written(tmp_path, fault)
+        before = load(good) and worker_id()
+        with pytest.raises(FileError, match=words) as caught:
+            load(path)
+        assert str(caught.value).startswith(f"{path}:1: <mujoco>: ")
+        assert load(good).nv == 1 and worker_id() != before
+        waits_until_gone(before)
+
+
+@pytest.mark.usefixtures("bad_worker")
+def test_time_and_memory_are_limited(tmp_path: Path):
+    slow, large = written(tmp_path, "sleep"), written(tmp_path, "memory")
+    load(written(tmp_path))
+    with pytest.raises(FileError, match=r"more than 0\.2 s .*\n.*max_seconds=2\)"):
+        load(slow, max_seconds=0.2)
+    if sys.platform == "linux":
+        with pytest.raises(FileError, match=r"more memory .* 100,000,000 .*\n.*max_memory=4000000"):
+            load(large, max_memory=100_000_000)
+    assert load(large, max_memory=1_000_000_000).nv == 1
+    for name in ("max_seconds", "max_memory"):
+        for value in (0, -1, float("inf"), float("nan"), "1"):
+            with pytest.raises(ModelError, match=name):
+                given: dict[str, Any] = {name: value}
+                load(slow, **given)
+
+
+@pytest.mark.usefixtures("bad_worker")
+def test_the_process_makes_no_noise_and_no_files(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert load(written(tmp_path, "noise")).nv == 1
+    with pytest.raises(FileError, match="exit code 1"):
+        load(written(tmp_path, "write"))
+    assert list(here.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_threads_take_turns(tmp_path: Path):
+    paths = [written(tmp_path, f"m{k}") for k in range(4)]
+    found: list[str] = []
+
+    def work(path: Path) -> None:
+        found.extend(load(path).name for _ in range(5))
+
+    threads = [threading.Thread(target=work, args=(path,)) for path in paths]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted(f"m{k}" for k in range(4) for _ in range(5))
+
+
+def test_where_processes_are_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*given: object, **named: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    end()
+    path = written(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(FileError) as caught:
+        load(path)
+    call = str(caught.value).splitlines()[-1].strip()
+    assert "Operation not permitted" in str(caught.value)
+    assert call == f"pp.load({str(path)!r}, isolate=False)"
+    import phipsi as pp
+
+    assert eval(call, {"pp": pp}).nv == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [("", "frozen"), ("/nowhere/python", "No such file"), ("/bin/echo", "could not be started")],
+)
+def test_where_there_is_no_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
+):
+    end()
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(FileError, match=words):
+        load(written(tmp_path))
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(FileError, match="isolate=False"):
+        load(written(tmp_path))
+
+
+def test_the_current_folder_gives_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    end()
+    for name in ("mujoco.py", "json.py", "phipsi.py"):
+        (tmp_path / name).write_text("raise SystemExit('code of a stranger')")
+    monkeypatch.chdir(tmp_path)
+    assert load(written(tmp_path)).nv == 1
+
+
+# ---- programs -----------------------------------------------------------------------------------
+
+
+def program(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Run a script without a `__main__` guard."""
+    head = f"""
+    import os, signal, sys, threading, time
+    sys.path[:0] = {[p for p in sys.path if p] + [str(TESTS)]!r}
+    from phipsi.interfaces import reader_process
+    from phipsi.interfaces.reader_process import READERS
+    from phipsi.interfaces.load import load
+    """
+    source = textwrap.dedent(head) + textwrap.dedent(code)
+    command = [sys.executable, "-W", "error", "-c", source, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("how", ["ends", "is killed"])
+def test_no_process_is_left(tmp_path: Path, how: str):
+    code = """
+    load(sys.argv[1])
+    print(READERS.process.pid, flush=True)
+    if sys.argv[2] == "is killed":
+        time.sleep(100)
+    """
+    run = program(code, written(tmp_path), how)
+    assert run.stdout is not None
+    pid = int(run.stdout.readline())
+    if how == "is killed":
+        run.kill()
+    assert run.communicate(timeout=60)[1] == ""
+    waits_until_gone(pid)
+
+
+def test_no_process_is_left_at_work(tmp_path: Path):
+    """A reader that never comes back ends itself when its program is gone."""
+    code = """
+    reader_process._MODULE = "interfaces.bad_worker"
+    load(sys.argv[1])
+    print(READERS.process.pid, flush=True)
+    load(sys.argv[2], max_seconds=0.5)
+    """
+    run = program(code, written(tmp_path), written(tmp_path, "sleep"))
+    assert run.stdout is not None
+    pid = int(run.stdout.readline())
+    time.sleep(0.2)
+    run.kill()
+    run.communicate()
+    waits_until_gone(pid)
+
+
+def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
+    code = """
+    reader_process._MODULE = "interfaces.bad_worker"
+    load(sys.argv[1])
+    first = READERS.process.pid
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try:
+        load(sys.argv[2])
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(load(sys.argv[1]).nv, READERS.process.pid != first)
+    """
+    run = program(code, written(tmp_path), written(tmp_path, "sleep"))
+    assert run.communicate(timeout=60) == ("interrupted\n1 True\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_starts_a_process_of_its_own(tmp_path: Path):
+    """Also while another thread of the parent is in the middle of a load."""
+    code = """
+    reader_process._MODULE = "interfaces.bad_worker"
+    load(sys.argv[1])
+    first = READERS.process.pid
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if load(sys.argv[1]).nv == 1 and READERS.process.pid != first else 1)
+    print(os.waitpid(child, 0)[1], load(sys.argv[1]).nv, READERS.process.pid == first)
+    def wait():
+        try: load(sys.argv[2], max_seconds=1)
+        except Exception: pass
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.3)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if load(sys.argv[1]).nv == 1 else 1)
+    print(os.waitpid(child, 0)[1])
+    thread.join()
+    """
+    run = program(code, written(tmp_path), written(tmp_path, "sleep"))
+    assert run.communicate(timeout=60) == ("0 1 True\n0\n", "")
+
+
+def test_signals_reach_the_program(tmp_path: Path):
+    """Ctrl-C on a terminal goes to both processes; the idle reader stays."""
+    load(written(tmp_path))
+    pid = worker_id()
+    os.kill(pid, signal.SIGINT)
+    assert load(written(tmp_path)).nv == 1 and worker_id() == pid
