@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 FUZZ   ?= 20000
 
-.PHONY: help setup demo test test-null lint format fuzz bench clean
+.PHONY: help setup demo test test-null lint format fuzz prove bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -51,6 +51,9 @@ format: setup  ## format the code and fix what ruff can fix
 
 fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
 	PHIPSI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --timeout 0 tests/numeric/test_random_expressions.py
+
+prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
+	$(BIN)/python scripts/prove.py
 
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'

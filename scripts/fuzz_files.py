@@ -4,9 +4,9 @@
     python scripts/fuzz_files.py scenarios --count 5000
 
 Every file must give what it says it is, with finite numbers, or an error of the library (for
-scenarios with file and line) whose text cannot act on a terminal, within 2 s and 500 MB. A file is
-made from its seed alone, so a failure is repeated with  --first-seed SEED --count 1. Robot files
-have a run of their own, scripts/fuzz_importers.py.
+scenarios with file and line) whose text cannot act on a terminal, within 2 s of processor time, a
+minute on the clock, and 500 MB. A file is made from its seed alone, so a failure is repeated with
+--first-seed SEED --count 1. Robot files have a run of their own, scripts/fuzz_importers.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-SECONDS, MEGABYTES = 2.0, 500
+SECONDS, LONGEST, MEGABYTES = 2.0, 60.0, 500
 
 
 class Slow(BaseException):
@@ -58,14 +58,14 @@ def main() -> int:
             target = folder / "mutant.toml"
         for seed in range(chosen.first_seed, chosen.first_seed + chosen.count):
             target.write_bytes(change(originals[seed % len(originals)], seed))
-            began = time.perf_counter()
-            signal.setitimer(signal.ITIMER_REAL, 5 * SECONDS)
+            began = time.process_time()
+            signal.setitimer(signal.ITIMER_REAL, LONGEST)
             try:
                 result = outcome(target)
             except (Exception, Slow) as error:
                 result = f"{type(error).__name__}: {str(error)[:300]}"
             signal.setitimer(signal.ITIMER_REAL, 0)
-            seconds = time.perf_counter() - began
+            seconds = time.process_time() - began
             slowest = max(slowest, seconds)
             if seconds > SECONDS:
                 result = f"took {seconds:.1f} s"

@@ -19,7 +19,7 @@ import numpy as np
 import phipsi as pp
 from phipsi.backends.layout import input_shapes
 from phipsi.errors import ParseError, PhipsiError
-from phipsi.expressions.node import Expr
+from phipsi.expressions.node import SELECTABLE, Expr
 from phipsi.expressions.spaces import SPACES
 from phipsi.model.model import Model
 from phipsi.operators import VOCABULARY
@@ -236,7 +236,8 @@ def outcome(text: str, *, run: bool = False) -> str:
 def compiled(x: Expr) -> pp.Program:
     arm, system = mechanisms()
     names = {leaf.name for leaf in leaves_of(x)}
-    if names & NEEDS_ROWS or any(leaf.params for leaf in leaves_of(x) if leaf.name in "ABJ"):
+    selected = any(leaf.params for leaf in leaves_of(x) if leaf.name in SELECTABLE)
+    if names & NEEDS_ROWS or selected:
         return pp.compile(x, system, backend="reference")
     return pp.compile(x, arm, points=POINTS, backend="reference")
 

@@ -12,7 +12,7 @@ from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import Mechanism, of_mechanisms, tree_of
+from phipsi.model.mechanisms import Mechanism, forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
@@ -78,7 +78,7 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
-    model, points = _unpacked(model, points, axes)
+    model, points = forest_of(model, points, axes)
     if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
         raise InputError(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
@@ -137,22 +137,6 @@ def program_at(
         if isinstance(missed, KeyError):
             mechanism.programs[key] = program
         return program
-
-
-def _unpacked(
-    model: Model | ConstrainedModel, points: Sequence[Any] | PointSet | None, axes: str | None
-) -> tuple[Model, Sequence[Any] | PointSet | None]:
-    """The forest of a system, with the frames of its closures as points."""
-    if not isinstance(model, ConstrainedModel):
-        return model, points
-    if points is not None or axes is not None:
-        if not model.closures.n_rows:
-            return model.model, points
-        raise InputError(
-            "the points of a system are the frames of its closures, in their own axes; for other "
-            "points and axes compile for system.model"
-        )
-    return model.model, model.closures.points
 
 
 def default_backend() -> str:
@@ -215,7 +199,7 @@ def explain(
     cost  O(N), about 115 flops per body with one-dof hinges
     """
     if model is not None:
-        model, points = _unpacked(model, points, axes)
+        model, points = forest_of(model, points, axes)
         names = {leaf.name for x in _tuple(expr) for leaf in leaves_of(x)}
         if points is None and names & NEEDS_POINTS and model.n_bodies:
             points = [model.body_names[-1]]
@@ -229,7 +213,7 @@ def explain(
         )
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(expr, mode, None, False, given, rewrite, where)
-    check_request(request, "reference", has_points=True)
+    check_request(request, "reference", has_points=True, has_model=False)
     with not_too_deep("explained"):
         rewriting = engine.rewrite(request, armature=True)
         lowered = lower_request(request, rewriting.expressions, None)

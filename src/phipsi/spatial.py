@@ -24,8 +24,11 @@ _SERIES_BELOW = 0.5
 
 
 def _numbers(values: ArrayLike) -> Array:
-    """Return an array that is at least float64; complex and object arrays stay as they are."""
-    array = np.asarray(values)
+    """Return an array that is at least float64; complex and object arrays stay as they are.
+
+    So do the exact arrays of `proofs`, which are ndarrays with their own arithmetic.
+    """
+    array: Array = np.asanyarray(values) if hasattr(values, "is_exact") else np.asarray(values)
     return array.astype(np.float64) if array.dtype.kind in "biuf" else array
 
 
@@ -55,7 +58,7 @@ def _sinc(x: Array) -> Array:
 def skew(vectors: ArrayLike) -> Array:
     """Cross-product matrix x~ of (..., 3) vectors: ``skew(a) @ b = a × b``, shape (..., 3, 3)."""
     a = _numbers(vectors)
-    out = np.zeros((*a.shape[:-1], 3, 3), dtype=a.dtype)
+    out = np.zeros_like(a, shape=(*a.shape[:-1], 3, 3))
     out[..., 0, 1], out[..., 0, 2] = -a[..., 2], a[..., 1]
     out[..., 1, 0], out[..., 1, 2] = a[..., 2], -a[..., 0]
     out[..., 2, 0], out[..., 2, 1] = -a[..., 1], a[..., 0]
@@ -65,7 +68,7 @@ def skew(vectors: ArrayLike) -> Array:
 def crm(motions: ArrayLike) -> Array:
     """Cross product on motions, [[ω~, 0], [v~, ω~]], for V = [ω; v] of shape (..., 6)."""
     V = _numbers(motions)
-    out = np.zeros((*V.shape[:-1], 6, 6), dtype=V.dtype)
+    out = np.zeros_like(V, shape=(*V.shape[:-1], 6, 6))
     out[..., :3, :3] = out[..., 3:, 3:] = skew(V[..., :3])
     out[..., 3:, :3] = skew(V[..., 3:])
     return out
@@ -79,7 +82,7 @@ def crf(motions: ArrayLike) -> Array:
 def crq(forces: ArrayLike) -> Array:
     """The papers' Q[f] = [[n~, F~], [F~, 0]] of f = [n; F] (..., 6): Q[f] V = crm(V)* f, skew."""
     f = _numbers(forces)
-    out = np.zeros((*f.shape[:-1], 6, 6), dtype=f.dtype)
+    out = np.zeros_like(f, shape=(*f.shape[:-1], 6, 6))
     out[..., :3, :3] = skew(f[..., :3])
     out[..., :3, 3:] = out[..., 3:, :3] = skew(f[..., 3:])
     return out
@@ -156,10 +159,10 @@ def phi(rotation: ArrayLike, translation: ArrayLike) -> Array:
     axes of p. **Returns:** (..., 6, 6); its transpose carries motions from p to k.
     """
     R, l_pk = _numbers(rotation), _numbers(translation)
-    batch = np.broadcast_shapes(R.shape[:-2], l_pk.shape[:-1])
-    out = np.zeros((*batch, 6, 6), dtype=np.result_type(R, l_pk))
+    lever = skew(l_pk) @ R
+    out = np.zeros_like(lever, shape=(*lever.shape[:-2], 6, 6))
     out[..., :3, :3] = out[..., 3:, 3:] = R
-    out[..., :3, 3:] = skew(l_pk) @ R
+    out[..., :3, 3:] = lever
     return out
 
 

@@ -281,6 +281,29 @@ def test_the_model_comes_first(call, wrong):
         call(wrong)
 
 
+@pytest.mark.parametrize("function", [pp.compile, pp.explain, pp.dense], ids=lambda f: f.__name__)
+def test_points_of_operators(function):
+    """Those of a system are its closure frames; others are not dropped without a word."""
+    more = (Q,) if function is pp.dense else ()
+    with pytest.raises(pp.InputError, match=r"frames of its closures.*compile for system\.model"):
+        function(pp.parse("Lambda"), SYSTEM, *more, points=TIP)
+    ours, theirs = (function(pp.parse("Lambda"), m, *more, points=TIP) for m in (FREE, ARM))
+    if function is pp.dense:
+        assert_array_equal(ours, theirs)
+    else:
+        assert str(ours) == str(theirs)
+
+
+def test_grasps_are_systems():
+    grasp = pp.examples.two_finger_grasp()
+    q, rest = grasp.assemble(grasp.model.neutral()), np.zeros(grasp.model.nv)
+    assert_array_equal(pp.center_of_mass(grasp, q), pp.center_of_mass(grasp.model, q))
+    loaded = pp.joint_reactions(grasp, q, rest, rest)
+    assert np.abs(loaded - pp.joint_reactions(grasp.model, q, rest, rest)).max() > 1e-3
+    with pytest.raises(pp.InputError, match="is for trees"):
+        pp.gravity_forces(grasp, q)
+
+
 def test_arguments_in_the_wrong_order():
     with pytest.raises(pp.InputError, match=r"model first.*\n.*forward_dynamics\(model, q, v, tau"):
         pp.forward_dynamics(Q, V, TAU, ARM)

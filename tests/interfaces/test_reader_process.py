@@ -196,6 +196,19 @@ def test_the_current_folder_gives_no_code(tmp_path: Path, monkeypatch: pytest.Mo
     assert load(written(tmp_path)).nv == 1
 
 
+@pytest.mark.parametrize("isolate", [True, False])
+def test_without_mujoco(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolate: bool):
+    end()
+    stand_in = tmp_path / "early"
+    stand_in.mkdir()
+    (stand_in / "mujoco.py").write_text("raise ImportError('it is not here')")
+    monkeypatch.syspath_prepend(str(stand_in))
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
+    with pytest.raises(FileError, match=r"\(it is not here\)\. Install it:\n.*phipsi\[mjcf\]"):
+        load(written(tmp_path), isolate=isolate)
+    end()
+
+
 # ---- programs -----------------------------------------------------------------------------------
 
 
@@ -261,6 +274,22 @@ def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
     """
     run = program(code, written(tmp_path), written(tmp_path, "sleep"))
     assert run.communicate(timeout=60) == ("interrupted\n1 True\n", "")
+
+
+def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
+    code = """
+    reader_process._MODULE = "interfaces.bad_worker"
+    load(sys.argv[1])
+    def handle(*_):
+        try: load(sys.argv[1])
+        except Exception as error: print("in the middle of reading another file" in str(error))
+    signal.signal(signal.SIGINT, handle)
+    threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try: load(sys.argv[2], max_seconds=0.6)
+    except Exception as error: print("max_seconds" in str(error))
+    """
+    run = program(code, written(tmp_path), written(tmp_path, "sleep"))
+    assert run.communicate(timeout=60) == ("True\nTrue\n", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

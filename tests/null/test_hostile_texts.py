@@ -11,7 +11,7 @@ import pytest
 from expression_texts import Bad, check_message, mutated, outcome, text_of
 
 import phipsi as pp
-from phipsi.errors import LoweringError, ParseError, PhipsiError, SpaceError
+from phipsi.errors import InputError, LoweringError, ParseError, PhipsiError, SpaceError
 from phipsi.expressions import node
 from phipsi.expressions.parse import LONGEST
 from phipsi.operators import D, E_phi, H, I, K, M, identity, mass_matrix, parse, phi, psi
@@ -160,6 +160,15 @@ def test_text_goes_where_expressions_go():
     for function in (pp.compile, pp.explain):
         with pytest.raises(ParseError, match="did you mean phi"):
             function("H phy", ARM)
+
+
+def test_selections_and_rows_are_looked_up_when_compiled():
+    """Λ[P] compiled for a model without selections raised KeyError when the program was run."""
+    for text, what in (("Λ[P]", "no selection 'P'"), ("A J", "constraint rows")):
+        with pytest.raises(InputError, match=what):
+            pp.compile(text, ARM, points=["link2"])
+        for axes in (None, "body"):
+            assert "recursion" in str(pp.explain(text, axes=axes))
 
 
 # ---- rewriting and lowering within bounds --------------------------------------------------------

@@ -13,7 +13,15 @@ from phipsi import constraints as c
 from phipsi import topology as top
 
 F = pp.forces
-INTEGRATORS = ("dopri", "radau", "lsoda", "rk4", "implicit_midpoint", "semi_implicit")
+INTEGRATORS = (
+    "dopri",
+    "radau",
+    "lsoda",
+    "rk4",
+    "implicit_midpoint",
+    "semi_implicit",
+    "variational",
+)
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}
 
 

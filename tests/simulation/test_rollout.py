@@ -91,7 +91,9 @@ def test_bits_do_not_depend_on_batch_threads_or_record(integrator: str):
     assert np.array_equal(thin[0], whole[0][:, ::5][:, :3])
 
 
-@pytest.mark.parametrize(("integrator", "order"), [("semi_implicit", 1), ("rk4", 4)])
+@pytest.mark.parametrize(
+    ("integrator", "order"), [("semi_implicit", 1), ("rk4", 4), ("variational", 2)]
+)
 def test_order(integrator: str, order: int):
     """Errors at t = 0.2 s against a run with steps 8 times finer than the finest."""
     model = every_joint()

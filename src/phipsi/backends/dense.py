@@ -25,7 +25,7 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
 from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.mechanisms import forest_of, of_mechanisms
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import INPUT_ORDER
@@ -119,8 +119,7 @@ def _inputs(
     given: Mapping[str | Expr, ArrayLike] | None,
 ) -> tuple[Inputs, Model, PointSet]:
     check_expression(expr)
-    if isinstance(model, ConstrainedModel):
-        model, points = model.model, model.closures.points
+    model, points = forest_of(model, points)
     if not isinstance(cast(object, model), Model):
         raise InputError(f"dense needs a model, not {type(model).__name__}; see pp.ModelBuilder")
     if points is None:
@@ -161,8 +160,12 @@ class _Options:
         self.inertial = axes == "inertial"
 
 
+def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:
+    """The value in the axes and the order asked for; see `dense`."""
+    return _arranged(expr, one, _Options(order, axes))
+
+
 def _arranged(expr: Expr, one: Evaluation, options: _Options) -> Array:
-    """The value in the axes and the order asked for."""
     out = one.value(expr)
     assert expr.takes is not None and expr.gives is not None
     if options.inertial:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -45,9 +47,11 @@ class Evaluation:
         arguments: dict[str, Array],
         given: dict[Expr, Array],
         dtype: np.dtype[Any],
+        kind: Any = np.ndarray,
     ) -> None:
         self.model, self.points, self.dtype = model, points, dtype
-        self.at = Configuration(model, points, arguments, dtype)
+        self.at = Configuration(model, points, arguments, dtype, kind)
+        self._exact = kind is not np.ndarray
         self._values: dict[Expr, Array] = {}
         for x, stored in given.items():
             if x is _POSE:
@@ -58,6 +62,14 @@ class Evaluation:
         self._given = frozenset(self._values)
         self._families: dict[Riccati, riccati.Articulated] = {}
         self._scales: dict[Expr, float] = {}
+
+    def changed(self, leaf: Expr, matrix: Array) -> Evaluation:
+        """The same with another matrix for a leaf; P, D and G stay what they are."""
+        self._family(Riccati())
+        again = copy(self)
+        again._values = {x: self._values[x] for x in self._given} | {leaf: matrix}
+        again._given = self._given | {leaf}
+        return again
 
     def size(self, space: Space | None) -> int:
         """Number of components of a space."""
@@ -76,7 +88,7 @@ class Evaluation:
         if x.op is Op.ADJOINT:
             return self.value(x.args[0]).T
         if x.op is Op.SUM:
-            return sum(float(c) * self.value(y) for c, y in x.terms)  # pyright: ignore[reportReturnType]
+            return self._sum(x, self.value)
         if x.op is Op.PRODUCT:
             return self._product(x)
         if x.op is Op.INVERSE:
@@ -101,7 +113,27 @@ class Evaluation:
         if x.op is Op.LOGDET:
             return self._logdet(x.args[0])
         rows, cols = self.size(x.gives), self.size(x.takes)
-        return np.eye(rows, dtype=self.dtype) if x.op is Op.IDENTITY else self.at.zeros(rows, cols)
+        return self.at.eye(rows) if x.op is Op.IDENTITY else self.at.zeros(rows, cols)
+
+    def applied(self, x: Expr, column: Array) -> Array:
+        """X c for one column, without products of matrices where there need not be any."""
+        if x in self._given or x.op is Op.IDENTITY:
+            return self.value(x) @ column
+        if x.op is Op.SUM:
+            return self._sum(x, lambda y: self.applied(y, column))
+        if x.op is Op.PRODUCT:
+            for factor in reversed(x.args):
+                column = self.applied(factor, column)
+            return column
+        if x.op is Op.WRITTEN:
+            return self.applied(x.args[0], column)
+        meaning = definition(x) if x.op is Op.LEAF and x.name != "s_gauge" else None
+        return self.value(x) @ column if meaning is None else self.applied(meaning, column)
+
+    def _sum(self, x: Expr, value: Callable[[Expr], Array]) -> Array:
+        number = self.at.kind.of if self._exact else float
+        out, *rest = (number(c) * value(y) for c, y in x.terms)
+        return sum(rest, out)
 
     def _product(self, x: Expr) -> Array:
         """From the right if a vector stands there, so that no matrix is multiplied by a matrix."""
@@ -120,7 +152,11 @@ class Evaluation:
         try:
             out = np.linalg.inv(matrix)
         except np.linalg.LinAlgError:
+            if self._exact:
+                raise
             out = np.full_like(matrix, np.inf)
+        if self._exact:
+            return out
         if not np.isfinite(out).all() or _norm(matrix) * _norm(out) * _EPS > 1:
             self._blame_hinge(x)
             raise SingularMatrixError(
@@ -147,6 +183,8 @@ class Evaluation:
         return out
 
     def _logdet(self, x: Expr) -> Array:
+        if self._exact:
+            return np.log(np.linalg.det(self.value(x))).reshape(1, 1)
         sign, size = np.linalg.slogdet(self.value(x))
         if not (sign.real > 0 and np.isfinite(size)):
             self._blame_hinge(x)
@@ -220,7 +258,7 @@ class Evaluation:
         if name == "D_half":
             return riccati.cholesky(self.model, self.value(f.D))
         step = self.value(f.E_psi)
-        return np.linalg.inv(np.eye(len(step)) - step)
+        return np.linalg.inv(self.at.eye(len(step)) - step)
 
     def _family(self, f: Riccati) -> riccati.Articulated:
         if f not in self._families:

@@ -1,13 +1,14 @@
 """Block formulas of the primitive operators and vectors, for one configuration, as full matrices.
 
 Everything is in body axes, about the body's origin, angular part first. Nothing here conjugates, so
-complex configurations give complex-step derivatives.
+complex configurations give complex-step derivatives. The arrays may be of a class of their own with
+exact arithmetic (`proofs`): what is made here is made by `Configuration.zeros`, `array` and `eye`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from phipsi.errors import InputError
 from phipsi.model import Model
 from phipsi.model.points import PointSet
-from phipsi.model.scalars import NUMPY_OPS
+from phipsi.model.scalars import NUMPY_OPS, ScalarOps
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
@@ -27,14 +28,20 @@ class Configuration:
     """The mechanism at one q (and v, …): relative poses, world poses, and the named arguments."""
 
     def __init__(
-        self, model: Model, points: PointSet, arguments: dict[str, Array], dtype: np.dtype[Any]
+        self,
+        model: Model,
+        points: PointSet,
+        arguments: dict[str, Array],
+        dtype: np.dtype[Any],
+        kind: Any = np.ndarray,
     ) -> None:
         self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
+        self.kind = kind
         n = model.n_bodies
-        self.rotation = np.zeros((n, 3, 3), dtype)  # R(k): body k → its parent's axes
-        self.offset = np.zeros((n, 3), dtype)  # l(p, k) in the parent's axes
-        self.world_rotation = np.zeros((n, 3, 3), dtype)
-        self.position = np.zeros((n, 3), dtype)  # of O(k), world axes
+        self.rotation = self.zeros(n, 3, 3)  # R(k): body k → its parent's axes
+        self.offset = self.zeros(n, 3)  # l(p, k) in the parent's axes
+        self.world_rotation = self.zeros(n, 3, 3)
+        self.position = self.zeros(n, 3)  # of O(k), world axes
         for k in range(n):
             self._place(k)
 
@@ -49,14 +56,14 @@ class Configuration:
 
     def joint_q(self, k: int) -> list[Any]:
         """The coordinates of joint k."""
-        return list(self.argument("q")[self.model.q_slices[k]])
+        return self.scalars(self.argument("q")[self.model.q_slices[k]])
 
     def _place(self, k: int) -> None:
         model, joint, mount = self.model, self.model.joints[k], self.model.placements[k]
         q = self.joint_q(k)
         with np.errstate(all="ignore"):
-            rotation, offset = joint.transform(joint.params, q, NUMPY_OPS)
-        R, p = np.array(rotation, self.dtype), np.array(offset, self.dtype)
+            rotation, offset = joint.transform(joint.params, q, self.ops)
+        R, p = self.array(rotation), self.array(offset)
         if not (np.isfinite(R).all() and np.isfinite(p).all()):
             raise InputError(
                 f"q of joint {model.joint_names[k]!r} ({joint.kind}) is {np.array(q).tolist()}, "
@@ -78,9 +85,27 @@ class Configuration:
 
     # ---- helpers for block matrices -------------------------------------------------------------
 
-    def zeros(self, rows: int, cols: int) -> Array:
-        """A zero matrix of the right number type."""
-        return np.zeros((rows, cols), self.dtype)
+    def zeros(self, *shape: int) -> Array:
+        """Zeros of the right number type."""
+        return np.zeros(shape, self.dtype).view(self.kind)
+
+    def array(self, values: Any) -> Array:
+        """Numbers, such as nested lists of scalars, as an array of the right type."""
+        out = np.array(values, self.dtype)
+        return out if self.kind is np.ndarray else self.kind.of(out)
+
+    def scalars(self, values: Array) -> list[Any]:
+        """Numbers one by one, for the formulas of the joints."""
+        return list(values) if self.kind is np.ndarray else cast(Any, values).scalars()
+
+    @property
+    def ops(self) -> ScalarOps:
+        """Sine, cosine and square root of these scalars."""
+        return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
+
+    def eye(self, size: int) -> Array:
+        """The identity matrix of the right number type."""
+        return self.array(np.eye(size))
 
     def to_parents(self, block: Callable[[int], Array]) -> Array:
         """The body-space matrix with `block(k)` at (parent(k), k)."""
@@ -103,7 +128,7 @@ class Configuration:
         """The matrix nv × 6n whose block (k, k) is the transpose of `columns(k)`, 6 × r."""
         out = self.zeros(self.model.nv, 6 * self.model.n_bodies)
         for k, s in enumerate(self.model.v_slices):
-            axes = np.array(columns(k), self.dtype).reshape(6, s.stop - s.start)
+            axes = self.array(columns(k)).reshape(6, s.stop - s.start)
             out[s, 6 * k : 6 * k + 6] = axes.T
         return out
 
@@ -118,7 +143,7 @@ class Configuration:
 def hinge_map(c: Configuration) -> Array:
     """H: the transposed joint axes of each body."""
     joints = c.model.joints
-    return c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), NUMPY_OPS))
+    return c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
 
 
 def hinge_map_rate(c: Configuration) -> Array:
@@ -126,7 +151,7 @@ def hinge_map_rate(c: Configuration) -> Array:
     joints, slices, v = c.model.joints, c.model.v_slices, c.argument("v")
     return c.hinges(
         lambda k: joints[k].hinge_axes_rate(
-            joints[k].params, c.joint_q(k), list(v[slices[k]]), NUMPY_OPS
+            joints[k].params, c.joint_q(k), c.scalars(v[slices[k]]), c.ops
         )
     )
 
@@ -153,7 +178,7 @@ def shift_weight(c: Configuration) -> Array:
 def rigid_propagation(c: Configuration) -> Array:
     """φ = (I − E_φ)⁻¹ by dense inversion."""
     step = rigid_step(c)
-    return np.linalg.inv(np.eye(len(step)) - step)
+    return np.linalg.inv(c.eye(len(step)) - step)
 
 
 def inertias(c: Configuration) -> Array:
@@ -163,17 +188,17 @@ def inertias(c: Configuration) -> Array:
 
 def armature(c: Configuration) -> Array:
     """Jr: rotor inertias on the diagonal."""
-    return np.diag(np.asarray(c.model.armature)).astype(c.dtype).reshape(c.model.nv, c.model.nv)
+    return np.diag(c.array(c.model.armature)).reshape(c.model.nv, c.model.nv)
 
 
 def free_joints(c: Configuration) -> Array:
     """Return 1 on the diagonal for every joint whose effort is given."""
-    return np.diag(np.asarray(c.argument("free"))).astype(c.dtype)
+    return np.diag(c.array(c.argument("free")))
 
 
 def held_joints(c: Configuration) -> Array:
     """Return 1 on the diagonal for every joint whose acceleration is given."""
-    return np.eye(c.model.nv, dtype=c.dtype) - free_joints(c)
+    return c.eye(c.model.nv) - free_joints(c)
 
 
 def picks(c: Configuration) -> Array:
@@ -214,7 +239,7 @@ def picks_rate(c: Configuration, V: Array) -> Array:
 
 def total(c: Configuration, at: tuple[Any, ...]) -> Array:
     """Carry every body force to one point of the world, in world axes, and add them."""
-    point = np.array(at or (0.0, 0.0, 0.0))
+    point = c.array(at or (0.0, 0.0, 0.0))
     blocks = [rigid(c.world_rotation[k], c.position[k] - point) for k in range(c.model.n_bodies)]
     return np.hstack([c.zeros(6, 0), *blocks])
 
@@ -233,7 +258,7 @@ def gravity(c: Configuration) -> Array:
 
 def angular(c: Configuration) -> Array:
     """The projection on the angular halves of body motions."""
-    return np.diag(np.tile([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], c.model.n_bodies)).astype(c.dtype)
+    return c.array(np.diag(np.tile([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], c.model.n_bodies)))
 
 
 def gauge(V: Array) -> Array:
@@ -259,9 +284,9 @@ def inertia_of(c: Configuration, pi: Array) -> Array:
 
     def inertia(k: int) -> Array:
         m, cx, cy, cz, xx, yy, zz, xy, xz, yz = pi[10 * k : 10 * k + 10, 0]
-        out = np.zeros((6, 6), pi.dtype)
-        out[:3, :3] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-        out[:3, 3:], out[3:, :3] = skew([cx, cy, cz]), -skew([cx, cy, cz])
+        out, h = c.zeros(6, 6), skew(c.array([cx, cy, cz]))
+        out[:3, :3] = c.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        out[:3, 3:], out[3:, :3] = h, -h
         out[3:, 3:] = m * np.eye(3)
         return out
 
@@ -270,14 +295,14 @@ def inertia_of(c: Configuration, pi: Array) -> Array:
 
 def regress(c: Configuration, x: Array) -> Array:
     """M(π) x(k) as a matrix times π: one column for every inertial parameter set to one."""
-    units = np.eye(10 * c.model.n_bodies)
+    units = c.eye(10 * c.model.n_bodies)
     columns = [inertia_of(c, pi[:, None]) @ x for pi in units]
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *columns])
 
 
 def poses(c: Configuration) -> Array:
     """World poses as homogeneous matrices, flattened into one column."""
-    out = np.zeros((c.model.n_bodies, 4, 4), c.dtype)
+    out = c.zeros(c.model.n_bodies, 4, 4)
     out[:, :3, :3], out[:, :3, 3], out[:, 3, 3] = c.world_rotation, c.position, 1
     return out.reshape(-1, 1)
 

@@ -79,7 +79,12 @@ def cholesky(model: Model, D: Array) -> Array:
 
 
 def check_hinge(model: Model, k: int, d: Array, reference: Array) -> None:
-    """Raise `SingularHingeError` if the hinge inertia d of joint k cannot be inverted."""
+    """Raise `SingularHingeError` if the hinge inertia d of joint k cannot be inverted.
+
+    Exact numbers need no such judgement: there a singular D has no inverse, and nothing else.
+    """
+    if hasattr(d, "is_exact"):
+        return
     d, reference = np.real(d), np.real(reference)
     if not len(d):
         return
@@ -97,7 +102,7 @@ def _body(k: int) -> slice:
 
 def _check_step(model: Model, E: Array) -> None:
     """E may have blocks (parent(k), k) only: then E X E* is memoryless and P exists."""
-    rest = E.copy()
+    rest = np.array(E)
     for k, p in enumerate(model.parent):
         if p >= 0:
             rest[_body(p), _body(k)] = 0

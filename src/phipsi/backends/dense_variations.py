@@ -22,7 +22,6 @@ from phipsi.backends.dense_leaves import (
 )
 from phipsi.expressions.row import Op
 from phipsi.model.dual import hinge_axes_along
-from phipsi.model.scalars import NUMPY_OPS
 from phipsi.spatial import crm, skew
 from phipsi.spatial import phi as rigid
 
@@ -34,21 +33,21 @@ def hinge_variation(c: Configuration, *directions: Array) -> Array:
     joints, slices = c.model.joints, c.model.v_slices
 
     def columns(k: int) -> Any:
-        rates = [list(u[slices[k], 0]) for u in directions]
-        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, NUMPY_OPS)
+        rates = [c.scalars(u[slices[k], 0]) for u in directions]
+        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, c.ops)
 
     return c.hinges(columns)
 
 
-def _units(size: int) -> list[Array]:
-    return [column[:, None] for column in np.eye(size)]
+def _units(c: Configuration, size: int) -> list[Array]:
+    return [column[:, None] for column in c.eye(size)]
 
 
 def bend(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
     """u ↦ Ḣ{directions; u}* x, column by column; u may stand elsewhere."""
     at = len(directions) if hole is None else hole
     before, after = directions[:at], directions[at:]
-    out = [hinge_variation(c, *before, u, *after).T @ x for u in _units(c.model.nv)]
+    out = [hinge_variation(c, *before, u, *after).T @ x for u in _units(c, c.model.nv)]
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
@@ -56,7 +55,7 @@ def bend_force(c: Configuration, f: Array, *directions: Array, hole: int | None 
     """u ↦ Ḣ{directions; u} f, column by column; u may stand elsewhere."""
     at = len(directions) if hole is None else hole
     before, after = directions[:at], directions[at:]
-    out = [hinge_variation(c, *before, u, *after) @ f for u in _units(c.model.nv)]
+    out = [hinge_variation(c, *before, u, *after) @ f for u in _units(c, c.model.nv)]
     return np.hstack([c.zeros(c.model.nv, 0), *out])
 
 
@@ -70,13 +69,13 @@ def point_variation(c: Configuration, *motions: Array) -> Array:
             continue
         R = c.world_rotation[k].T
         spatial = c.points.axes == "spatial"
-        block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, np.zeros(3))
+        block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
         for V in reversed(motions):
             local = V[6 * k : 6 * k + 6, 0]
             turn = -np.kron(np.eye(2), skew(local[:3]))
             block = (crm(local).T if spatial else turn) @ block
         if not spatial:
-            block = rigid(np.eye(3), c.points.offset[i]) @ block
+            block = rigid(c.eye(3), c.points.offset[i]) @ block
         out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
     return out
 
@@ -85,7 +84,7 @@ def swing(c: Configuration, x: Array, *motions: Array, hole: int | None = None) 
     """V ↦ Ḃ{motions; V}* x, column by column; V may stand elsewhere."""
     at = len(motions) if hole is None else hole
     before, after = motions[:at], motions[at:]
-    units = _units(6 * c.model.n_bodies)
+    units = _units(c, 6 * c.model.n_bodies)
     out = [point_variation(c, *before, V, *after).T @ x for V in units]
     return np.hstack([c.zeros(6 * len(c.points), 0), *out])
 
@@ -94,7 +93,7 @@ def swing_force(c: Configuration, f: Array, *motions: Array, hole: int | None = 
     """V ↦ Ḃ{motions; V} f, column by column; V may stand elsewhere."""
     at = len(motions) if hole is None else hole
     before, after = motions[:at], motions[at:]
-    units = _units(6 * c.model.n_bodies)
+    units = _units(c, 6 * c.model.n_bodies)
     out = [point_variation(c, *before, V, *after) @ f for V in units]
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
@@ -122,34 +121,34 @@ def _rates_along_units(
 ) -> Iterator[Array]:
     """Ȧ{motions; V} for every unit V, which stands last or where the hole is."""
     at = len(motions) if hole is None else hole
-    for V in _units(6 * c.model.n_bodies):
+    for V in _units(c, 6 * c.model.n_bodies):
         yield row_variation(c, *motions[:at], V, *motions[at:])
 
 
 def vee(c: Configuration, x: Array) -> Array:
     """f with f* s = tr(cross(s) X), by the unit motions s."""
-    units = np.eye(6 * c.model.n_bodies)
-    return np.array([[np.trace(cross(c, s[:, None]) @ x)] for s in units]).reshape(-1, 1)
+    units = c.eye(6 * c.model.n_bodies)
+    return c.array([[np.trace(cross(c, s[:, None]) @ x)] for s in units]).reshape(-1, 1)
 
 
 def vee_force(c: Configuration, x: Array) -> Array:
     """w with w* f = tr(cross_force(f) X), by the unit forces f."""
-    units = np.eye(6 * c.model.n_bodies)
-    return np.array([[np.trace(cross_force(c, f[:, None]) @ x)] for f in units]).reshape(-1, 1)
+    units = c.eye(6 * c.model.n_bodies)
+    return c.array([[np.trace(cross_force(c, f[:, None]) @ x)] for f in units]).reshape(-1, 1)
 
 
 def inertia_trace(c: Configuration, x: Array) -> Array:
     """w with w* π = tr(M(π) X), by the unit parameters π."""
-    units = np.eye(10 * c.model.n_bodies)
-    return np.array([[np.trace(inertia_of(c, pi[:, None]) @ x)] for pi in units]).reshape(-1, 1)
+    units = c.eye(10 * c.model.n_bodies)
+    return c.array([[np.trace(inertia_of(c, pi[:, None]) @ x)] for pi in units]).reshape(-1, 1)
 
 
 def bend_trace(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
     """e with e* u = tr(Ḣ{directions; u} X), by the unit rates u, which may stand elsewhere."""
     at = len(directions) if hole is None else hole
     before, after = directions[:at], directions[at:]
-    out = [[np.trace(hinge_variation(c, *before, u, *after) @ x)] for u in _units(c.model.nv)]
-    return np.array(out, c.dtype).reshape(-1, 1)
+    out = [[np.trace(hinge_variation(c, *before, u, *after) @ x)] for u in _units(c, c.model.nv)]
+    return c.array(out).reshape(-1, 1)
 
 
 def half(c: Configuration, x: Array) -> Array:

@@ -45,7 +45,8 @@ class Failure:
     """One operation that has no result in some elements of the batch.
 
     `mask` marks the elements (batch shape), `body` is the body (−1: none) or constraint row, `what`
-    the operator that is singular or the name of the row, `value` its block, batched.
+    the operator that is singular or the name of the row, `value` its block, batched, `scale` the
+    numbers beside which its pivots are rounding errors.
     """
 
     code: int
@@ -53,6 +54,7 @@ class Failure:
     what: str
     mask: np.ndarray
     value: np.ndarray
+    scale: np.ndarray | None = None
 
 
 def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
@@ -94,7 +96,8 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
     where = f"\n(element {list(index)} of the batch)" if index else ""
     value = failure.value[index]
     if failure.code == HINGE:
-        return SingularHingeError(singular_hinge_text(model, failure.body, value) + where)
+        scale = None if failure.scale is None else failure.scale[index]
+        return SingularHingeError(singular_hinge_text(model, failure.body, value, scale) + where)
     if failure.code == BLOCK:
         name = model.body_names[failure.body]
         return SingularMatrixError(
@@ -137,6 +140,24 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
     )
 
 
+def outboard_sizes(model: Model) -> np.ndarray:
+    """(n, 2): how large the inertia (kg·m² and kg) is that may cancel in D of every joint.
+
+    What a joint outboard can do freely cancels in P − G H P and leaves rounding errors of the size
+    of P, where exact arithmetic leaves nothing: behind a free joint, for example. Counted are the
+    bodies outboard, half as much with every joint between, so that long chains stay bounded.
+    """
+    own = np.diagonal(model.inertia_matrices, axis1=-2, axis2=-1)
+    out = np.stack([own[:, :3].max(-1), own[:, 3:].max(-1)], axis=-1)
+    arms = (model.placement_translations**2).sum(-1)
+    for k in reversed(range(model.n_bodies)):
+        parent = model.parent[k]
+        if parent >= 0:
+            turn, mass = out[k]
+            out[parent] += (turn + arms[k] * mass) / 2, mass / 2
+    return out
+
+
 def joint_without_pose(model: Model, q: np.ndarray) -> int:
     """The first joint whose pose at q (nq,) is not finite, as with a zero quaternion; −1: none."""
     if q.dtype == object:
@@ -149,7 +170,9 @@ def joint_without_pose(model: Model, q: np.ndarray) -> int:
     return -1
 
 
-def singular_hinge_text(model: Model, body: int, d: np.ndarray) -> str:
+def singular_hinge_text(
+    model: Model, body: int, d: np.ndarray, scale: np.ndarray | None = None
+) -> str:
     """The text of a SingularHingeError: joint, D, the bodies outboard, and the fix."""
     joint, name = model.joint_names[body], model.body_names[body]
     kind = model.joints[body].kind
@@ -158,6 +181,18 @@ def singular_hinge_text(model: Model, body: int, d: np.ndarray) -> str:
     number = f"{d.item():.3g}" if d.size == 1 else "\n" + np.array2string(d, prefix="    ")
     width = model.joints[body].nv
     armature = "1e-4" if width == 1 else str((1e-4,) * width)
+    largest = 0.0 if scale is None else float(np.max(scale, initial=0.0))
+    if np.diagonal(d).min(initial=np.inf) > 0 and HINGE_TOLERANCE * largest > 0:
+        least = HINGE_TOLERANCE * largest
+        return (
+            f"joint {joint!r} ({kind}, body {name!r}) has too little inertia to be told from "
+            f"rounding errors:\n"
+            f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
+            f"Beside it stands {largest:.3g}, the largest inertia of the bodies outboard "
+            f"({shown}), so that D is known to about {least:.1g} only: lengths or masses differ "
+            f"too much. Give the joint a rotor, or leave out what is that small:\n"
+            f"    model.with_body({name!r}, armature={_rounded_up(least, width)})"
+        )
     return (
         f"joint {joint!r} ({kind}, body {name!r}) has no inertia to move:\n"
         f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
@@ -166,3 +201,9 @@ def singular_hinge_text(model: Model, body: int, d: np.ndarray) -> str:
         f"Give one of them inertia, or give the joint rotor inertia:\n"
         f"    model.with_body({name!r}, armature={armature})"
     )
+
+
+def _rounded_up(least: float, width: int) -> str:
+    """Ten times the least inertia that counts, with one digit, for every direction of a joint."""
+    number = f"{10 * least:.0e}"
+    return number if width == 1 else f"({', '.join([number] * width)})"

@@ -377,7 +377,9 @@ class Program:
         mask = np.zeros(batch, dtype=bool)
         mask[index] = True
         value = np.broadcast_to(first.value, (*batch, *first.value.shape))
-        failure = Failure(first.code, first.body, first.what, mask, value)
+        scale = first.scale
+        scale = None if scale is None else np.broadcast_to(scale, (*batch, *scale.shape))
+        failure = Failure(first.code, first.body, first.what, mask, value, scale)
         raise error_of(failure, self.model, self.request.points.closures)
 
     def _pick_all(self, results: list[Any]) -> list[Any]:

@@ -8,12 +8,20 @@ batch on leading axes; the structure a block is known to have is for other backe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from phipsi import spatial
-from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, SMALL, Failure
+from phipsi.backends.failures import (
+    BLOCK,
+    HINGE,
+    HINGE_TOLERANCE,
+    SMALL,
+    Failure,
+    outboard_sizes,
+)
 from phipsi.backends.layout import read_input, space_blocks, space_size
 from phipsi.backends.reference_blocks import (
     Local,
@@ -59,6 +67,10 @@ class Run(ClosureOperations, VariationOperations):
         for i, p in enumerate(model.parent):
             if p >= 0:
                 self.children[p].append(i)
+
+    @cached_property
+    def _sizes(self) -> Array:
+        return outboard_sizes(self.model)
 
     def run(self) -> dict[Field, Any]:
         """Evaluate all steps."""
@@ -426,14 +438,19 @@ class Run(ClosureOperations, VariationOperations):
         return rigid(pose[..., :3, :3], pose[..., :3, 3])
 
     def _hinge_scale(self, x: Field, k: int) -> Array:
-        """Largest articulated inertia in the units of each hinge direction, r × 1."""
+        """Largest articulated inertia in the units of each hinge direction, r × 1.
+
+        At least `outboard_sizes`, unless other inertias than the model's are given.
+        """
         p, axes = (self._at(y, k) for y in x.args)
         if self.dtype != np.float64:
             return np.zeros((*self.batch, axes.shape[-1], 1), dtype=self.dtype)
         diagonal = np.abs(np.diagonal(p, axis1=-2, axis2=-1))
+        least = self._sizes[k] if x.data is None else np.zeros(2)
         squares = axes * axes
-        turn = squares[..., :3, :].sum(-2) * diagonal[..., :3].max(-1, keepdims=True)
-        slide = squares[..., 3:, :].sum(-2) * diagonal[..., 3:].max(-1, keepdims=True)
+        largest = [diagonal[..., i : i + 3].max(-1, keepdims=True) for i in (0, 3)]
+        turn = squares[..., :3, :].sum(-2) * np.maximum(largest[0], least[0])
+        slide = squares[..., 3:, :].sum(-2) * np.maximum(largest[1], least[1])
         return (turn + slide)[..., None]
 
     def _inv(self, x: Field, k: int) -> Array:
@@ -443,6 +460,7 @@ class Run(ClosureOperations, VariationOperations):
             return a
         if self.dtype != np.float64:
             return generic_inverse(a)
+        scale: Any = 0.0
         if how == "definite":
             scale = self._at(x.args[1], k)[..., 0] if len(x.args) > 1 else 0.0
             bad: Any = ~(pivots(a) > HINGE_TOLERANCE * scale).all(-1)
@@ -455,7 +473,8 @@ class Run(ClosureOperations, VariationOperations):
             body = k if x.type.domain is Domain.BODY else -1
             mask = np.broadcast_to(bad, self.batch)
             value = np.broadcast_to(a, (*self.batch, *a.shape[-2:]))
-            self.failures.append(Failure(code, body, what, mask, value))
+            largest = np.broadcast_to(scale, (*self.batch, a.shape[-1]))
+            self.failures.append(Failure(code, body, what, mask, value, largest))
             a = np.where(bad[..., None, None], np.eye(a.shape[-1]), a)
             return np.where(bad[..., None, None], np.nan, np.linalg.inv(a))
         return np.linalg.inv(a)

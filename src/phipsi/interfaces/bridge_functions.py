@@ -87,7 +87,7 @@ class Functions:
         tau: Any,
         dt: float,
         *,
-        integrator: str = "semi_implicit",
+        integrator: str = "rk4",
     ) -> tuple[Any, Any]:
         """States (..., steps + 1, nq) and (..., steps + 1, nv) under the efforts (..., steps, nv).
 

@@ -142,7 +142,8 @@ def _rollout(model: Model, q: Any, batch: int) -> Row:
     steps = _ROLLOUT_STEPS
 
     def run() -> Any:
-        return rollout(model, q, zero, zero, 1e-5, steps, every=steps)
+        options: dict[str, Any] = {"every": steps, "integrator": "semi_implicit"}
+        return rollout(model, q, zero, zero, 1e-5, steps, **options)
 
     try:
         row.batched = best(run, rounds=5, target=0.0) / (batch * steps)

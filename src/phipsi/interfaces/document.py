@@ -18,7 +18,7 @@ MAX_DEPTH = 100
 MAX_ELEMENTS = 200_000
 MAX_TEXT = 200_000
 MAX_TAG = 200  # characters of the names of elements and attributes
-MAX_NAME = 1000  # characters of name="…"
+MAX_NAME = 10_000  # characters of name="…"
 MAX_ATTRIBUTE = 5_000_000
 # Larger numbers cannot be lengths or masses, and their products would not be numbers any more.
 MAX_NUMBER = 1e60

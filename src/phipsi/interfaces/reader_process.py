@@ -87,19 +87,25 @@ class Readers:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.holder = 0  # the thread that has the lock
         self.process: subprocess.Popen[bytes] | None = None
 
     def ask(
         self, request: dict[str, Any], blobs: Sequence[bytes], seconds: float
     ) -> tuple[dict[str, Any], list[bytes]]:
         """The answer to a request; one of the exceptions above if there is none in time."""
+        if self.holder == threading.get_ident():  # a signal handler, which would wait for itself
+            raise NotStarted("this thread is in the middle of reading another file")
         with self.lock:
             try:
+                self.holder = threading.get_ident()
                 process = self._running()
                 head, answer = self._exchange(process, request, blobs, seconds)
             except BaseException:  # Ctrl-C too: an answer that nobody waits for must not be read
                 self._end()
                 raise
+            finally:
+                self.holder = 0
             if head.get("is_last"):
                 self._end()
             return head, answer
@@ -161,7 +167,7 @@ class Readers:
     def forget(self) -> None:
         """After a fork: the process belongs to the parent, and another thread may hold the lock."""
         process, self.process = self.process, None
-        self.lock = threading.Lock()
+        self.lock, self.holder = threading.Lock(), 0
         if process is not None:
             for pipe in (process.stdin, process.stdout, process.stderr):
                 _close(pipe)

@@ -14,7 +14,7 @@ system without constraints is a tree to all of them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ import numpy as np
 from phipsi.errors import InputError
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
+from phipsi.model.points import PointSet
 
 Mechanism = Model | ConstrainedModel
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -85,6 +86,22 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
             f"For the tree alone, with its loops cut open, give system.model."
         )
     return mechanism.model
+
+
+def forest_of(
+    mechanism: Mechanism, points: Sequence[Any] | PointSet | None, axes: str | None = None
+) -> tuple[Model, Sequence[Any] | PointSet | None]:
+    """What operators are compiled for: the forest, and of a system its closure frames as points."""
+    if not isinstance(mechanism, ConstrainedModel):
+        return mechanism, points
+    if points is None and axes is None:
+        return mechanism.model, mechanism.closures.points
+    if mechanism.closures.n_rows:
+        raise InputError(
+            "the points of a system are the frames of its closures, in their own axes; for other "
+            "points and axes compile for system.model"
+        )
+    return mechanism.model, points
 
 
 def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Any:

@@ -1,7 +1,7 @@
 """The rewrite rules: identities of the papers that make an expression cheaper.
 
 Every rule is written for the default Riccati family (H, E_φ, M, Jr); the engine applies it to every
-instance that occurs in an expression. Adjoints of the rules are applied too. Proved numerically on
+instance that occurs in an expression. Adjoints of the rules are applied too. Proved exactly on
 random trees of all joint types by the tests, and on any model by ``pp.prove(name, model)``. What does
 not make things cheaper is a theorem, in `theorems.py`.
 """

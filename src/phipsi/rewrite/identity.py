@@ -17,18 +17,19 @@ Array = NDArray[Any]
 
 
 class Claim(NamedTuple):
-    """Two arrays that ought to be equal, and the size of the numbers they were made from."""
+    """Two arrays that ought to be equal, exactly."""
 
     lhs: Array
     rhs: Array
-    scale: float
 
 
 class Case(Protocol):
     """One mechanism in one state, which the equations of motion hold for.
 
     `vdot` and `f0` are drawn at random, `tau` is what they need; `points` are a few random points.
-    `rng` supplies further random numbers. Everything is deterministic for a given seed.
+    The numbers are exact: residues modulo a prime, or long decimals. They are arrays of a class of
+    their own, so a check makes its arrays by `zeros`, `eye`, `random`, `np.stack` or `zeros_like`,
+    and never by `np.array`. Everything is deterministic for a given seed.
     """
 
     @property
@@ -68,15 +69,39 @@ class Case(Protocol):
 
     @property
     def rng(self) -> np.random.Generator:
-        """More random numbers."""
+        """Random choices; random numbers of the right kind come from `random`."""
+        ...
+
+    @property
+    def random(self) -> Callable[..., Array]:
+        """Draws more random numbers, as an array of the shape given."""
+        ...
+
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """What checks keep for each other in this state."""
+        ...
+
+    def zeros(self, *shape: int) -> Array:
+        """Zeros of the right kind."""
+        ...
+
+    def array(self, scalars: Sequence[Any]) -> Array:
+        """The array of scalars, such as the parameters of a joint."""
+        ...
+
+    def eye(self, size: int) -> Array:
+        """The identity matrix."""
         ...
 
     def dense(self, expr: Expr, **changes: Any) -> Array:
         """The value of an expression in this state; keywords of `dense` replace parts of it."""
         ...
 
-    def scale(self, expr: Expr) -> float:
-        """The scale of an expression in this state."""
+    def derivative(
+        self, value: Callable[..., Array], at: Sequence[Array], along: Sequence[Array]
+    ) -> Array:
+        """The derivative of value(*at) along directions, one for each argument."""
         ...
 
 
@@ -86,7 +111,8 @@ class Identity:
 
     `kind` is "rule" (the rewriter uses it, from left to right) or "theorem" (it is stated and
     proved, not used). Equations that are not between operators (recursions, single blocks, physics)
-    have a `check` instead of the two sides, and their text in `statement`.
+    have a `check` instead of the two sides, and their text in `statement`. `rigid` says that a
+    check divides by no hinge inertia, so that its degree is small.
     """
 
     name: str
@@ -98,6 +124,7 @@ class Identity:
     check: Callable[[Case], Claim] | None = None
     note: str = ""
     statement: str = ""
+    rigid: bool = False
 
     def __str__(self) -> str:
         sides = self.statement or f"{self.before} = {self.after}"
@@ -179,21 +206,20 @@ def unmet(condition: str, model: Model) -> str:
     return ""
 
 
-def largest(*arrays: Array) -> float:
-    """1 or the largest magnitude in the arrays, the scale of a claim about them."""
-    return max([1.0, *(float(np.abs(a).max()) for a in arrays if a.size)])
+def claim(lhs: Any, rhs: Any) -> Claim:
+    """The claim that two arrays are equal; a number stands for an array full of it."""
+    return Claim(lhs, rhs)
 
 
-def claim(lhs: Any, rhs: Any, scale: float = 1.0) -> Claim:
-    """A claim whose scale is the largest number in it, or `scale` if that is larger."""
-    left, right = np.asarray(lhs), np.asarray(rhs)
-    return Claim(left, right, max(scale, largest(left, right)))
+def gathered(case: Case, blocks: Sequence[Any], *shape: int) -> Array:
+    """Blocks of one shape as one array, also if there are none."""
+    return np.stack(blocks) if len(blocks) else case.zeros(0, *shape)
 
 
 def stacked(claims: Sequence[Claim]) -> Claim:
-    """Several claims as one, each relative to its own scale."""
+    """Several claims as one."""
     if not claims:
-        return Claim(np.zeros(0), np.zeros(0), 1.0)
-    lhs = np.concatenate([np.ravel(c.lhs) / c.scale for c in claims])
-    rhs = np.concatenate([np.ravel(np.broadcast_to(c.rhs, c.lhs.shape)) / c.scale for c in claims])
-    return Claim(lhs, rhs, 1.0)
+        return Claim(np.zeros(0), np.zeros(0))
+    left = [np.reshape(c.lhs + 0 * c.rhs, -1) for c in claims]
+    right = [np.reshape(c.rhs + 0 * c.lhs, -1) for c in claims]
+    return Claim(np.concatenate(left), np.concatenate(right))

@@ -2,35 +2,37 @@
 # ruff: noqa: E501  (tables: one row, one line)
 """The bias terms a, b in both forms, frames, gravity: checked against derivatives of the velocities.
 
-Derivatives in time are complex steps: ``d/dt x = Im x(q + i h q̇, v + i h v̇) / h`` with h = 1e-30,
-exact to rounding.
+Derivatives in time are derivatives along q̇ = N(q) v and v̇, by dual numbers: exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from phipsi.expressions.node import Expr
 from phipsi.operators import V, a, b, c_J, gravity, mass_matrix, parse, phi
-from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, stacked
+from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
 from phipsi.rewrite.theorems_blocks import bodies, from_blocks
 from phipsi.rewrite.theorems_symbols import checked
 from phipsi.spatial import crm, skew
 from phipsi.spatial import phi as rigid
 
-STEP = 1e-30
 _A = parse("phi* (H* vdot + a)")
 _ALPHA = parse("phi* (H* vdot + a_paper)")
 
 
 def rate(case: Case, expr: Expr, vdot: Array | None = None, **options) -> Array:
     """d/dt of an expression along q̇ = N(q) v, v̇ = vdot (zero if not given)."""
-    step = 1j * STEP
-    q = case.q + step * case.model.qdot(case.q, case.v)
-    v = case.v + step * (0 if vdot is None else vdot)
-    return np.imag(case.dense(expr, q=q, v=v, **options)) / STEP
+    along = case.model.qdot(case.q, case.v), 0 * case.v if vdot is None else vdot
+    value = partial(_in_state, case, expr, options)
+    return case.derivative(value, (case.q, case.v), along)
+
+
+def _in_state(case: Case, expr: Expr, options: dict, q: Array, v: Array) -> Array:
+    return case.dense(expr, q=q, v=v, **options)
 
 
 def world(case: Case, expr: Expr) -> Array:
@@ -41,7 +43,7 @@ def world(case: Case, expr: Expr) -> Array:
 def turns(case: Case) -> Array:
     """U(k) = diag(R_k, R_k), body to world axes, (n, 6, 6)."""
     poses = case.dense(parse("pose"))
-    return np.array([rigid(x[:3, :3], np.zeros(3)) for x in poses]).reshape(-1, 6, 6)
+    return gathered(case, [rigid(x[:3, :3], np.zeros(3)) for x in poses], 6, 6)
 
 
 def _at_points(case: Case) -> tuple[Array, Array]:
@@ -49,13 +51,13 @@ def _at_points(case: Case) -> tuple[Array, Array]:
     poses, moving = case.dense(parse("pose")), world(case, V)
     bodies_, offsets = list(case.points.body), case.points.offset
     levers = [poses[k][:3, :3] @ c for k, c in zip(bodies_, offsets, strict=True)]
-    return moving[bodies_, :3].reshape(-1, 3), np.array(levers).reshape(-1, 3)
+    return moving[bodies_, :3].reshape(-1, 3), gathered(case, levers, 3)
 
 
 def _centripetal(case: Case) -> Array:
     """a_C = [0; ω × (ω × l)] for every point, flattened."""
     omega, offset = _at_points(case)
-    out = np.zeros((len(omega), 6))
+    out = case.zeros(len(omega), 6)
     out[:, 3:] = np.cross(omega, np.cross(omega, offset))
     return out.reshape(-1)
 
@@ -98,8 +100,7 @@ def _components_by_complex_step(case: Case) -> Claim:
 def _power_of_bias(case: Case) -> Claim:
     work = case.dense(parse("v* H phi (M phi* a + b)"))
     moved = rate(case, mass_matrix)
-    size = float(np.abs(case.v) @ np.abs(moved) @ np.abs(case.v))
-    return claim(work, 0.5 * case.v @ moved @ case.v, size)
+    return claim(work, case.v @ moved @ case.v / 2)
 
 
 # ---- the joint table ---------------------------------------------------------------------------
@@ -115,10 +116,10 @@ def table_bias(case: Case, sliding: float = 2.0) -> tuple[Array, Array]:
     """
     model, moving, local = case.model, world(case, V), world(case, parse("H* v"))
     poses, varying = case.dense(parse("pose")), world(case, c_J)
-    table, general = np.zeros((2, model.n_bodies, 6))
+    table, general = case.zeros(2, model.n_bodies, 6)
     for k, p in enumerate(model.parent):
         omega_J, v_J = local[k, :3], local[k, 3:]
-        omega_p, v_p = (moving[p, :3], moving[p, 3:]) if p >= 0 else np.zeros((2, 3))
+        omega_p, v_p = (moving[p, :3], moving[p, 3:]) if p >= 0 else case.zeros(2, 3)
         offset = poses[k][:3, 3] - (poses[p][:3, 3] if p >= 0 else 0)
         omega_k, v_k = moving[k, :3], moving[k, 3:]
         general[k, :3] = np.cross(omega_k, omega_J)
@@ -135,7 +136,7 @@ def table_bias(case: Case, sliding: float = 2.0) -> tuple[Array, Array]:
             table[k, 3:] += np.cross(omega_J, v_J)
         if kind == "universal":
             axes = model.joints[k].params
-            second = poses[k][:3, :3] @ np.array(axes[3:]) * case.v[model.v_slices[k]][1]
+            second = poses[k][:3, :3] @ case.array(axes[3:]) * case.v[model.v_slices[k]][1]
             table[k, :3] += np.cross(omega_J - second, second)
     return table, general
 
@@ -149,12 +150,12 @@ def _joint_table(case: Case) -> Claim:
 def _gyroscopic(case: Case) -> Claim:
     """b = Mdot V − phidot(p) M V = [ω × I_O ω; m ω × (ω × p)]."""
     moving, U, exact = world(case, V), turns(case), world(case, parse("b_paper"))
-    derived, table = np.zeros((2, case.model.n_bodies, 6))
+    derived, table = case.zeros(2, case.model.n_bodies, 6)
     for k, inertia in enumerate(case.model.inertias):
-        omega, p = moving[k, :3], U[k][:3, :3] @ np.asarray(inertia.com_B)
+        omega, p = moving[k, :3], U[k][:3, :3] @ inertia.com_B
         M_k = U[k] @ case.model.inertia_matrices[k] @ U[k].T
         W = np.kron(np.eye(2), skew(omega))
-        turning = np.zeros((6, 6))
+        turning = case.zeros(6, 6)
         turning[:3, 3:] = skew(np.cross(omega, p))
         derived[k] = (W @ M_k - M_k @ W) @ moving[k] - turning @ M_k @ moving[k]
         table[k, :3] = np.cross(omega, M_k[:3, :3] @ omega)
@@ -167,14 +168,14 @@ def _gyroscopic(case: Case) -> Claim:
 
 def _body_phi(case: Case) -> Claim:
     w, U = bodies(case), turns(case)
-    full = np.zeros((w.n, w.n, 6, 6))
+    full = case.zeros(w.n, w.n, 6, 6)
     step = np.zeros_like(full)
     for k, p in enumerate(w.parent):
         full[k, k] = U[k]
         if p >= 0:
             step[p, k] = w.step[k]
     turn = from_blocks(full)
-    in_world = np.linalg.inv(np.eye(6 * w.n) - from_blocks(step))
+    in_world = np.linalg.inv(case.eye(6 * w.n) - from_blocks(step))
     return claim(case.dense(phi), turn.T @ in_world @ turn)
 
 
@@ -192,8 +193,8 @@ def _body_components(case: Case) -> Claim:
     forces = [-crm(moving[k]).T @ momenta[k] @ U[k] for k in range(n)]
     return stacked(
         [
-            claim(case.dense(a), np.array(in_world).reshape(-1)),
-            claim(case.dense(b), np.array(forces).reshape(-1)),
+            claim(case.dense(a), gathered(case, in_world, 6).reshape(-1)),
+            claim(case.dense(b), gathered(case, forces, 6).reshape(-1)),
         ]
     )
 
@@ -202,42 +203,49 @@ def _body_components(case: Case) -> Claim:
 
 
 def _gravity_column(case: Case) -> Claim:
-    lifted = np.concatenate([np.zeros(3), -case.model.gravity])
+    lifted = np.concatenate([case.zeros(3), -case.model.gravity])
     return claim(world(case, parse("phi* gravity")), np.tile(lifted, (case.model.n_bodies, 1)))
 
 
 def gradient(case: Case, value: Callable[[Array], Array]) -> Array:
-    """∂/∂(rate i) of a function of q, by complex steps along N(q) e_i; last axis i."""
-    nv = case.model.nv
-    columns = []
-    for i in range(nv):
-        unit = np.zeros(nv)
-        unit[i] = 1.0
-        beside = value(case.q + 1j * STEP * case.model.qdot(case.q, unit))
-        columns.append(np.imag(beside) / STEP)
-    return np.stack(columns, axis=-1) if columns else np.zeros((*value(case.q).shape, 0))
+    """∂/∂(rate i) of a function of q, along N(q) e_i; last axis i."""
+    return gradient_at(case, value, case.q)
+
+
+def along(case: Case, value: Callable[[Array], Array], rates: Array) -> Array:
+    """The derivative of a function of q along N(q) rates: what all rates do, in one direction."""
+    return case.derivative(value, (case.q,), (case.model.qdot(case.q, rates),))
+
+
+def gradient_at(case: Case, value: Callable[[Array], Array], q: Array) -> Array:
+    """The same at another q."""
+    ways = [case.model.qdot(q, unit) for unit in case.eye(case.model.nv)]
+    columns = [case.derivative(value, (q,), (way,)) for way in ways]
+    if not columns:
+        return case.zeros(*case.derivative(value, (q,), (0 * q,)).shape, 0)
+    return np.stack(columns, axis=-1)
 
 
 def centres(case: Case, q: Array) -> Array:
     """World positions of the mass centres, (n, 3)."""
     poses = case.dense(parse("pose"), q=q)
-    offsets = np.array([np.asarray(i.com_B) for i in case.model.inertias]).reshape(-1, 3)
+    offsets = gathered(case, [i.com_B for i in case.model.inertias], 3)
     return poses[:, :3, 3] + np.einsum("kij,kj->ki", poses[:, :3, :3], offsets)
 
 
 def _gravity_torque(case: Case) -> Claim:
-    masses = np.array([i.mass for i in case.model.inertias])
+    masses = gathered(case, [i.mass for i in case.model.inertias])
 
     def energy(q: Array) -> Array:
         return -masses @ (centres(case, q) @ case.model.gravity)
 
-    efforts = case.dense(parse("H phi M phi*") @ gravity)
-    return claim(efforts, gradient(case, energy))
+    efforts, way = case.dense(parse("H phi M phi*") @ gravity), case.random(case.model.nv)
+    return claim(way @ efforts, along(case, energy, way))
 
 
 def _gravity_force(case: Case) -> Claim:
     pulled = world(case, parse("M phi*") @ gravity)
-    weight = np.concatenate([np.zeros(3), case.model.gravity])
+    weight = np.concatenate([case.zeros(3), case.model.gravity])
     U = turns(case)
     M_world = U @ case.model.inertia_matrices @ U.swapaxes(-1, -2)
     return claim(pulled, -(M_world @ weight))
@@ -245,20 +253,20 @@ def _gravity_force(case: Case) -> Claim:
 
 # fmt: off
 BIAS: list[Identity] = [
-    checked("a is the bias of alpha", "d/dt(phi* H*) v = phi* a, a = phidot* V(parent) + Hdot* v", "SOA eq. 0.2", _bias_of_alpha),
-    checked("Jdot v", "d/dt(J) v = B* phi* a + a_C", "MM sec. V.A; 88-11 sec. 3", _jacobian_rate),
-    checked("point accelerations", "B* alpha + a_C = J vdot + Jdot v", "MM eq. 57", _point_accelerations),
-    checked("joint table a(k)", "a(k) per joint type = general a(k)", "88-11 eq. 2.19, 2.32 corrected; derived", _joint_table),
-    checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "SOA after eq. 0.2; 88-11 eq. 2.23 (lost)", _gyroscopic),
-    checked("power of C", "v* C = 1/2 v* (d/dt mass_matrix) v", "energy balance", _power_of_bias),
-    checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "open_chain 2", _body_phi),
-    checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "open_chain 4.3", _body_bias),
-    checked("body components of a_body", "a, b computed in body components = U* (a, b)", "open_chain 4.3", _body_components),
-    checked("component derivative", "alpha = U A + s, A = d/dt of body components", "open_chain 4.3", _component_derivative),
-    checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "open_chain 4.3", _point_acceleration_body),
-    checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "open_chain 4.3", _components_by_complex_step),
-    checked("gravity column", "phi* E* gbar = gbar on every body", "88-11 eq. 3.21", _gravity_column),
-    checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "88-11 eq. 3.21", _gravity_torque),
-    checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "open_chain 4.5", _gravity_force),
+    checked("a is the bias of alpha", "d/dt(phi* H*) v = phi* a, a = phidot* V(parent) + Hdot* v", "SOA eq. 0.2", _bias_of_alpha, rigid=True),
+    checked("Jdot v", "d/dt(J) v = B* phi* a + a_C", "MM sec. V.A; 88-11 sec. 3", _jacobian_rate, rigid=True),
+    checked("point accelerations", "B* alpha + a_C = J vdot + Jdot v", "MM eq. 57", _point_accelerations, rigid=True),
+    checked("joint table a(k)", "a(k) per joint type = general a(k)", "88-11 eq. 2.19, 2.32 corrected; derived", _joint_table, rigid=True),
+    checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "SOA after eq. 0.2; 88-11 eq. 2.23 (lost)", _gyroscopic, rigid=True),
+    checked("power of C", "v* C = 1/2 v* (d/dt mass_matrix) v", "energy balance", _power_of_bias, rigid=True),
+    checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "open_chain 2", _body_phi, rigid=True),
+    checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "open_chain 4.3", _body_bias, rigid=True),
+    checked("body components of a_body", "a, b computed in body components = U* (a, b)", "open_chain 4.3", _body_components, rigid=True),
+    checked("component derivative", "alpha = U A + s, A = d/dt of body components", "open_chain 4.3", _component_derivative, rigid=True),
+    checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "open_chain 4.3", _point_acceleration_body, rigid=True),
+    checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "open_chain 4.3", _components_by_complex_step, rigid=True),
+    checked("gravity column", "phi* E* gbar = gbar on every body", "88-11 eq. 3.21", _gravity_column, rigid=True),
+    checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "88-11 eq. 3.21", _gravity_torque, rigid=True),
+    checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "open_chain 4.5", _gravity_force, rigid=True),
 ]
 # fmt: on

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phipsi.operators import B, E_phi, H, M, f0, gravity, parse, pose
-from phipsi.rewrite.identity import Array, Case
+from phipsi.rewrite.identity import Array, Case, gathered
 from phipsi.spatial import phi as rigid
 
 
@@ -82,15 +82,17 @@ class Bodies:
 
     def of_parent(self, z: Array, k: int) -> Array:
         """z(parent(k)), zero at a root."""
-        return z[self.parent[k]] if self.parent[k] >= 0 else np.zeros(6)
+        return z[self.parent[k]] if self.parent[k] >= 0 else self.case.zeros(6)
 
     def rates_to_motions(self, x: Array) -> Array:
         """H* x."""
-        return np.array([self.H[k].T @ x[self.hinge[k]] for k in range(self.n)]).reshape(-1, 6)
+        motions = [self.H[k].T @ x[self.hinge[k]] for k in range(self.n)]
+        return gathered(self.case, motions, 6)
 
     def forces_to_efforts(self, f: Array) -> Array:
         """H f."""
-        return np.concatenate([np.zeros(0), *(self.H[k] @ f[k] for k in range(self.n))])
+        efforts = (self.H[k] @ f[k] for k in range(self.n))
+        return np.concatenate([self.case.zeros(0), *efforts])
 
     def apply(self, memoryless: Array, x: Array) -> Array:
         """X x for a memoryless X (n, 6, 6)."""
@@ -99,6 +101,12 @@ class Bodies:
 
 def bodies(case: Case, axes: str = "inertial") -> Bodies:
     """The blocks of a case, in world axes ("inertial") or body axes ("body")."""
+    if axes not in case.memo:
+        case.memo[axes] = _bodies(case, axes)
+    return case.memo[axes]
+
+
+def _bodies(case: Case, axes: str) -> Bodies:
     model = case.model
     n, parent, hinge = model.n_bodies, model.parent, model.v_slices
     world = axes == "inertial"
@@ -106,21 +114,22 @@ def bodies(case: Case, axes: str = "inertial") -> Bodies:
     def vector(expr):
         return case.dense(expr, axes=axes).reshape(n, 6)
 
+    none = case.zeros(6, 6)
     if world:
         at = case.dense(pose)[:, :3, 3]
-        steps = [lever(at[k] - at[p]) if p >= 0 else np.zeros((6, 6)) for k, p in enumerate(parent)]
+        steps = [lever(at[k] - at[p]) if p >= 0 else none for k, p in enumerate(parent)]
     else:
         E = blocks(case.dense(E_phi), n)
-        steps = [E[p, k] if p >= 0 else np.zeros((6, 6)) for k, p in enumerate(parent)]
+        steps = [E[p, k] if p >= 0 else none for k, p in enumerate(parent)]
     full = case.dense(H, axes=axes)
     inertias = blocks(case.dense(M, axes=axes), n)
     return Bodies(
         case=case,
         parent=parent,
         hinge=hinge,
-        step=np.array(steps).reshape(n, 6, 6),
+        step=gathered(case, steps, 6, 6),
         H=tuple(full[hinge[k], 6 * k : 6 * k + 6] for k in range(n)),
-        M=np.array([inertias[k, k] for k in range(n)]).reshape(n, 6, 6),
+        M=gathered(case, [inertias[k, k] for k in range(n)], 6, 6),
         Jr=tuple(np.diag(model.armature[s]) for s in hinge),
         bias=vector(parse("a_paper" if world else "a")),
         b=vector(parse("b_paper" if world else "b")),
@@ -145,7 +154,7 @@ def composite(w: Bodies) -> Array:
 
 def mass_matrix_from(w: Bodies, r: Array) -> Array:
     """H φ M φ* H* + Jr from composite inertias and walks along the paths, MM eq. 30–33."""
-    out = np.zeros((w.nv, w.nv))
+    out = w.case.zeros(w.nv, w.nv)
     for k in range(w.n):
         s = w.hinge[k]
         out[s, s] = w.H[k] @ r[k] @ w.H[k].T + w.Jr[k]
@@ -171,6 +180,13 @@ class Riccati:
 
 def riccati(w: Bodies) -> Riccati:
     """The articulated-body recursion, tip to base, MM eq. 34–36."""
+    key = "riccati", id(w)
+    if key not in w.case.memo:
+        w.case.memo[key] = _riccati(w)
+    return w.case.memo[key]
+
+
+def _riccati(w: Bodies) -> Riccati:
     P, D, G, K = w.M.copy(), [], [], []
     bar, psi = np.zeros_like(P), np.zeros_like(P)
     for k in reversed(range(w.n)):
@@ -189,7 +205,7 @@ def riccati(w: Bodies) -> Riccati:
 
 def colour(w: Bodies, r: Riccati, e: Array) -> Array:
     """y = [I + H φ K] e."""
-    z, y = np.zeros((w.n, 6)), e.copy()
+    z, y = w.case.zeros(w.n, 6), e.copy()
     for k in reversed(range(w.n)):
         y[w.hinge[k]] += w.H[k] @ z[k]
         if w.parent[k] >= 0:
@@ -199,7 +215,7 @@ def colour(w: Bodies, r: Riccati, e: Array) -> Array:
 
 def whiten(w: Bodies, r: Riccati, y: Array) -> Array:
     """e = [I − H ψ K] y."""
-    z, e = np.zeros((w.n, 6)), y.copy()
+    z, e = w.case.zeros(w.n, 6), y.copy()
     for k in reversed(range(w.n)):
         e[w.hinge[k]] -= w.H[k] @ z[k]
         if w.parent[k] >= 0:
@@ -210,7 +226,7 @@ def whiten(w: Bodies, r: Riccati, y: Array) -> Array:
 def divide(w: Bodies, r: Riccati, e: Array) -> Array:
     """D⁻¹ e."""
     parts = (np.linalg.solve(r.D[k], e[w.hinge[k]]) for k in range(w.n))
-    return np.concatenate([np.zeros(0), *parts])
+    return np.concatenate([w.case.zeros(0), *parts])
 
 
 def smooth(w: Bodies, r: Riccati, nu: Array) -> tuple[Array, Array]:
@@ -245,7 +261,7 @@ def forward_1_fused(w: Bodies) -> tuple[Array, Array]:
     """FD1 with both tip-to-base sweeps in one and without ψ: (vdot, λ)."""
     r, tau = riccati(w), w.case.tau
     F = w.apply(w.M, w.down(w.step, w.a)) + w.b + w.points
-    z, nu = np.zeros((w.n, 6)), np.zeros(w.nv)
+    z, nu = w.case.zeros(w.n, 6), w.case.zeros(w.nv)
     for k in reversed(range(w.n)):
         s = w.hinge[k]
         eps = tau[s] - w.H[k] @ (F[k] + z[k])
@@ -253,7 +269,7 @@ def forward_1_fused(w: Bodies) -> tuple[Array, Array]:
         if w.parent[k] >= 0:
             F[w.parent[k]] += w.step[k] @ F[k]
             z[w.parent[k]] += w.step[k] @ (z[k] + r.G[k] @ eps)
-    lam, vdot = np.zeros((w.n, 6)), np.zeros(w.nv)
+    lam, vdot = w.case.zeros(w.n, 6), w.case.zeros(w.nv)
     for k in range(w.n):
         mu = w.step[k].T @ w.of_parent(lam, k)
         vdot[w.hinge[k]] = nu[w.hinge[k]] - r.G[k].T @ mu
@@ -265,8 +281,8 @@ def forward_3(w: Bodies, tip_forces_twice: bool = False) -> tuple[Array, Array]:
     """FD3: (vdot, alpha). `tip_forces_twice` is the misprint of MM eq. 60 and 63."""
     r, tau, phi_a = riccati(w), w.case.tau, w.down(w.step, w.a)
     zeta = w.apply(w.M, phi_a) + w.b + w.points
-    z = w.points.copy() if tip_forces_twice else np.zeros((w.n, 6))
-    eps = np.zeros(w.nv)
+    z = w.points.copy() if tip_forces_twice else w.case.zeros(w.n, 6)
+    eps = w.case.zeros(w.nv)
     for k in reversed(range(w.n)):
         s = w.hinge[k]
         eps[s] = tau[s] - w.H[k] @ (z[k] + zeta[k])
@@ -280,14 +296,14 @@ def forward_4(w: Bodies, tau: Array | None = None) -> tuple[Array, Array, Array]
     """FD4: (vdot, alpha, z)."""
     r, a = riccati(w), w.a
     tau = w.case.tau if tau is None else tau
-    z, eps = w.b + w.points, np.zeros(w.nv)
+    z, eps = w.b + w.points, w.case.zeros(w.nv)
     for k in reversed(range(w.n)):
         s = w.hinge[k]
         eps[s] = tau[s] - w.H[k] @ z[k]
         if w.parent[k] >= 0:
             z[w.parent[k]] += r.psi[k] @ (z[k] + r.P[k] @ a[k]) + r.K[k] @ tau[s]
     nu = divide(w, r, eps)
-    alpha, vdot = np.zeros((w.n, 6)), np.zeros(w.nv)
+    alpha, vdot = w.case.zeros(w.n, 6), w.case.zeros(w.nv)
     for k in range(w.n):
         s, outer = w.hinge[k], w.of_parent(alpha, k)
         alpha[k] = r.psi[k].T @ outer + w.H[k].T @ nu[s] + r.bar[k].T @ a[k]
@@ -298,14 +314,14 @@ def forward_4(w: Bodies, tau: Array | None = None) -> tuple[Array, Array, Array]
 def forward_4_without_psi(w: Bodies) -> tuple[Array, Array]:
     """The usual articulated-body algorithm: (vdot, alpha)."""
     r, a, tau = riccati(w), w.a, w.case.tau
-    z, nu = w.b + w.points, np.zeros(w.nv)
+    z, nu = w.b + w.points, w.case.zeros(w.nv)
     for k in reversed(range(w.n)):
         s = w.hinge[k]
         eps = tau[s] - w.H[k] @ z[k]
         nu[s] = np.linalg.solve(r.D[k], eps)
         if w.parent[k] >= 0:
             z[w.parent[k]] += w.step[k] @ (z[k] + r.bar[k] @ r.P[k] @ a[k] + r.G[k] @ eps)
-    alpha, vdot = np.zeros((w.n, 6)), np.zeros(w.nv)
+    alpha, vdot = w.case.zeros(w.n, 6), w.case.zeros(w.nv)
     for k in range(w.n):
         mu = w.step[k].T @ w.of_parent(alpha, k) + a[k]
         vdot[w.hinge[k]] = nu[w.hinge[k]] - r.G[k].T @ mu
@@ -318,7 +334,7 @@ def compliance(w: Bodies, r: Riccati) -> Array:
     case, tree = w.case, w.case.model.tree
     upsilon = upsilon_blocks(w, r)
     picked, where = case.dense(B, axes="inertial"), case.points.body
-    out = np.zeros((6 * len(where), 6 * len(where)))
+    out = case.zeros(6 * len(where), 6 * len(where))
     for i, ki in enumerate(where):
         for j, kj in enumerate(where):
             c = tree.nearest_common_ancestor(ki, kj)
@@ -336,7 +352,7 @@ def compliance(w: Bodies, r: Riccati) -> Array:
 
 def upsilon_blocks(w: Bodies, r: Riccati) -> Array:
     """Υ(k) = ψ*(p, k) Υ(p) ψ(p, k) + H*(k) D⁻¹(k) H(k)."""
-    out = np.zeros((w.n, 6, 6))
+    out = w.case.zeros(w.n, 6, 6)
     for k in range(w.n):
         out[k] = w.H[k].T @ np.linalg.solve(r.D[k], w.H[k])
         if w.parent[k] >= 0:
@@ -344,9 +360,7 @@ def upsilon_blocks(w: Bodies, r: Riccati) -> Array:
     return out
 
 
-def newton_euler_columns(w: Bodies, j: int) -> Array:
-    """Column j of H φ M φ* H*: the efforts for a unit acceleration, nothing else."""
-    unit = np.zeros(w.nv)
-    unit[j] = 1.0
-    alpha = w.down(w.step, w.rates_to_motions(unit))
+def rigid_efforts(w: Bodies, x: Array) -> Array:
+    """H φ M φ* H* x: the efforts for accelerations x, and nothing else."""
+    alpha = w.down(w.step, w.rates_to_motions(x))
     return w.forces_to_efforts(w.up(w.step, w.apply(w.M, alpha)))

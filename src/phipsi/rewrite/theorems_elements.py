@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from phipsi.expressions.node import Expr
-from phipsi.operators import E_phi, E_psi, G, H, M, Omega, Upsilon, mass_matrix, parse, phi, psi
-from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, stacked
+from phipsi.operators import E_phi, E_psi, G, H, Omega, Upsilon, mass_matrix, parse, phi, psi
+from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
 from phipsi.rewrite.theorems_blocks import blocks, bodies, from_blocks, lever, riccati
 from phipsi.rewrite.theorems_symbols import checked, vocabulary
 from phipsi.spatial import skew
@@ -35,32 +35,37 @@ def _rigid_unit(case: Case) -> Claim:
 
 
 def _rigid_inverse(case: Case) -> Claim:
-    offset = case.rng.normal(size=3)
+    offset = case.random(3)
     return claim(np.linalg.inv(lever(offset)), lever(-offset))
 
 
 def _rigid_chain(case: Case) -> Claim:
-    first, second = case.rng.normal(size=(2, 3))
+    first, second = case.random(2, 3)
     return claim(lever(first) @ lever(second), lever(first + second))
 
 
 def _moves_velocity(case: Case) -> Claim:
-    offset, w, v = case.rng.normal(size=(3, 3))
-    return claim(lever(offset).T @ [*w, *v], np.concatenate([w, v + np.cross(w, offset)]))
+    offset, w, v = case.random(3, 3)
+    return claim(
+        lever(offset).T @ np.concatenate([w, v]), np.concatenate([w, v + np.cross(w, offset)])
+    )
 
 
 def _moves_force(case: Case) -> Claim:
-    offset, N, F = case.rng.normal(size=(3, 3))
-    return claim(lever(offset) @ [*N, *F], np.concatenate([N + np.cross(offset, F), F]))
+    offset, N, F = case.random(3, 3)
+    return claim(
+        lever(offset) @ np.concatenate([N, F]), np.concatenate([N + np.cross(offset, F), F])
+    )
 
 
 def _parallel_axis(case: Case) -> Claim:
     claims = []
     for k, inertia in enumerate(case.model.inertias):
         M_O = case.model.inertia_matrices[k]
-        m, p = inertia.mass, np.asarray(inertia.com_B)
+        m, p = inertia.mass, inertia.com_B
         about_com = M_O[:3, :3] + m * skew(p) @ skew(p)
-        M_C = np.block([[about_com, np.zeros((3, 3))], [np.zeros((3, 3)), m * np.eye(3)]])
+        none = case.zeros(3, 3)
+        M_C = np.block([[about_com, none], [none, m * np.eye(3)]])
         claims.append(claim(lever(p) @ M_C @ lever(p).T, M_O))
     return stacked(claims)
 
@@ -70,16 +75,19 @@ def _parallel_axis(case: Case) -> Claim:
 
 def _series(case: Case) -> Claim:
     step, n = case.dense(E_phi), case.model.n_bodies
-    power, total = np.eye(6 * n), np.zeros((6 * n, 6 * n))
+    x = case.random(6 * n)
+    power, total = x, case.zeros(6 * n)
     for _ in range(n):
-        total, power = total + power, power @ step
-    return claim(case.dense(parse("(I - E_phi)^-1")), total)
+        total, power = total + power, step @ power
+    return claim(case.dense(parse("(I - E_phi)^-1")) @ x, total)
 
 
 def _nilpotent(step: Expr) -> Callable[[Case], Claim]:
     def check(case: Case) -> Claim:
         matrix = case.dense(step)
-        power = np.linalg.matrix_power(matrix, case.model.n_bodies)
+        power = case.random(6 * case.model.n_bodies)
+        for _ in range(case.model.n_bodies):
+            power = matrix @ power
         return claim(power, np.zeros_like(power))
 
     return check
@@ -87,7 +95,7 @@ def _nilpotent(step: Expr) -> Callable[[Case], Claim]:
 
 def _phi_blocks(case: Case) -> Claim:
     at, tree, n = _positions(case), case.model.tree, case.model.n_bodies
-    expected = np.zeros((n, n, 6, 6))
+    expected = case.zeros(n, n, 6, 6)
     for j in range(n):
         for i in tree.path(j):
             expected[i, j] = lever(at[j] - at[i])
@@ -98,7 +106,7 @@ def _renumbering(case: Case) -> Claim:
     n = case.model.n_bodies
     order = case.rng.permutation(n)
     step, full = _world(case, E_phi)[order][:, order], _world(case, phi)[order][:, order]
-    inverse = np.linalg.inv(np.eye(6 * n) - from_blocks(step))
+    inverse = np.linalg.inv(case.eye(6 * n) - from_blocks(step))
     return claim(inverse, from_blocks(full))
 
 
@@ -115,10 +123,30 @@ def _base_first(case: Case) -> Claim:
 
 
 def _square_root(case: Case) -> Claim:
-    values, vectors = np.linalg.eigh(case.dense(M))
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    factor = case.dense(H @ phi) @ root
-    return claim(case.dense(mass_matrix), factor @ factor.T + np.diag(case.model.armature))
+    """M = L Δ L*, so M^(1/2) = L Δ^(1/2); the root of Δ ≥ 0 stands between and need not be taken."""
+    inertias = [_factored(case, x) for x in case.model.inertia_matrices]
+    lower, pivots = (
+        (gathered(case, x, 6, 6) for x in zip(*inertias, strict=True))
+        if inertias
+        else (
+            case.zeros(0, 6, 6),
+            case.zeros(0, 6, 6),
+        )
+    )
+    factor = case.dense(H @ phi) @ _diagonal_matrix(lower)
+    whole = factor @ _diagonal_matrix(pivots) @ factor.T
+    return claim(case.dense(mass_matrix), whole + np.diag(case.model.armature))
+
+
+def _factored(case: Case, inertia: Array) -> tuple[Array, Array]:
+    """L and Δ of a symmetric matrix; where a pivot is zero, so is the column."""
+    rest, lower, pivots = inertia.copy(), case.eye(6), case.zeros(6, 6)
+    for i in range(6):
+        pivots[i, i] = rest[i, i]
+        if np.asarray(rest[i, i]).any():
+            lower[i + 1 :, i] = rest[i + 1 :, i] / rest[i, i]
+            rest = rest - np.outer(lower[:, i], rest[i]) * (np.arange(6) > i)[:, None]
+    return lower, pivots
 
 
 # ---- MM and 88-11: blocks of Φ, Ψ, L ------------------------------------------------------
@@ -136,9 +164,9 @@ def _outer_blocks(case: Case, inner: Array, weight: Array | None = None) -> Arra
 def _along_path(case: Case, step: Array) -> Array:
     """The product of `step` blocks along the path from j up to its ancestor i, I for i = j."""
     n = case.model.n_bodies
-    out = np.zeros((n, n, 6, 6))
+    out = case.zeros(n, n, 6, 6)
     for j in range(n):
-        block, i = np.eye(6), j
+        block, i = case.eye(6), j
         out[j, j] = block
         while case.model.parent[i] >= 0:
             block, i = step[i] @ block, case.model.parent[i]
@@ -162,7 +190,7 @@ def _psi3(case: Case) -> Claim:
 
 def _phi3_blocks(case: Case) -> Claim:
     at, tree, n = _positions(case), case.model.tree, case.model.n_bodies
-    expected = np.zeros((n, n, 6, 6))
+    expected = case.zeros(n, n, 6, 6)
     for j in range(n):
         for i in tree.path(j)[1:]:
             expected[i, j] = lever(at[case.model.parent[j]] - at[i])
@@ -200,13 +228,16 @@ def _telescope(left: Expr, right: Expr, by_gain: bool) -> Callable[[Case], Claim
         F, S = _world(case, phi), _world(case, psi)
         claims = []
         for m in range(w.n):
-            for k in tree.path(m):
-                total, gained = np.zeros((6, 6)), np.zeros((6, 6))
+            path = tree.path(m)
+            terms = {i: X[path, i] @ Y[i, m] for i in path}  # for all k on the path at once
+            gains = {i: X[path, w.parent[i]] @ r.K[i] @ w.H[i] @ Y[i, m] for i in path[:-1]}
+            for at, k in enumerate(path):
+                total, gained = case.zeros(6, 6), case.zeros(6, 6)
                 i = m
                 while i != k:
                     up = w.parent[i]
-                    total += X[k, up] @ Y[up, m] - X[k, i] @ Y[i, m]
-                    gained += sign * X[k, up] @ r.K[i] @ w.H[i] @ Y[i, m]
+                    total += terms[up][at] - terms[i][at]
+                    gained += sign * gains[i][at]
                     i = up
                 expected = gained if by_gain else sign * (F[k, m] - S[k, m])
                 claims.append(claim(total, expected))
@@ -221,8 +252,8 @@ def _telescope(left: Expr, right: Expr, by_gain: bool) -> Callable[[Case], Claim
 def _lemma_a1(case: Case) -> Claim:
     """psi_a X psi_b* = r + psi_a~ r + r psi_b~*, with φ, ψ and a random transition operator."""
     w = bodies(case)
-    X = case.rng.normal(size=(w.n, 6, 6))
-    random_step = case.rng.normal(size=(w.n, 6, 6)) * 0.5
+    X = case.random(w.n, 6, 6)
+    random_step = case.random(w.n, 6, 6)
     steps = {"phi": w.step, "psi": riccati(w).psi, "any": random_step}
     claims = []
     for a, b in (("psi", "phi"), ("phi", "phi"), ("psi", "psi"), ("any", "phi")):
@@ -232,7 +263,7 @@ def _lemma_a1(case: Case) -> Claim:
                 r[w.parent[k]] += steps[a][k] @ r[k] @ steps[b][k].T
         left = from_blocks(_along_path(case, steps[a]))
         right = from_blocks(_along_path(case, steps[b]))
-        eye = np.eye(6 * w.n)
+        eye = case.eye(6 * w.n)
         full, diagonal = _diagonal_matrix(X), _diagonal_matrix(r)
         decomposed = diagonal + (left - eye) @ diagonal + diagonal @ (right - eye).T
         claims.append(claim(left @ full @ right.T, decomposed))
@@ -242,8 +273,8 @@ def _lemma_a1(case: Case) -> Claim:
 def _lemma_a1_dual(case: Case) -> Claim:
     """(psi_a* X psi_b)(i,j) = psi_a*(c,i) Y(c) psi_b(c,j), c the nearest common ancestor."""
     w = bodies(case)
-    X = case.rng.normal(size=(w.n, 6, 6))
-    other = case.rng.normal(size=(w.n, 6, 6)) * 0.5
+    X = case.random(w.n, 6, 6)
+    other = case.random(w.n, 6, 6)
     first, second = riccati(w).psi, other
     Y = X.copy()
     for k, p in enumerate(w.parent):
@@ -258,14 +289,14 @@ def _omega_blocks(case: Case) -> Claim:
     w, n = bodies(case), case.model.n_bodies
     path = _along_path(case, riccati(w).psi)
     upsilon = _world(case, Upsilon)
-    diagonal = np.array([upsilon[k, k] for k in range(n)]).reshape(n, 6, 6)
+    diagonal = gathered(case, [upsilon[k, k] for k in range(n)], 6, 6)
     expected = from_blocks(_through_ancestors(case, path, diagonal, path))
     return claim(from_blocks(_world(case, Omega)), expected)
 
 
 def _through_ancestors(case: Case, left: Array, middle: Array, right: Array) -> Array:
     tree, n = case.model.tree, case.model.n_bodies
-    out = np.zeros((n, n, 6, 6))
+    out = case.zeros(n, n, 6, 6)
     for i in range(n):
         for j in range(n):
             c = tree.nearest_common_ancestor(i, j)
@@ -275,7 +306,7 @@ def _through_ancestors(case: Case, left: Array, middle: Array, right: Array) -> 
 
 
 def _diagonal_matrix(values: Array) -> Array:
-    out = np.zeros((len(values), len(values), 6, 6))
+    out = np.zeros_like(values, shape=(len(values), len(values), 6, 6))
     for k, block in enumerate(values):
         out[k, k] = block
     return from_blocks(out)
@@ -285,24 +316,24 @@ _LOST = "88-11 App. A (a.20, a.21 lost in the scan)"
 
 # fmt: off
 ELEMENTS: list[Identity] = [
-    checked("phi unit",    "phi(x,x) = I",                  "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_unit),
-    checked("phi inverse", "phi(x,y)^-1 = phi(y,x)",        "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_inverse),
-    checked("phi chain",   "phi(x,z) phi(z,y) = phi(x,y)",  "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_chain),
-    checked("phi* moves velocity", "phi*(x,y) [w; v] = [w; v + w x l(x,y)]", "SOA", _moves_velocity),
-    checked("phi moves force", "phi(x,y) [N; F] = [N + l x F; F]",           "SOA", _moves_force),
-    checked("parallel axis", "phi(O,C) M(C) phi*(O,C) = M(O)",               "SOA; MM eq. 2", _parallel_axis),
-    checked("phi series",    "(I - E_phi)^-1 = sum_p E_phi^p",               "SOA eq. 0.6, 0.12", _series),
-    checked("nilpotent",     "E_phi^n = 0",                                  "SOA", _nilpotent(E_phi)),
+    checked("phi unit",    "phi(x,x) = I",                  "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_unit, rigid=True),
+    checked("phi inverse", "phi(x,y)^-1 = phi(y,x)",        "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_inverse, rigid=True),
+    checked("phi chain",   "phi(x,z) phi(z,y) = phi(x,y)",  "MM eq. 4-5; 88-11 eq. 3.2-3.3", _rigid_chain, rigid=True),
+    checked("phi* moves velocity", "phi*(x,y) [w; v] = [w; v + w x l(x,y)]", "SOA", _moves_velocity, rigid=True),
+    checked("phi moves force", "phi(x,y) [N; F] = [N + l x F; F]",           "SOA", _moves_force, rigid=True),
+    checked("parallel axis", "phi(O,C) M(C) phi*(O,C) = M(O)",               "SOA; MM eq. 2", _parallel_axis, rigid=True),
+    checked("phi series",    "(I - E_phi)^-1 = sum_p E_phi^p",               "SOA eq. 0.6, 0.12", _series, rigid=True),
+    checked("nilpotent",     "E_phi^n = 0",                                  "SOA", _nilpotent(E_phi), rigid=True),
     checked("nilpotent psi", "E_psi^n = 0",                                  "SOA eq. 0.27", _nilpotent(E_psi)),
-    checked("phi blocks",    "phi(i,j) = phi(l(i,j)) if i is j or an ancestor of j, else 0", "SOA eq. 0.13", _phi_blocks),
-    checked("renumbering",   "(I - Pi E_phi Pi*)^-1 = Pi phi Pi*",           "open_chain 3", _renumbering),
-    checked("tip-first numbers",  "phi above the block diagonal = 0 (lower triangular = causal)", "SOA", _tip_first),
-    checked("base-first numbers", "phi below the block diagonal = 0 (upper triangular)", "open_chain 3", _base_first),
-    checked("square-root factor", "mass_matrix = (H phi M^(1/2)) (H phi M^(1/2))* + Jr", "MM sec. X.A", _square_root),
+    checked("phi blocks",    "phi(i,j) = phi(l(i,j)) if i is j or an ancestor of j, else 0", "SOA eq. 0.13", _phi_blocks, rigid=True),
+    checked("renumbering",   "(I - Pi E_phi Pi*)^-1 = Pi phi Pi*",           "open_chain 3", _renumbering, rigid=True),
+    checked("tip-first numbers",  "phi above the block diagonal = 0 (lower triangular = causal)", "SOA", _tip_first, rigid=True),
+    checked("base-first numbers", "phi below the block diagonal = 0 (upper triangular)", "open_chain 3", _base_first, rigid=True),
+    checked("square-root factor", "mass_matrix = (H phi M^(1/2)) (H phi M^(1/2))* + Jr", "MM sec. X.A", _square_root, rigid=True),
     checked("MM Psi blocks", "Psi(i,j) = psi(i,parent(j)) phi(parent(j),j)", "MM eq. 41", _psi1_blocks),
-    checked("(a.6)",         "Phi = phi S",                                  "88-11 A.1 (reconstructed)", _phi3),
+    checked("(a.6)",         "Phi = phi S",                                  "88-11 A.1 (reconstructed)", _phi3, rigid=True),
     checked("(a.7)",         "Psi = psi S",                                  "88-11 A.1 (reconstructed)", _psi3),
-    checked("(4.9) blocks",  "Phi(i,j) = phi(i,parent(j)), i a strict ancestor of j", "88-11 eq. 4.9", _phi3_blocks),
+    checked("(4.9) blocks",  "Phi(i,j) = phi(i,parent(j)), i a strict ancestor of j", "88-11 eq. 4.9", _phi3_blocks, rigid=True),
     checked("(4.10) blocks", "Psi(i,j) = psi(i,parent(j)), i a strict ancestor of j", "88-11 eq. 4.10", _psi3_blocks),
     checked("(a.12)",        "L = Lam_phi G, block k = phi(parent(k),k) G(k)", "88-11 A.1 (reconstructed)", _gain_blocks),
     checked("(a.19)-(a.20)", "sum_i [psi(k,i+) phi(i+,m) - psi(k,i) phi(i,m)] = phi(k,m) - psi(k,m)", _LOST,

@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from phipsi.operators import parse
 from phipsi.rewrite import theorems_blocks as rec
-from phipsi.rewrite.identity import Case, Claim, Erratum, Identity, claim
+from phipsi.rewrite.identity import Case, Claim, Erratum, Identity, claim, gathered
 from phipsi.rewrite.theorems_bias import centres, gradient, table_bias, world
 from phipsi.rewrite.theorems_symbols import checked, theorem
 
@@ -22,13 +20,14 @@ def _sliding_once(case: Case) -> Claim:
 def _gravity_transposed(case: Case) -> Claim:
     """Gravity at the roots through φ(world, k) instead of φ*(world, k): a moment l × g appears."""
     w = rec.bodies(case)
-    at, masses = case.dense(parse("pose"))[:, :3, 3], [i.mass for i in case.model.inertias]
+    at = case.dense(parse("pose"))[:, :3, 3]
+    masses = gathered(case, [i.mass for i in case.model.inertias])
     wrong = w.gravity.copy()
     for k, p in enumerate(w.parent):
         if p < 0:
             wrong[k] = rec.lever(at[k]) @ w.gravity[k]
     pulled = w.up(w.step, w.apply(w.M, w.down(w.step, wrong)))
-    energy = gradient(case, lambda q: -np.array(masses) @ (centres(case, q) @ case.model.gravity))
+    energy = gradient(case, lambda q: -masses @ (centres(case, q) @ case.model.gravity))
     return claim(w.forces_to_efforts(pulled), energy)
 
 

@@ -23,13 +23,12 @@ from phipsi.operators import (
     psi,
 )
 from phipsi.rewrite import theorems_blocks as rec
-from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, stacked
-from phipsi.rewrite.theorems_blocks import Bodies, blocks, bodies
+from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
+from phipsi.rewrite.theorems_blocks import blocks, bodies
 from phipsi.rewrite.theorems_symbols import checked, vocabulary
 
 _WORDS = vocabulary().leaves
-_ALPHA, _F, _BIAS = _WORDS["alpha"], _WORDS["f"], _WORDS["T1"]
-_SOLVED = mass_matrix.inv @ _BIAS
+_F = _WORDS["f"]
 
 
 def _inertial(case: Case, expr) -> Array:
@@ -38,17 +37,17 @@ def _inertial(case: Case, expr) -> Array:
 
 
 def _random_bodies(case: Case) -> Array:
-    return case.rng.normal(size=(case.model.n_bodies, 6))
+    return case.random(case.model.n_bodies, 6)
 
 
 def _random_efforts(case: Case) -> Array:
-    return case.rng.normal(size=case.model.nv)
+    return case.random(case.model.nv)
 
 
 def _diagonal(case: Case, expr) -> Array:
     n = case.model.n_bodies
     full = blocks(case.dense(expr, axes="inertial"), n)
-    return np.array([full[k, k] for k in range(n)]).reshape(n, 6, 6)
+    return gathered(case, [full[k, k] for k in range(n)], 6, 6)
 
 
 # ---- propagation -------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def _apply(operator, adjoint: bool):
         expr = operator.T if adjoint else operator
         dense = case.dense(expr, axes="inertial") @ y.reshape(-1)
         swept = w.down(step, y) if adjoint else w.up(step, y)
-        return claim(dense, swept.reshape(-1), case.scale(operator))
+        return claim(dense, swept.reshape(-1))
 
     return check
 
@@ -74,7 +73,7 @@ def _composite_recursion(case: Case) -> Claim:
 def _composite_sum(case: Case) -> Claim:
     w = bodies(case)
     at, tree = case.dense(parse("pose"))[:, :3, 3], case.model.tree
-    total = np.zeros((w.n, 6, 6))
+    total = case.zeros(w.n, 6, 6)
     for k in range(w.n):
         for i in tree.subtree(k):
             carry = rec.lever(at[i] - at[k])
@@ -104,7 +103,7 @@ def _riccati(case: Case) -> Claim:
 def _colour(case: Case) -> Claim:
     w, e = bodies(case), _random_efforts(case)
     expr = I + H @ phi @ K
-    return claim(case.dense(expr) @ e, rec.colour(w, rec.riccati(w), e), case.scale(expr))
+    return claim(case.dense(expr) @ e, rec.colour(w, rec.riccati(w), e))
 
 
 def _colour_adjoint(case: Case) -> Claim:
@@ -113,30 +112,29 @@ def _colour_adjoint(case: Case) -> Claim:
     for k in range(w.n):
         out[w.hinge[k]] += r.K[k].T @ w.of_parent(moving, k)
     expr = (I + H @ phi @ K).T
-    return claim(case.dense(expr) @ case.v, out, case.scale(expr))
+    return claim(case.dense(expr) @ case.v, out)
 
 
 def _whiten(case: Case) -> Claim:
     w, y = bodies(case), _random_efforts(case)
     expr = I - H @ psi @ K
-    return claim(case.dense(expr) @ y, rec.whiten(w, rec.riccati(w), y), case.scale(expr))
+    return claim(case.dense(expr) @ y, rec.whiten(w, rec.riccati(w), y))
 
 
 def _solve(case: Case) -> Claim:
     w, y = bodies(case), _random_efforts(case)
     r = rec.riccati(w)
     x, _ = rec.smooth(w, r, rec.divide(w, r, rec.whiten(w, r, y)))
-    return claim(case.dense(mass_matrix.inv) @ y, x, case.scale(mass_matrix.inv))
+    return claim(case.dense(mass_matrix.inv) @ y, x)
 
 
 def _inertia_order(case: Case) -> Claim:
-    """0 ≤ P ≤ R: the negative parts of the eigenvalues of P(k) and R(k) − P(k) vanish."""
+    """0 ≤ P ≤ R: P(k) and R(k) − P(k) are sums of X S X* with S = M, Jr and D, which are ≥ 0."""
     w = bodies(case)
     p, r = rec.riccati(w).P, rec.composite(w)
-    eigenvalues = [np.linalg.eigvalsh(x + x.swapaxes(-1, -2)) / 2 for x in (p, r - p)]
-    negative = np.minimum(np.concatenate([e.reshape(-1) for e in eigenvalues]), 0)
-    size = float(np.abs(r).max()) if r.size else 1.0
-    return claim(negative, np.zeros_like(negative), size)
+    squares = _diagonal(case, parse("psi M psi* + psi K Jr K* psi*"))
+    rest = _diagonal(case, parse("phi K D K* phi*"))
+    return stacked([claim(p, squares), claim(r - p, rest)])
 
 
 # ---- dynamics ----------------------------------------------------------------------------------
@@ -154,21 +152,19 @@ def _motion(case: Case) -> Claim:
 
 
 def _vdot(case: Case, found: Array) -> Claim:
-    return claim(found, case.vdot, case.scale(_SOLVED))
+    return claim(found, case.vdot)
 
 
 def _alpha(case: Case, found: Array) -> Claim:
     """The papers' alpha: with the papers' bias, gravity included."""
     expected = _inertial(case, parse("phi* (H* vdot + a_paper + gravity)"))
-    scale = case.scale(phi) * (case.scale(_SOLVED) + case.scale(_ALPHA))
-    return claim(found, expected, scale)
+    return claim(found, expected)
 
 
 def _fd1_fused(case: Case) -> Claim:
     vdot, lam = rec.forward_1_fused(bodies(case))
     expected = _inertial(case, parse("phi* H* vdot"))
-    scale = case.scale(phi) * case.scale(_SOLVED)
-    return stacked([_vdot(case, vdot), claim(lam, expected, scale)])
+    return stacked([_vdot(case, vdot), claim(lam, expected)])
 
 
 def _fd2(case: Case) -> Claim:
@@ -190,22 +186,20 @@ def _fd4_force(case: Case) -> Claim:
     w = bodies(case)
     _, alpha, z = rec.forward_4(w)
     found = w.apply(rec.riccati(w).P, alpha) + z
-    scale = case.scale(P) * case.scale(phi) * (case.scale(_SOLVED) + case.scale(_ALPHA))
-    return claim(found, _inertial(case, _F), scale)
+    return claim(found, _inertial(case, _F))
 
 
 def _reaction(case: Case) -> Claim:
     """(H* v)* (f − H⁺ tau) = 0, H⁺ = H* (H H*)⁻¹."""
     w = bodies(case)
-    power, size = 0.0, 1.0
+    power = case.zeros()
     f = _inertial(case, _F)
     for k in range(w.n):
         s = w.hinge[k]
         mounted = w.H[k].T @ np.linalg.solve(w.H[k] @ w.H[k].T, case.tau[s])
         motion = w.H[k].T @ case.v[s]
-        power += motion @ (f[k] - mounted)
-        size += np.abs(motion) @ (np.abs(f[k]) + np.abs(mounted))
-    return claim(power, 0.0, size)
+        power = power + motion @ (f[k] - mounted)
+    return claim(power, 0 * power)
 
 
 def _fd4_body(case: Case) -> Claim:
@@ -216,7 +210,7 @@ def _fd4_body(case: Case) -> Claim:
 def _p_body(case: Case) -> Claim:
     """P_b = U* P U."""
     turn = case.dense(parse("pose"))[:, :3, :3]
-    U = np.array([rec.rigid(r, np.zeros(3)) for r in turn]).reshape(-1, 6, 6)
+    U = gathered(case, [rec.rigid(r, np.zeros(3)) for r in turn], 6, 6)
     world, body = rec.riccati(bodies(case)).P, rec.riccati(bodies(case, "body")).P
     return claim(body, U.swapaxes(-1, -2) @ world @ U)
 
@@ -232,8 +226,8 @@ def _force_correction(case: Case) -> Claim:
     at_points = -J @ mass_matrix.inv @ J.T @ parse("f0")
     return stacked(
         [
-            claim(case.dense(expr), found, case.scale(expr)),
-            claim(case.dense(at_points), points, case.scale(at_points)),
+            claim(case.dense(expr), found),
+            claim(case.dense(at_points), points),
         ]
     )
 
@@ -242,8 +236,8 @@ def _upsilon(case: Case) -> Claim:
     w = bodies(case)
     dense = _diagonal(case, parse("psi* H* D^-1 H psi"))
     claims = [
-        claim(dense, rec.upsilon_blocks(w, rec.riccati(w)), case.scale(Upsilon)),
-        claim(_diagonal(case, Upsilon), dense, case.scale(Upsilon)),
+        claim(dense, rec.upsilon_blocks(w, rec.riccati(w))),
+        claim(_diagonal(case, Upsilon), dense),
     ]
     return stacked(claims)
 
@@ -251,7 +245,7 @@ def _upsilon(case: Case) -> Claim:
 def _compliance(case: Case) -> Claim:
     w = bodies(case)
     expr = J @ mass_matrix.inv @ J.T
-    return claim(case.dense(expr), rec.compliance(w, rec.riccati(w)), case.scale(expr))
+    return claim(case.dense(expr), rec.compliance(w, rec.riccati(w)))
 
 
 def _velocity_sweep(case: Case) -> Claim:
@@ -260,33 +254,30 @@ def _velocity_sweep(case: Case) -> Claim:
 
 def _body_mass_matrix(case: Case) -> Claim:
     """H_b φ_b M_b φ_b* H_b* is the same as with the blocks of the papers."""
-    matrices = []
-    for axes in ("body", "inertial"):
-        w: Bodies = bodies(case, axes)
-        columns = [rec.newton_euler_columns(w, j) for j in range(w.nv)]
-        matrices.append(np.array(columns).reshape(w.nv, w.nv).T)
-    return claim(matrices[0], matrices[1])
+    x = _random_efforts(case)
+    in_body, in_world = (rec.rigid_efforts(bodies(case, axes), x) for axes in ("body", "inertial"))
+    return claim(in_body, in_world)
 
 
 # fmt: off
 RECURSIONS: list[Identity] = [
-    checked("velocity sweep",  "V(k) = phi*(p,k) V(p) + H*(k) v(k)", "MM eq. 6-9", _velocity_sweep),
-    checked("apply phi",       "phi y = tip-to-base recursion",  "SOA", _apply(phi, False)),
-    checked("apply phi*",      "phi* y = base-to-tip recursion", "SOA", _apply(phi, True)),
+    checked("velocity sweep",  "V(k) = phi*(p,k) V(p) + H*(k) v(k)", "MM eq. 6-9", _velocity_sweep, rigid=True),
+    checked("apply phi",       "phi y = tip-to-base recursion",  "SOA", _apply(phi, False), rigid=True),
+    checked("apply phi*",      "phi* y = base-to-tip recursion", "SOA", _apply(phi, True), rigid=True),
     checked("apply psi",       "psi y = tip-to-base recursion",  "MC after eq. 10", _apply(psi, False)),
     checked("apply psi*",      "psi* y = base-to-tip recursion", "MC", _apply(psi, True)),
     checked("Newton-Euler",    "tau = H phi [M phi*(H* vdot + a) + b + B f0] + Jr vdot = two-sweep recursion",
-            "MM eq. 6-12, 25", _newton_euler),
-    checked("equations of motion", "two-sweep recursion = mass_matrix vdot + C + J* f0 + gravity", "MM eq. 23", _motion),
-    checked("composite-body recursion", "H phi M phi* H* + Jr = recursion for R(k), x(i)", "MM eq. 30-33", _composite_recursion),
-    checked("R positive part", "R(k) = sum over outboard bodies of phi M phi*", "MM eq. 29", _composite_sum),
-    checked("body-frame mass matrix", "Hb phib Mb phib* Hb* = H phi M phi* H*, column by column", "open_chain 2", _body_mass_matrix),
+            "MM eq. 6-12, 25", _newton_euler, rigid=True),
+    checked("equations of motion", "two-sweep recursion = mass_matrix vdot + C + J* f0 + gravity", "MM eq. 23", _motion, rigid=True),
+    checked("composite-body recursion", "H phi M phi* H* + Jr = recursion for R(k), x(i)", "MM eq. 30-33", _composite_recursion, rigid=True),
+    checked("R positive part", "R(k) = sum over outboard bodies of phi M phi*", "MM eq. 29", _composite_sum, rigid=True),
+    checked("body-frame mass matrix", "Hb phib Mb phib* Hb* x = H phi M phi* H* x, for any x", "open_chain 2", _body_mass_matrix, rigid=True),
     checked("Riccati recursion", "P, D, G, psi, K = tip-to-base recursion", "MM eq. 34-36; SOA eq. .39", _riccati),
     checked("colour",          "[I + H phi K] y = tip-to-base recursion", "MC after eq. 11", _colour),
     checked("colour adjoint",  "[I + H phi K]* v = v + K* V(parent), one base-to-tip sweep", "derived", _colour_adjoint),
     checked("whiten",          "[I - H psi K] y = tip-to-base recursion", "MC after eq. 12", _whiten),
     checked("mass matrix solve", "mass_matrix^-1 T = filter-smooth, 2 sweeps", "SOA eq. .40; MM eq. 49-54", _solve),
-    checked("0 <= P <= R",     "P(k) and R(k) - P(k) have no negative eigenvalues", "MM sec. VI.A; derived", _inertia_order),
+    checked("0 <= P <= R",     "P = bd(psi M psi* + psi K Jr K* psi*) and R - P = bd(phi K D K* phi*), sums of squares", "MM sec. VI.A; derived", _inertia_order),
     checked("FD1 recursion",   "Algorithm 1 sweeps = vdot", "MM eq. 49-54", lambda c: _vdot(c, rec.forward_1(bodies(c))[0])),
     checked("FD2 recursion",   "Algorithm 2 sweeps = vdot, alpha", "MM eq. 58-59", _fd2),
     checked("FD3 recursion",   "Algorithm 3 sweeps = vdot", "MM eq. 63-65 corrected", lambda c: _vdot(c, rec.forward_3(bodies(c))[0])),

@@ -122,9 +122,9 @@ def checked(
     source: str,
     check: Callable[[Case], Claim],
     condition: str = "",
-    note: str = "",
+    rigid: bool = False,
 ) -> Identity:
     """An equation that is not between operators, with the function that checks it."""
     return Identity(
-        name, None, None, condition, source, check=check, note=note, statement=statement
+        name, None, None, condition, source, check=check, statement=statement, rigid=rigid
     )

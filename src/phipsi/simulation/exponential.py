@@ -277,6 +277,13 @@ def slide(q0: Three, xi: Three, ops: Any) -> tuple[Number, ...]:
     )
 
 
+def plane_turn(angle: Number, x: Three, ops: Any) -> tuple[Number, ...]:
+    """x (2,) turned by an angle; a small one changes its length by less than rounding of x."""
+    s = angle * angle
+    along, back = angle * ops.pick(s, _SINC, _sinc), s * ops.pick(s, _COS, _versine)
+    return x[0] - (along * x[1] + back * x[0]), x[1] + (along * x[0] - back * x[1])
+
+
 def slide_rate(xi: Three, v: Three, ops: Any) -> tuple[Number, ...]:
     """Rate of (φ, u) for the body motion (ω, ν): ν + ½ (φ J ν − ω J u) + κ (φ ω u − φ² ν)."""
     angle, u1, u2 = xi

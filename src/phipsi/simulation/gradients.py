@@ -61,7 +61,7 @@ def rollout_gradient(
     *,
     running: Running | None = None,
     final: Final | None = None,
-    integrator: str = "semi_implicit",
+    integrator: str = "rk4",
     parameters: bool = False,
     segment: int | None = None,
     threads: int = 1,

@@ -12,6 +12,9 @@ body that nothing acts on then flies straight, and its spin does not know how fa
                     n_m = dexp(−h ω)* n + h/2 dexp(−h ω/2)* (λ_ω + g × u)
                     n⁺ = exp(−h ω) n + h exp(−h ω/2) (λ_ω + g × u),   f⁺ the same without g × u
 
+In the equation for w, g × u is computed with the linear momentum μ that belongs to w: then it does
+not grow with the speed of flight, and the iteration converges for a body that flies fast and turns
+slowly. In p⁺ it is computed with g itself, which keeps the angular momentum whatever w is. This is
 for a momentum [n; f] and a force [λ_ω; λ_x], exp and dexp those of SO(3): the equations of
 variational.py for SO(3) × ℝ³, in body axes. Planar joints are the same with one angle, spherical
 ones without u and f. Everything is generic over floats, arrays and lanes, as in exponential.py.
@@ -31,6 +34,7 @@ from phipsi.simulation.exponential import (
     ARRAYS,
     FLOATS,
     cross,
+    plane_turn,
     shifted,
     turn,
     turn_carry,
@@ -46,14 +50,15 @@ class JointStep:
     """Formulas of one kind of joint; see the module.
 
     `euler` (q, v, vdot, h) → q⁺ and v⁺; of the variational step: `middle`, `end` (q, w, h) → q_m,
-    q⁺; `wanted`, `after` (w, h, p, λ) → momenta at the middle and p⁺.
+    q⁺; `wanted` (w, h, p, λ, μ) → what the momenta μ = ℳ w at the middle ought to be; `after`
+    (q, w, h, p, λ) → p⁺.
     """
 
     euler: Callable[[Numbers, Numbers, Numbers, Any, Any], tuple[Numbers, Numbers]]
     middle: Callable[[Numbers, Numbers, Any, Any], Numbers]
     end: Callable[[Numbers, Numbers, Any, Any], Numbers]
-    wanted: Callable[[Numbers, Any, Numbers, Numbers, Any], Numbers]
-    after: Callable[[Numbers, Any, Numbers, Numbers, Any], Numbers]
+    wanted: Callable[[Numbers, Any, Numbers, Numbers, Numbers, Any], Numbers]
+    after: Callable[[Numbers, Numbers, Any, Numbers, Numbers, Any], Numbers]
 
 
 def _times(h: Any, x: Numbers) -> list[Any]:
@@ -76,13 +81,13 @@ def _turn_euler(q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any) -> Any:
     return turn(q, _times(h, new), ops), new
 
 
-def _turn_wanted(w: Numbers, h: Any, n: Numbers, force: Numbers, ops: Any) -> Numbers:
+def _turn_wanted(w: Numbers, h: Any, n: Numbers, force: Numbers, now: Numbers, ops: Any) -> Numbers:
     half = h * 0.5
     first, second = turn_pull(_times(h, w), n, ops), turn_pull(_times(half, w), force, ops)
     return _plus(first, half, second)
 
 
-def _turn_after(w: Numbers, h: Any, n: Numbers, force: Numbers, ops: Any) -> Numbers:
+def _turn_after(q: Numbers, w: Numbers, h: Any, n: Numbers, force: Numbers, ops: Any) -> Numbers:
     first = turn_carry(_times(h, w), n, ops)
     return _plus(first, h, turn_carry(_times(h * 0.5, w), force, ops))
 
@@ -109,24 +114,22 @@ def _free_end(q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
     return (*turn(q[:4], _times(h, w[:3]), ops), *shifted(q[4:], between, _times(h, w[3:])))
 
 
-def _free_forces(
-    w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any
-) -> tuple[Numbers, Numbers]:
-    """Linear momentum at the middle, and λ_ω + g × u."""
+def _free_wanted(w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any) -> Numbers:
+    moment = _sum(force[:3], cross(now[3:], w[3:]))
+    angular = _turn_wanted(w[:3], h, p[:3], moment, now[:3], ops)
+    return (*angular, *_free_linear(w, h, p, force, ops))
+
+
+def _free_linear(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+    """The linear momentum g at the middle."""
     half = h * 0.5
-    g = _plus(turn_carry(_times(half, w[:3]), p[3:], ops), half, force[3:])
-    return g, _sum(force[:3], cross(g, w[3:]))
+    return _plus(turn_carry(_times(half, w[:3]), p[3:], ops), half, force[3:])
 
 
-def _free_wanted(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
-    g, moment = _free_forces(w, h, p, force, ops)
-    return (*_turn_wanted(w[:3], h, p[:3], moment, ops), *g)
-
-
-def _free_after(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
-    _, moment = _free_forces(w, h, p, force, ops)
-    angular = _turn_after(w[:3], h, p[:3], moment, ops)
-    return (*angular, *_turn_after(w[:3], h, p[3:], force[3:], ops))
+def _free_after(q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+    moment = _sum(force[:3], cross(_free_linear(w, h, p, force, ops), w[3:]))
+    angular = _turn_after(q, w[:3], h, p[:3], moment, ops)
+    return (*angular, *_turn_after(q, w[:3], h, p[3:], force[3:], ops))
 
 
 # ---- SO(2) × ℝ² ---------------------------------------------------------------------------------
@@ -141,7 +144,8 @@ def _planar_euler(q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any) -> An
     spin = v[0] + h * vdot[0]
     s = v[1] + h * (vdot[1] - v[0] * v[2]), v[2] + h * (vdot[2] + v[0] * v[1])
     place = _plus(q[1:], h, _turned(q[0], s, ops))
-    return (q[0] + h * spin, *place), (spin, *_turned(-(h * spin), s, ops))
+    angle = q[0] + h * spin  # rounded: by what it has really changed, s is turned back
+    return (angle, *place), (spin, *plane_turn(q[0] - angle, s, ops))
 
 
 def _planar_middle(q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
@@ -155,21 +159,24 @@ def _planar_end(q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
     return (q[0] + h * w[0], *_plus(q[1:], h, _turned(between, w[1:], ops)))
 
 
-def _planar_forces(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> tuple[Numbers, Any]:
+def _planar_linear(angle: Any, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+    return _plus(plane_turn(-angle, p[1:], ops), h * 0.5, force[1:])
+
+
+def _planar_wanted(
+    w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
+) -> Numbers:
     half = h * 0.5
-    g = _plus(_turned(-(half * w[0]), p[1:], ops), half, force[1:])
-    return g, force[0] + g[0] * w[2] - g[1] * w[1]
+    moment = force[0] + now[1] * w[2] - now[2] * w[1]
+    return (p[0] + half * moment, *_planar_linear(half * w[0], h, p, force, ops))
 
 
-def _planar_wanted(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
-    g, moment = _planar_forces(w, h, p, force, ops)
-    return (p[0] + h * 0.5 * moment, *g)
-
-
-def _planar_after(w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
-    _, moment = _planar_forces(w, h, p, force, ops)
-    carried = _turned(-(h * w[0]), p[1:], ops)
-    push = _turned(-(h * 0.5 * w[0]), force[1:], ops)
+def _planar_after(q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any) -> Numbers:
+    middle, end = q[0] + h * 0.5 * w[0], q[0] + h * w[0]  # as they are rounded
+    g = _planar_linear(middle - q[0], h, p, force, ops)
+    moment = force[0] + g[0] * w[2] - g[1] * w[1]
+    carried = plane_turn(q[0] - end, p[1:], ops)
+    push = plane_turn(middle - end, force[1:], ops)
     return (p[0] + h * moment, *_plus(carried, h, push))
 
 
@@ -185,8 +192,8 @@ FLAT = JointStep(
     _flat_euler,
     lambda q, w, h, ops: _plus(q, h * 0.5, w),
     lambda q, w, h, ops: _plus(q, h, w),
-    lambda w, h, p, force, ops: _plus(p, h * 0.5, force),
-    lambda w, h, p, force, ops: _plus(p, h, force),
+    lambda w, h, p, force, now, ops: _plus(p, h * 0.5, force),
+    lambda q, w, h, p, force, ops: _plus(p, h, force),
 )
 JOINT_STEPS: dict[str, JointStep] = {
     "spherical": JointStep(
@@ -229,24 +236,24 @@ class JointSteps:
         """The configuration at the end of a step with the rates w at its middle."""
         return self._place("end", q, w, h, h)
 
-    def wanted(self, w: Array, h: float, p: Array, force: Array) -> Array:
-        """Momenta at the middle, of those before the step and the forces at its middle."""
-        return self._momenta("wanted", w, h, p, force, 0.5 * h)
+    def wanted(self, w: Array, h: float, p: Array, force: Array, now: Array) -> Array:
+        """What momenta `now` at the middle ought to be, after p and with the forces there."""
+        out = p + 0.5 * h * force
+        for kind, _, to, x, ops in self._parts((w, p, force, now), 0):
+            put(out, to, JOINT_STEPS[kind].wanted(x[0], h, x[1], x[2], x[3], ops))
+        return out
 
-    def after(self, w: Array, h: float, p: Array, force: Array) -> Array:
-        """Momenta after the step."""
-        return self._momenta("after", w, h, p, force, h)
+    def after(self, q: Array, w: Array, h: float, p: Array, force: Array) -> Array:
+        """Momenta after the step from q."""
+        out = p + h * force
+        for kind, _, to, x, ops in self._parts((q, w, p, force), 1):
+            put(out, to, JOINT_STEPS[kind].after(x[0], x[1], h, x[2], x[3], ops))
+        return out
 
     def _place(self, name: str, q: Array, w: Array, h: float, part: float) -> Array:
         out = self._flat(q, part, w)
         for kind, at, _, x, ops in self._parts((q, w), 1):
             put(out, at, getattr(JOINT_STEPS[kind], name)(*x, h, ops))
-        return out
-
-    def _momenta(self, name: str, w: Array, h: float, p: Array, force: Array, part: float) -> Array:
-        out = p + part * force
-        for kind, _, to, x, ops in self._parts((w, p, force), 0):
-            put(out, to, getattr(JOINT_STEPS[kind], name)(x[0], h, x[1], x[2], ops))
         return out
 
     def _flat(self, q: Array, h: float, v: Array) -> Array:

@@ -31,7 +31,7 @@ def step_derivatives(
     tau: ArrayLike,
     dt: float,
     *,
-    integrator: str = "semi_implicit",
+    integrator: str = "rk4",
 ) -> tuple[Array, Array]:
     """Derivatives of the state after one step by the state before it and by the efforts.
 
@@ -42,7 +42,7 @@ def step_derivatives(
     maps any change to one that keeps the loops closed.
 
     **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
-    `integrator`, "semi_implicit" or "rk4". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    `integrator`, "rk4" or "semi_implicit". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
     matrices. **Source:** sensitivity 5; closed_chain 11 (C32); tableaux.py.
 
@@ -51,9 +51,9 @@ def step_derivatives(
     >>> arm = pp.examples.planar_arm(1)
     >>> A, B = pp.step_derivatives(arm, [0.0], [0.0], [0.0], 0.1)
     >>> A.round(3) + 0.0, B.round(3)
-    (array([[1. , 0.1],
-           [0. , 1. ]]), array([[0.03],
-           [0.3 ]]))
+    (array([[ 0.999,  0.1  ],
+           [-0.036,  0.997]]), array([[0.015],
+           [0.3  ]]))
     """
     model = mechanism_of(model, step_derivatives)
     if isinstance(model, System):

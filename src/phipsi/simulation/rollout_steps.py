@@ -122,13 +122,15 @@ def _variational(r: Rollout) -> Callable[[], None]:
         lagrangian()
 
     def equation(part: Part) -> None:
-        state = part.rates(w), h, part.rates(p), forces(part), part.numbers
-        part.put_rates(part.step.wanted(*state), x)
+        before, now = part.rates(p), part.rates(mu)
+        wanted = part.step.wanted(part.rates(w), h, before, forces(part), now, part.numbers)
+        part.put_rates(wanted, x)
 
     def end(part: Part) -> None:
-        now = part.rates(w)
-        part.put_rates(part.step.after(now, h, part.rates(p), forces(part), part.numbers), x)
-        part.put_places(part.step.end(part.places(q0), now, h, part.numbers), r.q)
+        old, now = part.places(q0), part.rates(w)
+        after = part.step.after(old, now, h, part.rates(p), forces(part), part.numbers)
+        part.put_rates(after, x)
+        part.put_places(part.step.end(old, now, h, part.numbers), r.q)
 
     def iterate(_: Any) -> None:
         finished = b.icmp_signed("==", b.load(done, typ=e.integers), ones)

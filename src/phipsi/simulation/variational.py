@@ -29,7 +29,6 @@ Geometric Numerical Integration, VI.6.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -67,30 +66,26 @@ def variational(
 
     def slope(t: float, q: Array, w: Array) -> Array:
         effort, loads = equations.acting(t, q, w)
-        found = by_q(q, w, *loads)
-        if found is None or not np.isfinite(effort).all():
+        out = by_q(q, w, *loads) + effort
+        if not np.isfinite(out).all():
             equations.note_failure(t, q, w)
-            return np.full(len(w), np.nan)
-        return found + effort
+        return out
 
     def moving(t: float, q: Array, p: Array) -> Array:
-        found = rates(q, p)
-        if found is None:
+        out = rates(q, p)
+        if not np.isfinite(out).all() and np.isfinite(p).all():
             equations.note_failure(t, q, np.zeros(len(p)))
-            return np.full(len(p), np.nan)
-        return found
+        return out
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         middle, p = t + 0.5 * h, momenta(q, v)
-        if p is None:
-            p = np.full(len(v), np.nan)
 
         def image(w: Array) -> tuple[Array, float, float]:
             at = joints.middle(q, w, h)
-            wanted = joints.wanted(w, h, p, slope(middle, at, w))
-            new, now = moving(middle, at, wanted), momenta(at, w)
-            change = math.nan if now is None else abs(float((new - w) @ (wanted - now)))
-            return new, change, abs(float(new @ wanted))
+            now = momenta(at, w)
+            wanted = joints.wanted(w, h, p, slope(middle, at, w), now)
+            new = moving(middle, at, wanted)
+            return new, abs(float((new - w) @ (wanted - now))), abs(float(new @ wanted))
 
         w = solve(image, v)
         if w is None:
@@ -99,32 +94,31 @@ def variational(
                 f"step's start; the step of {h:.3g} s is too long for this motion"
             )
         at, q1 = joints.middle(q, w, h), joints.end(q, w, h)
-        p1 = joints.after(w, h, p, slope(middle, at, w))
+        p1 = joints.after(q, w, h, p, slope(middle, at, w))
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]
         # only what 2 w − v misses of v⁺ is solved for: see rollout_steps.py
         guess = 2 * w - v
-        now = momenta(q1, guess)
-        missing = np.full(len(v), np.nan) if now is None else p1 - now
-        return q1, guess + moving(t + h, q1, missing), gain
+        return q1, guess + moving(t + h, q1, p1 - momenta(q1, guess)), gain
 
     return advance
 
 
-def _evaluated(program: Program) -> Callable[..., Array | None]:
-    """A program that answers None where it has no result."""
+def _evaluated(program: Program) -> Callable[..., Array]:
+    """A program of vectors (nv,) that answers NaN where it has no result."""
     native = program.native
+    nothing = np.full(program.model.nv, np.nan)
 
-    def reference(*inputs: Array) -> Array | None:
+    def reference(*inputs: Array) -> Array:
         if not all(np.isfinite(x).all() for x in inputs):
-            return None
+            return nothing
         found, status = program(*inputs, on_error="mask")
-        return None if status else found
+        return nothing if status else found
 
-    def compiled(*inputs: Array) -> Array | None:
+    def compiled(*inputs: Array) -> Array:
         assert native is not None
         found, status = native.ufunc(*inputs)
-        return None if status else found
+        return nothing if status else found
 
     return reference if native is None else compiled

@@ -32,6 +32,9 @@ VARIATIONS = {
 
 _MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
 
+# with one of these given, the inertias of the model say nothing about D
+_OWN_INERTIA = frozenset(("M", "P", "D", "placement", "pose"))
+
 
 class Blocks:
     """Block formulas of the leaves, and what is memoryless by construction."""
@@ -397,7 +400,10 @@ class Blocks:
         def invert(p: Field, d: Field) -> Field:
             if not (_positive(f.Jr) and _positive(f.M)):  # D can be anything but singular
                 return b.inverse(d, definite=False, owner=f.D.text("ascii"))
-            scale = b.make("hinge_scale", (p, axes), None, Type(Domain.BODY, "r", "1"))
+            # rounding errors are as large as what cancels: the inertias of the bodies outboard
+            known = f.M == Riccati().M and not _OWN_INERTIA.intersection(self.given)
+            sizes = None if known else "given"
+            scale = b.make("hinge_scale", (p, axes), sizes, Type(Domain.BODY, "r", "1"))
             return b.inverse(d, definite=True, owner=f.D.text("ascii"), scale=scale)
 
         def hinge(p: Field) -> tuple[Field, Field, Field]:

@@ -9,10 +9,10 @@ from typing import Any, cast
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
-from phipsi.expressions.node import Expr, Number, block_diagonal
+from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
 from phipsi.expressions.spaces import POSES, Space
 from phipsi.model.model import Model
-from phipsi.model.points import ANY_POINTS, PointSet
+from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, weights_of
@@ -130,8 +130,13 @@ class Lowered:
         return [x for r in self.results for x in (r.field, r.left) if x is not None]
 
 
-def check_request(request: Request, backend: str, *, has_points: bool) -> None:
-    """Refuse what cannot be compiled, with the reason."""
+def check_request(
+    request: Request, backend: str, *, has_points: bool, has_model: bool = True
+) -> None:
+    """Refuse what cannot be compiled, with the reason.
+
+    Without a model there may be any points, rows and selections.
+    """
     if backend not in BACKENDS:
         raise InputError(f"backend={backend!r} is not one of {BACKENDS}")
     if request.rewrite not in REWRITES:
@@ -158,14 +163,15 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
         check_pairs(x)
         _check_poses(x)
         names = {leaf.name for leaf in leaves_of(x)}
-        if names & NEEDS_ROWS and request.points is not ANY_POINTS and not _has_rows(request):
+        if names & NEEDS_ROWS and has_model and not _has_rows(request):
             raise InputError(
                 f"{shown(x)} needs constraint rows (A and U live on them). Compile it for a "
                 "system:\n"
                 "    system = pp.System(model, [pp.constraints.Spherical(name=…, a=…, b=…)])\n"
                 "    pp.compile(expr, system)"
             )
-        _check_selections(x, request)
+        if has_model:
+            _check_selections(x, request)
         if names & NEEDS_POINTS and not has_points:
             raise InputError(
                 f"{shown(x)} needs points (B, J and f0 live at points):\n"
@@ -176,14 +182,13 @@ def check_request(request: Request, backend: str, *, has_points: bool) -> None:
 
 def _check_selections(x: Expr, request: Request) -> None:
     closures = request.points.closures
-    if closures is None:
-        return
+    selections = frozenset[str]() if closures is None else closures.selections.keys()
     for leaf in leaves_of(x):
-        for name in leaf.params if leaf.name in ("A", "B", "J", "Lambda", "select") else ():
-            if name not in closures.selections:
-                known = ", ".join(sorted(closures.selections)) or "none"
+        for name in leaf.params if leaf.name in (*SELECTABLE, "select") else ():
+            if name not in selections:
+                known = ", ".join(sorted(selections)) or "none"
                 raise InputError(
-                    f"{leaf}: the system has no selection {name!r} of bodies (there are: {known}). "
+                    f"{leaf}: there is no selection {name!r} of bodies here (there are: {known}). "
                     "Name primary or secondary bodies:\n"
                     "    pp.System(model, constraints, secondary=['object'])"
                 )

@@ -343,6 +343,9 @@ class BodyCode(ClosureCode, VariationCode):
             for i in range(start, start + 3):
                 size = e.intrinsic("fabs", e.lift(p[i][i]))
                 out = size if out is None else e.intrinsic("maxnum", out, size)
+            if x.data is None:
+                least = self.memory.constant(tables.SIZES + start // 3)
+                out = e.intrinsic("maxnum", out, least)
             largest.append(out)
         scale = []
         for column in bl.transpose_rows(axes):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phipsi.backends.failures import outboard_sizes
 from phipsi.backends.native.row_order import RowOrder, row_order
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.joint import Joint
@@ -18,7 +19,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 
 # layout of a body's constants
-PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, PARAMS = 0, 12, 22, 31, 40, 46
+PLACEMENT, INERTIA, TURN, TURN_ABOVE, ARMATURE, SIZES, PARAMS = 0, 12, 22, 31, 40, 46, 48
 # layout of a body's integers
 # TOP: no joint above it moves. OLD_SUM and SUM: the records in which the sum of the children of its
 # parent is found when this child adds to it, and that of its own children; the last record is zero
@@ -129,6 +130,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
     widest = max((len(j.params) for j in model.joints), default=0)
     integers = np.zeros((n, N_INTEGERS), dtype=np.int64)
     doubles = np.zeros((n, PARAMS + widest))
+    doubles[:, SIZES:PARAMS] = outboard_sizes(model)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
     rows = row_order(model, closures, with_hubs=False)

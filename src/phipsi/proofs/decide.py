@@ -1,0 +1,227 @@
+"""Decide one claim: modulo primes where it is rational, in fifty digits where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
+from phipsi.expressions.row import Op
+from phipsi.model import Model
+from phipsi.proofs.degree import Degrees, chance
+from phipsi.proofs.digits import Digits, agree, long_decimals
+from phipsi.proofs.exact_array import NotRational
+from phipsi.proofs.mechanism import Mechanism
+from phipsi.proofs.residues import field, random_prime
+from phipsi.proofs.state import State, drawing
+from phipsi.rewrite.identity import Identity
+
+Array = NDArray[Any]
+
+GOAL = 1e-14
+_HOPELESS = 0.8  # a point that misses a false claim more often than this decides nothing
+_SINGULAR = 3  # so many points at which something has no inverse, and it is singular everywhere
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one question was decided.
+
+    `method` is "exact" (modulo random primes) or "50 digits"; `chance` bounds the probability that
+    a false claim passes, `points` is how many random points were tried. `gap` is the largest
+    difference of the sides, where numbers were compared.
+    """
+
+    holds: bool
+    method: str
+    chance: float
+    points: int
+    gap: float = float("nan")
+
+    def __str__(self) -> str:
+        if self.method != "exact":
+            return self.method
+        if not self.holds:
+            return "exact, modulo a prime"
+        return (
+            f"exact, modulo {self.points} {'prime' if self.points == 1 else 'primes'}; "
+            f"wrong with probability < {bound(self.chance)}"
+        )
+
+
+def bound(probability: float) -> str:
+    """A probability rounded up to one digit."""
+    if probability <= 0:
+        return "1e-300"
+    exponent = int(np.floor(np.log10(probability)))
+    digit = int(np.ceil(probability / 10.0**exponent - 1e-9))
+    return f"1e{exponent + 1:+03d}" if digit >= 10 else f"{digit}e{exponent:+03d}"
+
+
+# ---- the two sides ------------------------------------------------------------------------------
+
+
+def sides(identity: Identity, state: State) -> tuple[Array, Array]:
+    """Both sides of an identity in one state, or what stands for them."""
+    if identity.check is not None:
+        claim = identity.check(state)
+        return claim.lhs, claim.rhs
+    before, after = _both(identity)
+    terms = determinants(identity)
+    if terms is not None and state.kind is not Digits:
+        return _products(terms, state)
+    return state.applied(before), state.applied(after)
+
+
+def _both(identity: Identity) -> tuple[Expr, Expr]:
+    if identity.before is None or identity.after is None:
+        raise InputError(f"identity {identity.name!r} has neither two sides nor a check")
+    return identity.before, identity.after
+
+
+def determinants(identity: Identity) -> list[tuple[int, Expr]] | None:
+    """The whole powers of determinants whose product is one, if it is about log det only."""
+    if identity.before is None or identity.after is None:
+        return None
+    difference = identity.before - identity.after
+    terms = difference.terms if difference.op is Op.SUM else ((1, difference),)
+    if difference.op is Op.ZERO or not all(x.op is Op.LOGDET for _, x in terms):
+        return None
+    powers = [(Fraction(c), x.args[0]) for c, x in terms]
+    whole = int(np.lcm.reduce([c.denominator for c, _ in powers]))
+    return [(int(c * whole), x) for c, x in powers]
+
+
+def _products(terms: list[tuple[int, Expr]], state: State) -> tuple[Array, Array]:
+    out = [state.kind.of(1), state.kind.of(1)]
+    for power, x in terms:
+        det = state.determinant(x)
+        if not np.asarray(det).all():
+            raise np.linalg.LinAlgError(f"{x} is singular")
+        out[power < 0] = out[power < 0] * _power(det, abs(power))
+    return out[0], out[1]
+
+
+def _power(x: Array, n: int) -> Any:
+    """x to the n, by squares."""
+    if n == 1:
+        return x
+    half = _power(x, n // 2)
+    return half * half * x if n % 2 else half * half
+
+
+# ---- modulo primes ------------------------------------------------------------------------------
+
+
+def modular(
+    identity: Identity, model: Model, states: Callable[[int], State], bits: int, enough: float
+) -> Verdict:
+    """Points modulo primes until the claim is refuted, or wrong with a chance below `enough`.
+
+    `states(i)` is the i-th point. LinAlgError (singular everywhere) and NotRational get out.
+    """
+    left, points, singular, i = 1.0, 0, 0, 0
+    while True:
+        state = states(i)
+        i += 1
+        try:
+            same = equal(*sides(identity, state.fresh()))
+        except np.linalg.LinAlgError:
+            singular += 1
+            if singular >= _SINGULAR:
+                raise
+            continue
+        points += 1
+        if not same:
+            return Verdict(False, "exact", 0.0, points)
+        if points == 1:
+            degree = _degree(identity, model, state)
+        missed = chance(degree, bits, state.kind.prime)
+        if missed > _HOPELESS:
+            raise NotRational(f"a degree of up to {degree}, too large for primes below 2³¹")
+        left *= missed
+        if left <= enough:
+            return Verdict(True, "exact", left, points)
+
+
+def _degree(identity: Identity, model: Model, state: State) -> int:
+    degrees = Degrees(model, state.points)
+    if identity.check is not None:
+        return degrees.of_check(identity.rigid)
+    terms = determinants(identity)
+    return degrees.of_claim(*_both(identity)) if terms is None else degrees.of_determinants(terms)
+
+
+def equal(lhs: Any, rhs: Any) -> bool:
+    """Whether two arrays of residues are the same."""
+    return not np.asarray(lhs - rhs).any()
+
+
+@lru_cache(maxsize=32)
+def modular_state(model: Model, seed: int, i: int, own: bool) -> State:
+    """The i-th random point, with the model's own numbers or with random ones."""
+    rng = np.random.default_rng((seed, i, int(own)))
+    kind = field(random_prime(rng), seed)
+    mechanism = Mechanism(model, kind, None if own else drawing(kind, rng))
+    return State(mechanism, (seed, i, int(own)))
+
+
+def bits_of(model: Model) -> int:
+    """The size of the model's own numbers in bits, over a common power of two."""
+    arrays = [
+        model.inertia_matrices, model.armature, model.gravity,
+        *(x.translation for x in model.placements), *(x.rotation for x in model.placements),
+    ]  # fmt: skip
+    numbers = np.abs(np.concatenate([np.ravel(x) for x in arrays]))
+    exponents = np.frexp(numbers[numbers > 0])[1]
+    return 53 + (int(exponents.max() - exponents.min()) if exponents.size else 0)
+
+
+# ---- fifty digits -------------------------------------------------------------------------------
+
+
+def in_digits(
+    identity: Identity,
+    model: Model,
+    seed: int,
+    *,
+    own: bool = True,
+    q: Array | None = None,
+    v: Array | None = None,
+) -> Verdict:
+    """Compare the sides in fifty digits, in the given or a random state."""
+    with long_decimals():
+        try:
+            lhs, rhs = sides(identity, digits_state(model, seed, own=own, q=q, v=v))
+        except NotRational as error:
+            raise InputError(f"identity {identity.name!r} cannot be evaluated: {error}") from error
+        holds, gap = agree(lhs, rhs)
+    return Verdict(holds, "50 digits", 0.0, 1, gap)
+
+
+def digits_state(
+    model: Model,
+    seed: int,
+    *,
+    own: bool = True,
+    q: Array | None = None,
+    v: Array | None = None,
+) -> State:
+    """A state in long decimals; use it within `long_decimals`."""
+    if q is None and v is None:
+        return _random_digits(model, seed, own).fresh()
+    return State(Mechanism(model, Digits), (seed, 0, 2), q, v)
+
+
+@lru_cache(maxsize=4)
+def _random_digits(model: Model, seed: int, own: bool) -> State:
+    rng = np.random.default_rng((seed, 0, 3))
+    mechanism = Mechanism(model, Digits, None if own else drawing(Digits, rng))
+    return State(mechanism, (seed, 0, 2))

@@ -1,0 +1,212 @@
+"""Arrays of decimal numbers with 110 digits, for what is not rational: given angles, square roots.
+
+The standard library's `decimal` does the arithmetic; sine and cosine are summed here. Work within
+``with long_decimals():``. Two numbers count as equal if they agree to fifty digits (`AGREE`), so
+that more than half of the digits are a reserve against cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal, getcontext, localcontext
+from fractions import Fraction
+from functools import cache
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.proofs.exact_array import ExactArray, NotRational
+
+DIGITS = 110
+AGREE = Decimal(10) ** -50
+STEP = Decimal(10) ** -30  # of difference quotients, whose error is about its square
+
+
+@contextmanager
+def long_decimals() -> Iterator[None]:
+    """Decimal arithmetic with 110 digits, here only."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        yield
+
+
+@final
+class Digits(ExactArray):
+    """Arrays of decimal numbers."""
+
+    def scalars(self) -> list[Any]:
+        """The numbers one by one."""
+        return list(self.view(np.ndarray).reshape(-1))
+
+    @classmethod
+    def of(cls, values: Any) -> Any:
+        """Decimal numbers; a float is the number it is, not the one it was rounded from."""
+        if isinstance(values, cls):
+            return values
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
+            raise NotRational("a complex number is no decimal")
+        return np.asarray(_DECIMAL(array), object).reshape(array.shape).view(cls)
+
+    @classmethod
+    def compute(cls, ufunc: Any, inputs: list[Any]) -> Any:
+        """Arithmetic as NumPy does it for objects, and the functions of one number."""
+        name = ufunc.__name__
+        if name == "isfinite":
+            return np.ones(np.shape(inputs[0]), bool)
+        if name == "power":
+            inputs = [inputs[0], int(np.asarray(inputs[1]))]
+            plain = [cls.of(inputs[0]).view(np.ndarray), inputs[1]]
+        else:
+            plain = [cls.of(x).view(np.ndarray) for x in inputs]
+        if name in _OF_ONE:
+            result = np.frompyfunc(_OF_ONE[name], 1, 1)(plain[0])
+        elif name in _ARITHMETIC:
+            result = ufunc(*plain)
+        else:
+            raise NotRational(f"{name} of long decimals")
+        if name in _COMPARISONS:
+            return np.asarray(result, bool)
+        out = np.empty(np.shape(result), object)
+        out[...] = result
+        return out.view(cls)
+
+    @classmethod
+    def _added(cls, values: Any, axis: Any = 0, **options: Any) -> Any:
+        total = np.add.reduce(values.view(np.ndarray), axis=axis, initial=Decimal(0))
+        out = np.empty(np.shape(total), object)
+        out[...] = total
+        return out.view(cls)
+
+    @classmethod
+    def inverse(cls, matrix: Any) -> Any:
+        """Gauss–Jordan elimination with the largest pivot of each column."""
+        n = len(matrix)
+        work = np.concatenate([matrix.view(np.ndarray), np.asarray(cls.of(np.eye(n)))], axis=1)
+        size = max((abs(x) for x in work[:, :n].reshape(-1)), default=Decimal(0))
+        for i in range(n):
+            pivot = max(range(i, n), key=lambda r: abs(work[r, i]))
+            if abs(work[pivot, i]) <= size * AGREE:
+                raise np.linalg.LinAlgError("singular matrix")
+            if pivot != i:
+                work[[i, pivot]] = work[[pivot, i]]
+            work[i] = work[i] / work[i, i]
+            for r in range(n):
+                if r != i and work[r, i]:
+                    work[r] = work[r] - work[r, i] * work[i]
+        return work[:, n:].view(cls)
+
+    @classmethod
+    def determinant(cls, matrix: Any) -> Any:
+        """The determinant, by elimination."""
+        work, total = matrix.view(np.ndarray).copy(), Decimal(1)
+        for i in range(len(work)):
+            pivot = max(range(i, len(work)), key=lambda r: abs(work[r, i]))
+            if not work[pivot, i]:
+                return cls.of(0)
+            if pivot != i:
+                work[[i, pivot]] = work[[pivot, i]]
+                total = -total
+            total *= work[i, i]
+            for r in range(i + 1, len(work)):
+                work[r] = work[r] - work[r, i] / work[i, i] * work[i]
+        return cls.of(total)
+
+
+def _decimal(x: Any) -> Decimal:
+    if isinstance(x, Decimal):
+        return x
+    if isinstance(x, Fraction):
+        return Decimal(x.numerator) / Decimal(x.denominator)
+    return Decimal(x.item() if isinstance(x, np.generic) else x)
+
+
+_DECIMAL: Any = np.frompyfunc(_decimal, 1, 1)
+
+
+@cache
+def _pi(precision: int) -> Decimal:
+    """π by Machin's formula, to the precision in use."""
+    return 16 * _arctan_of_reciprocal(5) - 4 * _arctan_of_reciprocal(239)
+
+
+def _arctan_of_reciprocal(n: int) -> Decimal:
+    power, total, k = 1 / Decimal(n), Decimal(0), 1
+    while True:
+        term = power / k
+        if abs(term) < _small():
+            return total
+        total, power, k = total + (term if k % 4 == 1 else -term), power / (n * n), k + 2
+
+
+def _small() -> Decimal:
+    """What no longer counts in the precision in use."""
+    return Decimal(10) ** -(getcontext().prec + 2)
+
+
+def _series(x: Decimal, term: Decimal, k: int) -> Decimal:
+    """The sum of the alternating terms that follow one of x^k / k!."""
+    total = Decimal(0)
+    while abs(term) > _small():
+        total += term
+        term, k = -term * x * x / ((k + 1) * (k + 2)), k + 2
+    return total
+
+
+def sine(x: Decimal) -> Decimal:
+    """The sine of x rad."""
+    with localcontext() as context:
+        context.prec = DIGITS + 10 + max(0, x.adjusted())
+        turn = 2 * _pi(context.prec)
+        rest = x - turn * (x / turn).to_integral_value()
+        return _series(rest, rest, 1)
+
+
+def cosine(x: Decimal) -> Decimal:
+    """The cosine of x rad."""
+    with localcontext() as context:
+        context.prec = DIGITS + 10 + max(0, x.adjusted())
+        turn = 2 * _pi(context.prec)
+        rest = x - turn * (x / turn).to_integral_value()
+        return _series(rest, Decimal(1), 0)
+
+
+def _root(x: Decimal) -> Decimal:
+    if x < 0:
+        raise NotRational("the square root of a negative number")
+    return x.sqrt()
+
+
+_OF_ONE: dict[str, Callable[[Decimal], Any]] = {
+    "sin": sine,
+    "cos": cosine,
+    "sqrt": _root,
+    "log": lambda x: x.ln(),
+}
+
+
+class DecimalOps:
+    """Functions of decimal numbers, for the formulas of the joints."""
+
+    sin = staticmethod(sine)
+    cos = staticmethod(cosine)
+    sqrt = staticmethod(_root)
+
+
+Digits.ops = DecimalOps()
+_COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+_ARITHMETIC = _COMPARISONS | {
+    "add", "subtract", "multiply", "divide", "matmul", "negative", "positive", "absolute", "power",
+    "square", "maximum", "minimum",
+}  # fmt: skip
+
+
+def agree(a: Any, b: Any) -> tuple[bool, float]:
+    """Whether two arrays agree to fifty digits of their largest number, and their difference."""
+    left, right = Digits.of(a), Digits.of(b)
+    if not (left - right).size:
+        return True, 0.0
+    gap = abs(left - right).view(np.ndarray).reshape(-1).max()
+    size = max(Decimal(1), *(abs(x).view(np.ndarray).reshape(-1).max() for x in (left, right)))
+    return bool(gap <= size * AGREE), float(gap)

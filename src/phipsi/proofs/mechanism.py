@@ -1,0 +1,180 @@
+"""A mechanism with exact numbers: those of a model, taken as rational numbers, or random ones.
+
+A model's rotations and axes are unit only up to rounding. Here they are rational numbers within
+rounding (1e-15) of the model's that are exactly unit: a rotation is that of its quaternion, which
+may have any length, an axis a rational point of the sphere. All other numbers are the model's own,
+bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phipsi.model import Model
+from phipsi.model.joints import Composite, Planar
+from phipsi.model.scalars import rotation_of_quaternion
+from phipsi.spatial import matrix_to_quat, skew
+
+Array = Any  # exact arrays; their class is `kind`
+Draw = Callable[..., Array]
+
+_ONE_AXIS = ("revolute", "prismatic", "cylindrical", "helical")
+
+
+class Placement(NamedTuple):
+    """Where a joint sits on its parent."""
+
+    rotation: Array
+    translation: Array
+
+
+class Inertia(NamedTuple):
+    """Mass and mass centre of a body."""
+
+    mass: Array
+    com_B: Array
+
+
+class ExactJoint:
+    """A joint whose parameters are exact; everything else is the joint's."""
+
+    def __init__(self, joint: Any, params: tuple[Any, ...]) -> None:
+        self._joint, self.params = joint, params
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._joint, name)
+
+
+class Mechanism:
+    """A model with exact numbers; the topology, the names and the joint types are the model's.
+
+    `kind` is the class of the numbers (`Residues` of a prime, or `Digits`). With `draw`, all
+    numbers are random: masses, moments, mass centres, placements, axes, pitches, gravity, and the
+    rotor inertias of joints that have one. Bodies without mass stay so.
+    """
+
+    def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
+        self._model, self.kind = model, kind
+        numbers = _Own(kind) if draw is None else _Random(kind, draw)
+        self.placements = [
+            Placement(numbers.rotation(x.rotation), numbers.any(x.translation))
+            for x in model.placements
+        ]
+        self.joints = [ExactJoint(x, _params(x, numbers)) for x in model.joints]
+        inertias = [numbers.inertia(x) for x in model.inertia_matrices]
+        self.inertia_matrices = np.stack(inertias) if inertias else kind.of(np.zeros((0, 6, 6)))
+        self.inertias = [_mass_and_centre(x) for x in self.inertia_matrices]
+        self.armature = numbers.where_any(model.armature)
+        self.gravity = numbers.any(model.gravity)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def qdot(self, q: Array, v: Array) -> Array:
+        """q̇ = N(q) v."""
+        parts: list[Any] = []
+        for joint, i, j in zip(
+            self.joints, self._model.q_slices, self._model.v_slices, strict=True
+        ):
+            parts += joint.q_rate(joint.params, q[i].scalars(), v[j].scalars(), self.kind.ops)
+        return self.kind.of(np.array(parts, np.result_type(q, v)))
+
+
+def _mass_and_centre(inertia: Array) -> Inertia:
+    mass = inertia[3, 3]
+    if not np.asarray(mass).any():
+        return Inertia(mass, 0 * inertia[0, :3])
+    first = inertia[:3, 3:]
+    return Inertia(mass, np.stack([first[2, 1], first[0, 2], first[1, 0]]) / mass)
+
+
+def _params(joint: Any, numbers: _Own | _Random) -> tuple[Any, ...]:
+    """The parameters of a joint as scalars."""
+    p, parts = joint.params, []
+    if isinstance(joint, Composite):
+        return tuple(x for part in joint.joints for x in _params(part, numbers))
+    if joint.kind in _ONE_AXIS:
+        parts = [numbers.axis(p[:3]), numbers.any(p[3:])]
+    elif joint.kind == "universal":
+        parts = [numbers.axis(p[:3]), numbers.axis(p[3:])]
+    elif isinstance(joint, Planar):  # n, e1, e2 are the axes of a frame
+        frame = numbers.rotation(np.array([p[3:6], p[6:9], p[:3]], float).T)
+        parts = [frame[:, 2], frame[:, 0], frame[:, 1]]
+    else:
+        assert not p, f"{joint.kind} has parameters that proofs do not know"
+    return tuple(x for part in parts for x in part.scalars())
+
+
+class _Own:
+    """The model's numbers."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def any(self, values: Any) -> Array:
+        return self._kind.of(np.asarray(values, float))
+
+    where_any = inertia = any
+
+    def rotation(self, matrix: Array) -> Array:
+        return _rotation(self._kind.of(matrix_to_quat(matrix)))
+
+    def axis(self, axis: Sequence[float]) -> Array:
+        exact = [Fraction(x) for x in axis]
+        if sum(x * x for x in exact) == 1:
+            return self._kind.of(np.array(axis, float))
+        # from the pole on the other side, so that nothing is divided by a small number
+        far = int(np.argmax(np.abs(axis)))
+        sign = 1 if axis[far] > 0 else -1
+        flat = [x / (1 + abs(axis[far])) for x in axis]
+        return _point_of_sphere(self._kind.of(np.array(flat)), far, sign)
+
+
+class _Random:
+    """Random numbers in the place of the model's."""
+
+    def __init__(self, kind: Any, draw: Draw) -> None:
+        self._kind, self._draw = kind, draw
+
+    def any(self, values: Any) -> Array:
+        return self._draw(*np.shape(values))
+
+    def where_any(self, values: Any) -> Array:
+        drawn = self._draw(*np.shape(values))
+        return drawn * drawn * self._kind.of((np.asarray(values) != 0).astype(float))
+
+    def inertia(self, matrix: Array) -> Array:
+        out = self._kind.of(np.zeros((6, 6)))
+        if not matrix.any():
+            return out
+        # of a rigid body, also in numbers that have a size: roots may be taken of what follows
+        m, c, half = self._draw(), skew(self._draw(3)), self._draw(3, 3)
+        m = m * m
+        out[:3, :3] = half @ half.T - m * c @ c
+        out[:3, 3:], out[3:, :3], out[3:, 3:] = m * c, -m * c, m * np.eye(3)
+        return out
+
+    def rotation(self, matrix: Array) -> Array:
+        return _rotation(self._draw(4))
+
+    def axis(self, axis: Sequence[float]) -> Array:
+        return _point_of_sphere(self._draw(3), 2, 1)
+
+
+def _rotation(quaternion: Array) -> Array:
+    rows = rotation_of_quaternion(quaternion.scalars())
+    return type(quaternion).of(np.array(rows, quaternion.dtype))
+
+
+def _point_of_sphere(flat: Array, far: int, sign: int) -> Array:
+    """The rational point of the sphere over a point of the plane through its centre."""
+    one, two = (i for i in range(3) if i != far)
+    a, b = flat[one], flat[two]
+    below = 1 + a * a + b * b
+    out: list[Any] = [None] * 3
+    out[one], out[two], out[far] = 2 * a / below, 2 * b / below, sign * (2 - below) / below
+    return np.stack(out)

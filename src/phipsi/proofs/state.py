@@ -1,0 +1,166 @@
+"""The state of a proof: one mechanism with exact numbers, the `Case` of the theorems' checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.dense import arranged
+from phipsi.backends.dense_evaluate import Evaluation
+from phipsi.backends.dense_inputs import check_expression, dimension
+from phipsi.expressions.node import Expr
+from phipsi.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators import parse
+from phipsi.proofs.digits import STEP, Digits
+from phipsi.proofs.mechanism import Draw, Mechanism
+from phipsi.rewrite.theorems_symbols import any_motion
+
+Array = NDArray[Any]
+
+POINTS = 3
+_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0", "free")
+_INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
+
+
+def drawing(kind: Any, rng: np.random.Generator) -> Draw:
+    """A function that draws arrays of random numbers of a kind."""
+
+    def draw(*shape: int) -> Array:
+        if kind is Digits:
+            return Digits.of(rng.normal(size=shape))
+        return kind.of(rng.integers(0, kind.prime, shape).astype(float))
+
+    return draw
+
+
+class State:
+    """One mechanism in one state; everything that is not given is random.
+
+    Given vdot and f0 the efforts tau are those of the equations of motion. The forces f_ext are
+    random too, and not in these equations.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        seed: tuple[int, ...],
+        q: Array | None = None,
+        v: Array | None = None,
+    ) -> None:
+        self.model = cast(Model, mechanism)
+        self.kind, self._seed = mechanism.kind, seed
+        rng = np.random.default_rng((*seed, 0))
+        self.rng = rng
+        self.random = draw = drawing(self.kind, rng)
+        n, nv = mechanism.n_bodies, mechanism.nv
+        self.q = draw(mechanism.nq) if q is None else self.kind.of(q)
+        self.v = draw(nv) if v is None else self.kind.of(v)
+        self.vdot = draw(nv)
+        hosts = [int(k) for k in rng.integers(n, size=POINTS)] if n else []
+        self.points = self._points([(mechanism.body_names[k], draw(3)) for k in hosts])
+        self.f0, self.f_ext = draw(len(hosts), 6), draw(n, 6)
+        self.free = self.kind.of(rng.integers(2, size=nv).astype(float))
+        self._free = {any_motion: draw(n, 6)}
+        self.tau = self.kind.of(np.zeros(nv))
+        self._values: Evaluation | None = None
+        self._columns: dict[int, Array] = {}
+        self.memo: dict[Any, Any] = {}
+        self.tau = self.dense(_INVERSE_DYNAMICS)
+        self._values = None
+        self._evaluation({})
+
+    def fresh(self) -> State:
+        """This state with new random numbers, the same for every proof."""
+        again = copy(self)
+        again.rng = np.random.default_rng((*self._seed, 1))
+        again.random = drawing(self.kind, again.rng)
+        return again
+
+    def _points(self, named: Sequence[Any]) -> PointSet:
+        of = self.kind.of
+        rotations = [np.eye(3) for _ in named]
+        offsets = [of(offset) for _, offset in named]
+        return PointSet(
+            names=tuple(str(name) for name, _ in named),
+            body=tuple(self.model.body_index(name) for name, _ in named),
+            rotation=of(np.array(rotations).reshape(-1, 3, 3)),
+            offset=np.stack(offsets) if offsets else of(np.zeros((0, 3))),
+        )
+
+    def zeros(self, *shape: int) -> Array:
+        """Zeros of this state's kind of numbers."""
+        return self.kind.of(np.zeros(shape))
+
+    def array(self, scalars: Sequence[Any]) -> Array:
+        """The array of scalars."""
+        return self.kind.of(np.array(scalars, self.q.dtype))
+
+    def eye(self, size: int) -> Array:
+        """The identity matrix."""
+        return self.kind.of(np.eye(size))
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def dense(self, expr: Expr, **changes: Any) -> Array:
+        """The value of an expression; `q`, `v`, …, `points`, `axes`, `order` may be others."""
+        check_expression(expr)
+        order, axes = changes.pop("order", "base_to_tip"), changes.pop("axes", "body")
+        one = self._evaluation(changes)
+        value = arranged(expr, one, order, axes)
+        if expr.is_scalar:
+            return value[0, 0]
+        if expr.is_vector and expr.gives is not None and expr.gives.name == "poses":
+            return value.reshape(-1, 4, 4)
+        return value[:, 0] if expr.is_vector else value
+
+    def applied(self, expr: Expr) -> Array:
+        """A vector as it is, an operator applied to a random vector, which any error shows in."""
+        check_expression(expr)
+        one = self._evaluation({})
+        if expr.is_vector:
+            return one.value(expr)
+        assert expr.takes is not None
+        size = dimension(expr.takes, self.model, self.points)
+        if size not in self._columns:
+            self._columns[size] = self.random(size, 1)
+        return one.applied(expr, self._columns[size])
+
+    def with_value(self, leaf: Expr, value: Array) -> State:
+        """This state with another value of an operator; for claims that ought to be false."""
+        again = copy(self)
+        again._values = self._evaluation({}).changed(leaf, value)
+        return again
+
+    def determinant(self, expr: Expr) -> Array:
+        """The determinant of an operator."""
+        return np.linalg.det(self._evaluation({}).value(expr))
+
+    def _evaluation(self, changes: dict[str, Any]) -> Evaluation:
+        if not changes and self._values is not None:
+            return self._values
+        points = changes.pop("points", None)
+        where = self.points if points is None else self._points(points)
+        arguments = {name: getattr(self, name) for name in _ARGUMENTS} | changes
+        dtype = np.result_type(*(x.dtype for x in arguments.values()))
+        values = Evaluation(self.model, where, arguments, dict(self._free), dtype, self.kind)
+        if not changes and points is None:
+            self._values = values
+        return values
+
+    def derivative(
+        self, value: Callable[..., Any], at: Sequence[Array], along: Sequence[Array]
+    ) -> Array:
+        """The derivative of value(*at) along directions: by dual numbers, exact modulo a prime.
+
+        In long decimals it is a difference quotient, good to sixty digits.
+        """
+        if self.kind is Digits:
+            ahead = value(*(x + STEP * d for x, d in zip(at, along, strict=True)))
+            behind = value(*(x - STEP * d for x, d in zip(at, along, strict=True)))
+            return (ahead - behind) / (2 * STEP)
+        return value(*(x + 1j * d for x, d in zip(at, along, strict=True))).imag
