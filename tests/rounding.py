@@ -30,9 +30,10 @@ E = TypeVar("E", bound=Evaluation)
 UNIT = 2.0**-53
 # Small ones keep to the slope; a larger one also moves what cancels twice, such as π π̄ π̄.
 SHAKES = (2.0**-30, 2.0**-30, 2.0**-8)
-# Another way to compute the same thing rounds differently. Of 2,000 random expressions 99 % are
-# within 3 of the measure and the worst is at 42; a mistake of one in 10⁹ in one factor is at 10⁶.
-ALLOWED = 256.0
+# Another way to compute the same thing rounds differently. Of 1,600 random expressions 99 % are
+# within 3 times the measure and the worst, at a nearly singular hinge, is at 743; a mistake of one
+# in 10⁹ in one factor is at 10⁶.
+ALLOWED = 1024.0
 # Nothing is rounded in these.
 _EXACT = (Op.IDENTITY, Op.ZERO, Op.ADJOINT, Op.WRITTEN, Op.BD)
 
