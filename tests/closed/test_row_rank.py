@@ -306,7 +306,7 @@ def test_mixed_mechanisms_are_assembled_together(mixed):
 
 @pytest.mark.parametrize("sizes", [(1.0, 20.0, 5e-3, 1e-6), (1e3, 1e3, 1e-3, 1e-6)])
 def test_angular_rows_of_a_light_linkage_do_not_hide_a_heavy_loop(sizes, monkeypatch):
-    """A gear in the light linkage: its row is 1e12 or 1e15 times as easy to move as the pin."""
+    """A gear in the light linkage: its row moves 1e12 (1e15) times as easily as the heavy pin."""
     heavy = (so3_exp([0.3, -0.2, 0.5]), *sizes[:2])
     light = (so3_exp([-0.4, 0.9, 0.1]), *sizes[2:], (0.3, 0.2, 0.1))
     rng = np.random.default_rng(1)

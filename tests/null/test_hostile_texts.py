@@ -195,6 +195,12 @@ def test_a_power_has_the_value_of_the_product():
         assert abs(got - want).max(initial=0) <= 1e-12 * max(1.0, abs(want).max(initial=0))
 
 
+def test_texts_of_parts_are_made_once():
+    x = parse("((I + E_ψ*) (cross(V) φ̃*^20 + π*) (I + φ̃*)^3)^5")
+    parts = {y for y in (x, *x.args, *(z for y in x.args for z in y.args))}
+    assert str(x) and all("greek inside" in y._keys for y in parts if y is not x)
+
+
 def test_a_long_product_is_lowered():
     assert len(pp.explain(psi**300).sweeps) == 1  # P and all the products in one
 
@@ -209,6 +215,8 @@ def test_the_bound_on_rewriting_says_where_it_went(monkeypatch: pytest.MonkeyPat
 def test_the_bound_on_programs(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(LoweringError, match="program is too large"):
         pp.explain("(φ ψ)^-50")
+    with pytest.raises(LoweringError, match="sweeps one after the other"):
+        pp.explain("(1/2 v* ℳ v)^400")
     monkeypatch.setattr(builder, "MOST_WORK", 50)
     with pytest.raises(LoweringError, match="program is too large"):
         pp.explain("ℳ⁻¹")

@@ -399,10 +399,7 @@ class System(ConstrainedModel):
         """Only called for what is not there: say where it is."""
         if name.startswith("_") or not hasattr(Model, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise AttributeError(
-            f"a system has no {name!r}; its tree has: system.model.{name}. Functions that look up "
-            f"bodies, joints or points take system.model."
-        )
+        raise AttributeError(f"a system has no {name!r}; its tree has: system.model.{name}")
 
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]

@@ -203,6 +203,13 @@ class Expr:
                 self._keys[style] = render.render(self, style)
         return self._keys[style]
 
+    def inner_text(self, style: str) -> str:
+        """The text as it stands inside a larger expression."""
+        key = f"{style} inside"
+        if key not in self._keys:
+            self._keys[key] = render.render_inside(self, style)
+        return self._keys[key]
+
     def __str__(self) -> str:
         return self.text()
 

@@ -75,6 +75,12 @@ def _digits(c: int | float | Fraction, style: str) -> str:
 
 
 def _node(x: Expr, style: str) -> str:
+    """The text of `x` inside a larger expression, made once."""
+    return x.inner_text(style)
+
+
+def render_inside(x: Expr, style: str) -> str:
+    """The text of `x` inside a larger expression, which tells the space of I and 0."""
     if x.op is Op.LEAF:
         return _leaf(x, style)
     if x.op is Op.IDENTITY:

@@ -30,6 +30,9 @@ _SUMS = ("total", "scatter", "to_point", "to_row")
 # fields that are complete only when the step that computes them has ended
 _AFTER = (*_SUMS, "pair", "square", *_WHOLE)
 
+MOST_WORK = 200_000
+"""Steps times blocks that are still to be put into one; 60 mass matrices in a row need 45,000."""
+
 
 def schedule(outputs: Iterable[Field]) -> list[Step]:
     """The steps that compute the outputs; the fewest sweeps of the two starting directions."""
@@ -78,69 +81,86 @@ def _cost(steps: list[Step]) -> tuple[int, int]:
     return sum(s.kind in _DIRECTED.values() for s in steps), len(steps)
 
 
+class _Left:
+    """The fields that are not in a step yet, by the loop they are computed in."""
+
+    def __init__(self, fields: list[Field]) -> None:
+        self.done: set[Field] = set()
+        self.places: dict[Domain, list[Field]] = {}
+        self.users: dict[Field, list[Field]] = {}
+        for x in fields:
+            self.places.setdefault(runs_in(x), []).append(x)
+            for y in dependencies(x):
+                self.users.setdefault(y, []).append(x)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.places.values()))
+
+    def take(self, step: Step) -> None:
+        """Put the fields of a step behind us."""
+        self.done.update(step.fields)
+        rest = [x for x in self.places[step.domain] if x not in self.done]
+        self.places[step.domain] = rest
+
+    def closure(self, domain: Domain, direction: StepKind | None) -> list[Field]:
+        """The largest set of fields that one step can compute (cycles through it count)."""
+        here, done = self.places.get(domain, []), self.done
+        candidates = {x for x in here if x.op not in _DIRECTED or _DIRECTED[x.op] is direction}
+        bad = {
+            x
+            for x in candidates
+            for y in dependencies(x)
+            if y not in done and (y not in candidates or y.op in _AFTER or x.op == "of_mate")
+        }
+        while bad:
+            candidates -= bad
+            bad = {x for y in bad for x in self.users.get(y, ()) if x in candidates}
+        return [x for x in here if x in candidates]
+
+
 def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
-    done: set[Field] = set()
-    left = list(fields)
+    left = _Left(fields)
     steps: list[Step] = []
     other = {
         StepKind.BASE_TO_TIP: StepKind.TIP_TO_BASE,
         StepKind.TIP_TO_BASE: StepKind.BASE_TO_TIP,
     }
-    direction = first
-    while left:
-        step = _next_step(left, done, direction) or _next_step(left, done, other[direction])
+    direction, work = first, 0
+    while len(left):
+        work += len(left)
+        if work > MOST_WORK:
+            raise LoweringError(
+                f"the program is too large: it has more than {len(steps)} sweeps one after the "
+                f"other, with {len(fields):,} blocks. Compile a part of the expression by itself, "
+                "and let its value be an input of the rest"
+            )
+        step = _next_step(left, direction) or _next_step(left, other[direction])
         if step is None:
-            ready = _closure(left, done, Domain.BODY, None)
+            ready = left.closure(Domain.BODY, None)
             step = Step(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
         if step is None:
+            rest = [x for some in left.places.values() for x in some]
             raise LoweringError(
                 "these equations depend on each other in both directions along the tree, so no "
-                "sequence of sweeps computes them: " + "; ".join(map(repr, left[:4]))
+                "sequence of sweeps computes them: " + "; ".join(map(repr, rest[:4]))
             )
         step.fields = _in_order(step)
         steps.append(step)
-        done.update(step.fields)
-        taken = set(step.fields)
-        left = [x for x in left if x not in taken]
+        left.take(step)
         if step.kind in other:
             direction = other[step.kind]
     return steps
 
 
-def _next_step(left: list[Field], done: set[Field], direction: StepKind) -> Step | None:
+def _next_step(left: _Left, direction: StepKind) -> Step | None:
     for domain, kind in _AT_ONCE:
-        ready = _closure(
-            left, done, domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None
-        )
+        ready = left.closure(domain, StepKind.TIP_TO_BASE if domain is Domain.PATH else None)
         if ready:
             return Step(kind, domain, ready)
-    ready = _closure(left, done, Domain.BODY, direction)
+    ready = left.closure(Domain.BODY, direction)
     if any(_DIRECTED.get(x.op) is direction for x in ready):
         return Step(direction, Domain.BODY, ready)
     return None
-
-
-def _closure(
-    left: list[Field], done: set[Field], domain: Domain, direction: StepKind | None
-) -> list[Field]:
-    """The largest set of fields that one step can compute (cycles through the direction count)."""
-    candidates = {
-        x
-        for x in left
-        if runs_in(x) is domain and (x.op not in _DIRECTED or _DIRECTED[x.op] is direction)
-    }
-    while True:
-        bad = [
-            x
-            for x in candidates
-            if any(
-                y not in done and (y not in candidates or y.op in _AFTER or x.op == "of_mate")
-                for y in dependencies(x)
-            )
-        ]
-        if not bad:
-            return [x for x in left if x in candidates]
-        candidates.difference_update(bad)
 
 
 def _in_order(step: Step) -> list[Field]:
