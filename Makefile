@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 FUZZ   ?= 20000
 
-.PHONY: help setup demo test test-null lint format fuzz prove bench clean
+.PHONY: help setup demo test test-null lint format fuzz prove mutants bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -54,6 +54,9 @@ fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py
+
+mutants: setup  ## deliberate faults that a test must notice, about an hour; writes docs/mutants.md
+	$(BIN)/python scripts/mutants.py --write
 
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'

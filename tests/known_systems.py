@@ -36,6 +36,32 @@ def four_bar(
     return pp.System(b.build(), [kind(*arguments, name="pin", **ends)])
 
 
+def add_four_bar(
+    b: pp.ModelBuilder, name: str = "", turn=None, scale=1.0, mass=1.0, at=(0, 0, 0), closure=None
+) -> c.Constraint:
+    """The same in a plane of any direction and of any size: adds its bodies, returns its pin.
+
+    The pin is a `Revolute`, of whose five rows three are implied; `closure=c.PointOnLine` leaves
+    these out.
+    """
+    R = np.eye(3) if turn is None else np.asarray(turn)
+    axis, where, parent = R @ Z, np.asarray(at, dtype=float), "world"
+    for part, length in zip(("crank", "coupler", "rocker"), (0.5, 1.2, 1.0), strict=True):
+        size = length * scale
+        b.add_body(
+            name + part,
+            parent=parent,
+            joint=pp.joints.Revolute(axis),
+            placement=pp.Pose(translation=where),
+            inertia=pp.SpatialInertia(
+                mass, R @ (size / 2, 0, 0), mass * size**2 / 12 * R @ np.diag([0.01, 1, 1]) @ R.T
+            ),
+        )
+        parent, where = name + part, R @ (size, 0, 0)
+    ends = {"a": (parent, where), "b": ("world", np.asarray(at) + R @ (1.1 * scale, 0, 0))}
+    return (closure or c.Revolute)(axis, name=name + "pin", **ends)
+
+
 def n_four_bar(n: int) -> tuple[pp.System, np.ndarray, np.ndarray]:
     """A02: n + 1 vertical rods on the ground, n couplers between their tops; with its start."""
     b = pp.ModelBuilder(gravity=(0, -9.81, 0))
@@ -302,4 +328,77 @@ def twin_gears() -> pp.System:
             c.Coupling(name="gear", joints=[first, second], coefficients=[1, -1]),
             c.Coupling(name="twin", joints=[first, second], coefficients=[2, -2]),
         ],
+    )
+
+
+BICYCLE = {"w": 1.02, "c": 0.08, "lambda": np.pi / 10, "g": 9.81, "rear": 0.3, "front": 0.35}
+
+
+def bicycle() -> pp.System:
+    """The benchmark bicycle of Meijaard, Papadopoulos, Ruina and Schwab (2007), z down.
+
+    Each wheel has a tree of its own: a frame at its contact point that slides in the plane and
+    turns about the vertical, leans, and carries the wheel's hub, with the wheel and the frame or
+    fork on it. The contact frame does not turn with the wheel, so that a disc that rolls without
+    slipping has constant rows: v_x + r (ω_wheel − ω_lean)_y = 0, v_y = 0. The steering axis closes
+    the loop. Seven positions are free, three rates.
+    """
+    d = BICYCLE
+    b = pp.ModelBuilder(gravity=(0, 0, d["g"]))
+    loops: list[c.Constraint] = []
+    nothing = pp.SpatialInertia(0, (0, 0, 0), 0)
+    wheels = {
+        "rear": (0.0, 2, (0.0603, 0.12, 0.0603)),
+        "front": (d["w"], 3, (0.1405, 0.28, 0.1405)),
+    }
+    # mass, mass centre, moments about it (xx, yy, zz) and xz
+    parts = {
+        "rear": ("frame", 85, (0.3, -0.9), (9.2, 11, 2.8), 2.4),
+        "front": ("fork", 4, (0.9, -0.7), (0.05892, 0.06, 0.00708), -0.00756),
+    }
+    ends = {}
+    axis = np.array([np.sin(d["lambda"]), 0, np.cos(d["lambda"])])
+    for end, (x, mass, moments) in wheels.items():
+        hub, r = at(0, 0, -d[end]), d[end]
+        contact, lean, wheel = (f"{end}_{part}" for part in ("contact", "lean", "wheel"))
+        b.add_body(contact, joint=pp.joints.Planar(), placement=at(x), inertia=nothing)
+        b.add_body(lean, parent=contact, joint=pp.joints.Revolute(X), inertia=nothing)
+        spin = {"joint": pp.joints.Revolute(Y), "placement": hub, "parent": lean}
+        b.add_body(wheel, inertia=pp.SpatialInertia(mass, (0, 0, 0), moments), **spin)
+        name, mass, (x_com, z_com), moments, xz = parts[end]
+        inertia = np.diag(np.array(moments, dtype=float))
+        inertia[0, 2] = inertia[2, 0] = xz
+        b.add_body(
+            name, inertia=pp.SpatialInertia(mass, (x_com - x, 0, z_com + r), inertia), **spin
+        )
+        ends["ab"[end == "front"]] = (name, (d["w"] + d["c"] - x, 0, r))
+        rows = np.zeros((2, 18))
+        rows[0, [3, 7, 13]] = 1, -r, r
+        rows[1, 4] = 1
+        loops.append(
+            c.Rows(name=f"{end}_rolls", points=[contact, lean, wheel], A=rows, axes="body")
+        )
+    loops.append(c.Revolute(axis, name="steering", **ends))
+    return pp.System(b.build(), loops)
+
+
+def riding(system: pp.System, speed: float) -> tuple[np.ndarray, np.ndarray]:
+    """The state of the bicycle upright and straight on."""
+    model, v = system.model, np.zeros(system.model.nv)
+    for end in ("rear", "front"):
+        v[model.v_slice(f"{end}_contact")] = [0, speed, 0]
+        v[model.v_slice(f"{end}_wheel")] = -speed / BICYCLE[end]
+    return model.neutral(), v
+
+
+def bicycle_matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """M, C1, K0, K2 of its equations for lean and steer, as published (eq. A.1–A.4).
+
+    M ẍ + v C1 ẋ + (g K0 + v² K2) x = 0.
+    """
+    return (
+        np.array([[80.81722, 2.31941332208709], [2.31941332208709, 0.29784188199686]]),
+        np.array([[0, 33.86641391492494], [-0.85035641456978, 1.68540397397560]]),
+        np.array([[-80.95, -2.59951685249872], [-2.59951685249872, -0.80329488458618]]),
+        np.array([[0, 76.59734589573222], [0, 2.65431523794604]]),
     )

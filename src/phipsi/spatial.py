@@ -180,6 +180,7 @@ def quat_multiply(left: ArrayLike, right: ArrayLike) -> Array:
             aw * bx + ax * bw + ay * bz - az * by,
             aw * by - ax * bz + ay * bw + az * bx,
             aw * bz + ax * by - ay * bx + az * bw,
+            subok=True,
         ),
         axis=-1,
     )

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import ALL, branching, chain, model_from_parents, random_tree, star
+from rounding import ALLOWED, applied, dense_with_rounding, excess
 
 import phipsi as pp
-from phipsi.backends.dense import dense_with_scale
 from phipsi.backends.layout import vector_shape
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError
 from phipsi.expressions.node import Expr
@@ -130,7 +130,6 @@ MODELS: dict[str, Model] = {
     "one body": chain(1, 7, ["free"]),
     "arm": pp.examples.seven_joint_arm(),
 }
-TOLERANCE = 1e-11
 
 
 def arguments(model: Model, points: PointSet, batch: tuple[int, ...] = (), seed: int = 0) -> dict:
@@ -172,9 +171,11 @@ class BackendContract:
         shape = vector_shape(space, model, where)
         return np.random.default_rng(9).standard_normal((*shape, *tail))
 
-    def wanted(self, x: Expr, model: Model, where: PointSet, at: dict) -> tuple[np.ndarray, float]:
-        value, scale = dense_with_scale(x, model, points=where, **at)
-        return value, TOLERANCE * float(scale)
+    def wanted(
+        self, x: Expr, model: Model, where: PointSet, at: dict
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The value, and the rounding that is to be expected in each entry."""
+        return dense_with_rounding(x, model, points=where, **at)
 
     def cases(self) -> Iterator[tuple[Model, PointSet, dict[str, Any]]]:
         for i, model in enumerate(MODELS.values()):
@@ -187,29 +188,28 @@ class BackendContract:
     @pytest.mark.parametrize("name", VECTORS)
     def test_vectors(self, name: str, rewrite: str):
         for model, where, at in self.cases():
-            want, tolerance = self.wanted(VECTORS[name], model, where, at)
+            wanted = self.wanted(VECTORS[name], model, where, at)
             got = self.run(VECTORS[name], model, at, points=where, rewrite=rewrite)
-            assert_allclose(got.reshape(want.shape), want, rtol=0, atol=tolerance)
+            assert excess(got, *wanted) <= ALLOWED
 
     @pytest.mark.parametrize("rewrite", ["full", "as_written"])
     @pytest.mark.parametrize("name", [*OPERATORS, *SMALL])
     def test_operators_applied(self, name: str, rewrite: str):
         x = {**OPERATORS, **SMALL}[name]
         for model, where, at in self.cases():
-            want, tolerance = self.wanted(x, model, where, at)
+            wanted = self.wanted(x, model, where, at)
             u = self.operand(x.takes, model, where)
             got = self.run(x, model, {**at, "x": u}, points=where, rewrite=rewrite)
-            size = max(1.0, float(np.linalg.norm(u)))
-            assert_allclose(got.ravel(), want @ u.ravel(), rtol=0, atol=tolerance * size)
+            assert excess(got, *applied(*wanted, u.ravel())) <= ALLOWED
 
     @pytest.mark.parametrize("name", [*OPERATORS, *SMALL])
     def test_matrices(self, name: str):
         x = {**OPERATORS, **SMALL}[name]
         for model, where, at in self.cases():
-            want, tolerance = self.wanted(x, model, where, at)
+            want, rounding = self.wanted(x, model, where, at)
             got = self.run(x, model, at, points=where, mode="dense")
             assert got.shape == want.shape
-            assert_allclose(got, want, rtol=0, atol=tolerance)
+            assert excess(got, want, rounding) <= ALLOWED
 
     @pytest.mark.parametrize("name", ["mass matrix", "inverse mass matrix", "ψ", "admittance"])
     def test_columns(self, name: str):
@@ -248,13 +248,13 @@ class BackendContract:
     def test_adjoint_by_dot_product(self, name: str):
         x = OPERATORS[name]
         for model, where, at in self.cases():
-            _, tolerance = self.wanted(x, model, where, at)
             u = self.operand(x.takes, model, where)
             w = self.operand(x.T.takes, model, where)
-            left = (self.run(x, model, {**at, "x": u}, points=where) * w).sum()
-            right = (u * self.run(x.T, model, {**at, "x": w}, points=where)).sum()
-            size = max(1.0, float(np.linalg.norm(u) * np.linalg.norm(w)))
-            assert abs(left - right) <= tolerance * size
+            left = self.run(x, model, {**at, "x": u}, points=where) * w
+            right = u * self.run(x.T, model, {**at, "x": w}, points=where)
+            _, rounding = applied(*self.wanted(x, model, where, at), u.ravel())
+            allowed = ALLOWED * rounding @ np.abs(w.ravel())
+            assert abs(left.sum() - right.sum()) <= allowed
 
     # -- batches ----------------------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ OPERATORS = {
     "compile": lambda m: pp.compile(mass_matrix.inv @ tau, m)(Q, TAU),
     "dense": lambda m: pp.dense(mass_matrix.inv @ tau, m, Q, tau=TAU),
     "explain": lambda m: str(pp.explain(mass_matrix.inv @ tau, m)),
+    "prove": lambda m: str(pp.prove("H G", m)),
     "vjp": lambda m: pp.vjp(mass_matrix @ v, m)(Q, V, TAU),
 }
 
@@ -156,7 +157,6 @@ SYSTEMS = {
 BUILT_ON_TREES = {
     "Grasp": lambda m: pp.Grasp(m, object="link3", contacts=[]),
     "System": lambda m: pp.System(m, []),
-    "prove": lambda m: pp.prove("H G", m),
     "contact_events": lambda m: pp.contact_events(m),
 }
 # What functions return or are handed by `simulate`; nobody makes them from a system.

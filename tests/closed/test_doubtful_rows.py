@@ -143,8 +143,8 @@ def test_admissible_states_of_redundant_systems_are_not_in_doubt(monkeypatch):
 
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     called = []
-    kept = doubtful_rows._metric
-    monkeypatch.setattr(doubtful_rows, "_metric", lambda *a: called.append(1) or kept(*a))
+    kept = doubtful_rows.ConstraintMetric
+    monkeypatch.setattr(doubtful_rows, "ConstraintMetric", lambda *a: called.append(1) or kept(*a))
     system = bricard()
     rng = np.random.default_rng(2)
     q = pp.simulate(system, np.zeros(5), np.zeros(5), 0.4).q[-1]

@@ -35,6 +35,11 @@ def _babble() -> None:
             os.write(stream, b"\xff" * 100)
 
 
+def _poison() -> None:
+    """Harm that shows at the next file."""
+    FAULTS["good"] = _kill
+
+
 FAULTS: dict[str, Callable[[], object]] = {
     "segfault": _kill,
     "abort": os.abort,
@@ -44,11 +49,12 @@ FAULTS: dict[str, Callable[[], object]] = {
     "noise": _print,
     "write": _write,
     "nonsense": _babble,
+    "poison": _poison,
 }
 
 
 def compiled(text: str, *given: object) -> object:
-    for name, fault in FAULTS.items():
+    for name, fault in list(FAULTS.items()):
         if f'model="{name}"' in text:
             fault()
     return good(text, *given)  # type: ignore[arg-type]

@@ -109,6 +109,13 @@ def test_a_fault_of_the_reader_is_an_error_that_names_the_file(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("bad_worker")
+def test_a_file_does_not_suffer_from_the_one_before(tmp_path: Path):
+    assert load(written(tmp_path, "poison")).nv == 1
+    poisoned = worker_id()
+    assert load(written(tmp_path)).nv == 1 and worker_id() != poisoned
+
+
+@pytest.mark.usefixtures("bad_worker")
 def test_time_and_memory_are_limited(tmp_path: Path):
     slow, large = written(tmp_path, "sleep"), written(tmp_path, "memory")
     load(written(tmp_path))

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from program_text import steps_text
 from random_models import branching, random_tree
+from rounding import ALLOWED, dense_with_rounding, excess
 
 import phipsi as pp
-from phipsi.backends.dense import dense, dense_with_scale
+from phipsi.backends.dense import dense
 from phipsi.errors import LoweringError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
@@ -79,8 +80,8 @@ def state(model: Model, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def assert_equal_by_dense(left: Expr, right: Expr, model: Model) -> None:
-    (a, size), (b, other_size) = (dense_with_scale(x, model, **state(model)) for x in (left, right))
-    assert np.abs(a - b).max(initial=0) <= 1e-11 * max(size, other_size)
+    (a, one), (b, other) = (dense_with_rounding(x, model, **state(model)) for x in (left, right))
+    assert excess(a, b, np.maximum(one, other)) <= ALLOWED
 
 
 def rewrites(x: Expr, model: Model, mode: str = "apply") -> list[str]:
@@ -189,8 +190,8 @@ def test_the_rule_does_not_fire_on_a_near_miss(rule: Identity):
     x, mode = NEAR_MISSES[rule.name], modes_for(rule)[0]
     assert rule.name not in rewrites(x, GEARED, mode)
     program = compiled(x, GEARED, mode="dense")
-    want, scale = dense_with_scale(x, GEARED, **state(GEARED))
-    assert np.abs(program(state(GEARED)["q"]) - want).max() <= 1e-11 * scale
+    wanted = dense_with_rounding(x, GEARED, **state(GEARED))
+    assert excess(program(state(GEARED)["q"]), *wanted) <= ALLOWED
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_refusals():
     ]:
         with pytest.raises(InputError, match=message):
             pp.linearize(arm, **arguments)
-    with pytest.raises(InputError, match="a model or a System"):
+    with pytest.raises(InputError, match="takes the model first"):
         pp.linearize("arm", [0, 0])
 
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.bounded_steps import bounded_steps
 from phipsi.algorithms.closure_rows import ClosureRows
-from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric
+from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.ik_problem import Chart
+from phipsi.algorithms.row_rank import RANK
 from phipsi.compiler import compile
 from phipsi.operators import mass_matrix
 
@@ -42,6 +43,8 @@ def search(
     """
     chart = Chart(rows.model, fixed, limits)
     q = _apart(rows, chart, chart.inside(q))
+    mechanism = rows.components[chart.columns]
+    together = (mechanism[:, None] == mechanism).astype(float)
     best, closed = q.copy(), np.zeros(len(q), dtype=bool)
     left = np.arange(len(q))
     mu = np.full(len(q), _MU)
@@ -56,11 +59,13 @@ def search(
         M = chart.slopes(q, np.swapaxes(chart.slopes(q, M), -1, -2))
         A, slope = np.swapaxes(G, -1, -2) @ G, np.einsum("nmk,nm->nk", G, g)
         cost = 0.5 * (g * g).sum(axis=-1)
-        # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G
-        size = np.einsum("nkk->n", np.linalg.solve(M, A))
+        # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G, here of each
+        # mechanism by itself, so that a light one does not hold a heavy one
+        size = np.einsum("nkk->nk", np.linalg.solve(M, A)) @ together
         size = np.where(size > 0, size, 1.0)  # nothing moves the rows: stay
-        weight = size * np.maximum(mu * cost, _FLOOR)
-        d = bounded_steps(A + weight[:, None, None] * M, slope, *chart.bounds(q))
+        weight = np.sqrt(size * np.maximum(mu * cost, _FLOOR)[:, None])
+        damping = weight[:, :, None] * weight[:, None, :] * M
+        d = bounded_steps(A + damping, slope, *chart.bounds(q))
         promised = -np.einsum("nk,nk->n", slope, d) - 0.5 * np.einsum("nk,nkl,nl->n", d, A, d)
         moved = chart.move(q, d)
         new_g, new_G, new_met = _state(rows, chart, moved, tolerance)
@@ -107,17 +112,17 @@ def project_position(
     rows: ClosureRows,
     q: Array,
     tolerance: float,
-    rank_tolerance: float = RANK_TOLERANCE,
     rank: int | None = None,
     iterations: int = 25,
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
-    Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g with λ = |g|², which vanishes with the error and
-    keeps directions out that only the drift makes look independent (closed_chain 6).
+    Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g, λ being the square of the gap in natural size: it
+    vanishes with the error and keeps directions out that only the drift makes look independent
+    (closed_chain 6). Rows that bind rates only ask for no step: wheels roll while the loops close.
     """
     q = np.array(q, dtype=np.float64)
-    at = ConstraintMetric(rows, q, rank_tolerance, rank)
+    at = ConstraintMetric(rows, q, RANK, rank)
     last = np.zeros(len(q), dtype=bool)
     for _ in range(iterations):
         error = np.abs(at.residual).max(axis=-1, initial=0.0)
@@ -125,10 +130,9 @@ def project_position(
         if done.all():
             break
         last = error <= tolerance  # one step more, which costs little and squares the error
-        damping = np.square(at.residual).sum(axis=-1)
-        step = at.solve(-at.residual, damping)
+        step = at.solve(-at.residual, at.gap**2)
         q = np.where(done[:, None], q, rows.model.integrate(q, step))
-        at = ConstraintMetric(rows, q, rank_tolerance, rank)
+        at = ConstraintMetric(rows, q, RANK, rank)
     return q, np.abs(at.residual).max(axis=-1, initial=0.0) <= tolerance, at
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form, free_form
+from phipsi.algorithms.closure_rows import rows_of
+from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.doubtful_rows import accelerations, impulses, with_doubts_settled
 from phipsi.algorithms.secondary import secondary_dynamics
 from phipsi.backends.arguments import state_arrays
@@ -24,8 +26,6 @@ from phipsi.operators import vdot as vdot_leaf
 
 Array = NDArray[Any]
 
-_RANK = 1e-8
-"""Singular values of A J below this part of the largest belong to redundant rows."""
 VELOCITY_CHANGE = mass_matrix.inv @ J.T @ A.T @ IMPULSE
 
 
@@ -118,7 +118,7 @@ def constraint_forces(
     f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot).f
     if not system.closures.n_rows:
         return f
-    return least_multipliers(program_of(A @ J, system, "dense")(q), f)
+    return least_multipliers(system, q, f)
 
 
 @cache
@@ -139,18 +139,26 @@ def constrained_reactions(
 ) -> Array:
     """The forces through the hinges of the tree, (..., n, 6), as `joint_reactions` returns them."""
     vdot, f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot)
-    f = least_multipliers(program_of(A @ J, system, "dense")(q), f)
+    f = least_multipliers(system, q, f)
     loads = () if f_ext is None else (f_ext,)
     forms = _reaction_forms(f_ext is not None)
     needed, added = program_of(forms, system)(q, v, vdot, *loads, f)  # type: ignore[misc]
     return needed + added
 
 
-def least_multipliers(jacobian: Array, f: Array) -> Array:
-    """The f of least norm with the same G* f: without what loads no joint (self-stress)."""
-    left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
-    kept = left * (s > _RANK * s.max(-1, keepdims=True, initial=0.0))[..., None, :]
-    return np.einsum("...rk,...sk,...s->...r", kept, kept, f)
+def least_multipliers(system: ConstrainedModel, q: ArrayLike, f: Array) -> Array:
+    """The f (..., rows) of least norm that loads the joints alike: without self-stress.
+
+    Of multipliers that `constrained_dynamics` found: zero on rows that follow from others, so that
+    none of them is zero only if all rows are independent.
+    """
+    if f.all():
+        return f
+    at = np.asarray(q, dtype=np.float64)
+    if at.ndim > 1:  # one configuration does for all motions
+        at = np.broadcast_to(at, (*f.shape[:-1], at.shape[-1]))
+    metric = ConstraintMetric(rows_of(system), at.reshape(-1, at.shape[-1]))
+    return metric.without_self_stress(f.reshape(-1, f.shape[-1])).reshape(f.shape)
 
 
 @of_systems

@@ -10,18 +10,18 @@ and of the rows' accelerations G vdot − U, whose derivatives are expressions t
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_chain import constrained_dynamics
+from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from phipsi.algorithms.dynamics import mass_matrix_inverse
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
 from phipsi.compiler import program_of
@@ -33,7 +33,6 @@ from phipsi.model.mechanisms import of_systems, system_of
 from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, vdot, weight
 
 Array = NDArray[Any]
-_RANK = 1e-9
 
 
 @of_systems
@@ -79,27 +78,23 @@ def constrained_dynamics_derivatives(
 class ConstrainedSolver:
     """ℳ x + G* λ = forces, G x = rows at configurations (..., nq), for many right-hand sides.
 
+    Which rows are independent is decided by `row_rank`, with its limit or another one.
+
     **Attributes:** `jacobian`, G (..., rows, nv); `by_efforts` (..., nv, nv), x by the forces.
     """
 
-    def __init__(self, system: System, q: Array) -> None:
+    def __init__(self, system: System, q: Array, limit: float | None = None) -> None:
         self.system, self.q = system, q
-        self.jacobian = system.jacobian(q)
-        self._inverse = mass_matrix_inverse(system.model, q)
-        back = np.swapaxes(self.jacobian, -1, -2)
-        inside = self.jacobian @ self._inverse @ back
-        self._admittance = np.linalg.pinv(inside, rcond=_RANK, hermitian=True)
-        self._reach = self._inverse @ back @ self._admittance  # the x of least energy by the rows
+        self._at = at = ConstraintMetric(system.rows, q.reshape(-1, q.shape[-1]), limit)
+        self.jacobian, self.by_efforts = self._shaped(at.jacobian), self._shaped(at.by_efforts)
+        self._reach = self._shaped(at.reach)
 
-    @cached_property
-    def by_efforts(self) -> Array:
-        """x by the forces, symmetric."""
-        return self._inverse - self._reach @ self.jacobian @ self._inverse
+    def _shaped(self, x: Array) -> Array:
+        return x.reshape(*self.q.shape[:-1], *x.shape[1:])
 
     def solve(self, forces: Array, rows: Array) -> Array:
         """x (..., nv, k) for forces (..., nv, k) and rows (..., rows, k)."""
-        free = self._inverse @ forces
-        return free - self._reach @ (self.jacobian @ free - rows)
+        return self.by_efforts @ forces + self._reach @ rows
 
     def least(self, rows: Array) -> Array:
         """x (..., nv, k) of least kinetic energy with G x = rows (..., rows, k)."""
@@ -110,7 +105,7 @@ class ConstrainedSolver:
 
         ℳ x = G* μ and G x = rows, differentiated.
         """
-        mu = (self._admittance @ rows[..., None])[..., 0]
+        mu = (self._shaped(self._at.admittance) @ rows[..., None])[..., 0]
         inertia = program_of(_momenta(), self.system.model, "dense")(self.q, x)
         turned = program_of(_loads(), self.system, "dense")(self.q, mu)
         return self.solve(turned - inertia, -self.rates_by_q(x))

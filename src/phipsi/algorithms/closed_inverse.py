@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import inverse_dynamics, mass_matrix
+from phipsi.algorithms.constraint_metric import ConstraintMetric
+from phipsi.algorithms.dynamics import inverse_dynamics
+from phipsi.algorithms.row_rank import Ranked, least
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError, did_you_mean
@@ -17,9 +20,9 @@ from phipsi.model.model import Model
 
 Array = NDArray[Any]
 
-_RANK = 1e-8  # singular values below this part of the largest belong to redundant rows
-_DRIVEN = 1e-8  # directions that actuators reach less than this are not driven
 _ADMISSIBLE = 1e-6  # what rates and accelerations may miss the constraints by, relative
+_UNDRIVEN, _ROUNDING = 1e-9, 1e-13  # of what is needed, and of what everything needs
+_SLOW = 1e-6  # rad/s, m/s: slower motions are measured as if they were as fast
 
 
 class DrivenMotion(NamedTuple):
@@ -73,48 +76,54 @@ def closed_inverse_dynamics(
         np.broadcast_to(np.asarray(x, dtype=np.float64), (*batch, n))
         for x, n in ((q, model.nq), (v, model.nv), (vdot, model.nv))
     )
-    G = system.jacobian(q)
-    _check_motion(system, G, q, v, vdot)
-    L = np.linalg.cholesky(mass_matrix(model, q))
-    free = _free_directions(G, L)  # onto admissible motions, in the coordinates L* v
-    half = np.linalg.solve(L, needed[..., None])
-    picked = np.broadcast_to(np.eye(model.nv)[:, driven], (*batch, model.nv, len(driven)))
-    scale = 1.0 / np.sqrt(cost)
-    reach = np.linalg.solve(L, picked) * scale
-    through = free @ reach
-    wanted = free @ half
-    x = np.linalg.pinv(through, rcond=_DRIVEN) @ wanted
-    missing = (wanted - through @ x)[..., 0]
-    _check_driven(system, L, missing, half[..., 0], actuated)
-    tau = np.zeros((*batch, model.nv))
-    tau[..., driven] = scale * x[..., 0]
-    back = np.linalg.pinv(np.swapaxes(G, -1, -2), rcond=_RANK)
-    f = (back @ (tau - needed)[..., None])[..., 0]
-    return DrivenMotion(tau, f)
+    count = math.prod(batch)
+    q, v, vdot, needed = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
+    at = ConstraintMetric(system.rows, q)
+    _check_motion(system, at, q, v, vdot)
+    x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
+    tau = np.zeros((count, model.nv))
+    tau[:, driven], missing = driving_efforts(at, x, driven, cost)
+    _check_driven(system, at.back, missing, x, actuated)
+    f = at.multipliers_of(tau - needed)
+    return DrivenMotion(tau.reshape(*batch, model.nv), f.reshape(*batch, system.n_rows))
 
 
-def _free_directions(G: Array, L: Array) -> Array:
-    """The orthogonal projector (..., nv, nv) onto null(G L⁻*)."""
-    carried = np.swapaxes(np.linalg.solve(L, np.swapaxes(G, -1, -2)), -1, -2)
-    size = np.linalg.norm(carried, axis=-1, keepdims=True)
-    _, s, right = np.linalg.svd(carried / np.where(size > 0, size, 1.0), full_matrices=False)
-    kept = right * (s > _RANK * s.max(axis=-1, keepdims=True, initial=0.0))[..., None]
-    return np.eye(L.shape[-1]) - np.swapaxes(kept, -1, -2) @ kept
+def driving_efforts(
+    at: ConstraintMetric, x: Array, driven: Array, cost: Array
+) -> tuple[Array, Array]:
+    """Efforts (n, k) of the driven rates that do what x = L⁻¹ efforts (n, nv) do along motions.
+
+    Σ cost · tau² is least; with them, what of x no drive gives (n, nv). Where the drives do not
+    suffice, they leave as little of it as they can. A drive is measured by how much it could move
+    if its joint alone were free, so that drives of light and heavy mechanisms compare.
+    """
+    reach = np.swapaxes(at.back[:, driven], -1, -2)  # L⁻¹ of unit efforts
+    size = np.linalg.norm(reach, axis=-2)
+    through = at.free @ reach / size[:, None]
+    wanted = at.free @ x[..., None]
+    ranked = Ranked(through)
+    found = ranked.pseudo_inverse() @ wanted
+    if not (ranked.rank == len(driven)).all():  # more drives than freedoms
+        found = least(ranked.across(), np.sqrt(cost) / size) @ found
+    return found[..., 0] / size, (wanted - through @ found)[..., 0]
 
 
-def _check_motion(system: System, G: Array, q: Array, v: Array, vdot: Array) -> None:
-    drift = system.bias(q, v)
+def _check_motion(system: System, at: ConstraintMetric, q: Array, v: Array, vdot: Array) -> None:
+    drift = system.rows.bias(q, v)
+    # what a row may miss is measured by its own terms, so that a large mechanism hides no small one
+    together = np.stack([np.ones_like(v), v, vdot], axis=-1)
+    unit, speed, gain = np.moveaxis(system.rows.rate_sizes(at.matrix, at.motion, together), -1, 0)
+    fast = np.abs(v).max(axis=-1, initial=0.0, keepdims=True)
+    slips, opens = np.moveaxis(at.jacobian @ together[..., 1:], -1, 0)
     parts = (
-        ("v", "rad/s, m/s", np.einsum("...rv,...v->...r", G, v) - system.rates, v),
-        ("vdot", "rad/s², m/s²", np.einsum("...rv,...v->...r", G, vdot) + drift, vdot),
+        ("v", "rad/s, m/s", slips - system.rates, speed + np.abs(system.rates)),
+        ("vdot", "rad/s², m/s²", opens + drift, gain + fast * speed),
     )
-    for name, unit, wrong, motion in parts:
-        size = np.einsum("...rv,...v->...r", np.abs(G), np.abs(motion)).max(axis=-1, initial=0.0)
-        size = size + np.abs(system.rates if name == "v" else drift).max(axis=-1, initial=0.0)
-        bad = np.abs(wrong) > _ADMISSIBLE * np.maximum(size, 1e-6)[..., None]
+    for name, what, wrong, size in parts:
+        bad = np.abs(wrong) > _ADMISSIBLE * np.maximum(size, _SLOW * unit)
         if not bad.any():
             continue
-        row = int(np.flatnonzero(bad.reshape(-1, system.n_rows).any(axis=0))[0])
+        row = int(np.flatnonzero(bad.any(axis=0))[0])
         most = float(np.abs(wrong[..., row]).max())
         fix = (
             "q, v = system.project(q, v)"
@@ -124,23 +133,26 @@ def _check_motion(system: System, G: Array, q: Array, v: Array, vdot: Array) -> 
         )
         raise InputError(
             f"{name} does not keep the constraints: row {system.row_names[row]!r} is off by "
-            f"{most:.4g} ({unit}). No efforts produce such a motion. The nearest one that does:\n"
+            f"{most:.4g} ({what}). No efforts produce such a motion. The nearest one that does:\n"
             f"    {fix}"
         )
 
 
 def _check_driven(
-    system: System, L: Array, missing: Array, half: Array, actuated: Sequence[str] | None
+    system: System, back: Array, missing: Array, x: Array, actuated: Sequence[str] | None
 ) -> None:
-    left = np.linalg.norm(missing, axis=-1)
-    whole = np.linalg.norm(half, axis=-1)
-    if not (left > 1e-9 * np.maximum(whole, 1e-12)).any():
+    # what a mechanism lacks is measured by what it needs itself, and by the rounding of the whole
+    label = system.rows.components
+    together = (label[:, None] == label).astype(float)
+    left, own = (np.sqrt(np.square(a) @ together) for a in (missing, x))
+    allowed = _UNDRIVEN * np.maximum(own, 1e-12) + _ROUNDING * np.linalg.norm(x, axis=-1)[:, None]
+    part = left / allowed
+    if not (part > 1).any():
         return
-    worst = int(np.argmax(left.reshape(-1)))
-    nv = system.model.nv
-    e = missing.reshape(-1, nv)[worst]
-    motion = np.linalg.solve(L.reshape(-1, nv, nv)[worst].T, e)
-    needs = motion @ (L.reshape(-1, nv, nv)[worst] @ e) / np.abs(motion).max()
+    worst = int(part.max(axis=-1).argmax())
+    e = missing[worst]
+    motion = back[worst] @ e
+    needs = e @ e / np.abs(motion).max()
     motion = np.where(np.abs(motion) > 1e-12 * np.abs(motion).max(), motion, 0.0)
     motion = motion / np.abs(motion).max()
     entries = [

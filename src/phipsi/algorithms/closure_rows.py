@@ -10,7 +10,7 @@ entries of R and r, but for distances; the coefficients are read off the formula
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr
 from phipsi.model.closure_rows import closure_residual, closure_row
-from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
+from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet, ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, pose
 
@@ -110,18 +110,6 @@ class Rows:
         return np.moveaxis(np.array(listed), (0, 1), (-2, -1))
 
 
-class Evaluated(NamedTuple):
-    """All rows at n configurations.
-
-    `residual` (n, rows); `on_ends` (n, m, 2, 6), the covectors of rows between two frames on their
-    motions, each in its own axes.
-    """
-
-    relative: Relative
-    residual: Array
-    on_ends: Array
-
-
 @final
 class ClosureRows:
     """The rows of a system.
@@ -150,14 +138,11 @@ class ClosureRows:
         entries: list[Entry] = []
         strict: list[Entry] = []
         pair_rows: list[int] = []
-        self._general: list[tuple[int, list[int], Array]] = []
         row = 0
         for i, closure in enumerate(closures.closures):
             rows = list(range(row, row + len(closure.rows)))
             row += len(closure.rows)
             if closure.matrix is not None:
-                squares = np.square(closure.matrix).reshape(len(rows), -1, 2, 3).sum(axis=-1)
-                self._general.append((first_point[i], rows, squares))
                 continue
             at = int(np.searchsorted(self.pairs, i))
             pair_rows.extend(rows)
@@ -168,6 +153,7 @@ class ClosureRows:
         self.has_position[pair_rows] = [e.form != "wz" for e in entries]
         self.has_position[list(coordinates)] = True
         self._at = np.array(pair_rows, dtype=int)
+        self._is_length = np.array([e.form[0] in "rd" for e in entries], dtype=bool)
         self.coupled = np.array(sorted(coordinates), dtype=int)
         self._on_q = np.array([coordinates[i][0] for i in self.coupled]).reshape(
             len(coordinates), model.nq
@@ -223,11 +209,6 @@ class ClosureRows:
 
     # ---- velocities ---------------------------------------------------------------------------
 
-    def evaluate(self, q: Array, poses: Array) -> Evaluated:
-        """Residuals and covectors of all rows."""
-        residual, found = self.residual(q, poses)
-        return Evaluated(found, residual, self._rows.covectors(found))
-
     def jacobian(self, q: Array) -> Array:
         """G = A J (..., rows, nv)."""
         if not self.n_rows:
@@ -258,23 +239,62 @@ class ClosureRows:
         on_v = np.broadcast_to(self._on_v, (n, *self._on_v.shape))
         return np.concatenate([pair, on_v], axis=1)
 
-    def sizes(self, at: Evaluated, motion: Array, jacobian: Array) -> Array:
-        """How large each row (n, rows) would be if nothing in it cancelled: (Σ |A|² |J|²)½.
+    def sizes(self, rows: Array, motion: Array, jacobian: Array) -> Array:
+        """The natural size of each row (n, rows): (Σ |A|² |J|²)½, as if nothing in it cancelled.
 
-        `motion` (n, 6 P, nv) and `jacobian` (n, rows, nv) in any coordinates of the rates.
+        A (n, rows, 6 P); `motion`, J (n, 6 P, nv), and `jacobian` (n, rows, nv) in any coordinates
+        of the rates.
         """
-        n, nv = len(motion), motion.shape[-1]
-        squares = np.square(motion).reshape(n, len(self._where), 2, 3 * nv).sum(axis=-1)
-        a = self._a[self._rows.closure]
-        out = np.zeros((n, self.n_rows))
-        on_ends = np.square(at.on_ends).reshape(n, len(a), 2, 2, 3).sum(axis=-1)
-        out[:, self._at] = (on_ends * squares[:, np.stack([a, a + 1], axis=-1)]).sum(axis=(2, 3))
-        for first, indices, blocks in self._general:
-            ends = slice(first, first + blocks.shape[1])
-            out[:, indices] = (blocks * squares[:, None, ends]).sum(axis=(2, 3))
+        n, m = len(motion), self.n_rows
+        moved = np.square(motion).sum(axis=-1).reshape(n, -1, 3).sum(axis=-1)
+        squares = np.square(rows).reshape(n, m, -1, 3).sum(axis=-1)
+        out = (squares @ moved[..., None])[..., 0]
         if len(self.coupled):
             out[:, self.coupled] = np.square(jacobian[:, self.coupled]).sum(axis=-1)
         return np.sqrt(out)
+
+    def rate_sizes(self, rows: Array, motion: Array, v: Array) -> Array:
+        """How large the rates of rows (n, rows, k) would be if nothing cancelled: Σ |A| |J| |v|.
+
+        A (n, rows, 6 P), J (n, 6 P, nv), v (n, nv, k).
+        """
+        n, nv = len(motion), motion.shape[-1]
+        halves = np.sqrt(np.square(motion).reshape(n, -1, 3, nv).sum(axis=2))
+        ends = np.sqrt(np.square(rows).reshape(n, self.n_rows, -1, 3).sum(axis=-1))
+        return ends @ (halves @ np.abs(v))
+
+    def gap(self, residual: Array, motion: Array) -> Array:
+        """The largest residual (n,) as an angle, from residuals (n, rows) and J (n, 6 P, nv).
+
+        A length is divided by the lever arms with which its ends are seen, how far they move for
+        how much they turn; where nothing turns, an open loop does not change any row.
+        """
+        n = len(motion)
+        squares = np.square(motion).sum(axis=-1).reshape(n, -1, 2, 3).sum(axis=-1)
+        a = self._a[self._rows.closure]
+        turning, moving = np.moveaxis(squares[:, a] + squares[:, a + 1], -1, 0)
+        arms = np.sqrt(turning / np.where(moving > 0, moving, 1.0))
+        angles = np.abs(residual[:, self._at]) * np.where(self._is_length, arms, 1.0)
+        return angles.max(axis=-1, initial=0.0)
+
+    @cached_property
+    def components(self) -> Array:
+        """For each rate (nv,) the number of the mechanism that it belongs to.
+
+        Trees are one mechanism if constraints join them, directly or by others.
+        """
+        model = self.model
+        label: list[int] = []
+        for i, parent in enumerate(model.parent):
+            label.append(i if parent < 0 else label[parent])
+        first = [*self.closures.first_point, len(self._host)]
+        for begin, end in zip(first, first[1:], strict=False):
+            joined = {label[k] for k in self._host[begin:end] if k >= 0}
+            label = [min(joined) if x in joined else x for x in label]
+        out = np.zeros(model.nv, dtype=int)
+        for i, s in enumerate(model.v_slices):
+            out[s] = label[i]
+        return out
 
     # ---- compiled parts -----------------------------------------------------------------------
 
@@ -288,21 +308,30 @@ class ClosureRows:
             return self.poses(q), np.zeros((len(q), 0, self.model.nv))
         return self._program((pose, J), ("apply", "dense"))(q)
 
-    def with_mass_matrix(self, q: Array) -> tuple[Array, Array, Array, Array]:
-        """Body poses, Jacobian of the closure frames, G, and ℳ (n, nv, nv)."""
+    def with_mass_matrix(self, q: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Body poses, A (n, rows, 6 P), J of the closure frames, G, and ℳ (n, nv, nv)."""
         if not self.n_rows:
             mass = self._program(mass_matrix, "dense")(q)
-            return *self.kinematics(q), self.jacobian(q), mass
-        terms = (pose, J, CLOSURE_JACOBIAN, mass_matrix)
-        program = self._program(terms, ("apply", "dense", "dense", "dense"))
-        poses, motion, jacobian, mass = program(q)
-        return poses, motion, self._coupled_rates(jacobian), mass
+            poses, motion = self.kinematics(q)
+            return poses, np.zeros((len(q), 0, 0)), motion, self.jacobian(q), mass
+        terms = (pose, A, J, CLOSURE_JACOBIAN, mass_matrix)
+        program = self._program(terms, ("apply", "dense", "dense", "dense", "dense"))
+        poses, rows, motion, jacobian, mass = program(q)
+        return poses, rows, motion, self._coupled_rates(jacobian), mass
 
     def _program(self, expr: Expr | tuple[Expr, ...], mode: str | tuple[str, ...]) -> Any:
         """The compiled terms, looked up by themselves because searches ask for them often."""
         if expr not in self._programs:
             self._programs[expr] = compile(expr, self.model, mode=mode, points=self._where)
         return self._programs[expr]
+
+
+def rows_of(system: ConstrainedModel) -> ClosureRows:
+    """The rows of a system as arrays."""
+    rows = getattr(system, "rows", None)
+    if rows is None:  # a forest with rows that is no `System`: they bind rates, and prescribe none
+        rows = ClosureRows(system.model, system.closures, np.zeros(system.closures.n_rows), {})
+    return rows
 
 
 @cache

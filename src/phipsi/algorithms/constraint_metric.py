@@ -1,8 +1,8 @@
 """The constraint rows in the metric of the mass matrix, decomposed so that their rank shows.
 
-With ℳ = L L*, rates x = L* v have the kinetic energy ½ x* x, and the rows become G L⁻*. Their
-singular values decide which rows are independent: a row is first divided by the size it would have
-if nothing in it cancelled, so that rad and m, light and heavy bodies compare.
+With ℳ = L L*, rates x = L* v have the kinetic energy ½ x* x, and the rows become G L⁻*. Each row is
+divided by its natural size, the one it would have if nothing in it cancelled, so that rad and m,
+light and heavy bodies compare; `row_rank` decides which of them are independent.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.closure_rows import ClosureRows, Relative
+from phipsi.algorithms.row_rank import (
+    DEPENDENT,
+    RANK,
+    Independent,
+    Ranked,
+    least,
+    most_independent,
+    multiples,
+    rank_limit,
+)
 from phipsi.compiler import compile
 from phipsi.errors import SingularMatrixError
 from phipsi.operators import mass_matrix
 
 Array = NDArray[Any]
-
-RANK_TOLERANCE = 1e-7
-"""Singular values below this part of the largest count as zero.
-
-It must lie above the drift off the constraints, which makes the zero singular value of redundant
-rows as large as the drift, and below the smallest true one (closed_chain 6).
-"""
 
 _ZERO = 1e-14
 _DEPENDENT = 1e-6  # rows this close to dependent are left to the singular values
@@ -37,84 +40,92 @@ class ConstraintMetric:
 
     With `rank` the rank is known, for example from the last configuration, where drift did not blur
     it. If that is all rows that are not zero, their QR factors do, and singular values are computed
-    only if they are asked for. `tolerance` is one number, or one per element (n, 1).
+    only if they are asked for. `limit` is what `row_rank` says for the gap of the loops, or one
+    number. `rows_used` (rows,) leaves the others out, as if they were not there; `rates_used` (k,)
+    are those of joints that move while the others are held: nv is then their number.
 
-    **Attributes:** `residual`, g (n, rows); `relative`, the closures' frames; `jacobian`, G
-    (n, rows, nv); `size` (n, rows), what a row is divided by; `singular` (n, k), descending,
-    relative to the largest; `rank` (n,); `smallest` (n,), the last one that counts.
+    **Attributes:** `matrix`, A (n, rows, 6 P); `motion`, J (n, 6 P, nv); `jacobian`, G (n, rows,
+    nv); `size` (n, rows), what a row is divided by; `back`, L⁻* (n, nv, nv); `residual`, `gap`,
+    `singular`, `rank` and `smallest`, computed when they are asked for.
     """
 
     def __init__(
         self,
         rows: ClosureRows,
         q: Array,
-        tolerance: float | Array = RANK_TOLERANCE,
+        limit: float | None = None,
         rank: int | None = None,
+        *,
+        rows_used: Array | None = None,
+        rates_used: Array | None = None,
     ) -> None:
-        poses, motion, self.jacobian, M = rows.with_mass_matrix(q)
-        self.rows, self.q, self._tolerance, self._given = rows, q, tolerance, rank
-        at = rows.evaluate(q, poses)
-        self.residual, self.relative = at.residual, at.relative
-        # rates v = back x with the kinetic energy ½ x* x
-        self._back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
-        carried = self.jacobian @ self._back
-        size = rows.sizes(at, motion @ self._back, carried)
+        self._poses, self.matrix, self.motion, self.jacobian, M = rows.with_mass_matrix(q)
+        if rates_used is not None:
+            self.motion = self.motion[..., rates_used]
+            self.jacobian = self.jacobian[..., rates_used]
+            M = M[..., rates_used[:, None], rates_used]
+        self.rows, self.q, self._limit, self._given = rows, q, limit, rank
+        self.back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
+        carried = self.jacobian @ self.back
+        self._carried_motion = self.motion @ self.back
+        size = rows.sizes(self.matrix, self._carried_motion, carried)
         self.size = np.where(size > 0, size, 1.0)
         self._scaled = carried / self.size[..., None]
+        self._used = np.ones(rows.n_rows, dtype=bool) if rows_used is None else rows_used
+        self._scaled[:, ~self._used] = 0.0
         # a planar loop closed in space has three rows out of five that nothing in it can move
-        self._alive = (np.abs(self._scaled) > _ZERO).any(axis=(0, 2))
+        self._alive: Array = np.asarray((np.abs(self._scaled) > _ZERO).any(axis=(0, 2)))
 
     @cached_property
-    def _singular_values(self) -> tuple[Array, Array, Array]:
-        some, s, right = np.linalg.svd(self._scaled[:, self._alive], full_matrices=False)
-        left = np.zeros((*self._scaled.shape[:2], some.shape[2]))
-        left[:, self._alive] = some
-        return left, s, right
+    def residual(self) -> Array:
+        """g (n, rows)."""
+        return self.rows.residual(self.q, self._poses)[0]
 
     @cached_property
-    def singular(self) -> Array:
-        """Singular values (n, k) of the scaled rows, descending, relative to the largest."""
-        s = self._singular_values[1]
-        largest = s[:, :1] if s.shape[1] else np.ones((len(s), 1))
-        return s / np.where(largest > 0, largest, 1.0)
+    def gap(self) -> Array:
+        """How far the loops are open (n,), as an angle: lengths divided by their lever arms."""
+        return self.rows.gap(self.residual, self._carried_motion)
 
     @cached_property
-    def _kept(self) -> Array:
-        s = self._singular_values[1]
-        if self._given is not None:
-            return (np.arange(s.shape[1]) < self._given) & (s > _ZERO)
-        return (self.singular > self._tolerance) & (s > 1e-12)
-
-    @cached_property
-    def _triangular(self) -> tuple[Array, Array] | None:
-        """Q and R⁻¹ of the rows that are not zero, if they are known to be independent."""
-        m = int(self._alive.sum())
-        if self._given != m or m > self._scaled.shape[2]:
-            return None
-        Q, R = np.linalg.qr(np.swapaxes(self._scaled[:, self._alive], -1, -2))
-        if (np.abs(np.einsum("nii->ni", R)) < _DEPENDENT).any():
-            return None
-        inverse = np.linalg.inv(R)
-        size = np.sqrt(np.square(inverse).sum(axis=(1, 2)))
-        return None if (size > 1 / _DEPENDENT).any() else (Q, inverse)
+    def _ranked(self) -> Ranked:
+        if self._limit is not None or self._given is not None:
+            return Ranked(self._scaled, self._limit or RANK, self._given, self._alive)
+        found = Ranked(self._scaled, RANK, None, self._alive)
+        if found.is_clear:
+            return found
+        return found.with_limit(rank_limit(self.gap))
 
     @property
-    def is_full(self) -> bool:
-        """Whether all rows that are not zero are independent, in all elements."""
-        return bool((self.rank == int(self._alive.sum())).all())
+    def singular(self) -> Array:
+        """Singular values (n, k) of the scaled rows, descending, relative to the largest."""
+        return self._ranked.relative
+
+    @cached_property
+    def _triangular(self) -> Independent | None:
+        """The rows that are not zero, if they are known to be independent."""
+        if self._given != int(self._alive.sum()):
+            return None
+        return Independent.of(self._scaled, self._alive, _DEPENDENT)
+
+    @cached_property
+    def _decided(self) -> Independent | Ranked:
+        """The rows without singular values where those decide nothing."""
+        if self._given is not None:
+            return self._triangular or self._ranked
+        # the largest singular value of rows of length one is at most the root of their number
+        sure = max(DEPENDENT, (self._limit or 0.0) * np.sqrt(len(self._alive)))
+        return Independent.of(self._scaled, self._alive, sure) or self._ranked
 
     @property
     def rank(self) -> Array:
         """How many rows are independent (n,)."""
-        if self._triangular is not None:
-            return np.full(len(self.q), self._given)
-        return self._kept.sum(axis=-1)
+        return self._decided.rank
 
     @property
     def smallest(self) -> Array:
         """The smallest singular value (n,) that counts, of the largest; an estimate from R⁻¹."""
         if self._triangular is not None:
-            return 1 / np.maximum(_norms(self._triangular[1]), 1.0)
+            return self._triangular.smallest
         last = np.maximum(self.rank - 1, 0)
         if not self.singular.shape[1]:
             return np.ones(len(self.q))
@@ -127,54 +138,103 @@ class ConstraintMetric:
         independent beyond doubt, it is left out.
         """
         scaled = wanted / self.size
-        if self._triangular is not None:
-            Q, inverse = self._triangular
-            along = np.swapaxes(inverse, -1, -2) @ scaled[:, self._alive, None]
-            return (self._back @ (Q @ along))[..., 0]
-        left, s, right = self._singular_values
-        along = np.einsum("nrk,nr->nk", left, scaled)
+        decided = self._triangular if damping is not None else self._decided
+        if isinstance(decided, Independent):
+            return (self.back @ decided.solve(scaled)[..., None])[..., 0]
+        ranked = self._ranked
+        s = ranked.values
+        along = np.einsum("nrk,nr->nk", ranked.left, scaled)
         squares = s**2 if damping is None else s**2 + damping[:, None]
-        gain = np.where(self._kept, s / np.where(squares > 0, squares, 1.0), 0.0)
-        x = np.swapaxes(right, -1, -2) @ (gain * along)[..., None]
-        return (self._back @ x)[..., 0]
+        gain = np.where(ranked.kept, s / np.where(squares > 0, squares, 1.0), 0.0)
+        x = np.swapaxes(ranked.right, -1, -2) @ (gain * along)[..., None]
+        return (self.back @ x)[..., 0]
+
+    @cached_property
+    def reach(self) -> Array:
+        """ℳ⁻¹ G* S⁺ (n, nv, rows): the x of `solve`, by what is wanted."""
+        return self.back @ self._decided.pseudo_inverse() / self.size[..., None, :]
+
+    @cached_property
+    def admittance(self) -> Array:
+        """S⁺ (n, rows, rows), a symmetric generalised inverse of S = G ℳ⁻¹ G*."""
+        return self._decided.gram_inverse() / (self.size[..., :, None] * self.size[..., None, :])
+
+    @cached_property
+    def free(self) -> Array:
+        """The orthogonal projector (n, nv, nv) onto motions that keep the rows, for x = L* v."""
+        return np.eye(self.back.shape[-1]) - self._decided.across()
+
+    @cached_property
+    def by_efforts(self) -> Array:
+        """Accelerations by efforts (n, nv, nv) that keep the rows: ℳ⁻¹ − ℳ⁻¹ G* S⁺ G ℳ⁻¹."""
+        carried = self.back @ self.free
+        return carried @ np.swapaxes(carried, -1, -2)
 
     def multipliers(self, wanted: Array) -> Array:
-        """p (n, rows) with ℳ x = G* p for the x of `solve`, least in the units of the rows."""
-        left, s, _ = self._singular_values
-        along = np.einsum("nrk,nr->nk", left, wanted / self.size)
-        gain = np.where(self._kept, 1.0 / np.where(self._kept, s, 1.0) ** 2, 0.0)
-        return np.einsum("nrk,nk->nr", left, gain * along) / self.size
+        """p (n, rows) with ℳ x = G* p for the x of `solve`."""
+        return (self.admittance @ wanted[..., None])[..., 0]
+
+    def multipliers_of(self, load: Array) -> Array:
+        """The p (n, rows) of least norm with G* p = load (n, nv), in least squares."""
+        x = np.swapaxes(self.back, -1, -2) @ load[..., None]
+        p = np.swapaxes(self._decided.pseudo_inverse(), -1, -2) @ x
+        return (self._least @ p)[..., 0] / self.size
+
+    def without_self_stress(self, p: Array) -> Array:
+        """The multipliers (n, rows) of least norm that load the joints as p (n, rows) does."""
+        return (self._least @ (self.size * p)[..., None])[..., 0] / self.size
+
+    @cached_property
+    def _least(self) -> Array:
+        """Multipliers in natural size → those that load the joints alike, of least norm."""
+        if isinstance(self._decided, Independent):
+            return self._decided.onto()
+        return least(self._decided.onto(), 1 / self.size)
+
+    def self_stress(self, element: int = 0) -> Array:
+        """Orthonormal multipliers (rows, k) that load no joint, in the units of the rows."""
+        size, used = self.size[element], np.flatnonzero(self._used)
+        idle = np.eye(len(size)) - self._least[element] / size[:, None] * size
+        vectors, _, _ = np.linalg.svd(idle[np.ix_(used, used)])
+        out = np.zeros((len(size), len(used) - int(self.rank[element])))
+        out[used] = vectors[:, : out.shape[1]]
+        return out
 
     def contradiction(self, wanted: Array) -> Array:
         """Part of `wanted` (n, rows) that no motion gives, in the units of the rows."""
-        scaled, left = wanted / self.size, self._singular_values[0]
-        along = np.where(self._kept, np.einsum("nrk,nr->nk", left, scaled), 0.0)
-        return (scaled - np.einsum("nrk,nk->nr", left, along)) * self.size
+        scaled = (wanted / self.size)[..., None]
+        return (scaled - self._decided.onto() @ scaled)[..., 0] * self.size
 
     def independent_rows(self, element: int = 0) -> list[int]:
         """As many rows as the rank that determine the others: QR with the largest row first."""
-        left = self._scaled[element].copy()
-        chosen: list[int] = []
-        for _ in range(int(self.rank[element])):
-            norms = np.einsum("rv,rv->r", left, left)
-            # rows of the same length to rounding: the first of them, so that names are predictable
-            best = int(np.flatnonzero(norms >= norms.max() * (1 - 1e-9))[0])
-            chosen.append(best)
-            direction = left[best] / np.sqrt(norms[best])
-            for _twice in range(2):  # once leaves rounding errors
-                left = left - np.outer(left @ direction, direction)
-        return sorted(chosen)
+        return most_independent(self._scaled[element], int(self.rank[element]))
 
+    # ---- coordinates of one element -------------------------------------------------------------
 
-def _norms(matrices: Array) -> Array:
-    """Largest singular values (n,) of matrices (n, m, m), by power iteration; a little low."""
-    if not matrices.shape[-1]:
-        return np.ones(len(matrices))
-    x = np.square(matrices).sum(axis=-2)[..., None]
-    for _ in range(4):
-        y = matrices @ (x / np.sqrt(np.square(x).sum(axis=1, keepdims=True)))
-        x = np.swapaxes(matrices, -1, -2) @ y
-    return np.sqrt(np.square(y).sum(axis=(1, 2)))
+    def coordinates(self, element: int = 0) -> Array:
+        """What each rate (nv, nv) does in motions that keep the rows, in natural size.
+
+        Row i is that of rate i, divided by how fast it could be with the same energy if it alone
+        moved freely: at most of length one, and zero where the rows hold the joint.
+        """
+        back = self.back[element]
+        size = np.linalg.norm(back, axis=-1, keepdims=True)
+        return back / size @ self.free[element]
+
+    def independent_rates(
+        self, first: tuple[int, ...] = (), among: Array | None = None, element: int = 0
+    ) -> Array:
+        """As many rates as there are freedoms that determine the others, those of `first` too."""
+        rows = self.coordinates(element)
+        count = len(rows) - int(self.rank[element])
+        if among is not None:
+            return among[most_independent(rows[among], count, first)]
+        return np.array(most_independent(rows, count, first), dtype=int)
+
+    def motions(self, chosen: Array, element: int = 0) -> Array:
+        """Z (nv, chosen): all rates by those that are chosen, in motions that keep the rows."""
+        size = np.linalg.norm(self.back[element], axis=-1)
+        return size[:, None] * multiples(self.coordinates(element), chosen) / size[chosen]
 
 
 def turned_over(relative: Relative, rows: ClosureRows) -> Array:

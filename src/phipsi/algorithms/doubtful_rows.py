@@ -6,9 +6,8 @@ row may be independent after all (near a singular configuration), the loops may 
 the constraints contradict each other. These elements of a batch are flagged and come here.
 
 G L⁻* is decomposed, ℳ = L L*: its singular values are the roots of those of A Λ A*, so that rows
-count as independent down to 1e-9 of the largest instead of 1e-5. Rank is that of the singular
-values above what the gap of the loops explains (closed_chain 6): redundant rows are as far from
-dependent as the loops are open.
+count as independent down to 1e-9 of the largest instead of 1e-5, and not down to what the gap of
+the loops explains (`row_rank`): redundant rows are as far from dependent as the loops are open.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.closed_forms import free_form
-from phipsi.algorithms.closure_rows import ClosureRows
+from phipsi.algorithms.closure_rows import ClosureRows, rows_of
 from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST
 from phipsi.backends.program import Program
@@ -30,16 +29,13 @@ from phipsi.model.closures import ConstrainedModel
 Array = NDArray[Any]
 Inputs = dict[str, Array]
 
-_RANK = 1e-9
-_DRIFT = 10.0  # singular values below this many times the gap of the loops are drift
-
 
 def with_doubts_settled(
     program: Program, system: ConstrainedModel, how: Callable[..., Any]
 ) -> Program:
     """The program of a system, with `how` for elements whose rows are in doubt."""
-    rows = getattr(system, "rows", None)
-    if program.resolve is None and isinstance(rows, ClosureRows):
+    rows = rows_of(system)
+    if program.resolve is None:
         program.resolve = lambda inputs: how(rows, inputs)
     return program
 
@@ -49,24 +45,19 @@ def accelerations(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array
     q, v, tau = (inputs[name] for name in ("q", "v", "tau"))
     loads = [inputs["f_ext"]] if "f_ext" in inputs else []
     free = program_of(free_form(bool(loads)), rows.model)(q, v, tau, *loads)
-    at = _metric(rows, q)
+    at = ConstraintMetric(rows, q)
     asked = inputs.get("Udot", 0.0) - rows.bias(q, v)
     wanted = asked - np.einsum("nrv,nv->nr", at.jacobian, free)
-    return (free + at.solve(wanted), -at.multipliers(wanted)), _status(at, wanted)
+    f = -at.without_self_stress(at.multipliers(wanted))
+    return (free + at.solve(wanted), f), _status(at, wanted)
 
 
 def impulses(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array], Array]:
     """(v − v⁺, p) of rows that are switched on at n states, and a status for each."""
     q, v = inputs["q"], inputs["v"]
-    at = _metric(rows, q)
+    at = ConstraintMetric(rows, q)
     wanted = np.einsum("nrv,nv->nr", at.jacobian, v) - inputs["Udot"]
     return (at.solve(wanted), at.multipliers(wanted)), _status(at, wanted)
-
-
-def _metric(rows: ClosureRows, q: Array) -> ConstraintMetric:
-    residual, _ = rows.residual(q, rows.poses(q))
-    open_by = np.abs(residual).max(axis=-1, initial=0.0, keepdims=True)
-    return ConstraintMetric(rows, q, np.maximum(_RANK, _DRIFT * open_by))
 
 
 def _status(at: ConstraintMetric, wanted: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_chain import constraint_forces
+from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.dynamics import inverse_dynamics
 from phipsi.algorithms.friction_cones import Inequality, least_force, margins
 from phipsi.algorithms.stages import Stages
@@ -24,7 +25,6 @@ from phipsi.operators import A
 
 Array = NDArray[Any]
 
-_RANK = 1e-9
 # Margins that are broken by less than this part of the contact forces are at the border.
 _BORDER = 1e-9
 
@@ -228,8 +228,9 @@ class Grasp(System):
             return f, np.ones(f.shape[:-1], dtype=bool)
         flat_q, flat = q.reshape(-1, self.model.nq), f.reshape(-1, self.n_rows).copy()
         unique = np.ones(len(flat), dtype=bool)
-        for i, G in enumerate(self.jacobian(flat_q)):
-            N = _null(G.T)
+        metric = ConstraintMetric(self.rows, flat_q)
+        for i in range(len(flat)):
+            N = metric.self_stress(i)
             unique[i] = not N.shape[1]
             if N.shape[1]:
                 flat[i], _ = least_force(flat[i], N, self._inequalities(flat_q[i]))
@@ -262,7 +263,7 @@ class Grasp(System):
 
         Each column squeezes the object without moving it. `q` (nq,).
         """
-        return _null(self.grasp_map(self._one(q)))
+        return self._holding(self._one(q)).self_stress()[: self._contact_rows]
 
     def distribute(
         self,
@@ -290,9 +291,10 @@ class Grasp(System):
                 f"load has shape {wanted.shape}; the object {list(self.object)} has "
                 f"{len(self._object_rates)} rates, so it must be ({len(self._object_rates)},)"
             )
-        W = self.grasp_map(at)
-        f, N = np.linalg.pinv(W, rcond=_RANK) @ wanted, _null(W)
-        missing = wanted - W @ f
+        holding, rows = self._holding(at), self._contact_rows
+        f = holding.multipliers_of(-wanted[None])[0, :rows]
+        N = holding.self_stress()[:rows]
+        missing = wanted - self.grasp_map(at) @ f
         if np.abs(missing).max(initial=0.0) > 1e-8 * (1 + np.abs(wanted).max(initial=0.0)):
             raise InputError(
                 f"the contacts {list(self.contact_names)} cannot give the object this load: "
@@ -309,7 +311,6 @@ class Grasp(System):
                 )
             f = f + N @ amount
         if friction:
-            rows = self._contact_rows
             cones = [Inequality(c.a[:rows], c.C[:, :rows]) for c in self._inequalities(at)]
             f, inside = least_force(f, N, cones, margin)
             if not inside:
@@ -344,6 +345,13 @@ class Grasp(System):
 
     # ---- helpers --------------------------------------------------------------------------------
 
+    def _holding(self, q: Array) -> ConstraintMetric:
+        """The contact rows as the object alone feels them, the arms held."""
+        contacts = np.arange(self.n_rows) < self._contact_rows
+        return ConstraintMetric(
+            self.rows, q[None], rows_used=contacts, rates_used=self._object_rates
+        )
+
     def _one(self, q: ArrayLike) -> Array:
         (at,) = state_arrays(self.model, q=q)
         if at.shape != (self.model.nq,):
@@ -362,12 +370,3 @@ class Grasp(System):
             f"<Grasp of {held}: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
             f"{len(self.contacts)} contact{plural}{listed}>"
         )
-
-
-def _null(matrix: Array) -> Array:
-    """Orthonormal basis (n, k) of what a matrix (m, n) maps to zero."""
-    if not matrix.shape[0]:
-        return np.eye(matrix.shape[1])
-    _, s, right = np.linalg.svd(matrix)
-    rank = int((s > _RANK * s.max(initial=0.0)).sum()) if s.size else 0
-    return right[rank:].T

@@ -21,6 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_forms import ROW_DRIFT
+from phipsi.algorithms.closure_rows import rows_of
+from phipsi.algorithms.row_rank import DEPENDENT, Ranked, least
+from phipsi.backends.scalars import natural_square
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.expressions.node import Expr
@@ -30,8 +33,8 @@ from phipsi.operators import A, H, J, Lambda, M, Udot, a, b, f_ext, gravity, mas
 
 Array = NDArray[Any]
 
-SINGULAR = 1e-11
-"""Eigenvalues of A_P Λ A_P*, in units of its diagonal, below which the form is refused."""
+SINGULAR = DEPENDENT**2
+"""Eigenvalues of A_P Λ A_P*, in natural size, below which the form is refused."""
 
 _REFLECTED = A["P"] @ Lambda @ A["P"].T
 _BACK = mass_matrix.inv @ J.T @ A["P"].T
@@ -73,24 +76,19 @@ def secondary_dynamics(
     q = np.broadcast_to(np.asarray(q, dtype=np.float64), (*batch, system.model.nq))
     rates, one, two = mine.rates, mine.outer, mine.inner
     G = compile(A["S"] @ J, system, mode="dense")(q)[..., rates]
-    solve = _Blocks(system, mine, compile(_REFLECTED, system, mode="dense")(q))
-    n, k = len(rates), len(two)
+    solve = _Blocks(system, mine, q)
+    n = len(rates)
     columns = np.zeros((system.model.nv, n))
     columns[rates, np.arange(n)] = 1.0
     own = compile(mass_matrix, system.model, columns=True)(q, columns)[..., rates, :]
     G1, G2 = G[..., one, :], G[..., two, :]
-    left = np.zeros((*batch, n + k, n + k))
-    left[..., :n, :n] = own + np.swapaxes(G1, -1, -2) @ solve(G1)
-    left[..., n:, :n], left[..., :n, n:] = G2, np.swapaxes(G2, -1, -2)
     reflected = solve(gap[..., one, None])
-    right = np.concatenate(
-        [load[..., rates] - (np.swapaxes(G1, -1, -2) @ reflected)[..., 0], -gap[..., two]], axis=-1
-    )
-    x = _solved(left, right, n)
-    moved = x[..., :n]
+    back = np.swapaxes(G1, -1, -2)
+    right = load[..., rates] - (back @ reflected)[..., 0], -gap[..., two]
+    moved, held = _solved(system, mine, q, own + back @ solve(G1), G2, right)
     f = np.zeros((*batch, system.closures.n_rows))
     f[..., one] = (reflected + solve(G1 @ moved[..., None]))[..., 0]
-    f[..., two] = x[..., n:]
+    f[..., two] = held
     vdot = free - compile(_BACK, system)(q, f)
     vdot[..., rates] = moved
     return vdot, f
@@ -126,14 +124,14 @@ class _Split:
 class _Blocks:
     """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
 
-    def __init__(self, system: ConstrainedModel, mine: _Split, matrix: Array) -> None:
-        self._mine, self._parts = mine, []
+    def __init__(self, system: ConstrainedModel, mine: _Split, q: Array) -> None:
+        matrix = compile(_REFLECTED, system, mode="dense")(q)
+        size = np.sqrt(_natural_squares(system, q))
+        self._parts: list[tuple[Array, Array]] = []
         for block in mine.blocks:
             rows = mine.outer[block]
-            part = matrix[..., rows[:, None], rows]
-            size = np.sqrt(np.maximum(np.einsum("...ii->...i", part), 1e-300))
-            scaled = part / (size[..., :, None] * size[..., None, :])
-            low = np.linalg.eigvalsh(scaled)[..., 0]
+            part, own = matrix[..., rows[:, None], rows], size[..., rows]
+            low = np.linalg.eigvalsh(part / (own[..., :, None] * own[..., None, :]))[..., 0]
             if (low < SINGULAR).any():
                 names = ", ".join(repr(system.closures.row_names[i]) for i in rows[:8])
                 raise SingularMatrixError(
@@ -182,17 +180,43 @@ def _roots(model: Model) -> list[int]:
     return out
 
 
-def _solved(left: Array, right: Array, n: int) -> Array:
-    """The small system; rows inside S that depend on each other get the least multipliers."""
-    if left.shape[-1] == n:
-        return np.linalg.solve(left, right[..., None])[..., 0]
-    diagonal = np.einsum("...ii->...i", left)[..., :n]
-    unit = 1.0 / np.sqrt(diagonal)
-    rows = np.sqrt(np.median(diagonal, axis=-1, keepdims=True))
-    rest = np.broadcast_to(rows, (*rows.shape[:-1], left.shape[-1] - n))
-    size = np.concatenate([unit, rest], axis=-1)
-    scaled = left * size[..., :, None] * size[..., None, :]
-    return (
-        size
-        * (np.linalg.pinv(scaled, rcond=1e-12, hermitian=True) @ (size * right)[..., None])[..., 0]
-    )
+def _natural_squares(system: ConstrainedModel, q: Array) -> Array:
+    """How large the diagonal of A_P Λ A_P* (..., rows) would be if nothing in it cancelled."""
+    points = range(len(system.closures.points))
+    own = compile(Lambda, system, mode="blocks", blocks=[(p, p) for p in points])(q)
+    rows = compile(A["P"], system, mode="dense")(q)
+    z = rows.reshape(*rows.shape[:-1], len(points), 6)
+    squares = natural_square(z, np.stack(list(own), axis=-3)[..., None, :, :, :]).sum(axis=-1)
+    return np.where(squares > 0, squares, 1.0)
+
+
+def _solved(
+    system: ConstrainedModel,
+    mine: _Split,
+    q: Array,
+    inertia: Array,
+    G: Array,
+    right: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """x and f of inertia x + G* f = load, G x = wanted, with the least f; G: the rows inside S."""
+    load, wanted = right
+    if not len(mine.inner):
+        return np.linalg.solve(inertia, load[..., None])[..., 0], wanted
+    batch, n, k = load.shape[:-1], load.shape[-1], len(mine.inner)
+    rows, at = rows_of(system), q.reshape(-1, q.shape[-1])
+    _, whole_rows, motion, _, _ = rows.with_mass_matrix(at)
+    back = np.swapaxes(np.linalg.inv(np.linalg.cholesky(inertia.reshape(-1, n, n))), -1, -2)
+    carried = G.reshape(-1, k, n) @ back
+    whole = np.zeros((len(at), rows.n_rows, n))
+    whole[:, mine.inner] = carried
+    sizes = rows.sizes(whole_rows, motion[..., mine.rates] @ back, whole)
+    size = np.where(sizes > 0, sizes, 1.0)[:, mine.inner]
+    ranked = Ranked(carried / size[..., None])
+    force = np.swapaxes(back, -1, -2) @ load.reshape(-1, n, 1)
+    reach = ranked.pseudo_inverse()
+    asked = reach @ (wanted.reshape(-1, k) / size)[..., None]
+    along = ranked.across() @ force
+    x = back @ (force - along + asked)
+    f = np.swapaxes(reach, -1, -2) @ (along - asked)
+    f = (least(ranked.onto(), 1 / size) @ f)[..., 0] / size
+    return x[..., 0].reshape(*batch, n), f.reshape(*batch, k)

@@ -37,7 +37,7 @@ from phipsi.backends.failures import (
     Failure,
     error_of,
 )
-from phipsi.backends.scalars import solve_semidefinite
+from phipsi.backends.scalars import natural_square, solve_semidefinite
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
@@ -153,7 +153,8 @@ class Stages:
         admittance = self._admittance(system, trees, q)
         rows = program_of(A, system, "dense")(q)
         matrix = rows @ admittance @ rows.T
-        f, gap = solve_semidefinite((matrix + matrix.T) / 2, right[:, None])
+        sizes = _natural_squares(rows, admittance)
+        f, gap = solve_semidefinite((matrix + matrix.T) / 2, right[:, None], sizes)
         self._check_rows(system, gap[:, 0], right)
         return f[:, 0]
 
@@ -337,6 +338,14 @@ class _Tree:
         """(I − H ψ K)* D⁻¹ H ψ B x."""
         known, where = stages.articulated(self, q), self._set_of(system)
         return compile(_CORRECT, self.model, points=where, given=GIVEN)(q, *known, forces)
+
+
+def _natural_squares(rows: Array, admittance: Array) -> Array:
+    """How large the diagonal of A Λ A* (rows,) would be if nothing in it cancelled."""
+    z = rows.reshape(len(rows), -1, 6)
+    frames = z.shape[1]
+    own = np.einsum("pipj->pij", admittance.reshape(frames, 6, frames, 6))
+    return natural_square(z, own).sum(axis=-1)
 
 
 def _joined(slices: list[slice]) -> Array:

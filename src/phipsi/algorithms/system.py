@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.assembly import project_position, project_velocity, search
 from phipsi.algorithms.closure_rows import ClosureRows
-from phipsi.algorithms.constraint_metric import RANK_TOLERANCE, ConstraintMetric, turned_over
+from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.ik_problem import Chart
 from phipsi.algorithms.loop_graph import GraphJoint, open_graph
 from phipsi.algorithms.stages import Stages
@@ -322,16 +322,18 @@ class System(ConstrainedModel):
         _, found = self._rows.residual(flat, self._rows.poses(flat))
         return np.asarray(turned_over(found, self._rows).any(axis=-1)).reshape(batch)
 
-    def mobility(self, q: ArrayLike, *, tolerance: float = RANK_TOLERANCE) -> Mobility:
+    def mobility(self, q: ArrayLike, *, tolerance: float | None = None) -> Mobility:
         """Degrees of freedom at a configuration (nq,), and which rows the others imply.
 
         The rank is that of G in the mass metric, each row divided by the size it would have if
-        nothing in it cancelled. **Source:** closed_chain 2 and 6.
+        nothing in it cancelled. Singular values below `tolerance` of the largest are zero; by
+        default it is 1e-9, and more where the loops are open. **Source:** closed_chain 2 and 6.
         """
         flat, batch = self._flat(q, real=True)
         if batch:
             raise InputError(f"mobility needs one configuration (nq,), not shape {np.shape(q)}")
-        _check_search(tolerance=tolerance)
+        if tolerance is not None:
+            _check_search(tolerance=tolerance)
         at = ConstraintMetric(self._rows, flat, tolerance)
         rank, nv = int(at.rank[0]), self.model.nv
         chosen = set(at.independent_rows())
@@ -397,10 +399,7 @@ class System(ConstrainedModel):
         """Only called for what is not there: say where it is."""
         if name.startswith("_") or not hasattr(Model, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise AttributeError(
-            f"a system has no {name!r}; its tree has: system.model.{name}. Functions that look up "
-            f"bodies, joints or points take system.model."
-        )
+        raise AttributeError(f"a system has no {name!r}; its tree has: system.model.{name}")
 
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]

@@ -75,42 +75,6 @@ def dense(
     return out[()]
 
 
-def dense_with_scale(
-    expr: Expr | str,
-    model: Model | ConstrainedModel,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    *,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    f0: ArrayLike | None = None,
-    free: ArrayLike | None = None,
-    given: Mapping[str | Expr, ArrayLike] | None = None,
-    points: Sequence[Any] | PointSet | None = None,
-    **directions: ArrayLike,
-) -> tuple[Array, Array]:
-    """Evaluate as `dense` does and say how large the numbers were that went into it.
-
-    **Returns:** the value, and a scale of shape (...): the sum over the terms of the product of
-    the factors' spectral norms, where an inverse counts with the norm of the inverse times the
-    condition number, and a difference such as π̄ = I − G H as what it stands for. Two ways to
-    compute the same thing agree if they differ by no more than 1e-9 · scale, also when terms
-    cancel exactly.
-    """
-    expr = as_expression(expr)
-    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
-    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
-    shape = _shape(expr, model, where)
-    out = np.empty((*inputs.batch, *shape), inputs.dtype)
-    scale = np.empty(inputs.batch)
-    for index in np.ndindex(inputs.batch):
-        one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
-        out[index] = one.value(expr).reshape(shape)
-        scale[index] = one.scale(expr)
-    return out, scale
-
-
 def _inputs(
     expr: Expr,
     model: Model | ConstrainedModel,

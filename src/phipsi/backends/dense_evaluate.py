@@ -1,4 +1,4 @@
-"""The value of every kind of expression node at one configuration, and the scale of its numbers."""
+"""The value of every kind of expression node at one configuration."""
 
 from __future__ import annotations
 
@@ -28,9 +28,6 @@ from phipsi.operators.definitions import Riccati, definition, family_of
 Array = NDArray[Any]
 
 _V, _B, _POSE = catalogue_leaf("V"), catalogue_leaf("B"), catalogue_leaf("pose")
-# Derived operators that are no small difference of large numbers: their own norm is their scale.
-# (ψ̃ is none of them: behind a free joint it is nothing but rounding error.)
-_SETTLED = {"V", "J", "R", "mass_matrix", "Omega", "Upsilon", "phi_tilde"}
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -61,7 +58,6 @@ class Evaluation:
             self._values[x.args[0] if adjoint else x] = matrix.T if adjoint else matrix
         self._given = frozenset(self._values)
         self._families: dict[Riccati, riccati.Articulated] = {}
-        self._scales: dict[Expr, float] = {}
 
     def changed(self, leaf: Expr, matrix: Array) -> Evaluation:
         """The same with another matrix for a leaf; P, D and G stay what they are."""
@@ -225,7 +221,7 @@ class Evaluation:
         if c is None:
             raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
         if x.name == "A":
-            return closures.rows(c, closures.frames_of(self.at), self.dtype)
+            return closures.rows(c, closures.frames_of(self.at))
         if x.name == "Adot":
             return closures.rows_rate(self.at, self.value(_B).T @ self.value(_V))
         chosen = c.selections.get(str(x.params[0]))
@@ -270,45 +266,6 @@ class Evaluation:
         if isinstance(f.Jr, int):
             return self.at.zeros(self.model.nv, self.model.nv)
         return self.value(f.Jr)
-
-    # ---- scale ----------------------------------------------------------------------------------
-
-    def scale(self, x: Expr) -> float:
-        """Σ over terms of Π over factors of norms; see `dense_with_scale`."""
-        if x not in self._scales:
-            self._scales[x] = self._scale(x)
-        return self._scales[x]
-
-    def _scale(self, x: Expr) -> float:
-        if x.op is Op.SUM:
-            return sum(abs(float(c)) * self.scale(y) for c, y in x.terms)
-        if x.op is Op.PRODUCT:
-            return float(np.prod([self.scale(y) for y in x.args]))
-        if x.op in (Op.ADJOINT, Op.BD, Op.WRITTEN):
-            return self.scale(x.args[0])
-        if x.op is Op.OUTER or x.op in variations.TRACES:
-            return 4 * float(np.prod([self.scale(y) for y in x.args]))
-        if x.op in (Op.CROSS, Op.CROSS_FORCE, Op.REGRESS, Op.INERTIA_OF):
-            return 2 * self.scale(x.args[0])
-        if x.op is Op.INVERSE:
-            inverse = _norm(self.value(x))
-            return inverse * max(1.0, inverse * _norm(self.value(x.args[0])))
-        if x.op is Op.LOGDET:
-            # rounding X by ε moves log det X by up to rows · cond(X) · ε
-            size = float(np.abs(self.value(x)[0, 0]))  # refuses what has no inverse
-            matrix = self.value(x.args[0])
-            cond = _norm(matrix) * _norm(np.linalg.inv(matrix))
-            return size + len(matrix) * max(1.0, 1e-6 * cond)
-        if (
-            x.name in ("s_gauge", "Bdot") and not x.args and x not in self._given
-        ):  # ω × …, even where ω is nothing
-            size = self.scale(_V) * (self.scale(_V) if x.name == "s_gauge" else self.scale(_B))
-            return max(_norm(self.value(x)), size)
-        if x.op is Op.LEAF and x not in self._given and x.name not in _SETTLED:
-            meaning = definition(x)
-            if meaning is not None:
-                return max(_norm(self.value(x)), self.scale(meaning))
-        return _norm(self.value(x))
 
 
 def _norm(matrix: Array) -> float:

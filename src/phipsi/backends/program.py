@@ -28,7 +28,7 @@ from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import run_together
 from phipsi.errors import InputError
 from phipsi.model.model import Model
-from phipsi.model.numbers import as_numbers, finite
+from phipsi.model.numbers import as_numbers, finite, surely_numbers
 from phipsi.rewrite.engine import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.ir import Step, SweepProgram
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
 """Inputs (n, …) of elements in doubt → their results, and a status for each."""
-_FLOAT64 = np.dtype(np.float64)
+_FLOAT64, _ARRAY = np.dtype(np.float64), np.ndarray
 
 
 class Program:
@@ -238,7 +238,10 @@ class Program:
         if native is None or len(args) != self._count or self._by_column is not None:
             return None
         for a in args:
-            if type(a) is not np.ndarray or a.dtype is not _FLOAT64:
+            kind = type(a)
+            if kind is _ARRAY and a.dtype is _FLOAT64 or kind is list and a and type(a[0]) is float:
+                continue
+            if not surely_numbers(a):
                 args = tuple(map(as_numbers, self.inputs, args))
                 break
         try:

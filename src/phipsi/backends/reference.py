@@ -34,7 +34,13 @@ from phipsi.backends.reference_blocks import (
 )
 from phipsi.backends.reference_closures import ClosureOperations
 from phipsi.backends.reference_variations import VariationOperations
-from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse, matrix
+from phipsi.backends.scalars import (
+    Scalars,
+    generic_cholesky,
+    generic_inverse,
+    matrix,
+    natural_square,
+)
 from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
@@ -62,6 +68,8 @@ class Run(ClosureOperations, VariationOperations):
         self.scalars = Scalars(dtype)
         self.failures: list[Failure] = []
         self.values: dict[Field, Any] = {}
+        self.link_sizes: dict[Field, list[Any]] = {}  # of pairs of links
+        self.row_sizes: dict[Field, Array] = {}  # of matrices between rows
         self._path_state = (0, 0, -1)  # seed, body it starts at, body visited before
         self.children = [[] for _ in range(model.n_bodies)]
         for i, p in enumerate(model.parent):
@@ -180,6 +188,11 @@ class Run(ClosureOperations, VariationOperations):
                     if c >= 0 and not nothing(left[i][c]) and not nothing(right[j][c]):
                         blocks[i, j] = np.swapaxes(left[i][c], -1, -2) @ middle[c] @ right[j][c]
             self.values[x] = blocks
+            if x.args[0] is x.args[2] and seed_kinds([x.args[0]])[x.args[0]] == "links":
+                at = [(left[i], c) for i, c in enumerate(starts[0])]
+                self.link_sizes[x] = [
+                    natural_square(z[c][..., 0], middle[c]) if c >= 0 else 0 for z, c in at
+                ]
 
     def _square(self, x: Field) -> dict[tuple[int, int], Array]:
         """Sums over the bodies that two paths have in common."""
@@ -216,6 +229,8 @@ class Run(ClosureOperations, VariationOperations):
                 if takes.index == "row":
                     j = int(self.closures.link_row[j])
                 out[..., rows[i], cols[j]] = out[..., rows[i], cols[j]] + c * block
+        if gives.index == takes.index == "row":
+            self._note_row_sizes(x)
         return out
 
     def _blocks_of(self, how: str, y: Field) -> Iterator[tuple[int, int, Array]]:

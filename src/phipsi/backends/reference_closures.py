@@ -37,6 +37,9 @@ class ClosureOperations:
     closures: ClosureSet
     points: PointSet
     values: dict[Field, Any]
+    link_sizes: dict[Field, list[Any]]
+    row_sizes: dict[Field, Array]
+    _number: Callable[[Any], Any]
     failures: list[Failure]
     scalars: Scalars
     batch: tuple[int, ...]
@@ -138,6 +141,18 @@ class ClosureOperations:
         out = np.concatenate(columns, axis=-1)
         return out if len(x.args) % 2 else out * self._at(x.args[-1], k)
 
+    def _note_row_sizes(self, x: Field) -> None:
+        """How large the diagonal of a matrix between rows would be if nothing in it cancelled."""
+        data: Any = x.data
+        if not all(part.how == "pairs" and y in self.link_sizes for part, y in _zipped(data, x)):
+            return
+        sizes = np.zeros((*self.batch, self.closures.n_rows), dtype=self.dtype)
+        for part, y in _zipped(data, x):
+            for link, size in enumerate(self.link_sizes[y]):
+                row = int(self.closures.link_row[link])
+                sizes[..., row] = sizes[..., row] + abs(self._number(part.coefficient)) * size
+        self.row_sizes[x] = sizes
+
     def _row_solve(self, x: Field, k: int) -> None:
         """A⁻¹ u of a matrix between constraint rows, semidefinite where rows are redundant."""
         a, rows = self.values[x.args[0]], self.values[x.args[1]]
@@ -145,7 +160,7 @@ class ClosureOperations:
             self.values[x] = []
             return
         u = np.concatenate([np.broadcast_to(r, (*self.batch, *r.shape[-2:])) for r in rows], -2)
-        y, gap = solve_semidefinite(a, u)
+        y, gap = solve_semidefinite(a, u, self.row_sizes.get(x.args[0]))
         if self.dtype == np.float64:
             largest, gap = np.abs(u).max((-2, -1), keepdims=True), np.abs(gap)
             large = gap > ROW_GAP * largest + ROW_GAP_LEAST
@@ -153,6 +168,10 @@ class ClosureOperations:
             self._note_rows(np.where(large, gap, 0.0).max(-1), CONTRADICTION)
             self._note_rows(np.where(small, gap, 0.0).max(-1), DOUBTFUL)
         self.values[x] = [y[..., i : i + 1, :] for i in range(len(rows))]
+
+
+def _zipped(parts: Any, x: Field) -> list[tuple[Any, Field]]:
+    return list(zip(parts, x.args, strict=True))
 
 
 def _parts(rigid: Array) -> tuple[list[list[Array]], list[Array]]:

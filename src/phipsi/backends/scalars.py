@@ -110,20 +110,36 @@ def generic_cholesky(a: np.ndarray, scalars: Scalars) -> np.ndarray:
     return out
 
 
-def solve_semidefinite(a: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def natural_square(z: np.ndarray, admittance: np.ndarray) -> np.ndarray:
+    """How large z* Υ z of a row z (..., 6) would be if its body moved in all directions alike.
+
+    |z|² times the trace of Υ (..., 6, 6), apart for turning and sliding.
+    """
+    halves = slice(0, 3), slice(3, 6)
+    diagonal = np.diagonal(admittance, axis1=-2, axis2=-1)
+    return sum((z[..., h] * z[..., h]).sum(-1) * diagonal[..., h].sum(-1) for h in halves)  # type: ignore[return-value]
+
+
+def solve_semidefinite(
+    a: np.ndarray, u: np.ndarray, sizes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """y with A y = u for a symmetric A ≥ 0, by elimination in the given order.
 
-    A pivot that is rounding error of the row's own diagonal entry marks a row that depends on those
-    before it: its unknown is set to zero, and the others solve the equations. With y, how much the
-    dependent rows ask for beyond what the others give, zero for all other rows.
+    A pivot that is rounding error of the row's own diagonal entry, or of `sizes` (..., n), how
+    large that entry would be if nothing in it cancelled, marks a row that depends on those before
+    it: its unknown is set to zero, and the others solve the equations. With y, how much the
+    dependent rows ask for beyond what the others give, zero for all other rows. Where the sizes are
+    not known, the largest entry is taken for all of them.
     """
     n = a.shape[-1]
     work, y = a.copy(), u.copy()
     recips: list[np.ndarray] = []
-    floor = _largest(a) * (ROW_FLOOR / ROW_TOLERANCE)
+    known = _largest(a)[..., None] if sizes is None else abs(sizes)
+    floors = np.broadcast_to(known * (ROW_FLOOR / ROW_TOLERANCE), a.shape[:-1])
     gap = np.zeros_like(y)
     for i in range(n):
         pivot, own = np.asarray(work[..., i, i]), np.asarray(abs(a[..., i, i]))
+        floor = np.asarray(floors[..., i])
         recip = _reciprocal_pivot(pivot, np.where(own > floor, own, floor))
         recips.append(recip)
         gap[..., i, :] = np.where(np.asarray(recip == 0)[..., None], y[..., i, :], 0)

@@ -93,14 +93,24 @@ class Readers:
     def ask(
         self, request: dict[str, Any], blobs: Sequence[bytes], seconds: float
     ) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to a request; one of the exceptions above if there is none in time."""
+        """The answer to a request; one of the exceptions above if there is none in time.
+
+        A process that ends, but read other files before, may have been harmed by one of those: the
+        request is then made again to a fresh one.
+        """
         if self.holder == threading.get_ident():  # a signal handler, which would wait for itself
             raise NotStarted("this thread is in the middle of reading another file")
         with self.lock:
             try:
                 self.holder = threading.get_ident()
-                process = self._running()
-                head, answer = self._exchange(process, request, blobs, seconds)
+                was_used = self.process is not None
+                try:
+                    head, answer = self._exchange(self._running(), request, blobs, seconds)
+                except Ended:
+                    if not was_used:
+                        raise
+                    self._end()
+                    head, answer = self._exchange(self._running(), request, blobs, seconds)
             except BaseException:  # Ctrl-C too: an answer that nobody waits for must not be read
                 self._end()
                 raise

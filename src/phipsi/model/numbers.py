@@ -10,7 +10,19 @@ from numpy.typing import NDArray
 
 from phipsi.errors import InputError
 
+_FLOAT64 = np.dtype(np.float64)
 _NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
+
+
+def surely_numbers(value: Any) -> bool:
+    """True for what NumPy turns into numbers, or refuses: lists that begin with one, and arrays.
+
+    A quick question: what it says nothing about goes through `as_numbers`.
+    """
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return len(value) > 0 and type(value[0]) in (float, int)
+    return kind is np.ndarray and value.dtype.kind in "fiu"
 
 
 def as_numbers(name: str, value: Any) -> NDArray[Any]:
@@ -18,11 +30,14 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
 
     Truth values, text, dates and masked entries are no numbers.
     """
-    _refuse_masked(name, value)
     try:
         a = np.asarray(value)
     except (ValueError, TypeError) as e:
         raise InputError(f"{name} is no array of numbers: {e}") from None
+    if a is not value and a.ndim:
+        _refuse_masked(name, value, a.ndim)
+    if a.dtype is _FLOAT64:
+        return a
     if a.dtype == object:
         for x in a.flat:
             if x is None or isinstance(x, _NO_NUMBERS):
@@ -33,7 +48,7 @@ def as_numbers(name: str, value: Any) -> NDArray[Any]:
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
 
 
-def _refuse_masked(name: str, value: Any) -> None:
+def _refuse_masked(name: str, value: Any, depth: int) -> None:
     """An entry that is masked has no number; arrays without masked entries are fine."""
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
@@ -42,10 +57,9 @@ def _refuse_masked(name: str, value: Any) -> None:
                 f"{name} is masked at index {index}, so there is no number to compute with. Leave "
                 f"those elements out, or say what they are:  {name}.filled(0.0)"
             )
-    elif isinstance(value, (list, tuple)):
+    elif depth > 1 and isinstance(value, (list, tuple)):
         for x in value:
-            if isinstance(x, (list, tuple, np.ma.MaskedArray)):
-                _refuse_masked(name, x)
+            _refuse_masked(name, x, depth - 1)
 
 
 def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:

@@ -15,6 +15,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.model import Model
+from phipsi.model.closures import ClosureSet, ConstrainedModel
 from phipsi.proofs.degree import Degrees, chance
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.exact_array import NotRational
@@ -121,7 +122,11 @@ def _power(x: Array, n: int) -> Any:
 
 
 def modular(
-    identity: Identity, model: Model, states: Callable[[int], State], bits: int, enough: float
+    identity: Identity,
+    model: Model | ConstrainedModel,
+    states: Callable[[int], State],
+    bits: int,
+    enough: float,
 ) -> Verdict:
     """Points modulo primes until the claim is refuted, or wrong with a chance below `enough`.
 
@@ -151,8 +156,8 @@ def modular(
             return Verdict(True, "exact", left, points)
 
 
-def _degree(identity: Identity, model: Model, state: State) -> int:
-    degrees = Degrees(model, state.points)
+def _degree(identity: Identity, model: Model | ConstrainedModel, state: State) -> int:
+    degrees = Degrees(parts(model)[0], state.points)
     if identity.check is not None:
         return degrees.of_check(identity.rigid)
     terms = determinants(identity)
@@ -165,17 +170,28 @@ def equal(lhs: Any, rhs: Any) -> bool:
 
 
 @lru_cache(maxsize=32)
-def modular_state(model: Model, seed: int, i: int, own: bool) -> State:
+def modular_state(model: Model | ConstrainedModel, seed: int, i: int, own: bool) -> State:
     """The i-th random point, with the model's own numbers or with random ones."""
     rng = np.random.default_rng((seed, i, int(own)))
     kind = field(random_prime(rng), seed)
-    mechanism = Mechanism(model, kind, None if own else drawing(kind, rng))
-    return State(mechanism, (seed, i, int(own)))
+    tree, closures = parts(model)
+    mechanism = Mechanism(tree, kind, None if own else drawing(kind, rng))
+    return State(mechanism, (seed, i, int(own)), closures)
 
 
-def bits_of(model: Model) -> int:
+def parts(model: Model | ConstrainedModel) -> tuple[Model, ClosureSet | None]:
+    """The tree of a mechanism, and its loop closures if it has any."""
+    if isinstance(model, ConstrainedModel):
+        return model.model, model.closures
+    return model, None
+
+
+def bits_of(mechanism: Model | ConstrainedModel) -> int:
     """The size of the model's own numbers in bits, over a common power of two."""
+    model, closures = parts(mechanism)
+    frames = [] if closures is None else [closures.points.rotation, closures.points.offset]
     arrays = [
+        *frames,
         model.inertia_matrices, model.armature, model.gravity,
         *(x.translation for x in model.placements), *(x.rotation for x in model.placements),
     ]  # fmt: skip
@@ -189,7 +205,7 @@ def bits_of(model: Model) -> int:
 
 def in_digits(
     identity: Identity,
-    model: Model,
+    model: Model | ConstrainedModel,
     seed: int,
     *,
     own: bool = True,
@@ -200,14 +216,16 @@ def in_digits(
     with long_decimals():
         try:
             lhs, rhs = sides(identity, digits_state(model, seed, own=own, q=q, v=v))
-        except NotRational as error:
-            raise InputError(f"identity {identity.name!r} cannot be evaluated: {error}") from error
+        except TypeError as error:  # NotRational, or a number that is no decimal
+            raise InputError(
+                f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
+            ) from error
         holds, gap = agree(lhs, rhs)
     return Verdict(holds, "50 digits", 0.0, 1, gap)
 
 
 def digits_state(
-    model: Model,
+    model: Model | ConstrainedModel,
     seed: int,
     *,
     own: bool = True,
@@ -217,11 +235,13 @@ def digits_state(
     """A state in long decimals; use it within `long_decimals`."""
     if q is None and v is None:
         return _random_digits(model, seed, own).fresh()
-    return State(Mechanism(model, Digits), (seed, 0, 2), q, v)
+    tree, closures = parts(model)
+    return State(Mechanism(tree, Digits), (seed, 0, 2), closures, q, v)
 
 
 @lru_cache(maxsize=4)
-def _random_digits(model: Model, seed: int, own: bool) -> State:
+def _random_digits(model: Model | ConstrainedModel, seed: int, own: bool) -> State:
     rng = np.random.default_rng((seed, 0, 3))
-    mechanism = Mechanism(model, Digits, None if own else drawing(Digits, rng))
-    return State(mechanism, (seed, 0, 2))
+    tree, closures = parts(model)
+    mechanism = Mechanism(tree, Digits, None if own else drawing(Digits, rng))
+    return State(mechanism, (seed, 0, 2), closures)

@@ -118,6 +118,10 @@ class Degrees:
         if x.name == "s_gauge":
             return Degree(4 * self._path + 6, 4 * self._path)
         once = Degree(self._path + 2, self._path)
+        if x.name in ("A", "Adot"):  # products of the axes of two frames and of their distance
+            once = Degree(4 * self._path + 16, 4 * self._path + 8)
+            if x.name == "Adot" and not x.args:
+                once = Degree(2 * once.top, 2 * once.bottom)
         return self._times(*x.args, also=once)
 
     def _riccati(self, name: str, f: Riccati) -> Degree:

@@ -9,13 +9,16 @@ bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from phipsi.model import Model
+from phipsi.model.closures import ClosureSet
 from phipsi.model.joints import Composite, Planar
+from phipsi.model.points import PointSet
 from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.spatial import matrix_to_quat, skew
 
@@ -59,7 +62,7 @@ class Mechanism:
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
         self._model, self.kind = model, kind
-        numbers = _Own(kind) if draw is None else _Random(kind, draw)
+        self._numbers = numbers = _Own(kind) if draw is None else _Random(kind, draw)
         self.placements = [
             Placement(numbers.rotation(x.rotation), numbers.any(x.translation))
             for x in model.placements
@@ -73,6 +76,19 @@ class Mechanism:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+    def frames(self, closures: ClosureSet) -> PointSet:
+        """The frames of loop closures; what is on the world stays where it is."""
+        points, own = closures.points, _Own(self.kind)
+        makers = [own if body < 0 else self._numbers for body in points.body]
+        rotations = [x.rotation(R) for x, R in zip(makers, points.rotation, strict=True)]
+        offsets = [x.any(at) for x, at in zip(makers, points.offset, strict=True)]
+        return replace(
+            points,
+            rotation=np.stack(rotations) if rotations else self.kind.of(np.zeros((0, 3, 3))),
+            offset=np.stack(offsets) if offsets else self.kind.of(np.zeros((0, 3))),
+            closures=closures,
+        )
 
     def qdot(self, q: Array, v: Array) -> Array:
         """q̇ = N(q) v."""

@@ -26,9 +26,12 @@ from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.node import identity as identity_of
 from phipsi.expressions.row import Op
 from phipsi.model import Model
+from phipsi.model.closures import ConstrainedModel
+from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
-from phipsi.proofs.decide import GOAL, Verdict, bits_of, in_digits, modular, modular_state
+from phipsi.operators.inputs import leaves_of
+from phipsi.proofs.decide import GOAL, Verdict, bits_of, in_digits, modular, modular_state, parts
 from phipsi.proofs.exact_array import NotRational
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Identity, unmet
@@ -88,9 +91,10 @@ def identity_named(name: str) -> Identity:
     return known[name]
 
 
+@of_mechanisms
 def prove(
     identity: Identity | str,
-    model: Model,
+    model: Model | ConstrainedModel,
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
     *,
@@ -99,8 +103,9 @@ def prove(
     """Decide whether an identity holds on a mechanism.
 
     **Arguments:** `identity`, its name, or a claim as text, ``"H φ K H ψ = H φ − H ψ"``, whose
-    decimals are exact; `q` (nq,) and `v` (nv,), if it is to be decided in this state only.
-    Everything that is not given is random, from the seed.
+    decimals are exact; `model`, or a system for claims about its rows A; `q` (nq,) and `v` (nv,),
+    if it is to be decided in this state only. Everything that is not given is random, from the
+    seed, and loops are open.
     **Returns:** a `Proof`, true if the identity holds for this model. It answers two questions: on
     this tree with any numbers, and with this model's own; both without a tolerance, modulo random
     primes, and wrong with a probability below 1e-14. Angles that are given and square roots are not
@@ -117,22 +122,29 @@ def prove(
     """
     if isinstance(identity, str):
         identity = _found(identity)
-    if not isinstance(cast(object, model), Model):
+    if not isinstance(cast(object, model), (Model, ConstrainedModel)):
         raise InputError(
             f"prove needs an identity, then a model: pp.prove(identity, model), not "
-            f"{type(model).__name__}; of a system, its tree:  system.model"
+            f"{type(model).__name__}"
         )
-    why = unmet(identity.condition, model)
+    if not _about_rows(identity):
+        model = parts(model)[0]
+    why = unmet(identity.condition, parts(model)[0])
     if why:
         return Proof(identity, None, why)
-    given = None if q is None and v is None else _state_given(model, q, v)
+    given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
     try:
         return _decided(identity, model, seed, given)
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
 
 
-def _decided(identity: Identity, model: Model, seed: int, given: dict[str, Array] | None) -> Proof:
+def _decided(
+    identity: Identity,
+    model: Model | ConstrainedModel,
+    seed: int,
+    given: dict[str, Array] | None,
+) -> Proof:
     general, here = _in_general(identity, model, seed), None
     if given is not None:
         here = in_digits(identity, model, seed, q=given.get("q"), v=given.get("v"))
@@ -151,7 +163,9 @@ def _decided(identity: Identity, model: Model, seed: int, given: dict[str, Array
     return Proof(identity, here.holds, reason, general, here)
 
 
-def _with_own_numbers(identity: Identity, model: Model, seed: int, enough: float) -> Verdict:
+def _with_own_numbers(
+    identity: Identity, model: Model | ConstrainedModel, seed: int, enough: float
+) -> Verdict:
     states = partial(modular_state, model, seed, own=True)
     bits = 0 if enough == 1.0 else bits_of(model)
     try:
@@ -160,7 +174,7 @@ def _with_own_numbers(identity: Identity, model: Model, seed: int, enough: float
         return in_digits(identity, model, seed)
 
 
-def _in_general(identity: Identity, model: Model, seed: int) -> Verdict:
+def _in_general(identity: Identity, model: Model | ConstrainedModel, seed: int) -> Verdict:
     states = partial(modular_state, model, seed, own=False)
     try:
         return modular(identity, model, lambda i: states(i), 0, GOAL)
@@ -180,17 +194,20 @@ def _words(general: Verdict, here: Verdict, where: str) -> str:
     return f"the sides differ{by} {where} ({here}){also}"
 
 
-def _gap(identity: Identity, model: Model, seed: int) -> float:
+def _gap(identity: Identity, model: Model | ConstrainedModel, seed: int) -> float:
     """How far the two sides are apart in one random state, in floating point; for the reader."""
     if identity.before is None or identity.after is None:
         return float("nan")
-    rng = np.random.default_rng(seed)
-    n, nv = model.n_bodies, model.nv
+    rng, (tree, closures) = np.random.default_rng(seed), parts(model)
+    n, nv = tree.n_bodies, tree.nv
     hosts = rng.integers(n, size=3) if n else []
-    points = [(model.body_names[k], rng.uniform(-0.5, 0.5, 3)) for k in hosts]
+    points: Any = [(tree.body_names[k], rng.uniform(-0.5, 0.5, 3)) for k in hosts]
+    if closures is not None:
+        points = closures.points
     inputs: dict[str, Any] = {name: rng.normal(size=nv) for name in ("v", "vdot", "tau")}
     inputs |= {"f_ext": rng.normal(size=(n, 6)), "f0": rng.normal(size=(len(points), 6))}
-    inputs |= {"q": model.random_configuration(rng), "free": np.ones(nv), "points": points}
+    inputs |= {"q": tree.random_configuration(rng), "free": np.ones(nv)}
+    inputs |= {"points": points} if closures is None else {"Udot": rng.normal(size=closures.n_rows)}
     try:
         gap = np.abs(dense(identity.before - identity.after, model, **inputs))
     except (PhipsiError, np.linalg.LinAlgError):
@@ -252,10 +269,19 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
     return inputs.arguments
 
 
-def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
+def _about_rows(identity: Identity) -> bool:
+    """Whether a claim is about constraint rows; all others are about the tree."""
+    sides = [x for x in (identity.before, identity.after) if x is not None]
+    leaves = [leaf for side in sides for leaf in leaves_of(side)]
+    spaces = [space for x in leaves for space in (x.takes, x.gives) if space is not None]
+    return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)
+
+
+def _singular(identity: Identity, model: Model | ConstrainedModel, seed: int) -> PhipsiError:
     """What cannot be inverted: the hinge by name if there is one."""
     try:
-        dense(_HINGE_INERTIA, model, q=model.random_configuration(seed))
+        tree = parts(model)[0]
+        dense(_HINGE_INERTIA, tree, q=tree.random_configuration(seed))
     except SingularHingeError as error:
         return error
     return SingularMatrixError(

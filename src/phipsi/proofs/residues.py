@@ -326,6 +326,10 @@ class Residue:
         one = pow(self.value, -1, self.kind.prime)
         return self._new(one, -one * one * self.rate)
 
+    def sqrt(self) -> Residue:
+        """No square root is rational."""
+        raise NotRational("a square root modulo a prime")
+
     def circle(self) -> tuple[Residue, Residue]:
         """Cosine and sine."""
         c, s = _point_of_circle(self.value, self.kind.prime, self.kind.seed)
@@ -357,7 +361,7 @@ class ResidueOps:
     @staticmethod
     def sqrt(x: Residue) -> Residue:
         """No square root is rational."""
-        raise NotRational("a square root modulo a prime")
+        return x.sqrt()
 
 
 Residues.ops = ResidueOps()

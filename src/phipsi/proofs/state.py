@@ -14,6 +14,7 @@ from phipsi.backends.dense_evaluate import Evaluation
 from phipsi.backends.dense_inputs import check_expression, dimension
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
+from phipsi.model.closures import ClosureSet
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
 from phipsi.proofs.digits import STEP, Digits
@@ -23,7 +24,7 @@ from phipsi.rewrite.theorems_symbols import any_motion
 Array = NDArray[Any]
 
 POINTS = 3
-_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0", "free")
+_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot")
 _INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 
 
@@ -49,6 +50,7 @@ class State:
         self,
         mechanism: Mechanism,
         seed: tuple[int, ...],
+        closures: ClosureSet | None = None,
         q: Array | None = None,
         v: Array | None = None,
     ) -> None:
@@ -62,8 +64,12 @@ class State:
         self.v = draw(nv) if v is None else self.kind.of(v)
         self.vdot = draw(nv)
         hosts = [int(k) for k in rng.integers(n, size=POINTS)] if n else []
-        self.points = self._points([(mechanism.body_names[k], draw(3)) for k in hosts])
-        self.f0, self.f_ext = draw(len(hosts), 6), draw(n, 6)
+        if closures is None:
+            self.points = self._points([(mechanism.body_names[k], draw(3)) for k in hosts])
+        else:
+            self.points = mechanism.frames(closures)
+        self.f0, self.f_ext = draw(len(self.points), 6), draw(n, 6)
+        self.Udot = draw(0 if closures is None else closures.n_rows)
         self.free = self.kind.of(rng.integers(2, size=nv).astype(float))
         self._free = {any_motion: draw(n, 6)}
         self.tau = self.kind.of(np.zeros(nv))

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from phipsi.expressions.node import Expr
+from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.operators import V, parse, pose
 from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
 from phipsi.rewrite.theorems_bias import along, centres, rate, turns, world
 from phipsi.rewrite.theorems_blocks import bodies, forward_4, lever
 from phipsi.rewrite.theorems_symbols import checked
-from phipsi.spatial import quat_multiply, quat_to_matrix, skew
+from phipsi.spatial import quat_multiply, skew
 
 _MASS, _BODIES = parse("mass_matrix"), parse("H phi M phi* H*")
 _C_PAPER, _C = parse("H phi (M phi* a_paper + b_paper)"), parse("H phi (M phi* a + b)")
@@ -294,15 +295,20 @@ def _quaternion(case: Case) -> tuple[Array, Array, Array]:
     return q, omega, np.stack([np.stack(row) for row in rows])
 
 
+def _rotation(q: Any) -> Array:
+    """R(q) by the formula of the joints."""
+    return q.of(np.array(rotation_of_quaternion(q.scalars()), q.dtype))
+
+
 def _quaternion_rate(case: Case) -> Claim:
     q, omega, E = _quaternion(case)
-    moved = case.derivative(quat_to_matrix, (q,), (E @ omega / 2,))
-    return claim(quat_to_matrix(q).T @ moved, skew(omega))
+    moved = case.derivative(_rotation, (q,), (E @ omega / 2,))
+    return claim(_rotation(q).T @ moved, skew(omega))
 
 
 def _quaternion_inboard(case: Case) -> Claim:
     q, omega, E = _quaternion(case)
-    inboard = np.concatenate([case.zeros(1), quat_to_matrix(q) @ omega])
+    inboard = np.concatenate([case.zeros(1), _rotation(q) @ omega])
     return claim(0.5 * quat_multiply(inboard, q), 0.5 * E @ omega)
 
 

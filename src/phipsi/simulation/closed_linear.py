@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_derivatives import ConstrainedSolver
+from phipsi.algorithms.row_rank import RANK
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
@@ -80,7 +81,7 @@ def _projection(system: System, end: Projection, v: Array) -> tuple[Array, tuple
         return whole, ()
     found: list[tuple[Array, Array, Array]] = []  # q, x, and δq by efforts, so far
     for c in end.corrections:
-        solver = ConstrainedSolver(system, c.q)
+        solver = ConstrainedSolver(system, c.q, RANK)
         slope = rows.has_position[:, None] * solver.jacobian  # of the residual
         by_q = solver.least_by_q(c.step, -c.residual) - solver.least(slope)
         right = geometry.right(c.step)
@@ -89,7 +90,7 @@ def _projection(system: System, end: Projection, v: Array) -> tuple[Array, tuple
         moved = np.where(taken, through @ moved, moved)
         found = [(q, x, np.where(taken, through @ e, e)) for q, x, e in found]
         found.append((c.q, c.step, np.where(taken, right @ solver.by_efforts, 0.0)))
-    solver = ConstrainedSolver(system, end.q)
+    solver = ConstrainedSolver(system, end.q, RANK)
     # one more, of length zero: states beside this one, which is on the constraints, are projected
     last = np.eye(nv) - solver.least(rows.has_position[:, None] * solver.jacobian)
     moved = last @ moved

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.closed_chain import constrained_dynamics
 from phipsi.algorithms.constraint_metric import ConstraintMetric
+from phipsi.algorithms.row_rank import RANK
 from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import open_loops_at
 from phipsi.errors import InputError, PhipsiError, SimulationError
@@ -27,7 +28,7 @@ Array = NDArray[Any]
 
 # Largest residual (rad, m) of a projected state: the default of `simulate`.
 TOLERANCE = 1e-10
-_RANK, _ROUNDING, _NEWTON = 1e-9, 4e-16, 12
+_ROUNDING, _NEWTON = 4e-16, 12
 # What a user's initial state may miss the constraints by.
 _START = 1e-6
 
@@ -121,7 +122,7 @@ class ClosedSteps:
                 "the state is no longer finite; a smaller dt often helps: stiff forces and fast "
                 "rotations need steps well below their period"
             )
-        return ConstraintMetric(self.system.rows, q, _RANK)
+        return ConstraintMetric(self.system.rows, q, RANK)
 
     def _not_closed(self, q: Array, error: Array) -> NoReturn:
         worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))

@@ -1,8 +1,14 @@
 """Small motions of a system with loops: which joints are free, and how the others follow.
 
-G(q) v = rates binds the joints. Of a change δq = Z ξ, δv = Z η + P ξ the chosen joints are ξ and η
-themselves, G Z = 0 and G P ξ = −(∂G Z ξ) v; the accelerations follow from the equations of motion
-with constraints, differentiated at their solution (vdot, f):
+Rows that are rates of a residual g(q) tie positions: G_h δq = 0 for a change δq. All rows,
+G(q) v = rates, tie rates: G δv = −(∂G δq) v. Rolling wheels and soft fingers bind rates only, so
+that a mechanism has more free positions than rates, and reaches them by rolling to and fro. With
+ξ the changes of chosen positions and η those of chosen rates,
+
+    δq = Z_q ξ,   δv = Z_v η + P ξ,   G_h Z_q = 0,   G Z_v = 0,   G P ξ = −(∂G Z_q ξ) v
+
+and the accelerations follow from the equations of motion with constraints, differentiated at their
+solution (vdot, f):
 
     [ℳ G*; G 0] d[vdot; f] = [−∂ID − (∂G)* f; −∂bias − (∂G) vdot]
 """
@@ -10,96 +16,117 @@ with constraints, differentiated at their solution (vdot, f):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.closed_chain import constrained_dynamics
-from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
+from phipsi.algorithms.closed_derivatives import ConstrainedSolver, constrained_dynamics_derivatives
+from phipsi.algorithms.closed_inverse import driving_efforts
+from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError, did_you_mean
 from phipsi.simulation.storage import entry_names
 
 Array = NDArray[Any]
-_STEP = 1e-30
 _OPEN = 1e-6  # residual (rad, m) above which the loops count as open
-_RANK = 1e-9
+_DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determine the others
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """How all joints move with the chosen ones: δq = Z ξ, δv = Z η + P ξ."""
+    """How all joints move with the chosen ones: δq = Z_q ξ, δv = Z_v η + P ξ.
 
-    chosen: Array
-    Z: Array
+    ξ are the changes of the positions `chosen_q`, η those of the rates `chosen_v`.
+    """
+
+    chosen_q: Array
+    chosen_v: Array
+    Z_q: Array
+    Z_v: Array
     P: Array
-    system: System | None = None
-    q: Array = field(default_factory=lambda: np.zeros(0))
-    v: Array = field(default_factory=lambda: np.zeros(0))
-    G: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     @staticmethod
     def free(nv: int) -> Motion:
         """Of a tree: every joint is chosen."""
-        return Motion(np.arange(nv), np.eye(nv), np.zeros((nv, nv)))
+        every, eye = np.arange(nv), np.eye(nv)
+        return Motion(every, every, eye, eye, np.zeros((nv, nv)))
+
+
+class ConstrainedMotion:
+    """Small motions of a system about a state that satisfies its constraints."""
+
+    def __init__(self, system: System, q: Array, v: Array) -> None:
+        _check_closed(system, q, v)
+        self.system, self.q, self.v = system, q, v
+        rows = system.rows
+        self._rates = ConstraintMetric(rows, q[None])
+        self._positions = self._rates
+        if not rows.has_position.all():
+            self._positions = ConstraintMetric(rows, q[None], rows_used=rows.has_position)
+
+    def basis(self, independent: Sequence[str] | None) -> Motion:
+        """The motion in the joints that are named, or in those that are best suited."""
+        chosen_q, chosen_v = self._chosen(independent)
+        Z_q, Z_v = self._positions.motions(chosen_q), self._rates.motions(chosen_v)
+        P = np.zeros_like(Z_q)
+        if self.v.any() and len(chosen_q):
+            solver = ConstrainedSolver(self.system, self.q[None])
+            P = -solver.least(solver.rates_by_q(self.v[None]))[0] @ Z_q
+            P = P - Z_v @ P[chosen_v]
+        return Motion(chosen_q, chosen_v, Z_q, Z_v, P)
 
     def accelerations(self, tau: Array) -> tuple[Array, Array, Array, Array]:
         """Accelerations (nv,) of the whole, and their derivatives by q, v and tau."""
         system, q, v = self.system, self.q, self.v
-        assert system is not None
         vdot = constrained_dynamics(system, q, v, tau).vdot
         return vdot, *constrained_dynamics_derivatives(system, q, v, tau)
 
+    def efforts(self, needed: Array, driven: Array) -> Array:
+        """Efforts (k,) of the driven rates that do most of what efforts (nv,) would do."""
+        at = self._rates
+        return driving_efforts(at, (needed @ at.back[0])[None], driven, np.ones(len(driven)))[0][0]
 
-def constrained_motion(
-    system: System, q: Array, v: Array, independent: Sequence[str] | None
-) -> Motion:
-    """The motion of a system at a state that satisfies its constraints."""
-    _check_closed(system, q, v)
-    nv = system.model.nv
-    G = system.jacobian(q)
-    _, sizes, Vt = np.linalg.svd(G)
-    rank = int((sizes > _RANK * sizes.max(initial=0.0)).sum())
-    null = Vt[rank:].T
-    chosen = _chosen(system, null, independent)
-    Z = null @ np.linalg.inv(null[chosen]) if len(chosen) else np.zeros((nv, 0))
-    P = np.zeros_like(Z)
-    if v.any() and len(chosen):
-        rates = system.model.qdot(q, Z.T)
-        turned = np.imag(system.jacobian(q + 1j * _STEP * rates)) / _STEP @ v  # (chosen, rows)
-        rest = np.setdiff1d(np.arange(nv), chosen)
-        P[rest] = np.linalg.lstsq(G[:, rest], -turned.T, rcond=None)[0]
-    return Motion(chosen, Z, P, system, q, v, G)
+    def _chosen(self, independent: Sequence[str] | None) -> tuple[Array, Array]:
+        """Positions and rates that determine the others: those named, or the best ones.
 
-
-def _chosen(system: System, null: Array, independent: Sequence[str] | None) -> Array:
-    """Rates that determine the others: those named, or the best conditioned ones."""
-    count = null.shape[1]
-    if independent is None:
-        from scipy.linalg import qr
-
-        if not count:
-            return np.zeros(0, dtype=int)
-        factors: Any = qr(null.T, pivoting=True, mode="r")
-        return np.sort(factors[1][:count])
-    tree = system.model
-    names = [independent] if isinstance(independent, str) else list(independent)
-    for name in names:
-        if name not in tree.joint_names:
-            raise InputError(f"there is no joint {name!r}. {did_you_mean(name, tree.joint_names)}")
-    places = [np.arange(tree.nv)[tree.v_slice(name)] for name in names]
-    chosen = np.concatenate([np.zeros(0, dtype=int), *places])
-    good = len(chosen) == count and (not count or np.linalg.cond(null[chosen]) < 1e8)
-    if not good:
-        best = _chosen(system, null, None)
+        As many names as free rates leave it open which further positions are independent; the best
+        ones are added. Of as many names as free positions the best suited rates are taken.
+        """
+        best_v = self._rates.independent_rates()
+        if independent is None:
+            return self._positions.independent_rates(tuple(best_v)), best_v
+        tree = self.system.model
+        names = [independent] if isinstance(independent, str) else list(independent)
+        for name in names:
+            if name not in tree.joint_names:
+                hint = did_you_mean(name, tree.joint_names)
+                raise InputError(f"there is no joint {name!r}. {hint}")
+        places = [np.arange(tree.nv)[tree.v_slice(name)] for name in names]
+        named = np.concatenate([np.zeros(0, dtype=int), *places])
+        n_q, n_v = tree.nv - int(self._positions.rank[0]), len(best_v)
+        if len(named) == n_v and _determine(self._rates, named):
+            more = self._positions.independent_rates(tuple(named))
+            return np.array([*named, *(i for i in more if i not in named)], dtype=int), named
+        if len(named) == n_q and _determine(self._positions, named):
+            rates = self._rates.independent_rates(among=named)
+            if _determine(self._rates, rates):
+                return named, rates
         dofs = entry_names(tree, tree.v_slices)
+        count = f"{n_v}" if n_q == n_v else f"{n_v} (or, with those of positions only, {n_q})"
         raise InputError(
-            f"independent={names!r} has {len(chosen)} degrees of freedom and does not determine "
-            f"the {count} of the system here. These do: {[dofs[i] for i in best]}"
+            f"independent={names!r} has {len(named)} degrees of freedom and does not determine "
+            f"the {count} of the system here. These do: {[dofs[i] for i in best_v]}"
         )
-    return chosen
+
+
+def _determine(at: ConstraintMetric, chosen: Array) -> bool:
+    """Whether the chosen rates determine the others."""
+    if not len(chosen):
+        return True
+    return float(np.linalg.svd(at.coordinates()[chosen], compute_uv=False)[-1]) > _DETERMINED
 
 
 def _check_closed(system: System, q: Array, v: Array) -> None:

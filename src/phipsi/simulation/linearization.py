@@ -22,7 +22,7 @@ from phipsi.model.numbers import as_numbers
 from phipsi.operators import J
 from phipsi.operators import v as rates
 from phipsi.simulation.chart_derivatives import ChartDerivatives
-from phipsi.simulation.linear_loops import Motion, constrained_motion
+from phipsi.simulation.linear_loops import ConstrainedMotion, Motion
 from phipsi.simulation.linear_system import LinearSystem
 from phipsi.simulation.storage import entry_names
 
@@ -52,16 +52,18 @@ def linearize(
     where ad(v) is the cross product with the rates of spherical, free and planar joints and zero
     for all others. A system with loops has as many states as it can move: x holds the changes of
     `independent` joints, the others follow from the constraints, and ∂v̇ is that of the
-    constrained accelerations.
+    constrained accelerations. Rows that bind rates only (rolling, soft fingers) tie δv and not δq,
+    so that there are more changes of positions in x than of rates.
 
     **Arguments:** `model`, or a `System`; `q` (nq,); `v` (nv,), at rest if None; `tau` (nv,), by
     default the efforts of the `inputs` that hold the mechanism there, as far as they can; `inputs`,
     names of the driven joints (default: all); `outputs`, any of "q", "v" (all joints), "q[elbow]",
     "v[elbow]", ("position", point) and ("velocity", point) of a body, frame or (name, offset) in
     world axes; `damping` (nv,), efforts −damping · v, or True for the model's; `independent`, names
-    of joints of a system with loops (default: the best ones); `equilibrium`, refuse an operating
-    point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far from
-    equilibrium the point is.
+    of joints of a system with loops (default: the best ones), as many as rates are free, to which
+    positions are added that rolling leaves free, or as many as positions are; `equilibrium`, refuse
+    an operating point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far
+    from equilibrium the point is.
     **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³). **Source:** sensitivity 5;
     closed_chain 11.
 
@@ -81,38 +83,37 @@ def linearize(
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
     driven = _driven(tree, inputs)
     loss = _losses(tree, damping)
-    motion = constrained_motion(system, at_q, at_v, independent) if system is not None else None
+    motion = ConstrainedMotion(system, at_q, at_v) if system is not None else None
     if motion is None and independent is not None:
         raise InputError("independent= is for a System; every joint of a tree is independent")
+    basis = Motion.free(tree.nv) if motion is None else motion.basis(independent)
     effort = _efforts(tree, at_q, at_v, loss, driven, motion) if tau is None else None
     effort = _vector("tau", tau, tree.nv) if effort is None else effort
     acting = effort - loss * at_v
     if motion is None:
         vdot = forward_dynamics(tree, at_q, at_v, acting)
         by_q, by_v, by_tau = forward_dynamics_derivatives(tree, at_q, at_v, acting)
-        basis = Motion.free(tree.nv)
     else:
-        basis = motion
         vdot, by_q, by_v, by_tau = motion.accelerations(acting)
     if equilibrium and np.abs(vdot).max(initial=0.0) > 1e-6 * max(1.0, np.abs(acting).max()):
         raise InputError(_accelerates(tree, vdot))
     by_v = by_v - by_tau * loss
     turning = -ChartDerivatives(tree).bracket(at_v)
-    keep, Z, P = basis.chosen, basis.Z, basis.P
-    n = len(keep)
-    A, B = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, len(driven)))
-    A[:n, :n], A[:n, n:] = (turning @ Z + P)[keep], Z[keep]
-    A[n:, :n], A[n:, n:] = (by_q @ Z + by_v @ P)[keep], (by_v @ Z)[keep]
-    B[n:] = by_tau[np.ix_(keep, driven)]
+    kept_q, kept_v, Z_q, Z_v, P = basis.chosen_q, basis.chosen_v, basis.Z_q, basis.Z_v, basis.P
+    n, size = len(kept_q), len(kept_q) + len(kept_v)
+    A, B = np.zeros((size, size)), np.zeros((size, len(driven)))
+    A[:n, :n], A[:n, n:] = (turning @ Z_q + P)[kept_q], Z_v[kept_q]
+    A[n:, :n], A[n:, n:] = (by_q @ Z_q + by_v @ P)[kept_v], (by_v @ Z_v)[kept_v]
+    B[n:] = by_tau[np.ix_(kept_v, driven)]
     rows, names = _outputs(tree, at_q, at_v, outputs)
-    whole = np.block([[Z, np.zeros_like(Z)], [P, Z]])
+    whole = np.block([[Z_q, np.zeros_like(Z_v)], [P, Z_v]])
     dofs = entry_names(tree, tree.v_slices)
     return LinearSystem(
         A=A,
         B=B,
         C=rows @ whole,
         D=np.zeros((len(rows), len(driven))),
-        state_names=tuple(f"{x}[{dofs[i]}]" for x in "qv" for i in keep),
+        state_names=(*(f"q[{dofs[i]}]" for i in kept_q), *(f"v[{dofs[i]}]" for i in kept_v)),
         input_names=tuple(f"tau[{dofs[i]}]" for i in driven),
         output_names=tuple(names),
         q=at_q,
@@ -161,15 +162,12 @@ def _losses(model: Model, damping: Any) -> Array:
 
 
 def _efforts(
-    model: Model, q: Array, v: Array, loss: Array, driven: Array, motion: Motion | None
+    model: Model, q: Array, v: Array, loss: Array, driven: Array, motion: ConstrainedMotion | None
 ) -> Array:
     """Efforts of the driven joints that leave the least acceleration."""
     needed = inverse_dynamics(model, q, v, np.zeros(model.nv)) + loss * v
     out = np.zeros(model.nv)
-    if motion is None:
-        out[driven] = needed[driven]
-        return out
-    out[driven] = np.linalg.lstsq(motion.Z[driven].T, motion.Z.T @ needed, rcond=None)[0]
+    out[driven] = needed[driven] if motion is None else motion.efforts(needed, driven)
     return out
 
 

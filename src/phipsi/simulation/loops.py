@@ -22,6 +22,7 @@ from phipsi.algorithms.assembly import project_position, project_velocity
 from phipsi.algorithms.closed_chain import VELOCITY_CHANGE
 from phipsi.algorithms.closed_forms import IMPULSE
 from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
+from phipsi.algorithms.row_rank import RANK
 from phipsi.algorithms.system import System
 from phipsi.algorithms.system_report import open_loops_at
 from phipsi.backends.failures import is_failure
@@ -37,9 +38,6 @@ Array = NDArray[Any]
 METHODS = ("project", "baumgarte", "none")
 # What a user's initial state may miss the constraints by; it is then projected.
 _START = 1e-6
-# Rank is decided at the ends of steps, where the state is on the constraints: below this part of
-# the largest, a singular value is zero.
-_RANK = 1e-9
 # Nearer to a singular configuration than this, states inside a step are projected too, to _STAGE.
 _NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
@@ -98,7 +96,7 @@ class Loops:
         if not np.isfinite(free).all():
             return free
         try:
-            at = ConstraintMetric(self._rows, q[None], _RANK, self._rank)
+            at = ConstraintMetric(self._rows, q[None], RANK, self._rank)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
         if self._careful and self._has_other_side and at.smallest[0] < _CLOSE:
@@ -121,9 +119,7 @@ class Loops:
         reach = _REACH / speed
         for _ in range(3):
             aside = self.system.model.integrate(q, np.outer(reach * _NODES, v))
-            points, closed, at = project_position(
-                self._rows, aside, _STAGE, _RANK, self._rank, _NEWTON
-            )
+            points, closed, at = project_position(self._rows, aside, _STAGE, self._rank, _NEWTON)
             if not closed.all():  # a dead point: there is nothing behind it
                 self._has_other_side = False
                 return None
@@ -145,9 +141,7 @@ class Loops:
         """
         if not (self._careful or (self.project_stages and self.projects)):
             return q, v
-        found, closed, at = project_position(
-            self._rows, q[None], _STAGE, _RANK, self._rank, _NEWTON
-        )
+        found, closed, at = project_position(self._rows, q[None], _STAGE, self._rank, _NEWTON)
         if not closed[0]:
             return q, v
         return found[0], project_velocity(at, v[None])[0]
@@ -178,7 +172,7 @@ class Loops:
             if found is not None:
                 return found
         rank = self._rank if self._steady else None
-        found, closed, at = project_position(self._rows, q[None], self.tolerance, _RANK, rank)
+        found, closed, at = project_position(self._rows, q[None], self.tolerance, rank)
         if not closed[0]:
             gaps = "\n".join(open_loops_at(self.system, found[0], self.tolerance))
             raise Diverged(
@@ -260,7 +254,7 @@ class Loops:
     def _look(self, q: Array) -> None:
         """Decide about rank at a state on the constraints."""
         if not self._is_large or not self._count(q):
-            self._decide(ConstraintMetric(self._rows, q[None], _RANK))
+            self._decide(ConstraintMetric(self._rows, q[None], RANK))
 
     def _count(self, q: Array) -> bool:
         """Rank as compiled elimination counts it, in linear time; False if that fails."""
@@ -287,7 +281,7 @@ class Loops:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
         if self._is_large:
             return ""
-        at = ConstraintMetric(self._rows, q[None], _RANK, self._rank)
+        at = ConstraintMetric(self._rows, q[None], RANK, self._rank)
         wanted = self._wanted(at, q, v, free)
         wrong = np.abs(at.contradiction(wanted)[0])
         size = np.abs(wanted[0]) + np.abs(at.jacobian[0]) @ np.abs(free) + at.size[0]
@@ -309,7 +303,7 @@ class Loops:
         """A sentence if the constraints nearly lose rank at q; empty if not."""
         if self._is_large:
             return ""
-        found = self.system.mobility(q, tolerance=_RANK)
+        found = self.system.mobility(q, tolerance=RANK)
         if found.smallest > 1e-4 or not found.rank:
             return ""
         return (

@@ -1,0 +1,471 @@
+"""Deliberate faults in rules, operations and kernels: does a test turn red for each?
+
+    make mutants                                  the recorded run
+    python scripts/mutants.py --count 40          a sample
+    python scripts/mutants.py --only 17,203       some of them again, with the test that fails
+
+Every mutant changes one place of one file: a sign, an operation, a comparison, a constant, the
+order of two arguments, a transposition. The tests of its group run in a process of its own, in
+which only that module is changed, until one fails; without a fault they must all pass. A mutant
+that survives is either listed as equivalent in `scripts/equivalent_mutants.toml`, with the reason,
+or shows a test that is missing.
+
+The table of results is written to docs/mutants.md; --log keeps them while the run goes on, and a
+run that was stopped goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import random
+import signal
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "phipsi"
+EQUIVALENT = ROOT / "scripts" / "equivalent_mutants.toml"
+REPORT = ROOT / "docs" / "mutants.md"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files that are changed, how many mutants are drawn, and the tests that must notice."""
+
+    name: str
+    files: tuple[str, ...]
+    count: int
+    tests: tuple[str, ...]
+
+
+_EXPRESSIONS = ("tests/null", "tests/numeric/test_random_expressions.py")
+_NATIVE = (
+    "tests/backends/test_native_expressions.py",
+    "tests/backends/test_native_contract.py",
+    "tests/backends",
+)
+_DERIVATIVES = (
+    "tests/numeric/test_derivatives.py",
+    "tests/numeric/test_block_gradients.py",
+    "tests/numeric/test_families.py",
+    "tests/closed/test_row_derivatives.py",
+    "tests/backends/test_native_derivatives.py",
+)
+_CLOSED = ("tests/closed/test_rows.py", "tests/closed/test_closed_forms.py", "tests/closed")
+
+GROUPS = (
+    Group("rules", ("rewrite/identities.py", "operators/definitions.py"), 60,
+          ("tests/numeric/test_rules.py", "tests/numeric/test_identities.py", *_EXPRESSIONS)),
+    Group("rewriting", ("rewrite/engine.py", "rewrite/steps.py", "rewrite/inverses.py",
+                        "rewrite/collect.py", "rewrite/carry.py", "rewrite/matrices.py",
+                        "rewrite/patterns.py"), 40,
+          ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_modes.py",
+           "tests/numeric/test_compile.py", "tests/numeric/test_explain.py")),
+    Group("lowering", ("sweeps/blocks.py", "sweeps/lower.py", "sweeps/builder.py",
+                       "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
+                       "sweeps/passes.py"), 50,
+          (*_EXPRESSIONS, "tests/numeric/test_modes.py", *_DERIVATIVES, *_CLOSED)),
+    Group("derivatives", ("calculus/directional.py", "calculus/tangent.py",
+                          "calculus/gradient.py", "calculus/traces.py"), 30,
+          (*_DERIVATIVES, "tests/docs/test_derivative_table.py", "tests/numeric")),
+    Group("operations", ("backends/reference.py", "backends/reference_blocks.py",
+                         "backends/reference_closures.py", "backends/reference_variations.py",
+                         "model/closures.py", "model/closure_rows.py"), 50,
+          ("tests/numeric/test_random_expressions.py", *_DERIVATIVES, *_CLOSED, "tests/backends")),
+    Group("joints", ("model/joints_axial.py", "model/joints_group.py",
+                     "model/joints_composite.py", "spatial.py"), 30,
+          ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
+           "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),
+    Group("kernels", ("backends/native/body_code.py", "backends/native/blocks.py",
+                      "backends/native/closure_code.py", "backends/native/variation_code.py",
+                      "backends/native/products.py", "backends/native/solve.py",
+                      "backends/native/squares.py", "backends/native/pairs.py",
+                      "backends/native/columns.py", "backends/native/groups.py",
+                      "backends/native/row_matrix.py", "backends/native/row_order.py",
+                      "backends/native/trigonometry.py", "backends/native/angles.py",
+                      "backends/native/late.py", "backends/native/zeros.py",
+                      "backends/native/phases.py", "backends/native/tables.py"), 80,
+          (*_NATIVE, *_CLOSED, "tests/numeric/test_peers_pinocchio.py")),
+)  # fmt: skip
+
+# ---- what is changed -----------------------------------------------------------------------------
+
+_OTHER: dict[type, type] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+# Calls whose first two arguments may be exchanged, or whose exchange is an error at once.
+_UNORDERED = ("plus", "max", "min", "maximum", "minimum", "isinstance", "getattr", "zip")
+
+
+def _changed(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Every fault that one node can have, as its kind and the node to put there."""
+    new: Any = copy.deepcopy(node)
+    if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OTHER:
+        if not isinstance(getattr(node, "right", None), ast.Constant | ast.JoinedStr) or (
+            not isinstance(getattr(node.right, "value", 0), str)  # type: ignore[union-attr]
+        ):
+            new.op = _OTHER[type(node.op)]()
+            yield "operation", new
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        new.op = ast.Add()
+        yield "operation", new
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        new.left, new.right = new.right, new.left
+        yield "order", new
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
+        yield "sign" if isinstance(node.op, ast.USub) else "negation", new.operand
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHER:
+        new.ops[0] = _OTHER[type(node.ops[0])]()
+        yield "comparison", new
+    elif isinstance(node, ast.BoolOp):
+        new.op = _OTHER[type(node.op)]()
+        yield "logic", new
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        small = isinstance(node.value, float)
+        new.value = (node.value * (1 + 1e-6) or 1e-6) if small else node.value + 1
+        yield "constant", new
+    elif isinstance(node, ast.Attribute) and node.attr == "T" and isinstance(node.ctx, ast.Load):
+        yield "adjoint", new.value
+    elif isinstance(node, ast.Call) and len(node.args) >= 2:
+        first, second = node.args[:2]
+        plain = not any(isinstance(a, ast.Starred) for a in (first, second))
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        called = node.func.id if isinstance(node.func, ast.Name) else called
+        if plain and called not in _UNORDERED and ast.dump(first) != ast.dump(second):
+            new.args[0], new.args[1] = new.args[1], new.args[0]
+            yield "arguments", new
+
+
+class _Places(ast.NodeVisitor):
+    """The nodes of a module that compute something: no messages, types, names or printing."""
+
+    def __init__(self) -> None:
+        self.nodes: list[ast.AST] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        self.nodes.append(node)
+        super().generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Messages."""
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """They say what a reader may rely on, and are off with -O."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Text."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Names and types of arguments."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name not in ("__repr__", "__str__") and "text" not in node.name:
+            for child in [*node.args.defaults, *node.body]:
+                self.visit(child)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if not (isinstance(node.value, ast.Name) and node.value.id[:1].isupper()):
+            self.generic_visit(node)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: the `number`-th of its group's file."""
+
+    group: str
+    file: str
+    number: int
+    line: int
+    kind: str
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in lists: place and change."""
+        return f"{self.file}:{self.line} {self.kind}: {self.before} → {self.after}"
+
+
+def _short(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def faults_of(group: str, file: str) -> Iterator[tuple[Mutant, ast.AST, ast.AST]]:
+    """All faults of a file, in the order of the text."""
+    places = _Places()
+    places.visit(ast.parse((SOURCE / file).read_text()))
+    number = 0
+    for node in places.nodes:
+        for kind, new in _changed(node):
+            line = getattr(node, "lineno", 0)
+            yield Mutant(group, file, number, line, kind, _short(node), _short(new)), node, new
+            number += 1
+
+
+def mutated_tree(mutant: Mutant) -> ast.Module:
+    """The module with the fault in it."""
+    tree = ast.parse((SOURCE / mutant.file).read_text())
+    places = _Places()
+    places.visit(tree)
+    number = 0
+    for node in places.nodes:
+        for _, new in _changed(node):
+            if number == mutant.number:
+                return ast.fix_missing_locations(_Replace(node, new).visit(tree))
+            number += 1
+    raise LookupError(mutant.name)
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> Any:
+        if node is self.old:
+            return ast.copy_location(self.new, node)
+        return self.generic_visit(node)
+
+
+def drawn(count: int | None, seed: int) -> list[Mutant]:
+    """The mutants of a run: so many of each group, spread over its files."""
+    out: list[Mutant] = []
+    whole = sum(group.count for group in GROUPS)
+    for group in GROUPS:
+        rng = random.Random(f"{seed} {group.name}")
+        faults = [m for file in group.files for m, _, _ in faults_of(group.name, file)]
+        wanted = group.count if count is None else max(1, round(count * group.count / whole))
+        out += sorted(rng.sample(faults, min(wanted, len(faults))), key=lambda m: (m.file, m.line))
+    return out
+
+
+# ---- running the tests ---------------------------------------------------------------------------
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads one module with a fault in it."""
+
+    def __init__(self, name: str, path: str, tree: ast.Module) -> None:
+        super().__init__(name, path)
+        self.tree = tree
+
+    def get_code(self, fullname: str) -> Any:
+        return compile(self.tree, self.path, "exec")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        parts = mutant.file.removesuffix(".py").split("/")
+        self.name = ".".join(["phipsi", *parts])
+        self.loader = _Loader(self.name, str(SOURCE / mutant.file), mutated_tree(mutant))
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname != self.name:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self.loader, origin=self.loader.path)
+
+
+class _FirstFailure:
+    """The pytest plugin that remembers the first test that is red."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid or "collection"
+
+
+def _child(mutant: Mutant | None, tests: tuple[str, ...], write: int) -> None:
+    """In a process of its own: run the tests with the fault in place."""
+    import pytest
+
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    first = _FirstFailure()
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
+    try:
+        if mutant is not None:
+            sys.meta_path.insert(0, _Finder(mutant))
+        code = int(pytest.main([*options, *tests], plugins=[first]))
+    except BaseException as error:
+        code, first.name = -1, f"{type(error).__name__}: {error}"
+    os.write(write, json.dumps({"code": code, "test": first.name}).encode())
+    os._exit(0)
+
+
+def run(mutant: Mutant | None, tests: tuple[str, ...], seconds: float) -> dict[str, Any]:
+    """Outcome of one mutant: "killed" with the test, "survived" or "too long"."""
+    start = time.monotonic()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        _child(mutant, tests, write)
+    os.close(write)
+    out: dict[str, Any] = {"outcome": "too long", "test": f"no end within {seconds:g} s"}
+    os.set_blocking(read, False)
+    while time.monotonic() - start < seconds:
+        done, _ = os.waitpid(child, os.WNOHANG)
+        if done:
+            answer = json.loads(os.read(read, 1 << 20) or b'{"code": 1, "test": "process died"}')
+            if answer["code"] not in (0, 1, 2):  # passed, failed, broken at import
+                raise RuntimeError(f"pytest did not run ({answer}): {mutant}")
+            outcome = "survived" if answer["code"] == 0 else "killed"
+            out = {"outcome": outcome, "test": answer["test"] or "session"}
+            break
+        time.sleep(0.05)
+    else:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    os.close(read)
+    return {**out, "seconds": round(time.monotonic() - start, 1)}
+
+
+def warm_up() -> None:
+    """Load what every child needs, but nothing of phipsi."""
+    for name in ("numpy", "scipy", "llvmlite.binding", "pytest", "sympy", "mpmath"):
+        __import__(name)
+
+
+# ---- the report ----------------------------------------------------------------------------------
+
+
+def equivalents() -> dict[str, str]:
+    """Names of mutants that change no result, with the reason."""
+    if not EQUIVALENT.exists():
+        return {}
+    with EQUIVALENT.open("rb") as file:
+        return {row["mutant"]: row["reason"] for row in tomllib.load(file).get("equivalent", [])}
+
+
+def report(mutants: list[Mutant], results: dict[str, dict[str, Any]]) -> str:
+    """The page docs/mutants.md."""
+    known = equivalents()
+    lines = [
+        "# Mutants",
+        "",
+        "Deliberate faults, one at a time, each of which must turn a test red. `make mutants`",
+        "repeats the run; `scripts/mutants.py` says what is changed and which tests run.",
+        "",
+        "| group | faults | noticed | equivalent | not noticed |",
+        "|---|---|---|---|---|",
+    ]
+    rest: list[str] = []
+    same: list[str] = []
+    totals = [0, 0, 0, 0]
+    for group in GROUPS:
+        counts = [0, 0, 0, 0]
+        for mutant in (m for m in mutants if m.group == group.name and m.name in results):
+            counts[0] += 1
+            if results[mutant.name]["outcome"] != "survived":
+                counts[1] += 1
+            elif mutant.name in known:
+                counts[2] += 1
+                same.append(f"- `{mutant.name}`: {known[mutant.name]}")
+            else:
+                counts[3] += 1
+                rest.append(f"- `{mutant.name}`")
+        totals = [a + b for a, b in zip(totals, counts, strict=True)]
+        lines.append(f"| {group.name} | " + " | ".join(map(str, counts)) + " |")
+    lines.append("| **all** | " + " | ".join(map(str, totals)) + " |")
+    if same:
+        lines += ["", "## Equivalent", "", "These change no result:", "", *same]
+    if rest:
+        lines += ["", "## Not noticed", "", *rest]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Draw, run, report; the exit code says whether a mutant was not noticed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--count", type=int, help="how many in all (default: the recorded run)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=600.0, help="the longest for one mutant")
+    parser.add_argument("--log", type=Path, default=ROOT / "build" / "mutants.jsonl")
+    parser.add_argument("--only", help="numbers of mutants to run again, with commas")
+    parser.add_argument("--group", help="only this group")
+    parser.add_argument("--no-control", action="store_true", help="skip the runs without a fault")
+    parser.add_argument("--write", action="store_true", help="write docs/mutants.md")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+    os.environ.setdefault("PHIPSI_FUZZ", "160")
+    os.environ.setdefault("PHIPSI_FUZZ_NATIVE", "100")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    options.log.parent.mkdir(parents=True, exist_ok=True)
+    mutants = drawn(options.count, options.seed)
+    if options.group:
+        mutants = [m for m in mutants if m.group == options.group]
+    results: dict[str, dict[str, Any]] = {}
+    if options.log.exists():
+        for line in options.log.read_text().splitlines():
+            row = json.loads(line)
+            results[row["name"]] = row
+    again = {int(n) for n in options.only.split(",")} if options.only else set()
+    tests = {group.name: group.tests for group in GROUPS}
+    warm_up()
+    for group in () if again or options.no_control else GROUPS:
+        if group.name in {m.group for m in mutants if m.name not in results}:
+            control = run(None, group.tests, 10 * options.seconds)
+            print(
+                f"     {control['outcome']:9s} {control['seconds']:6.1f} s  {group.name}, no fault"
+            )
+            if control["outcome"] != "survived":
+                raise RuntimeError(f"the tests fail without a fault: {control['test']}")
+    with options.log.open("a") as log:
+        for number, mutant in enumerate(mutants):
+            if again and number not in again or (not again and mutant.name in results):
+                continue
+            row = {
+                "name": mutant.name,
+                **asdict(mutant),
+                **run(mutant, tests[mutant.group], options.seconds),
+            }
+            results[mutant.name] = row
+            log.write(json.dumps(row) + "\n")
+            log.flush()
+            print(
+                f"{number:4d} {row['outcome']:9s} {row['seconds']:6.1f} s  {mutant.name}   "
+                f"[{row['test']}]",
+                flush=True,
+            )
+    text = report(mutants, results)
+    if options.write:
+        REPORT.write_text(text)
+    known = equivalents()
+    missed = [
+        m.name for m in mutants
+        if results.get(m.name, {}).get("outcome") == "survived" and m.name not in known
+    ]  # fmt: skip
+    noticed = sum(r["outcome"] != "survived" for r in results.values())
+    print(f"{len(results)} mutants, {noticed} noticed, {len(missed)} not noticed")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
