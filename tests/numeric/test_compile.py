@@ -663,7 +663,13 @@ def test_axes_of_points(axes):
 
 
 def test_a_system_has_its_own_points_and_axes():
-    system = pp.System(MODEL, [])
+    pin = pp.constraints.Spherical(name="pin", a="b1", b="world")
     for options in ({"points": ["b1"]}, {"axes": "body"}):
         with pytest.raises(InputError, match="system.model"):
-            pp.compile(mass_matrix, system, **options)
+            pp.compile(mass_matrix, pp.System(MODEL, [pin]), **options)
+    q = MODEL.random_configuration(0)
+    bare, tree = (
+        pp.compile(J, each, mode="dense", points=["b1"])(q)
+        for each in (pp.System(MODEL, []), MODEL)
+    )
+    assert_array_equal(bare, tree)  # without constraints it is its tree
