@@ -45,6 +45,7 @@ def search(
     q = _apart(rows, chart, chart.inside(q))
     mechanism = rows.components[chart.columns]
     together = (mechanism[:, None] == mechanism).astype(float)
+    its_rows = (rows.strict_components[:, None] == mechanism).astype(float)
     best, closed = q.copy(), np.zeros(len(q), dtype=bool)
     left = np.arange(len(q))
     mu = np.full(len(q), _MU)
@@ -59,11 +60,12 @@ def search(
         M = chart.slopes(q, np.swapaxes(chart.slopes(q, M), -1, -2))
         A, slope = np.swapaxes(G, -1, -2) @ G, np.einsum("nmk,nm->nk", G, g)
         cost = 0.5 * (g * g).sum(axis=-1)
-        # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G, here of each
-        # mechanism by itself, so that a light one does not hold a heavy one
+        # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G. It is taken
+        # of each mechanism by itself, like the error, so that one does not hold another
         size = np.einsum("nkk->nk", np.linalg.solve(M, A)) @ together
         size = np.where(size > 0, size, 1.0)  # nothing moves the rows: stay
-        weight = np.sqrt(size * np.maximum(mu * cost, _FLOOR)[:, None])
+        error = 0.5 * (g * g) @ its_rows
+        weight = np.sqrt(size * np.maximum(mu[:, None] * error, _FLOOR))
         damping = weight[:, :, None] * weight[:, None, :] * M
         d = bounded_steps(A + damping, slope, *chart.bounds(q))
         promised = -np.einsum("nk,nk->n", slope, d) - 0.5 * np.einsum("nk,nkl,nl->n", d, A, d)

@@ -278,23 +278,35 @@ class ClosureRows:
         return angles.max(axis=-1, initial=0.0)
 
     @cached_property
-    def components(self) -> Array:
-        """For each rate (nv,) the number of the mechanism that it belongs to.
-
-        Trees are one mechanism if constraints join them, directly or by others.
-        """
-        model = self.model
+    def _mechanism(self) -> list[int]:
+        """The number of the mechanism that each body belongs to; the world, the last, has −1."""
         label: list[int] = []
-        for i, parent in enumerate(model.parent):
+        for i, parent in enumerate(self.model.parent):
             label.append(i if parent < 0 else label[parent])
         first = [*self.closures.first_point, len(self._host)]
         for begin, end in zip(first, first[1:], strict=False):
             joined = {label[k] for k in self._host[begin:end] if k >= 0}
             label = [min(joined) if x in joined else x for x in label]
-        out = np.zeros(model.nv, dtype=int)
-        for i, s in enumerate(model.v_slices):
-            out[s] = label[i]
+        return [*label, -1]
+
+    @cached_property
+    def components(self) -> Array:
+        """For each rate (nv,) the number of the mechanism that it belongs to.
+
+        Trees are one mechanism if constraints join them, directly or by others.
+        """
+        out = np.zeros(self.model.nv, dtype=int)
+        for i, s in enumerate(self.model.v_slices):
+            out[s] = self._mechanism[i]
         return out
+
+    @cached_property
+    def strict_components(self) -> Array:
+        """The same for each residual of `strict_residual` (m,)."""
+        ends = self._host[np.stack([self._a, self._a + 1])]  # of pairs, the world being −1
+        pairs = [max(self._mechanism[k] for k in both) for both in ends.T.tolist()]
+        coupled = [int(self.components[row != 0][0]) for row in self._on_v]
+        return np.array([*(pairs[i] for i in self._strict.closure), *coupled], dtype=int)
 
     # ---- compiled parts -----------------------------------------------------------------------
 
