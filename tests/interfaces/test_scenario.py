@@ -378,6 +378,6 @@ def test_folders_can_be_allowed_by_the_caller(tmp_path: Path):
     inner.mkdir()
     shutil.copy(DATA / "arm.urdf", tmp_path)
     text = 'model = "../arm.urdf"\nduration = 1'
-    with pytest.raises(pp.ModelError, match="load_scenario\\(path, package_dirs="):
+    with pytest.raises(pp.ModelError, match="pp.load_scenario\\('.*s.toml', package_dirs="):
         scenario(inner, text)
     assert scenario(inner, text, package_dirs=[tmp_path]).model.name == "arm"

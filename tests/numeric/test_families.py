@@ -215,7 +215,7 @@ def nested(count):
 def test_expressions_that_are_nested_too_deeply():
     """A sentence instead of a thousand lines of Python's."""
     with pytest.raises(LoweringError, match="nested too deeply to be printed"):
-        nested(400)
+        str(nested(400))
     y = ops.phi
     for _ in range(1200):
         y = ops.bd(ops.phi @ y @ ops.phi)

@@ -49,7 +49,8 @@ class Roots:
     """The folders a robot file may refer to.
 
     `folder` is that of the `file`, `package` the folder of the package it is in, `named` maps
-    package names to folders, `searched` are folders that contain packages.
+    package names to folders, `searched` are folders that contain packages. `call` is the function
+    that was asked to read the file, for messages.
     """
 
     file: str
@@ -57,10 +58,16 @@ class Roots:
     package: str
     named: Mapping[str, str]
     searched: tuple[str, ...]
+    call: str = "pp.load"
     _stated: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, file: str | os.PathLike[str], package_dirs: PackageDirs | None = None) -> Roots:
+    def of(
+        cls,
+        file: str | os.PathLike[str],
+        package_dirs: PackageDirs | None = None,
+        call: str = "pp.load",
+    ) -> Roots:
         """Allow the package the file is in, and what the user names in `package_dirs`."""
         folder = os.path.realpath(os.path.dirname(os.fspath(file)) or ".")
         named: dict[str, str] = {}
@@ -71,7 +78,7 @@ class Roots:
             searched = [os.path.realpath(package_dirs)]
         elif package_dirs is not None:
             searched = [os.path.realpath(place) for place in package_dirs]
-        return cls(os.fspath(file), folder, _package_of(folder), named, tuple(searched))
+        return cls(os.fspath(file), folder, _package_of(folder), named, tuple(searched), call)
 
     def allowing(self, folders: Iterable[str]) -> str:
         """The call that allows these folders besides those that are allowed already."""
@@ -86,7 +93,8 @@ class Roots:
                 dirs[name] = folder
         what = "folder" if len(new) == 1 else "folders"
         return (
-            f"If you trust it, allow the {what}:\n    pp.load({self.file!r}, package_dirs={dirs!r})"
+            f"If you trust it, allow the {what}:\n"
+            f"    {self.call}({self.file!r}, package_dirs={dirs!r})"
         )
 
     def _refusal(self, reason: str, folder: str, is_file_address: bool = False) -> Refused:

@@ -61,7 +61,7 @@ def load_scenario(
     """
     top = read_toml(os.fspath(path))
     top.only(*_KEYS)
-    roots = Roots.of(os.fspath(path), package_dirs)
+    roots = Roots.of(os.fspath(path), package_dirs, call="pp.load_scenario")
     model, source = _model(top, roots, package_dirs)
     initial = top.table("initial") or Table(top.file, top.lines, ("initial",), {}, "initial")
     initial.only("q", "v")
@@ -154,7 +154,7 @@ def _from_file(
         text = (
             str(refused).replace("robot's package", "scenario's").replace("folder folder", "folder")
         )
-        one.refuse(key, f"{name!r}: {text.replace('pp.load(path', 'pp.load_scenario(path')}")
+        one.refuse(key, f"{name!r}: {text}")
     if found is None:
         one.refuse(key, f"there is no file {name!r} in {roots.folder}.")
     with warnings.catch_warnings():
