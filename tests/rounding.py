@@ -113,15 +113,16 @@ def dense_with_rounding(expr: Expr, model: Any, **named: Any) -> tuple[Array, Ar
 def excess(got: Any, want: Array, rounding: Array, dense: Array | None = None) -> float:
     """Return how many times the rounding the two differ at the worst entry.
 
-    `dense` is the value by the oracle, if that is not what is wanted. Of values that are nothing but rounding the square root is taken: a zero such as π̄ π̄ π π is
-    zero twice over, so that two roundings multiply, and with them by how much each is off.
+    `dense` is the value by the oracle, if that is not what is wanted. Of values that are nothing
+    but rounding the square root is taken: a zero such as π̄ π̄ π π is zero twice over, so that two
+    roundings multiply, and with them by how much each is off.
     """
     error = np.abs(np.asarray(got).reshape(want.shape) - want)
     if not np.isfinite(error).all():
         return np.inf
     off = float((error / np.maximum(rounding, np.finfo(float).tiny)).max(initial=0.0))
     size = np.abs(want if dense is None else dense).max(initial=0.0)
-    is_rounding = size <= 64 * rounding.max(initial=0.0)
+    is_rounding = size <= ALLOWED * rounding.max(initial=0.0)
     return off**0.5 if is_rounding else off
 
 
