@@ -71,7 +71,7 @@ GROUPS = (
                         "rewrite/collect.py", "rewrite/carry.py", "rewrite/matrices.py",
                         "rewrite/patterns.py"), 40,
           ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_modes.py",
-           "tests/numeric/test_compile.py", "tests/numeric/test_explain.py")),
+           "tests/numeric/test_compile.py", *_DERIVATIVES, "tests/numeric/test_explain.py")),
     Group("lowering", ("sweeps/blocks.py", "sweeps/lower.py", "sweeps/builder.py",
                        "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
                        "sweeps/passes.py"), 50,
