@@ -18,6 +18,7 @@ from phipsi.model.body import (
     LimitsArgument,
     make_body,
 )
+from phipsi.model.extras import Shape
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.joints_axial import Fixed
@@ -232,6 +233,12 @@ def attached(
     if description.parts or other.parts:
         coming_parts = map(moved, other.parts or other.bodies)
         parts = (*(description.parts or description.bodies), *coming_parts)
+
+    def moved_shape(shape: Shape) -> Shape:
+        if shape.link == WORLD_NAME:
+            return replace(shape, link=body, placement=X_body @ shape.placement)
+        return replace(shape, link=prefix + shape.link)
+
     frames = [
         Frame(prefix + f.name, body, X_body @ f.placement)
         if f.body == WORLD_NAME
@@ -244,7 +251,7 @@ def attached(
         bodies=(*loaded.bodies, *map(moved, other.bodies)),
         frames=(*description.frames, *frames),
         parts=parts,
-        extras=loaded.extras.attached(other.extras, prefix, body, X_body),
+        extras=loaded.extras.attached(other.extras, prefix, moved_shape),
     )
 
 

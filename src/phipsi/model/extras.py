@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, final
@@ -11,7 +12,6 @@ from phipsi.model.pose import Pose
 from phipsi.model.value import plain
 
 Numbers = tuple[float, ...]
-_WORLD = "world"  # the name of the inertial frame, as in `body.py`, which imports this module
 
 
 @final
@@ -118,19 +118,11 @@ class Extras:
         kept = tuple(f for f in self.diagnosis if f.body != body or f.kind not in gone)
         return replace(self, diagnosis=kept)
 
-    def attached(self, other: Extras, prefix: str, body: str, X_body: Pose) -> Extras:
-        """Return both, with a prefix before the names of the other.
-
-        Shapes on the other's world move along with `body`, where that world is fixed at X_body.
-        """
+    def attached(self, other: Extras, prefix: str, moved: Callable[[Shape], Shape]) -> Extras:
+        """Return both, with a prefix before the names of the other; `moved` places its shapes."""
 
         def named(record: Any, *names: str) -> Any:
             return replace(record, **{name: prefix + getattr(record, name) for name in names})
-
-        def moved(shape: Shape) -> Shape:
-            if shape.link != _WORLD:
-                return named(shape, "link")
-            return replace(shape, link=body, placement=X_body @ shape.placement)
 
         return Extras(
             self.name or other.name,
