@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from interfaces.mutants import mutated
 
 VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 2**63, 10**400, -(10**30), 1e308, 5e-324, float("nan"), float("inf"), "",
@@ -246,16 +247,7 @@ _TOKEN = re.compile(r'"[^"\n]*"|\'[^\'\n]*\'|\[[^\[\]\n]*\]|[-+.\w]+')
 
 def scenario_mutant(original: bytes, seed: int) -> bytes:
     """One mutant of a scenario."""
-    rng = random.Random(seed)
-    data = original
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        if rng.random() < 0.12:
-            data = _bytes(data, rng)
-            continue
-        text = data.decode("utf-8", "surrogateescape")
-        text = rng.choice((_token, _token, _token, _line, _line, _key))(text, rng)
-        data = text.encode("utf-8", "surrogateescape")
-    return data
+    return mutated(original, seed, (_token, _token, _token, _line, _line, _key), _bytes)
 
 
 def _token(text: str, rng: random.Random) -> str:

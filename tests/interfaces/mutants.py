@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 import warnings
+from collections.abc import Callable, Sequence
 
 NUMBERS = (
     "nan",
@@ -128,18 +129,26 @@ _NUMERIC = re.compile(r'(?<=["\s>])[-+]?\d[-+.\deE]*(?=["\s<])')
 
 
 def mutant(original: bytes, seed: int) -> bytes:
-    """One mutant of a file."""
+    """One mutant of a robot file."""
+    changes = (_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path, _hungry)
+    return mutated(original, seed, changes, _bytes)
+
+
+def mutated(
+    original: bytes,
+    seed: int,
+    changes: Sequence[Callable[[str, random.Random], str]],
+    bytes_changed: Callable[[bytes, random.Random], bytes],
+) -> bytes:
+    """Text with one to three of the changes, or of its bytes, by the number `seed`."""
     rng = random.Random(seed)
     data = original
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         if rng.random() < 0.12:
-            data = _bytes(data, rng)
+            data = bytes_changed(data, rng)
             continue
         text = data.decode("utf-8", "surrogateescape")
-        change = rng.choice(
-            (_number, _number, _number, _name, _name, _tag, _tag, _attribute, _path, _hungry)
-        )
-        data = change(text, rng).encode("utf-8", "surrogateescape")
+        data = rng.choice(changes)(text, rng).encode("utf-8", "surrogateescape")
     return data
 
 
