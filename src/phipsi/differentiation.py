@@ -47,7 +47,7 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
 
-    **Source:** sensitivity.md 1–6; seed 4 lemmas 3.1–4.3.
+    **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import H, M, phi, gravity

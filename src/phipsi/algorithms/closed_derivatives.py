@@ -46,7 +46,7 @@ def constrained_dynamics_derivatives(
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv). **Returns:** three arrays (..., nv, nv): by
     q, by v, by tau.
-    **Cost:** O(nv³ + rows³) per configuration. **Source:** closed_chain 11 (C32).
+    **Cost:** O(nv³ + rows³) per configuration. **Source:** theory/closed-chains 11 (C32).
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

@@ -55,7 +55,7 @@ def inverse_dynamics_derivatives(
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** three arrays (..., nv, nv):
     by q, by v, by vdot.
-    **Cost:** O(N · depth). **Source:** sensitivity.md 4 (E10–E12); seed 4 lemmas 3.1–4.2.
+    **Cost:** O(N · depth). **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
 
     >>> from phipsi import inverse_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
@@ -81,7 +81,7 @@ def forward_dynamics_derivatives(
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv). **Returns:** three arrays (..., nv, nv):
     by q, by v, by tau. A joint with nothing to move raises `SingularHingeError`.
     **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹.
-    **Source:** sensitivity.md 5 (E13).
+    **Source:** theory/sensitivities 5 (E13).
 
     >>> from phipsi import forward_dynamics_derivatives
     >>> from phipsi.examples import planar_arm

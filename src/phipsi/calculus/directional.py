@@ -14,7 +14,7 @@ which is stationary in the gain, so that
     δP = bd(ψ Q ψ*),   Q = δM + bd(δE P⁺ E* + E P⁺ δE* + E (G δJr G* − π̄ P δH* G* − G δH P π̄*) E*)
     δD = H δP H* + δH P H* + H P δH* + δJr,     δG = (δP H* + P δH* − G δD) D⁻¹
 
-[sensitivity.md 3, 6: seed 4 lemmas 3.1–4.2, own extension to trees and all joints].
+[MS lemmas 3.1–4.2; for trees and all joints, theory/sensitivities 3 and 6].
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def linearize(
     positions are added that rolling leaves free, or as many as positions are; `equilibrium`, refuse
     an operating point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far
     from equilibrium the point is.
-    **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³). **Source:** sensitivity 5;
-    closed_chain 11.
+    **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³).
+    **Source:** theory/sensitivities 5; theory/closed-chains 11.
 
     >>> import numpy as np
     >>> import phipsi as pp

@@ -22,9 +22,8 @@ discrete Lagrange–d'Alembert principle, at the middle of the step.
 is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. The
 equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
 
-**Source:** Marsden and West, Discrete mechanics and variational integrators (2001), 1.3 and 2.3;
-Bou-Rabee and Marsden, Hamilton–Pontryagin integrators on Lie groups (2009); Hairer, Lubich, Wanner,
-Geometric Numerical Integration, VI.6.
+**Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
+Wanner 2006, VI.6.
 """
 
 from __future__ import annotations

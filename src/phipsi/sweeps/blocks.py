@@ -388,7 +388,7 @@ class Blocks:
     # -- the Riccati family ------------------------------------------------------------------------
 
     def _riccati(self, f: Riccati) -> dict[str, Field]:
-        """P, D, G of one family, by the tip-to-base recursion of open_chain section 8."""
+        """P, D, G of one family, by the tip-to-base recursion of theory/open-chains 8."""
         if f in self._families:
             return self._families[f]
         b = self.builder

@@ -1,7 +1,7 @@
 """From expressions to equations: apply an operator to a field, or form its diagonal blocks.
 
 `Lowering.apply` walks a product from right to left and turns every factor into the operation of
-open_chain section 14.2. There is one rule per kind of factor and none for whole expressions.
+theory/open-chains 14.2. There is one rule per kind of factor and none for whole expressions.
 """
 
 from __future__ import annotations
