@@ -17,7 +17,7 @@ symplectic and symmetric, and by Noether's theorem it keeps the momentum of ever
 of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
 discrete Lagrange–d'Alembert principle, at the middle of the step.
 
-    ∂L/∂q = (bend{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
+    ∂L/∂q = (dHT{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
 
 is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. The
 equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
