@@ -24,8 +24,8 @@ from phipsi.algorithms.derivatives import (
 )
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
-from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.closures import ConstrainedModel

@@ -8,9 +8,9 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS, MASS_MATRIX_INVERSE
+from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
-from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms, of_trees

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dof_levels import dof_levels
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.calculus.differentiation import diff
+from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import compile, program_of
-from phipsi.differentiation import diff
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.families import Family, along_units
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set

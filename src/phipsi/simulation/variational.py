@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 from phipsi.algorithms.dynamics import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
-from phipsi.differentiation import gradient
 from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import solve

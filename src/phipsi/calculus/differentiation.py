@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import Directional
+from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
 from phipsi.compiler import compile
@@ -15,7 +16,6 @@ from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
 from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
-from phipsi.families import Family
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
@@ -206,7 +206,7 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand of a
     program, and the gradient is a vector.
 
-    >>> from phipsi.differentiation import gradient
+    >>> from phipsi.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
