@@ -24,13 +24,13 @@ from phipsi.algorithms.derivatives import (
 )
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
-from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_systems, system_of
-from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, vdot, weight
+from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, operand, phi, vdot
 
 Array = NDArray[Any]
 
@@ -130,7 +130,7 @@ def _row_rates() -> Expr:
 @cache
 def _loads() -> Expr:
     """∂(G* f)/∂q of given multipliers f."""
-    return diff(J.T @ A.T @ weight(ROW_FORCES), "q")
+    return diff(J.T @ A.T @ operand(ROW_FORCES), "q")
 
 
 @cache

@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
-from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_trees
 from phipsi.model.model import Model

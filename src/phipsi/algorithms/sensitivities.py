@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dof_levels import dof_levels
 from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.calculus.differentiation import diff
+from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import compile, program_of
-from phipsi.differentiation import diff
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.families import Family, along_units
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -205,7 +205,7 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
 def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") -> Array:
     """Gradient of the logarithm of the determinant of the mass matrix.
 
-    g = −2 H vee(Y P⁺) + 2 bend_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
+    g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
     inverse, no derivative of P. The torque of the Fixman potential ½ kT log det ℳ is −½ kT g. Where
     v are quasi-velocities it is the gradient of the determinant with respect to v. By the inertial
     parameters it is inertia_trace(Υ): tr(Υ(k) ∂M(k)/∂π).

@@ -13,8 +13,8 @@ from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics
 from phipsi.algorithms.kinematics import jacobian
 from phipsi.algorithms.system import System
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
-from phipsi.differentiation import diff
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model

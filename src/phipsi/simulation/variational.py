@@ -17,7 +17,7 @@ symplectic and symmetric, and by Noether's theorem it keeps the momentum of ever
 of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
 discrete Lagrange–d'Alembert principle, at the middle of the step.
 
-    ∂L/∂q = (bend{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
+    ∂L/∂q = (dHT{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
 
 is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. The
 equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from phipsi.algorithms.dynamics import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
-from phipsi.differentiation import gradient
 from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import solve
