@@ -130,7 +130,6 @@ if TYPE_CHECKING:
     from phipsi.model.model import Model
     from phipsi.model.pose import Pose
     from phipsi.operators import parse
-    from phipsi.proofs import Proof, identities, prove
     from phipsi.simulation import controllers, forces, references, topology
     from phipsi.simulation.contact_margins import contact_events
     from phipsi.simulation.events import Event
@@ -142,6 +141,7 @@ if TYPE_CHECKING:
     from phipsi.simulation.run import simulate
     from phipsi.simulation.trajectory import Trajectory
     from phipsi.sweeps.explanation import Explanation
+    from phipsi.theorems import Proof, identities, prove
 
 __version__ = "0.1.0.dev0"
 
@@ -342,7 +342,7 @@ _HOMES = {
     "model.model": "Model",
     "model.pose": "Pose",
     "operators": "parse",
-    "proofs": "Proof identities prove",
+    "theorems": "Proof identities prove",
     "simulation.contact_margins": "contact_events",
     "simulation.events": "Event",
     "simulation.gradients": "RolloutGradient rollout_gradient",
@@ -356,7 +356,7 @@ _HOMES = {
 }
 _MODULES = (
     "algorithms backends calculus compiler constraints contacts errors examples "
-    "expressions interfaces model model.joints operators proofs rewrite robots simulation "
+    "expressions interfaces model model.joints operators theorems rewrite robots simulation "
     "simulation.controllers simulation.forces simulation.references simulation.topology spatial "
     "sweeps"
 )

@@ -32,6 +32,7 @@ LAYERS = [
     "compiler",
     "calculus",
     "proofs",
+    "theorems",
     "algorithms",
     "examples",
     "robots",
@@ -160,7 +161,7 @@ def test_import_phipsi_is_light():
             ["algorithms.regressors", "algorithms.identification", "simulation", "interfaces"],
         ),
         ("import phipsi; phipsi.load", ["simulation", "interfaces.report", "interfaces.sdf"]),
-        ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
+        ("import phipsi; phipsi.simulate", ["interfaces", "theorems.book"]),
     ],
 )
 def test_a_name_loads_what_it_needs(use: str, needless: list[str]):
