@@ -11,7 +11,7 @@ from phipsi.constraints import Constraint
 from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.formats.files import MAX_BYTES, FileError, read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs
-from phipsi.interfaces.formats.options import Base, Options
+from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Model
 
 _OPENING = re.compile(rb"<([A-Za-z_][A-Za-z0-9_:.-]*)|<\?|<!--")

@@ -25,7 +25,7 @@ from phipsi.interfaces.formats.findings import (
     repaired,
     report_findings,
 )
-from phipsi.interfaces.formats.options import Base, Options
+from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body

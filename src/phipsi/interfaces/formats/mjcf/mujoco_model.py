@@ -6,11 +6,11 @@ from typing import Any, final
 
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.formats.files import FileError
+from phipsi.interfaces.formats.load_options import Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, complaint
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
 from phipsi.interfaces.formats.mjcf.reader_process import READERS, Ended, NotStarted, TooSlow
-from phipsi.interfaces.formats.options import Options
 
 _HERE = "If you trust the file, read it in this process:\n    pp.load({file!r}, isolate=False)"
 

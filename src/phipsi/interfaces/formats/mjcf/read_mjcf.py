@@ -22,10 +22,10 @@ from phipsi.interfaces.formats.body_frames import frame_name, in_body, moved_ine
 from phipsi.interfaces.formats.document import Element, shortened
 from phipsi.interfaces.formats.files import Place
 from phipsi.interfaces.formats.folders import AllowedFolders
+from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, read_mjcf_files
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.interfaces.formats.mjcf.mujoco_model import Compiled, compiled_model
-from phipsi.interfaces.formats.options import Base, Options
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame

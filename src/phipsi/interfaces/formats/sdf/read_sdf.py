@@ -31,8 +31,8 @@ from phipsi.interfaces.formats.document import (
     shortened,
 )
 from phipsi.interfaces.formats.folders import AllowedFolders
+from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.mesh_paths import MeshPaths
-from phipsi.interfaces.formats.options import Base, Options
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.sdf.frame_graph import (
     MODEL,

@@ -20,8 +20,8 @@ from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.document import Element, parse_xml, shortened
 from phipsi.interfaces.formats.document import parse_number as number_of
 from phipsi.interfaces.formats.folders import AllowedFolders
+from phipsi.interfaces.formats.load_options import Options
 from phipsi.interfaces.formats.mesh_paths import MeshPaths
-from phipsi.interfaces.formats.options import Options
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.extras import Coupling, Rating, Shape
