@@ -27,7 +27,6 @@ from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import POSES
 from phipsi.families import Family
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -85,7 +84,7 @@ class ExpressionBridge(Bridge):
     def __init__(
         self,
         expr: Expr,
-        model: Model | ConstrainedModel,
+        model: Model,
         points: Sequence[Any] | None,
         backend: str | None,
     ) -> None:

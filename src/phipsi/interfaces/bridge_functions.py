@@ -15,7 +15,7 @@ from phipsi.algorithms.kinematics import frame_poses
 from phipsi.algorithms.system import System
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridge import Bridge, ExpressionBridge, PosesBridge, RolloutBridge
-from phipsi.model.mechanisms import Mechanism, tree_of
+from phipsi.model.mechanisms import tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 
@@ -70,11 +70,11 @@ class Functions:
         model = tree_of(model, inverse_dynamics)
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
-    def kinetic_energy(self, model: Mechanism, q: Any, v: Any) -> Any:
+    def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
         """Kinetic energy (...); see `phipsi.kinetic_energy`."""
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
-    def frame_poses(self, model: Mechanism, q: Any, frames: Sequence[Any]) -> Any:
+    def frame_poses(self, model: Model, q: Any, frames: Sequence[Any]) -> Any:
         """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
         tree = tree_of(model, frame_poses)
         return self._kept(PosesBridge, tree, point_set(tree, frames), None)(q)

@@ -25,12 +25,13 @@ from numpy.typing import ArrayLike
 
 from phipsi.interfaces.convention_adapter import Adapter, State
 from phipsi.interfaces.convention_blocks import DRAKE, MUJOCO, PINOCCHIO
-from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, tree_of
+from phipsi.model.model import Model
 
 
 @of_given_motion
 def to_pinocchio(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -53,7 +54,7 @@ def to_pinocchio(
 
 @of_given_motion
 def from_pinocchio(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -70,7 +71,7 @@ def from_pinocchio(
 
 @of_given_motion
 def to_mujoco(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -89,7 +90,7 @@ def to_mujoco(
 
 @of_given_motion
 def from_mujoco(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -104,7 +105,7 @@ def from_mujoco(
 
 @of_given_motion
 def to_drake(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -123,7 +124,7 @@ def to_drake(
 
 @of_given_motion
 def from_drake(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
