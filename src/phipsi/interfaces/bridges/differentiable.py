@@ -29,8 +29,7 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import POSES
-from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import Mechanism, tree_of
+from phipsi.model.mechanisms import tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import J
@@ -89,7 +88,7 @@ class ExpressionBridge(Bridge):
     def __init__(
         self,
         expr: Expr,
-        model: Model | ConstrainedModel,
+        model: Model,
         points: Sequence[Any] | None,
         backend: str | None,
     ) -> None:
@@ -362,11 +361,11 @@ class Functions:
         model = tree_of(model, inverse_dynamics)
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
-    def kinetic_energy(self, model: Mechanism, q: Any, v: Any) -> Any:
+    def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
         """Kinetic energy (...); see `phipsi.kinetic_energy`."""
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
-    def frame_poses(self, model: Mechanism, q: Any, frames: Sequence[Any]) -> Any:
+    def frame_poses(self, model: Model, q: Any, frames: Sequence[Any]) -> Any:
         """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
         tree = tree_of(model, frame_poses)
         return self._kept(PosesBridge, tree, point_set(tree, frames), None)(q)
