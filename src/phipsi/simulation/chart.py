@@ -14,8 +14,7 @@ q = base ∘ exp(z),
 ad the bracket with z of every curved joint; joints with q̇ = v have T = Jr = 1. All matrices are
 block diagonal, one block per joint. The formulas are those of the joints' groups.
 
-**Source:** Munthe-Kaas, High order Runge–Kutta methods on manifolds (1999); Hairer, Lubich, Wanner,
-Geometric Numerical Integration, IV.7–8.
+**Source:** Munthe-Kaas 1999; Hairer, Lubich and Wanner 2006, IV.7–8.
 """
 
 from __future__ import annotations
