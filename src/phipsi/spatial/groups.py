@@ -22,7 +22,7 @@ not grow with the speed of flight, and the iteration converges for a body that f
 slowly. In p⁺ it is computed with g itself, which keeps the angular momentum whatever w is. This is
 for a momentum [n; f] and a force [λ_ω; λ_x], exp and dexp those of the rotation.
 
-**Source:** Hairer, Lubich and Wanner 2006, IV.7–8; variational.py for the momenta.
+**Source:** Hairer, Lubich and Wanner 2006, IV.7–8.
 """
 
 from __future__ import annotations
