@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import phipsi.loaded  # noqa: F401  first of all: it notes the time
 
 if TYPE_CHECKING:
-    from phipsi import constraints, contacts, examples, robots
+    from phipsi import constraints, contacts, examples
     from phipsi.algorithms.closed_chain import (
         ConstrainedMotion,
         constrained_dynamics,
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from phipsi.differentiation import diff, vjp
     from phipsi.errors import (
         ConvergenceError,
+        FileError,
         InputError,
         LoweringError,
         ModelError,
@@ -118,7 +119,6 @@ if TYPE_CHECKING:
         to_mujoco,
         to_pinocchio,
     )
-    from phipsi.interfaces.formats.files import FileError
     from phipsi.interfaces.formats.load import load, load_system
     from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
     from phipsi.interfaces.report.report_page import report
@@ -259,7 +259,6 @@ __all__ = [
     "references",
     "regressor",
     "report",
-    "robots",
     "rollout",
     "rollout_gradient",
     "save_urdf",
@@ -323,7 +322,7 @@ _HOMES = {
     "compiler": "compile explain",
     "differentiation": "diff vjp",
     "errors": (
-        "ConvergenceError InputError LoweringError ModelError ParseError PhipsiError "
+        "ConvergenceError FileError InputError LoweringError ModelError ParseError PhipsiError "
         "PhipsiWarning SimulationError SingularHingeError SingularMatrixError SpaceError"
     ),
     "expressions.node": "Expr",
@@ -331,7 +330,6 @@ _HOMES = {
     "interfaces.bridges.conventions": (
         "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio"
     ),
-    "interfaces.formats.files": "FileError",
     "interfaces.formats.load": "load load_system",
     "interfaces.report.report_page": "report",
     "interfaces.scenarios.scenario": "Scenario",
@@ -356,7 +354,7 @@ _HOMES = {
 }
 _MODULES = (
     "algorithms backends calculus compiler constraints contacts differentiation errors examples "
-    "expressions interfaces model model.joints operators proofs rewrite robots simulation "
+    "expressions interfaces model model.joints operators proofs rewrite simulation "
     "simulation.controllers simulation.forces simulation.references simulation.topology spatial "
     "sweeps"
 )

@@ -15,11 +15,10 @@ import pytest
 from interfaces import damaged_files as d
 
 import phipsi as pp
-from phipsi.errors import shown, shown_lines
+from phipsi.errors import FileError, shown, shown_lines
 from phipsi.interfaces.cli.commands import app
 from phipsi.interfaces.cli.common import printable
 from phipsi.interfaces.cli.tree_drawing import draw_tree
-from phipsi.interfaces.formats.files import FileError
 
 EVIL = "a\n\x1b[31m\u202e\ud800b"
 

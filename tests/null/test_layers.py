@@ -36,7 +36,6 @@ LAYERS = [
     "proofs",
     "algorithms",
     "examples",
-    "robots",
     "demo",
     "simulation",
     "interfaces",
@@ -158,7 +157,7 @@ def test_import_phipsi_is_light():
         ("import phipsi.operators", ["algorithms", "backends", "simulation", "interfaces"]),
         ("import phipsi; phipsi.ModelBuilder", ["expressions", "algorithms", "interfaces"]),
         (
-            "import phipsi as pp; pp.forward_dynamics(pp.robots.seven_joint_arm(), *[7 * [0]] * 3)",
+            "import phipsi as p; p.forward_dynamics(p.examples.seven_joint_arm(), *[7 * [0]] * 3)",
             ["algorithms.regressors", "algorithms.identification", "simulation", "interfaces"],
         ),
         (

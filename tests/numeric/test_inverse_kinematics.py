@@ -13,7 +13,7 @@ from phipsi.algorithms.bounded_steps import bounded_steps
 from phipsi.algorithms.ik_problem import Chart, Targets
 from phipsi.spatial import so3_log
 
-ARM = pp.robots.seven_joint_arm()
+ARM = pp.examples.seven_joint_arm()
 
 
 def goals(model: pp.Model, q: np.ndarray, frames: list[str]) -> dict:
@@ -125,8 +125,8 @@ def test_slopes_with_limits_on_planar_coordinates(seed):
     ("model", "frames"),
     [
         (ARM, ["tool"]),
-        (pp.robots.free_flyer(), ["left_tool", "right_tool"]),
-        (pp.robots.humanoid(), ["left_palm", "right_sole"]),
+        (pp.examples.free_flyer(), ["left_tool", "right_tool"]),
+        (pp.examples.humanoid(), ["left_palm", "right_sole"]),
     ],
     ids=["arm", "free flyer", "humanoid"],
 )
@@ -280,7 +280,7 @@ def test_weights_decide_between_targets_that_exclude_each_other():
 
 
 def test_fixed_joints_stay():
-    dog = pp.robots.quadruped()
+    dog = pp.examples.quadruped()
     start = dog.random_configuration(0)
     start[dog.q_slice("trunk")] = [0.6, 0.0, 0.8, 0.0, 1.0, 2.0, 3.0]
     q = start.copy()
@@ -431,7 +431,7 @@ def test_refusals(arguments, message):
 
 
 def test_a_zero_quaternion_is_refused():
-    flyer = pp.robots.free_flyer()
+    flyer = pp.examples.free_flyer()
     q = flyer.neutral()
     q[:4] = 0
     with pytest.raises(pp.InputError, match="quaternion"):

@@ -189,7 +189,7 @@ def test_bad_input_is_refused(change: dict[str, Any], text: str):
 
 
 def test_a_quaternion_that_is_none_is_refused_with_its_joint():
-    model = pp.robots.humanoid()
+    model = pp.examples.humanoid()
     q0 = np.array([model.neutral(), 1.5 * model.neutral()])
     name = re.escape(repr(model.joint_names[0]))
     with pytest.raises(pp.InputError, match=rf"q0\[1\].*joint {name} has length 1.5"):
