@@ -13,6 +13,12 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+__all__ = [
+    "ConvergenceError", "FileError", "InputError", "LoweringError", "ModelError", "ParseError",
+    "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError", "SingularMatrixError",
+    "SpaceError",
+]  # fmt: skip
+
 
 def shown(text: object, most: int | None = 2000) -> str:
     r"""Text from outside as it may be printed: on one line, and nothing in it acts.

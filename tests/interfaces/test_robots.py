@@ -6,7 +6,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi import center_of_mass, frame_poses, inverse_dynamics
+from phipsi import center_of_mass, examples, frame_poses, inverse_dynamics
 from phipsi.errors import PhipsiWarning
 from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
 from phipsi.interfaces.formats.load import load

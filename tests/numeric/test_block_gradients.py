@@ -9,9 +9,9 @@ from random_models import models, random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms import diagonal, dynamics
-from phipsi.differentiation import gradient
+from phipsi.calculus.differentiation import gradient
 from phipsi.operators import D, G, H, I, K, M, P, R, Riccati, V, bd, mass_matrix, phi, psi, tau, v
-from phipsi.operators.catalogue import weight
+from phipsi.operators.catalogue import operand
 from phipsi.spatial import inertia_of, inertia_trace
 
 STEP = 1e-30
@@ -108,7 +108,7 @@ def test_gradients_as_expressions(name, model, seed):
     for wrt in ("q", "inertia"):
         found = run(pp.vjp(expr, model, wrt), {**values, "x": c})
         values.pop("x", None)
-        oracle = pp.dense(gradient(expr, wrt), model, **values, given={weight(expr.gives.dual): c})
+        oracle = pp.dense(gradient(expr, wrt), model, **values, given={operand(expr.gives.dual): c})
         close(found.reshape(-1), oracle, 1.0, 1e-9)
 
 
@@ -179,7 +179,7 @@ def test_families_over_inertial_parameters():
 def test_log_det_by_inertial_parameters(model, seed):
     """tr(Υ M(π)) against ℳ⁻¹ and the change of ℳ."""
     q, u = state(model, seed)["q"], directions(model, seed, "inertia")
-    found = pp.log_det_mass_matrix_gradient(model, q, wrt="inertia")
+    found = pp.sensitivities.log_det_mass_matrix_gradient(model, q, wrt="inertia")
     assert found.shape == (model.n_bodies, 10)
     change = pp.compile(pp.diff(mass_matrix, "inertia", along="dinertia"), model, mode="dense")
     expected = np.trace(np.linalg.solve(pp.mass_matrix(model, q), change(q, u)))

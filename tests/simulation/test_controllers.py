@@ -539,7 +539,7 @@ def test_saturation_by_the_ratings_of_the_file():
     ],
 )
 def test_refusals(make, message):
-    with pytest.raises((pp.InputError, pp.ModelError), match=message):
+    with pytest.raises((pp.errors.InputError, pp.errors.ModelError), match=message):
         make()
 
 
@@ -549,5 +549,5 @@ def test_nan_states_are_refused():
         pp.controllers.PDGravity(ARM, POSTURE, 1, 1),
         pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1),
     ):
-        with pytest.raises(pp.InputError, match="shoulder_pitch"):
+        with pytest.raises(pp.errors.InputError, match="shoulder_pitch"):
             control(0.0, np.where(np.arange(7) == 1, np.nan, POSTURE), np.zeros(7))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interfaces.mutants import mutated
+from file_mutants import mutated
 
 VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 2**63, 10**400, -(10**30), 1e308, 5e-324, float("nan"), float("inf"), "",
@@ -203,7 +203,7 @@ def trajectory_outcome(path: Path) -> str:
         warnings.simplefilter("ignore")
         try:
             run = pp.Trajectory.load(path)
-        except pp.ParseError as error:
+        except pp.errors.ParseError as error:
             _check_text(str(error))
             return "error"
         arrays = (run.t, run.q, run.v, run.tau, run.energy, run.momentum, run.constraint_residuals)
