@@ -96,7 +96,7 @@ def functions_of_models(model: pp.Model, label: str, batch: tuple[int, ...] = ()
     given = {"points": points, "frames": points, "prescribed": [model.joint_names[-1]]}
     given |= {"dt": 0.01, "steps": 2, "final": lambda q, v: ((v * v).sum(-1), None, 2 * v)}
     at, out = states(model, batch), []
-    public = {name: getattr(pp, name) for name in pp.__all__} | vars(pp.sensitivities)
+    public = vars(pp.sensitivities) | {name: getattr(pp, name) for name in pp.__all__}
     for name, f in public.items():
         if not inspect.isfunction(f) or name in SKIPPED or name.startswith("_"):
             continue
