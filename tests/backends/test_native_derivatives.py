@@ -161,7 +161,7 @@ def test_gradients_of_blocks(kinds):
         native, reference = both(expr, model, mode="dense")
         inputs = [values[n] for n in native.inputs]
         close(native(*inputs), reference(*inputs), 1e-10)
-    close(pp.log_det_mass_matrix_gradient(model, q, wrt="inertia"),
+    close(pp.sensitivities.log_det_mass_matrix_gradient(model, q, wrt="inertia"),
           both(pp.diff(ops.logdet(ops.D), "inertia").T, model)[0](q), 1e-10)  # fmt: skip
 
 

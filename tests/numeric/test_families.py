@@ -179,7 +179,10 @@ def test_refusals_of_a_compiled_family():
         (lambda: program(p=[0, 0]), "no input 'p'"),
         (lambda: program([0, 0, 0]), r"q has shape \(3,\)"),
         (lambda: program([[0, 0], [0, np.nan]]), r"joint 'joint2' \(element \[1\] of the batch"),
-        (lambda: pp.christoffel_symbols(arm, [[0, 0], [0, 0], [np.inf, 0]]), r"element \[2\]"),
+        (
+            lambda: pp.sensitivities.christoffel_symbols(arm, [[0, 0], [0, 0], [np.inf, 0]]),
+            r"element \[2\]",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             call()

@@ -96,9 +96,9 @@ def functions_of_models(model: pp.Model, label: str, batch: tuple[int, ...] = ()
     given = {"points": points, "frames": points, "prescribed": [model.joint_names[-1]]}
     given |= {"dt": 0.01, "steps": 2, "final": lambda q, v: ((v * v).sum(-1), None, 2 * v)}
     at, out = states(model, batch), []
-    for name in pp.__all__:
-        f = getattr(pp, name)
-        if not inspect.isfunction(f) or name in SKIPPED or name.startswith(("to_", "from_")):
+    public = vars(pp.sensitivities) | {name: getattr(pp, name) for name in pp.__all__}
+    for name, f in public.items():
+        if not inspect.isfunction(f) or name in SKIPPED or name.startswith("_"):
             continue
         parameters = inspect.signature(f).parameters
         if next(iter(parameters), "") != "model" or not {"q", "q0"} & set(parameters):
