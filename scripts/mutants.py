@@ -74,7 +74,7 @@ GROUPS = (
            "tests/numeric/test_compile.py", *_DERIVATIVES, "tests/numeric/test_explain.py")),
     Group("lowering", ("sweeps/blocks.py", "sweeps/lower.py", "sweeps/builder.py",
                        "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
-                       "sweeps/passes.py"), 50,
+                       "sweeps/operations.py"), 50,
           (*_EXPRESSIONS, "tests/numeric/test_modes.py", *_DERIVATIVES, *_CLOSED)),
     Group("derivatives", ("calculus/directional.py", "calculus/tangent.py",
                           "calculus/gradient.py", "calculus/traces.py"), 30,

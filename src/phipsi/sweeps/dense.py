@@ -125,7 +125,7 @@ def _square(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Fiel
         operator, seed = _seeded(low, inner.factors)
         column = b.add([(1, seed), (sign, low.apply(operator, seed))])
         made = b.make(
-            "square", (column, b.mul(low.block(s), column)), None, Type(Domain.WORLD, SEED, SEED)
+            "gram", (column, b.mul(low.block(s), column)), None, Type(Domain.WORLD, SEED, SEED)
         )
         type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))  # type: ignore
         return b.make("matrix", (made,), (Part("pairs", 1),), type_)
@@ -264,7 +264,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
     if x.factors[at].name == "phi_tilde":
         z = b.up(z)
-    back = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
+    back = b.apply("rigid_inverse", pose)
     return b.mul(b.mul(low.block(product(head)), back), z)
 
 
@@ -280,7 +280,7 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
         for y in reversed(tail[: len(tail) - (block is not None)]):
             mine = low.point_block("B") if y.name == "B" else low.selection(_core(y))
             if kind == "links":
-                mine = b.along("of_point", mine)
+                mine = b.shift("of_point", mine)
             block = mine if block is None else b.mul(mine, block)
         assert block is not None
         start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))

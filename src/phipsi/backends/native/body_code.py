@@ -12,11 +12,10 @@ from phipsi.backends.native import solve, tables
 from phipsi.backends.native.closure_code import ClosureCode
 from phipsi.backends.native.lanes import Lane, known
 from phipsi.backends.native.memory import Memory
-from phipsi.backends.native.plan import REMADE, root
+from phipsi.backends.native.plan import is_remade, root
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.variation_code import VariationCode
-from phipsi.sweeps.builder import terms_of
-from phipsi.sweeps.ir import Domain, Field, Kind
+from phipsi.sweeps.ir import Domain, Field, Kind, terms_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class BodyCode(ClosureCode, VariationCode):
         elif x.op == "add" and len(x.args) == 1:
             data: Any = x.data
             out = bl.combine([(data[0], self.value(x.args[0]))])
-        elif self.inside(x) or _remade(x):
+        elif self.inside(x) or is_remade(x):
             out = getattr(self, "_" + x.op)(x)
         else:
             out = self._kept(x)
@@ -423,7 +422,3 @@ class BodyCode(ClosureCode, VariationCode):
 
     def _spread(self, x: Field) -> bl.Block:
         return self.value(x.args[0])
-
-
-def _remade(x: Field) -> bool:
-    return x.op in REMADE or x.op == "spread"

@@ -301,7 +301,7 @@ class InputsOutputs(MatrixMemory):
         for r in self.matrices():
             data: Any = r.field.data
             for part, y in zip(data, r.field.args, strict=True):
-                if y.op == "square":
+                if y.op == "gram":
                     assert part.coefficient == 1
                     self.k.squares[y].emit(self.matrix_base(r))
 

@@ -58,7 +58,7 @@ from phipsi.backends.native.squares import Square
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind, Variant
 from phipsi.sweeps.request import Result
 
 
@@ -185,7 +185,7 @@ class Kernel(PointMemory):
         self._clear_world_record()
         self._clear_sums()
         self.small = {x: Small(self, x) for x in self.plan.small}
-        squares = [x for p in self.phases for x in p.pairs if x.op == "square"]
+        squares = [x for p in self.phases for x in p.pairs if x.op == "gram"]
         self.squares = {x: Square(self, x, i) for i, x in enumerate(squares)}
         self.row_matrices = {x: RowMatrix(self, x) for x in self.plan.row_matrices}
         self.io.clear_matrices()
@@ -330,7 +330,7 @@ class Kernel(PointMemory):
             self.host_point = self.both(Domain.POINT, point)
             self.host_row = self.both(Domain.ROW, row)
             self.link_table = self.at(self.word(LINK_DOUBLES), self.b.mul(k, i64(48)))
-            if any(x.op.startswith("closure_") for x in step.fields):
+            if any(x.operation.variant is Variant.LINK for x in step.fields):
                 write_cases(self.b, kind, len(self.link_codes), lambda i: self._link(step, i))
                 return
         self._visit(step, None)

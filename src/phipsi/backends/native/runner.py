@@ -57,7 +57,8 @@ from phipsi.loaded import LOADED
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
+from phipsi.sweeps.operations import operation
 from phipsi.sweeps.request import Lowered, Result
 
 _FLOAT64 = np.dtype(np.float64)
@@ -295,9 +296,9 @@ def _own_steps(
     extra: dict[Domain, list[Field]] = {}
     for i, r in enumerate(results):
         x, domain = planning.root(r.field), r.field.type.domain
-        late = domain is not Domain.WORLD and x.op in (*planning.SUMS, *planning.SOLVES)
+        late = domain is not Domain.WORLD and x.operation.runs is not Loop.OWN
         if late:
-            alias = Field("rec", (), None, r.field.type, -1 - i)
+            alias = Field(operation("rec"), (), None, r.field.type, -1 - i)
             alias.equation = r.field
             extra.setdefault(domain, []).append(alias)
             r = replace(r, field=alias)
