@@ -93,8 +93,9 @@ if TYPE_CHECKING:
     from phipsi.algorithms.system import Mobility, System
     from phipsi.backends.dense import dense
     from phipsi.backends.program import Program
+    from phipsi.calculus.differentiation import diff, vjp
+    from phipsi.calculus.families import Family
     from phipsi.compiler import compile, explain
-    from phipsi.differentiation import diff, vjp
     from phipsi.errors import (
         ConvergenceError,
         InputError,
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
         SpaceError,
     )
     from phipsi.expressions.node import Expr
-    from phipsi.families import Family
     from phipsi.interfaces.conventions import (
         from_drake,
         from_mujoco,
@@ -320,14 +320,14 @@ _HOMES = {
     "algorithms.system": "Mobility System",
     "backends.dense": "dense",
     "backends.program": "Program",
+    "calculus.differentiation": "diff vjp",
+    "calculus.families": "Family",
     "compiler": "compile explain",
-    "differentiation": "diff vjp",
     "errors": (
         "ConvergenceError InputError LoweringError ModelError ParseError PhipsiError "
         "PhipsiWarning SimulationError SingularHingeError SingularMatrixError SpaceError"
     ),
     "expressions.node": "Expr",
-    "families": "Family",
     "interfaces.conventions": (
         "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio"
     ),
@@ -355,7 +355,7 @@ _HOMES = {
     "sweeps.explanation": "Explanation",
 }
 _MODULES = (
-    "algorithms backends calculus compiler constraints contacts differentiation errors examples "
+    "algorithms backends calculus compiler constraints contacts errors examples "
     "expressions interfaces model model.joints operators proofs rewrite robots simulation "
     "simulation.controllers simulation.forces simulation.references simulation.topology spatial "
     "sweeps"

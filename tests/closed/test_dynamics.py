@@ -57,7 +57,7 @@ def as_constraint(joint: tree.Joint, **ends) -> c.Constraint:
 
 @pytest.mark.parametrize("kind", CUTTABLE)
 def test_a_joint_of_the_tree_and_the_same_joint_cut_give_the_same_accelerations(kind):
-    """Free bodies held together by constraints instead of joints (closed_chain C31)."""
+    """Free bodies held together by constraints instead of joints (theory/closed-chains 2 (C31))."""
     model = random_tree(7, 4, [kind])
     b = pp.ModelBuilder(gravity=model.gravity)
     closing = []

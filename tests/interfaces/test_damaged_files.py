@@ -10,9 +10,9 @@ import resource
 import zipfile
 from collections import Counter
 
+import damaged_files as d
 import numpy as np
 import pytest
-from interfaces import damaged_files as d
 
 import phipsi as pp
 from phipsi.errors import shown, shown_lines

@@ -258,8 +258,8 @@ def test_threads_must_be_a_whole_number(threads: Any):
         compiled(V, MODEL)(draw()["q"], draw()["v"], threads=threads)
 
 
-def test_on_error_is_raise_or_mask():
-    with pytest.raises(InputError, match="on_error='ignore'"):
+def test_on_error_is_raise_mask_or_return():
+    with pytest.raises(InputError, match="on_error='ignore' is not one of 'raise', 'mask' "):
         compiled(V, MODEL)(draw()["q"], draw()["v"], on_error="ignore")
 
 
@@ -470,6 +470,23 @@ def test_only_failed_elements_are_masked():
     assert status[0] == 0 and status[1] > 0
     with pytest.raises(SingularHingeError, match=r"element \[1\] of the batch"):
         program(q, np.ones(3), inertias)
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_failed_elements_are_returned_with_their_numbers(backend: str):
+    """log det of what is not positive: the numbers stay, the status is that of "mask"."""
+    model = pp.examples.planar_arm(3)
+    inertias = np.repeat(model.inertia_matrices[None], 2, axis=0)
+    inertias[1] *= -1
+    program = pp.compile((logdet(mass_matrix), V), model, given=["M"], backend=backend)
+    inputs = {"q": np.zeros((2, 3)), "v": np.ones((2, 3)), "M": inertias}
+    (masked, nothing), status = program(**inputs, on_error="mask")
+    (found, velocities), same = program(**inputs, on_error="return")
+    assert status[0] == 0 and status[1] > 0 and np.array_equal(status, same)
+    assert np.isnan(nothing[1]).all() and np.isfinite(velocities).all()
+    np.testing.assert_array_equal(masked[0], found[0])
+    (alone, _), zero = program(*(inputs[n][0] for n in program.inputs), on_error="return")
+    assert zero == 0 and alone == found[0]
 
 
 def test_bad_numbers_are_masked_too():

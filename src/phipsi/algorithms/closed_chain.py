@@ -105,7 +105,7 @@ def constraint_forces(
 
     **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
     **Cost:** that of `forward_dynamics`, and a singular value decomposition of A J.
-    **Source:** SOA eq. 0.23; closed_chain 6.
+    **Source:** SOA eq. 0.23; theory/closed-chains 6.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
@@ -172,7 +172,7 @@ def constraint_impulse(
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), zero by default.
     **Returns:** v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
-    **Cost:** four sweeps and the elimination of the rows. **Source:** closed_chain 11.
+    **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

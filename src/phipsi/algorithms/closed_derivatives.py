@@ -24,13 +24,13 @@ from phipsi.algorithms.derivatives import (
 )
 from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
-from phipsi.differentiation import diff
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_systems, system_of
-from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, vdot, weight
+from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, operand, phi, vdot
 
 Array = NDArray[Any]
 
@@ -46,7 +46,7 @@ def constrained_dynamics_derivatives(
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv). **Returns:** three arrays (..., nv, nv): by
     q, by v, by tau.
-    **Cost:** O(nv³ + rows³) per configuration. **Source:** closed_chain 11 (C32).
+    **Cost:** O(nv³ + rows³) per configuration. **Source:** theory/closed-chains 11 (C32).
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
@@ -130,7 +130,7 @@ def _row_rates() -> Expr:
 @cache
 def _loads() -> Expr:
     """∂(G* f)/∂q of given multipliers f."""
-    return diff(J.T @ A.T @ weight(ROW_FORCES), "q")
+    return diff(J.T @ A.T @ operand(ROW_FORCES), "q")
 
 
 @cache

@@ -54,7 +54,7 @@ def closed_inverse_dynamics(
     `weights` (nv,), above 0, what an effort costs (default: 1). **Returns:** (tau, f). It raises
     `InputError` if v or vdot break the constraints, or if the actuators cannot drive the motion:
     it then names the joints of the motion that lacks a drive, and how much.
-    **Cost:** O(nv³), dense. **Source:** closed_chain 2 (KKT).
+    **Cost:** O(nv³), dense. **Source:** theory/closed-chains 2 (KKT).
 
     >>> import numpy as np, phipsi as pp
     >>> arm = pp.examples.planar_arm(3)

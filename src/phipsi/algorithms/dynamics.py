@@ -344,7 +344,7 @@ def joint_reactions(
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
     `inverse_dynamics`; `Udot` as for `forward_dynamics`. **Returns:** (..., n, 6).
     **Cost:** four sweeps, O(N); of a system that of `constraint_forces` and two sweeps.
-    **Source:** open_chain 11.1.
+    **Source:** theory/open-chains 11.1.
 
     >>> from phipsi import joint_reactions
     >>> from phipsi.examples import planar_arm

@@ -51,7 +51,7 @@ def potential_energy(model: Mechanism, q: ArrayLike) -> Array:
     −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. In J.
 
     **Arguments:** `q` (..., nq). **Returns:** (...).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 4.5.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
 
     >>> from phipsi import potential_energy
     >>> from phipsi.examples import planar_arm
@@ -90,7 +90,7 @@ def center_of_mass_jacobian(model: Mechanism, q: ArrayLike) -> Array:
     The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 3, nv). A model without mass raises
-    `ModelError`. **Cost:** O(N) for each row. **Source:** open_chain 6 and 12.
+    `ModelError`. **Cost:** O(N) for each row. **Source:** theory/open-chains 6 and 12.
 
     >>> from phipsi import center_of_mass_jacobian
     >>> from phipsi.examples import planar_arm
@@ -112,7 +112,7 @@ def momentum(model: Mechanism, q: ArrayLike, v: ArrayLike, *, about: str = "orig
     [angular (kg·m²/s), linear (kg·m/s)].
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `about`, "origin" or "com". **Returns:** (..., 6).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 12.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 12.
 
     >>> from phipsi import momentum
     >>> from phipsi.examples import planar_arm
@@ -136,7 +136,7 @@ def centroidal_momentum_matrix(model: Mechanism, q: ArrayLike) -> Array:
     ``momentum(…, about="com")``. World axes, [angular; linear], without rotors.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
-    **Cost:** O(N) for each of six rows. **Source:** open_chain 6 and 12.
+    **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 6 and 12.
 
     >>> from phipsi import centroidal_momentum_matrix
     >>> from phipsi.examples import planar_arm
@@ -156,7 +156,7 @@ def centroidal_momentum_matrix_dot(model: Mechanism, q: ArrayLike, v: ArrayLike)
     which itself moves at the velocity total M V / m. World axes, [angular; linear].
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 6, nv).
-    **Cost:** O(N) for each of six rows. **Source:** open_chain 4.3.
+    **Cost:** O(N) for each of six rows. **Source:** theory/open-chains 4.3.
 
     >>> from phipsi import centroidal_momentum_matrix_dot
     >>> from phipsi.examples import planar_arm

@@ -190,7 +190,7 @@ class Grasp(System):
         **Arguments:** as for `forward_dynamics`; `f` (..., rows), multipliers to check instead of
         those of the dynamics. **Returns:** a `GraspCheck`; `print` it.
         **Cost:** that of `contact_forces`; per element with redundant rows a barrier method.
-        **Source:** closed_chain 9; 88-11 Part II appendix A.
+        **Source:** theory/closed-chains 9; 88-11 Part II appendix A.
         """
         if f is not None:
             found = real_array("f", f)
@@ -283,7 +283,7 @@ class Grasp(System):
         **Arguments:** `q` (nq,); `load` (object rates,), for example that of `object_load`.
         **Returns:** f (rows,), zero for rows that are no contacts. It raises `InputError` if the
         contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
-        cones do. **Cost:** O(rows³). **Source:** closed_chain 9.
+        cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
         """
         at, wanted = self._one(q), real_array("load", load)
         if wanted.shape != self._object_rates.shape:

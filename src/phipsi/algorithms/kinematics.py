@@ -53,7 +53,7 @@ def body_poses(model: Mechanism, q: ArrayLike) -> Array:
     body's origin O(k) in m, world axes.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., n, 4, 4).
-    **Cost:** one base-to-tip sweep. **Source:** open_chain 2.
+    **Cost:** one base-to-tip sweep. **Source:** theory/open-chains 2.
 
     >>> from phipsi import body_poses
     >>> from phipsi.examples import planar_arm
@@ -72,7 +72,7 @@ def frame_poses(model: Mechanism, q: ArrayLike, frames: Points | PointSet | None
 
     **Arguments:** `q` (..., nq); `frames`, names of frames, bodies or "world", all of
     `model.frames` in their order by default. **Returns:** (..., len(frames), 4, 4).
-    **Cost:** one base-to-tip sweep and one product per frame. **Source:** open_chain 2.
+    **Cost:** one base-to-tip sweep and one product per frame. **Source:** theory/open-chains 2.
 
     >>> from phipsi import frame_poses
     >>> from phipsi.examples import planar_arm
@@ -150,7 +150,7 @@ def body_accelerations(
     [angular (rad/s²), linear (m/s²)].
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** (..., n, 6).
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2; open_chain 4.3.
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2; theory/open-chains 4.3.
 
     >>> from phipsi import body_accelerations
     >>> from phipsi.examples import planar_arm
@@ -183,7 +183,7 @@ def frame_accelerations(
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `frames`, names of frames, bodies or
     "world", or points (name, offset), all of `model.frames` by default.
     **Returns:** (..., len(frames), 6).
-    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2 and 0.18; open_chain 4.3.
+    **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2 and 0.18; theory/open-chains 4.3.
 
     >>> from phipsi import frame_accelerations
     >>> from phipsi.examples import planar_arm
@@ -236,7 +236,7 @@ def jacobian_dot(
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC, nv), 1/s times the units of J.
-    **Cost:** O(N) per row or column, whichever are fewer. **Source:** open_chain 4.3 and 6.
+    **Cost:** O(N) per row or column, whichever are fewer. **Source:** theory/open-chains 4.3 and 6.
 
     >>> from phipsi import jacobian_dot
     >>> from phipsi.examples import planar_arm
@@ -258,7 +258,7 @@ def jacobian_dot_v(
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC).
-    **Cost:** one base-to-tip sweep. **Source:** MM sec. V.A; open_chain 6.
+    **Cost:** one base-to-tip sweep. **Source:** MM sec. V.A; theory/open-chains 6.
 
     >>> from phipsi import jacobian_dot_v
     >>> from phipsi.examples import planar_arm

@@ -49,7 +49,7 @@ def regressor(
     freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this
     order behind the others. **Returns:** (..., nv, 10 n), and nv columns more for each option.
     With ``armature=True``, Y π is `inverse_dynamics`; without it the rotors are missing.
-    **Cost:** one sweep and O(N · depth) for the entries. **Source:** sensitivity 8.
+    **Cost:** one sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters, regressor
     >>> from phipsi.examples import planar_arm
@@ -86,7 +86,7 @@ def inertial_parameters(
     asked for, armature, viscous damping and Coulomb friction of every degree of freedom; a model
     says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse.
 
-    **Returns:** (10 n,), and nv more for each option. **Source:** sensitivity 8.
+    **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters
     >>> from phipsi.examples import planar_arm
@@ -142,7 +142,7 @@ def kinetic_energy_regressor(
     freedom behind it.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** sensitivity 8.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters, kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
@@ -167,7 +167,7 @@ def potential_energy_regressor(model: Mechanism, q: ArrayLike) -> Array:
     the moments of inertia.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 4.5.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
 
     >>> from phipsi import inertial_parameters, potential_energy_regressor
     >>> from phipsi.examples import planar_arm

@@ -1,7 +1,7 @@
 """Forward dynamics by solving for a small secondary system, the primary one reflected into it.
 
 With primary P and secondary S in separate trees, rows 1 that involve P, rows 2 inside S, and
-L = (A_P Λ A_P*)⁻¹ on rows 1 (closed_chain 4),
+L = (A_P Λ A_P*)⁻¹ on rows 1 (theory/closed-chains 4),
 
     [ ℳ_S + G₁* L G₁   G₂* ] [v̇_S]   [ T_S − G₁* L r₁ ]
     [ G₂                0  ] [ f₂ ] = [ U₂            ],    r₁ = A_P J v̇_free − U₁,   G = A_S J
@@ -66,7 +66,7 @@ def secondary_dynamics(
     primary system then cannot give way along some rows, whose multipliers only the whole system
     determines.
     **Cost:** O(N) sweeps, O(rows) small blocks for separate arms, O(nv_S³).
-    **Source:** SOA, below eq. 0.35; closed_chain 4.
+    **Source:** SOA, below eq. 0.35; theory/closed-chains 4.
     """
     mine = split(system)
     extras = tuple(x for x in (f_ext, Udot) if x is not None)

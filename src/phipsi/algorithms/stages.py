@@ -12,10 +12,10 @@ Every body and every tree of the forest keeps what it computed, with what that d
     correct       step E, per tree with rows     everything: executed at every call
 
 The quantities are handed on as values to programs compiled with `given=`, so what a change costs is
-what the table of closed_chain 11 says and no more: a constraint that is switched on, a new closure
-frame, another secondary system; and of the articulated quantities only the path to the base if a
-body's inertia or coordinates change, only what is inboard of a joint that is locked or let go.
-`counts` says how often each step was executed.
+what the table of theory/closed-chains 11 says and no more: a constraint that is switched on, a new
+closure frame, another secondary system; and of the articulated quantities only the path to the
+base if a body's inertia or coordinates change, only what is inboard of a joint that is locked or
+let go. `counts` says how often each step was executed.
 """
 
 from __future__ import annotations

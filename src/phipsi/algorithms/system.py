@@ -204,7 +204,7 @@ class System(ConstrainedModel):
         have the residual 0.
 
         **Arguments:** `q` (..., nq). **Returns:** (..., rows).
-        **Cost:** one sweep for the poses, O(N + rows). **Source:** closed_chain 2.
+        **Cost:** one sweep for the poses, O(N + rows). **Source:** theory/closed-chains 2.
         """
         flat, batch = self._flat(q)
         values, _ = self._rows.residual(flat, self._rows.poses(flat))
@@ -255,7 +255,7 @@ class System(ConstrainedModel):
         **Returns:** q (..., nq). If there is none nearby it raises a `ConvergenceError` that names
         the loop, its bodies and the gap; its `result` is the best q found.
         **Cost:** per step the Jacobian of the closure frames and an O(nv³) solve.
-        **Source:** closed_chain 10.
+        **Source:** theory/closed-chains 10.
         """
         start, batch = self._flat(self.model.neutral() if q0 is None else q0, real=True)
         _check_search(tolerance=tolerance, max_iterations=max_iterations, restarts=restarts)
@@ -299,7 +299,7 @@ class System(ConstrainedModel):
         raises a `ConvergenceError` if there is no closed configuration near q (see `assemble`), or
         if the prescribed rates contradict each other.
         **Cost:** two to three singular value decompositions, O(rows² nv).
-        **Source:** closed_chain 10 and 11.
+        **Source:** theory/closed-chains 10 and 11.
         """
         flat, batch, rates = self._flat_state(q, v, real=True)
         _check_search(tolerance=tolerance)
@@ -327,7 +327,8 @@ class System(ConstrainedModel):
 
         The rank is that of G in the mass metric, each row divided by the size it would have if
         nothing in it cancelled. Singular values below `tolerance` of the largest are zero; by
-        default it is 1e-9, and more where the loops are open. **Source:** closed_chain 2 and 6.
+        default it is 1e-9, and more where the loops are open.
+        **Source:** theory/closed-chains 2 and 6.
         """
         flat, batch = self._flat(q, real=True)
         if batch:

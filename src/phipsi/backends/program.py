@@ -23,6 +23,7 @@ from phipsi.backends.failures import (
     status_of,
     warn_of_doubts,
 )
+from phipsi.backends.options import check_on_error
 from phipsi.backends.reference import Run
 from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import run_together
@@ -143,9 +144,10 @@ class Program:
         """Evaluate on the inputs.
 
         **Arguments:** the inputs, in order or by name; `out`, an array (or tuple of arrays) to
-        write to; `threads`, how many threads share a large batch; `on_error`, "raise" or "mask"
+        write to; `threads`, how many threads share a large batch; `on_error`: "raise", "mask"
         (failed elements become NaN and ``(result, status)`` is returned, status 0 where all is
-        well, and 6 with a row's number where constraint rows nearly depend on each other).
+        well, and 6 with a row's number where constraint rows nearly depend on each other), or
+        "return" (the same with the numbers as they came out).
         """
         if not named and out is None and threads == 1 and on_error == "raise":
             answer = self._direct(*args)
@@ -158,36 +160,37 @@ class Program:
             answer = self._quickly_into(args, threads, out)
             if answer is not None:
                 return answer
-        if on_error not in ("raise", "mask"):
-            raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'mask'")
+        check_on_error(on_error)
         threads = _whole(threads)
         arrays, batch = bind_arguments(self, args, named)
         if on_error == "raise":
             check_finite(self, arrays)
         if self.backend == "native" and result_dtype(list(arrays.values())) == np.float64:
             results, status = self._run_native(arrays, batch, threads)
-            if on_error == "mask":
+            if on_error != "raise":
                 status = of_bad_inputs(self, arrays, batch, status)
             status = self._solved_again(arrays, batch, results, status, on_error)
             if on_error == "raise" and status.any():
                 self._raise(arrays, batch, status)
-            _mask(results, status)
+            if on_error == "mask":
+                _mask(results, status)
             answer = self._answer(self._store(self._pick_all(results), out))
-            return (answer, status) if on_error == "mask" else answer
+            return answer if on_error == "raise" else (answer, status)
         if threads > 1 and batch:
             results, failures = self._in_threads(arrays, batch, threads)
         else:
             results, failures = self._evaluate(arrays, batch)
         failures = [*failures, *self._non_finite(results, failures, batch)]
         status = status_of(failures, batch)
-        if on_error == "mask":
+        if on_error != "raise":
             status = of_bad_inputs(self, arrays, batch, status)
         status = self._solved_again(arrays, batch, results, status, on_error)
         if status.any() and on_error == "raise":
             self._raise(arrays, batch, status)
-        _mask(results, status)
+        if on_error == "mask":
+            _mask(results, status)
         answer = self._answer(self._store(results, out))
-        return (answer, status) if on_error == "mask" else answer
+        return answer if on_error == "raise" else (answer, status)
 
     def _solved_again(
         self,
@@ -206,7 +209,7 @@ class Program:
         if not doubtful.any():
             return status
         if self.resolve is None or result_dtype(list(arrays.values())) != np.float64:
-            if on_error == "mask":
+            if on_error != "raise":
                 return status
             if (code == DOUBTFUL).any():
                 warn_of_doubts(status, self.request.points.closures)

@@ -18,14 +18,14 @@ from phipsi.algorithms.kinematics import frame_poses
 from phipsi.algorithms.system import System
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import diff, vjp
+from phipsi.calculus.families import Family
 from phipsi.calculus.tangent import VARIABLES
 from phipsi.compiler import compile
-from phipsi.differentiation import diff, vjp
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import POSES
-from phipsi.families import Family
 from phipsi.interfaces.coordinate_maps import CoordinateMaps
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import tree_of

@@ -80,7 +80,7 @@ def contact_events(
     **Arguments:** `grasp`; `controller` and `forces`, those of the run; `action`, as for `Event`:
     None records, "stop" ends the run; "release" takes the contact away, as it happens to a finger
     that lifts off.
-    **Returns:** events named "contact 'left' breaks". **Source:** closed_chain 9.
+    **Returns:** events named "contact 'left' breaks". **Source:** theory/closed-chains 9.
 
     >>> import numpy as np, phipsi as pp
     >>> grasp = pp.examples.two_finger_grasp()

@@ -22,14 +22,6 @@ from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
 
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
-# how H changes
-VARIATIONS = {
-    "Hdot": "hinge_axes_along",
-    "bend": "hinge_bend",
-    "bend_force": "hinge_bend_force",
-}
-
-
 _MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
@@ -150,20 +142,21 @@ class Blocks:
             return b.transpose(self.hinge_axes())
         if x.name == "Hdot" and not x.args:
             return b.transpose(b.apply("hinge_axes_rate"))
-        if x.name in VARIATIONS:
+        if x.name in ("Hdot", "dH", "dHT"):  # along motions
+            op = "hinge_axes_along" if x.name == "Hdot" else x.name
             place = hole_of(x) if x.params else None
-            out = b.apply(VARIATIONS[x.name], *(self.vector(y) for y in x.args), data=place)
+            out = b.apply(op, *(self.vector(y) for y in x.args), data=place)
             return b.transpose(out) if x.name == "Hdot" else out
-        if x.name == "swing_force":
+        if x.name == "dB":
             return b.shift("scatter", self.swing_block(x))
         if x.name in ("angular", "M"):
             return b.apply(x.name)
         if x.name == "Jr":
             return b.apply("Jr") if self.armature else b.zero(Type(Domain.BODY, "r", "r"))
-        if x.name in ("free", "held"):
+        if x.name in ("unprescribed", "prescribed"):
             mask = b.apply("diag", b.leaf("input", Type(Domain.BODY, "r", "1"), "free"))
             eye = b.eye(Domain.BODY, "r")
-            return mask if x.name == "free" else b.add([(1, eye), (-1, mask)])
+            return mask if x.name == "unprescribed" else b.add([(1, eye), (-1, mask)])
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
         meaning = definition(x)
@@ -235,13 +228,13 @@ class Blocks:
         return out
 
     def swing_block(self, x: Expr) -> Field:
-        """V ↦ Ḃ{…; V}* y (swing) or Ḃ{…; V} f (swing_force), 6 × 6 per point.
+        """V ↦ Ḃ{…; V}* y (dBT) or Ḃ{…; V} f (dB), 6 × 6 per point.
 
         Every direction of Ḃ is a factor between the lever and the turn of a point: −spin in world
         axes; in spatial axes cross* in front of what is there.
         """
         b = self.builder
-        force, place = x.name == "swing_force", hole_of(x)
+        force, place = x.name == "dB", hole_of(x)
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
@@ -329,11 +322,11 @@ class Blocks:
     def sway_blocks(self, x: Expr) -> tuple[Field, Field]:
         """How the row at a link changes with the motion of its frame and with that of the mate.
 
-        Those of sway_force{f} are multiplied by the component of f.
+        Those of dAT{f} are multiplied by the component of f.
         """
         b = self.builder
         held, *motions = (self.vector(y) for y in x.args)
-        times = [b.shift("of_row", held)] if x.name == "sway_force" else []
+        times = [b.shift("of_row", held)] if x.name == "dAT" else []
         args = (b.shift("of_point", self.relative()), *self._link_motions(motions), *times)
         one, other = (b.apply("closure_sway", *args, data=(hole_of(x), end)) for end in (0, 1))
         return one, other
@@ -352,7 +345,7 @@ class Blocks:
     # -- the Riccati family ------------------------------------------------------------------------
 
     def _riccati(self, f: Riccati) -> dict[str, Field]:
-        """P, D, G of one family, by the tip-to-base recursion of open_chain section 8."""
+        """P, D, G of one family, by the tip-to-base recursion of theory/open-chains 8."""
         if f in self._families:
             return self._families[f]
         b = self.builder

@@ -1,7 +1,7 @@
 """From expressions to equations: apply an operator to a field, or form its diagonal blocks.
 
 `Lowering.apply` walks a product from right to left and turns every factor into the operation of
-open_chain section 14.2. There is one rule per kind of factor and none for whole expressions.
+theory/open-chains 14.2. There is one rule per kind of factor and none for whole expressions.
 """
 
 from __future__ import annotations
@@ -36,12 +36,7 @@ DOMAINS = {
 
 
 # vectors made from a memoryless operator by taking traces
-TRACES = {
-    Op.VEE: "vee",
-    Op.VEE_FORCE: "vee_force",
-    Op.BEND_TRACE: "hinge_bend_trace",
-    Op.INERTIA_TRACE: "inertia_trace",
-}
+TRACES = (Op.VEE, Op.VEE_FORCE, Op.DH_TRACE, Op.INERTIA_TRACE)
 
 
 def field_type(space: Space, cols: str = "1") -> Type:
@@ -137,7 +132,7 @@ class Lowering(Diagonals):
             if flipped:
                 return b.mul(b.transpose(blocks), b.shift("gather", u))
             return b.shift("scatter", b.mul(blocks, u))
-        if name == "swing":
+        if name == "dBT":
             blocks = self.swing_block(core)
             if flipped:
                 return b.shift("scatter", b.mul(b.transpose(blocks), u))
@@ -147,7 +142,7 @@ class Lowering(Diagonals):
             if flipped:
                 return b.shift("to_point", b.mul(rows, b.shift("of_row", u)))
             return b.shift("to_row", b.mul(b.transpose(rows), b.shift("of_point", u)))
-        if name in ("sway", "sway_force"):
+        if name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if name == "select":
             return b.mul(self.selection(core), u)
@@ -164,7 +159,7 @@ class Lowering(Diagonals):
     def _sway(self, x: Expr, u: Field, *, flipped: bool) -> Field:
         """How A z or A* f change with the motions u of the bodies, or the adjoint of that."""
         b = self.builder
-        row_side = x.name == "sway"  # z at the points, results at the rows
+        row_side = x.name == "dA"  # z at the points, results at the rows
         held = self.vector(x.args[0])
         if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
             gives = x.takes.dual if flipped else x.gives  # type: ignore[union-attr]
@@ -196,8 +191,8 @@ class Lowering(Diagonals):
         name = x.name
         if x.op in TRACES:
             args = (self.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
-            return b.apply(TRACES[x.op], *args, data=x.data)
-        if name == "weight":
+            return b.apply(x.op.value, *args, data=x.data)
+        if name == "operand":
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), "x")
         if name in self.given and name != "gravity":
@@ -205,10 +200,10 @@ class Lowering(Diagonals):
         if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
-        if name in ("pick", "pick_effort"):
-            return b.apply("pick", data=self.picked(x))
-        if name == "pick_inertia":
-            return b.apply("pick_parameter", data=self.picked_parameter(x))
+        if name in ("unit_rate", "unit_effort"):
+            return b.apply("unit_rate", data=self.picked(x))
+        if name == "unit_inertia":
+            return b.apply("unit_parameter", data=self.picked_parameter(x))
         if name == "gravity":
             zero = b.zero(Type(Domain.BODY, "6", "1"))
             world = b.apply("gravity")

@@ -208,11 +208,11 @@ Operation(
     "angular", "the projection on the angular part", **_BODY6, **_LEAF, kind=Kind.SYMMETRIC,
 )  # fmt: skip
 Operation(
-    "pick", "one unit vector of joint rates", domain=Domain.BODY, rows="r", cols="1",
+    "unit_rate", "one unit vector of joint rates", domain=Domain.BODY, rows="r", cols="1",
     keep=Keep.AGAIN,
 )  # fmt: skip
 Operation(
-    "pick_parameter", "one unit vector of inertial parameters", domain=Domain.BODY, rows="10",
+    "unit_parameter", "one unit vector of inertial parameters", domain=Domain.BODY, rows="10",
     cols="1", keep=Keep.AGAIN,
 )  # fmt: skip
 Operation(
@@ -350,16 +350,16 @@ Operation(
     linear=EACH, **_call("Ḣ*", r"\dot{H}^{*}"),
 )  # fmt: skip
 Operation(
-    "hinge_bend", "how H* w changes with the rates", domain=Domain.BODY, rows="6", cols="r",
-    linear=EACH, **_call("bend"),
+    "dHT", "how H* w changes with the rates", domain=Domain.BODY, rows="6", cols="r",
+    linear=EACH, **_call("dHT", r"\delta H^{*}"),
 )  # fmt: skip
 Operation(
-    "hinge_bend_force", "how H f changes with the rates", domain=Domain.BODY, rows="r", cols="r",
-    linear=EACH, **_call("bend_force", r"\operatorname{bend_{f}}"),
+    "dH", "how H f changes with the rates", domain=Domain.BODY, rows="r", cols="r",
+    linear=EACH, **_call("dH", r"\delta H"),
 )  # fmt: skip
 Operation(
-    "hinge_bend_trace", "how tr(H Z) changes with the rates", domain=Domain.BODY, rows="r",
-    cols="1", linear=EACH, **_call("bend_trace", r"\operatorname{bend_{tr}}"),
+    "dH_trace", "how tr(H Z) changes with the rates", domain=Domain.BODY, rows="r",
+    cols="1", linear=EACH, **_call("dH_trace", r"\operatorname{\delta H_{tr}}"),
 )  # fmt: skip
 
 # ---- closures ------------------------------------------------------------------------------------

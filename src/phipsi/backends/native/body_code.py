@@ -144,10 +144,10 @@ class BodyCode(ClosureCode, VariationCode):
     def _seed(self, x: Field) -> bl.Block:
         return self.memory.seed(x, self.size(x.type.rows))
 
-    def _pick(self, x: Field) -> bl.Block:
+    def _unit_rate(self, x: Field) -> bl.Block:
         return self.memory.unit(x, self.size("r"))
 
-    def _pick_parameter(self, x: Field) -> bl.Block:
+    def _unit_parameter(self, x: Field) -> bl.Block:
         return self.memory.unit(x, 10)
 
     def _path_seed(self, x: Field) -> bl.Block:

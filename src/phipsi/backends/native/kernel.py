@@ -474,7 +474,7 @@ class Kernel(PointMemory):
 
     def unit(self, x: Field, rows: int) -> bl.Block:
         """This body's part of one unit vector of joint rates or inertial parameters."""
-        start = self.v_offset if x.op == "pick" else self.b.mul(self.index, i64(rows))
+        start = self.v_offset if x.op == "unit_rate" else self.b.mul(self.index, i64(rows))
         numbers = [self.b.add(start, i64(i)) for i in range(rows)]
         dof: Any = x.data
         hits = [self.b.uitofp(self.b.icmp_signed("==", n, i64(dof)), DOUBLE) for n in numbers]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interfaces.mutants import mutated
+from file_mutants import mutated
 
 VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 2**63, 10**400, -(10**30), 1e308, 5e-324, float("nan"), float("inf"), "",

@@ -3,7 +3,7 @@
 A trial is a function, one of its inputs, a place in it and a number that is not finite. It must
 end in a `PhipsiError`; with ``on_error="mask"`` in a status and NaN. All of them:
 
-    python tests/input_trials.py
+    python tests/support/input_trials.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A change of these files is a change of what the library computes; look at the difference, then
 
-    PHIPSI_UPDATE_GOLDEN=1 pytest tests/null/test_golden.py
+    PHIPSI_UPDATE_GOLDEN=1 pytest tests/symbolic/test_golden.py
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
-from phipsi.operators.variations import pick, pick_inertia
+from phipsi.operators.variations import unit_inertia, unit_rate
 from phipsi.sweeps.explanation import Explanation
 
 Array = NDArray[Any]
@@ -85,7 +85,7 @@ class Family:
     def along(self, joint: str, i: int = 0) -> Any:
         """The derivative by one degree of freedom: number i of a joint (or parameter of a body)."""
         parameters = self.directions[-1].gives is PARAMETERS
-        return self.contract(pick_inertia(joint, i) if parameters else pick(joint, i))
+        return self.contract(unit_inertia(joint, i) if parameters else unit_rate(joint, i))
 
     def compile(self, model: Model | ConstrainedModel, **options: Any) -> FamilyProgram:
         """A function of the inputs that returns all derivatives, (..., out, in, nv)."""

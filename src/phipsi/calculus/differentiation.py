@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import Directional
+from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
 from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
 from phipsi.compiler import compile
@@ -15,15 +16,14 @@ from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
 from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
-from phipsi.families import Family
 from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
-from phipsi.operators.catalogue import catalogue_leaf, weight
+from phipsi.operators.catalogue import catalogue_leaf, operand
 from phipsi.operators.inputs import leaves_of
-from phipsi.operators.variations import pick, pick_effort, pick_inertia
+from phipsi.operators.variations import unit_effort, unit_inertia, unit_rate
 
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
@@ -47,7 +47,7 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
 
-    **Source:** sensitivity.md 1–6; seed 4 lemmas 3.1–4.3.
+    **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import H, M, phi, gravity
@@ -116,7 +116,7 @@ _DIRECTIONS = {
     "tau": ("dtau",),
     "inertia": ("dinertia",),
 }
-_PICKS = {RATES: pick, EFFORTS: pick_effort, PARAMETERS: pick_inertia}
+_UNITS = {RATES: unit_rate, EFFORTS: unit_effort, PARAMETERS: unit_inertia}
 
 
 def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
@@ -134,7 +134,7 @@ def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
 def _unit(wrt: str, name: str, i: int) -> Expr:
     """The unit vector that ``wrt[name, i]`` names."""
     _check_variable(wrt)
-    maker = _PICKS.get(VARIABLES[wrt])
+    maker = _UNITS.get(VARIABLES[wrt])
     if maker is None:
         raise InputError(
             f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
@@ -203,10 +203,10 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
 
     The operator is the adjoint of `diff(y, wrt)`. Where that is no operator of the algebra, because
-    y contains P, D, G, ψ or bd(…), c is the leaf ``weight[…]`` that stands for the operand of a
+    y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand of a
     program, and the gradient is a vector.
 
-    >>> from phipsi.differentiation import gradient
+    >>> from phipsi.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
@@ -219,5 +219,5 @@ def gradient(expr: Expr, wrt: str) -> Expr:
             return Tangent(wrt)(expr).T
         except NoOperatorError:
             assert expr.gives is not None
-            with_ = identity(expr.gives) if expr.is_scalar else weight(expr.gives.dual)
+            with_ = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
             return Gradient(wrt)(expr, with_)
