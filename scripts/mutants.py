@@ -90,7 +90,7 @@ GROUPS = (
     Group("kernels", ("backends/native/body_code.py", "backends/native/blocks.py",
                       "backends/native/closure_code.py", "backends/native/variation_code.py",
                       "backends/native/products.py", "backends/native/solve.py",
-                      "backends/native/squares.py", "backends/native/pairs.py",
+                      "backends/native/gram.py", "backends/native/pairs.py",
                       "backends/native/columns.py", "backends/native/groups.py",
                       "backends/native/row_matrix.py", "backends/native/row_order.py",
                       "backends/native/trigonometry.py", "backends/native/angles.py",

@@ -74,9 +74,9 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     terms = multiplied_out(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
-    square = _square(low, x, terms)
-    if square is not None:
-        return square
+    gram = _gram(low, x, terms)
+    if gram is not None:
+        return gram
     parts: list[tuple[Part, Field]] = []
     causal: list[tuple[Number, Expr]] = []
     anticausal: list[tuple[Number, Expr]] = []
@@ -105,9 +105,9 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     return b.make("matrix", tuple(f for _, f in parts), data, type_)
 
 
-def _square(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
+def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
     """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
-    if not low.squares or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
+    if not low.grams or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
         return None
     found = {product(factors): c for c, factors in terms}
     middles = [y for y in found if is_memoryless(y.structure) and y.T is y]

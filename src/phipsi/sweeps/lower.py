@@ -60,7 +60,7 @@ class Lowering(Diagonals):
         self.model = model
         self.flat = flat  # whether paths of φ may be walked in the frame of their root body
         self.simplify = False  # whether what stands inside leaves is to be rewritten too
-        self.squares = False  # whether C* S C is made from C instead of where paths meet
+        self.grams = False  # whether C* S C is made from C instead of where paths meet
         self.several = False  # whether several matrices share these frames
         self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}

@@ -37,7 +37,7 @@ from phipsi.backends.native.record import (
     START,
     TOGETHER,
 )
-from phipsi.backends.native.squares import Square
+from phipsi.backends.native.grams import Gram
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant, dependencies
@@ -60,7 +60,7 @@ class Columns:
         self._component: Any = None  # of the seed's block
         self._seed_index: Any = None  # body or point the current path starts at
         self._pairs: list[Pairs] = []
-        self._squares: list[Square] = []
+        self._grams: list[Gram] = []
 
     def emit(self, phase: Phase) -> None:
         """The code of one phase."""
@@ -194,7 +194,7 @@ class Columns:
         self.kind = phase.seed_kind
         pairs = [x for x in phase.pairs if x.op == "pair"]
         self._pairs = [Pairs(k, self, x, i) for i, x in enumerate(pairs)]
-        self._squares = [k.squares[x] for x in phase.pairs if x.op == "gram"]
+        self._grams = [k.grams[x] for x in phase.pairs if x.op == "gram"]
         word = SEEDS[self.kind] + (TOGETHER if self.several else SINGLE)
         groups, count = b.inttoptr(k.word(word), POINTER), k.word(word + 1)
         step = Step(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
@@ -222,7 +222,7 @@ class Columns:
             self._walk(step, start)
 
         write_loop(b, count, group)
-        self._pairs, self._squares = [], []
+        self._pairs, self._grams = [], []
 
     def _walk(self, step: Step, start: Any) -> None:
         k, b = self.k, self.k.b
@@ -277,8 +277,8 @@ class Columns:
         for pair in self._pairs:
             if needs_joint(pair.field.args[0]):
                 pair.visit(values)
-        for square in self._squares:
-            square.visit(self, values)
+        for gram in self._grams:
+            gram.visit(self, values)
         sums = [x for x in step.fields if x.op == "up"]
         found = [values.value(x) for x in sums]
         blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]

@@ -266,16 +266,16 @@ class NativeCode:
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         met = [x.op for p in self.phases for x in p.pairs]
-        n_pairs, squares = met.count("pair"), 2 * met.count("square") * model.nv**2
+        n_pairs, grams = met.count("pair"), 2 * met.count("gram") * model.nv**2
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.machine.lanes)
         angles = 2 * (model.nq + self.machine.lanes)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares, angles]
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
-        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole squares
+        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole tiles
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
