@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.body_code import BodyCode
+from phipsi.backends.native.gram import Gram
 from phipsi.backends.native.lanes import (
     DOUBLE,
     I8,
@@ -37,7 +38,6 @@ from phipsi.backends.native.record import (
     START,
     TOGETHER,
 )
-from phipsi.backends.native.grams import Gram
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant, dependencies

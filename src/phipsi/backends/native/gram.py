@@ -14,7 +14,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import DOUBLE, Lane, write_loop
 from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.record import INTEGERS, N_BODIES, N_RATES, GRAMS
+from phipsi.backends.native.record import GRAMS, INTEGERS, N_BODIES, N_RATES
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.ir import Field
 

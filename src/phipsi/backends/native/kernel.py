@@ -11,6 +11,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.columns import Columns
+from phipsi.backends.native.gram import Gram
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import (
     DOUBLE,
@@ -54,7 +55,6 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
-from phipsi.backends.native.grams import Gram
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.lanes import I1, I8, I64, POINTER
-from phipsi.backends.native.mirror import mirror_grams
+from phipsi.backends.native.mirror import mirror_tiles
 from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES
 from phipsi.backends.native.trigonometry import i64
 from phipsi.backends.native.zeros import is_gram, of_branches, zeros_stay
@@ -162,7 +162,7 @@ class MatrixMemory:
         k, b = self.k, self.k.b
         n, base, halves = k.count_of(r.takes), self.result_base(r), self.of_rows(r)
         if k.group is not k.config and not halves:
-            mirror_grams(k, base, n)
+            mirror_tiles(k, base, n)
             return
 
         def row(i: Any) -> None:
