@@ -29,7 +29,7 @@ from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
 from phipsi.interfaces.bridges.joint_blocks import DRAKE, MUJOCO, PINOCCHIO, Block, Style
 from phipsi.model import Model, joints
-from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import JointView
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
 
 @of_given_motion
 def to_pinocchio(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -62,7 +62,7 @@ def to_pinocchio(
 
 @of_given_motion
 def from_pinocchio(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -79,7 +79,7 @@ def from_pinocchio(
 
 @of_given_motion
 def to_mujoco(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -98,7 +98,7 @@ def to_mujoco(
 
 @of_given_motion
 def from_mujoco(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -113,7 +113,7 @@ def from_mujoco(
 
 @of_given_motion
 def to_drake(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
@@ -132,7 +132,7 @@ def to_drake(
 
 @of_given_motion
 def from_drake(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     vdot: ArrayLike | None = None,
