@@ -48,6 +48,7 @@ _TABLE = {
         "algorithms.sensitivities": ". coriolis_matrix",
         "simulation.linear_steps": "step_derivatives",
         "simulation.linearization": "linearize",
+        "simulation.linear_system": "LinearSystem",
         "simulation.gradients": "rollout_gradient",
     },
     ("Identities", "identities.md"): {"proofs": "identities prove"},

@@ -87,6 +87,7 @@ from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.events import Event
 from phipsi.simulation.gradients import rollout_gradient
 from phipsi.simulation.linear_steps import step_derivatives
+from phipsi.simulation.linear_system import LinearSystem
 from phipsi.simulation.linearization import linearize
 from phipsi.simulation.rollout import rollout
 from phipsi.simulation.run import simulate
@@ -98,6 +99,7 @@ __all__ = [
     "Expr",
     "GraphJoint",
     "Grasp",
+    "LinearSystem",
     "Model",
     "ModelBuilder",
     "PhipsiError",

@@ -136,7 +136,7 @@ def methods(model: pp.Model) -> list[Case]:
     arm = pp.examples.seven_joint_arm()
     for name in ("to_pinocchio", "to_mujoco", "to_drake", "from_pinocchio", "from_mujoco"):
         arrays = {n: states(arm)[n] for n in ("q", "v", "vdot", "tau")}
-        out.append(Case(name, _bound(getattr(pp, name), arm, {}), arrays))
+        out.append(Case(name, _bound(getattr(pp.conventions, name), arm, {}), arrays))
     out.append(Case("simulate", lambda **a: pp.simulate(model, **a, duration=0.01), {
         "q0": model.neutral(), "v0": v}))  # fmt: skip
     target = pp.body_poses(arm, np.full(7, 0.3))[-1]

@@ -26,7 +26,6 @@ _ELSEWHERE = {
     "phipsi.calculus.families": "Family",
     "phipsi.proofs": "Proof",
     "phipsi.simulation.gradients": "RolloutGradient",
-    "phipsi.simulation.linear_system": "LinearSystem",
     "phipsi.sweeps.explanation": "Explanation",
 }
 # Names that were here before, and what does their work now.
