@@ -177,7 +177,7 @@ class State:
         inputs = {name: value.objects() for name, value in given.items()}
         at: Any = self.points
         points = replace(at, rotation=at.rotation.objects(), offset=at.offset.objects())
-        run = Run(program.sweep_program, self.model, points, inputs, (), np.dtype(object))
+        run = Run(program.steps, self.model, points, inputs, (), np.dtype(object))
         found = program._write(program.lowered.results[0], run.run(), (), np.dtype(object))
         value = self.kind.of(found.astype(self.q.dtype))
         if mode == "dense" and not expr.is_vector:
