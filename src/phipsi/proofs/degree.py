@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from phipsi.backends.dense_inputs import dimension
+from phipsi.backends.dense.given_values import dimension
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.model import Model

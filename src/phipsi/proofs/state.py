@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.dense import arranged
-from phipsi.backends.dense_evaluate import Evaluation
-from phipsi.backends.dense_inputs import check_expression, dimension
+from phipsi.backends.dense.evaluation import Evaluation
+from phipsi.backends.dense.given_values import check_expression, dimension
 from phipsi.backends.reference import Run
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
