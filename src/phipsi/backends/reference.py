@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from phipsi import spatial
+from phipsi.backends.backend import SweepProgram
 from phipsi.backends.failures import (
     BLOCK,
     HINGE,
@@ -45,7 +46,7 @@ from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
+from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 
 Array = np.ndarray
 

@@ -123,27 +123,4 @@ class Step:
     last_used: tuple[Field, ...] = ()  # not needed after this step
 
 
-@dataclass(frozen=True)
-class Output:
-    """What one result of a program is: a field, how it is laid out, and its spaces."""
-
-    field: Field
-    layout: str
-    name: str
-
-
-@dataclass
-class SweepProgram:
-    """Scheduled equations: the whole of what a backend needs besides the model."""
-
-    steps: list[Step]
-    outputs: list[Output]
-    inputs: list[str]
-
-    def sweeps(self) -> list[Step]:
-        """The steps that run over the bodies in a direction."""
-        directed = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
-        return [s for s in self.steps if s.kind in directed]
-
-
 EquationMaker = Callable[[Field], Field]
