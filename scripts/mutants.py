@@ -49,7 +49,7 @@ class Group:
     tests: tuple[str, ...]
 
 
-_EXPRESSIONS = ("tests/null", "tests/numeric/test_random_expressions.py")
+_EXPRESSIONS = ("tests/symbolic", "tests/numeric/test_random_expressions.py")
 _NATIVE = (
     "tests/backends/test_native_expressions.py",
     "tests/backends/test_native_contract.py",
@@ -413,7 +413,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/mutants.md")
     options = parser.parse_args()
     os.chdir(ROOT)
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
     os.environ.setdefault("PHIPSI_FUZZ", "160")
     os.environ.setdefault("PHIPSI_FUZZ_NATIVE", "100")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

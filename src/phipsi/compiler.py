@@ -12,8 +12,7 @@ from phipsi.backends.backend import Backend, SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import Mechanism, forest_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
@@ -43,7 +42,7 @@ _BUILDING = _Building()
 @of_mechanisms
 def compile(
     expr: Expr | str | Sequence[Expr | str],
-    model: Model | ConstrainedModel,
+    model: Model,
     *,
     mode: str | Sequence[str] = "apply",
     blocks: Sequence[tuple[Any, Any]] | None = None,
@@ -100,7 +99,7 @@ def compile(
 
 def program_of(
     expr: Expr | tuple[Expr, ...],
-    mechanism: Mechanism,
+    mechanism: Model,
     mode: str = "apply",
     function: Callable[..., Any] | None = None,
 ) -> Program:
@@ -120,7 +119,7 @@ def program_of(
 
 def program_at(
     expr: Expr | tuple[Expr, ...],
-    mechanism: Mechanism,
+    mechanism: Model,
     points: Sequence[Any] | PointSet,
     axes: str,
     function: Callable[..., Any],
@@ -165,7 +164,7 @@ def build(
 @of_mechanisms
 def explain(
     expr: Expr | str | Sequence[Expr | str],
-    model: Model | ConstrainedModel | None = None,
+    model: Model | None = None,
     *,
     latex: bool = False,
     rewrite: str = "full",

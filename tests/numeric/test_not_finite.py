@@ -1,19 +1,15 @@
 """Numbers that are not finite are refused wherever they stand, also where no result needs them.
 
-`tests/input_trials.py` tries every public function, input, place and number; here is a sample.
+`tests/support/input_trials.py` tries every public function, input, place and number; here is a
+sample.
 """
 
-import sys
-from pathlib import Path
-
+import input_trials as trials
 import numpy as np
 import pytest
 
 import phipsi as pp
 from phipsi import operators as ops
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import input_trials as trials
 
 ARM = pp.examples.planar_arm(3)
 MIXED = trials.mechanism()
