@@ -52,7 +52,14 @@ RULED = {
 EXPRESSIONS: dict[str, Expr] = {**VECTORS, **OPERATORS, **SMALL, **RULED}
 # one program of machine code for these
 NATIVE = ("forward dynamics", "energy", "without rotors", "point rates", "H G", "bd outward")
-UNUSED = ("held", "angular", "proj", "c_J", "s_gauge")  # no expression is written with them
+UNUSED = (
+    "unprescribed",
+    "prescribed",
+    "angular",
+    "proj",
+    "c_J",
+    "s_gauge",
+)  # no expression is written with them
 
 
 def can_be_given(name: str) -> bool:
@@ -101,9 +108,9 @@ def another(name: str, model: Model, where: PointSet, at: Mapping[str, Any]) -> 
     if name == "pose":
         return stored(name, model, where, {**at, "q": model.random_configuration(rng)})
     own = stored(name, model, where, at)
-    if name in ("held", "Hdot"):  # zero here, and padded
-        own = stored({"held": "Jr", "Hdot": "H"}[name], changed(model), where, at)
-        return own if name == "held" else 0.1 * own.T
+    if name in ("prescribed", "Hdot"):  # zero here, and padded
+        own = stored({"prescribed": "Jr", "Hdot": "H"}[name], changed(model), where, at)
+        return own if name == "prescribed" else 0.1 * own.T
     if catalogue_leaf(name).row.symmetric or name == "D_half":
         return 1.3 * own
     return own + 0.3 * np.abs(own).max() * rng.standard_normal(own.shape)
@@ -187,7 +194,8 @@ def oracle(
 def test_which_quantities_can_be_given():
     assert set(ALONE) >= {"H", "M", "Jr", "Hdot", "R", "proj", "Upsilon", "V", "a", "b", "pose"}
     assert {*ARTICULATED, "gravity"} <= set(QUANTITIES)
-    assert not {"v", "dq", "dinertia", "free", "weight", "pick", "bend", "phi"} & set(QUANTITIES)
+    inputs = {"v", "dq", "dinertia", "free", "operand", "unit_rate", "dHT", "phi"}
+    assert not inputs & set(QUANTITIES)
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -263,7 +271,7 @@ def test_gravity_and_placements_are_those_of_a_model_built_with_them():
     assert not differing(matrices(some, model, where, at, given, "native"), want)
 
 
-@pytest.mark.parametrize("name", ["dq", "free", "weight", "v", "pick", "bend", "sway", "phi"])
+@pytest.mark.parametrize("name", ["dq", "free", "operand", "v", "unit_rate", "dHT", "dA", "phi"])
 def test_what_is_no_quantity_cannot_be_given(name: str):
     with pytest.raises(InputError, match=name):
         pp.compile(ops.M, mechanism(armature=False)[0], given=(name,))

@@ -65,12 +65,12 @@ def test_gradients(kinds):
 
 
 def test_products_of_matrices():
-    """written(X) @ written(Y): in place, for sizes that fill no square, with a factor."""
+    """as_matrix(X) @ as_matrix(Y): in place, for sizes that fill no square, with a factor."""
     for n in (1, 3, 5, 9):
         model = random_tree(n, n, ["revolute", "prismatic"])
         inverse = ops.mass_matrix.inv
         rates = pp.diff(dynamics.INVERSE_DYNAMICS, "v")
-        product = -2 * (ops.written(inverse) @ ops.written(rates))
+        product = -2 * (ops.as_matrix(inverse) @ ops.as_matrix(rates))
         native, reference = both((product, inverse), model, mode="dense")
         q, v, *_ = state(model, (10,))
         got, expected = native(q, v), reference(q, v)

@@ -142,7 +142,7 @@ TREES = {
     "tip_force_correction": lambda m: pp.tip_force_correction(m, Q, TIP, FORCE),
 }  # fmt: skip
 
-# About constraints: a tree has none.
+# About constraints, of which a tree has none.
 SYSTEMS = {
     "closed_inverse_dynamics": _motion,
     "constrained_dynamics": lambda m: pp.constrained_dynamics(m, Q, V, TAU),
@@ -166,9 +166,8 @@ NAMES = {"load", "load_system"}  # `model` is a name in a file
 
 TABLE = {
     "of_given_motion": GIVEN_MOTION,
-    "of_mechanisms": MECHANISMS | OPERATORS,
+    "of_mechanisms": MECHANISMS | OPERATORS | SYSTEMS,
     "of_trees": TREES,
-    "of_systems": SYSTEMS,
 }
 
 
@@ -250,11 +249,12 @@ def test_what_constraints_would_change_is_rejected(call):
         call(SYSTEM)
 
 
-@pytest.mark.parametrize("call", _rows("of_systems"))
-def test_what_is_about_constraints_needs_some(call):
-    call(SYSTEM), call(FREE)
-    with pytest.raises(pp.InputError, match=r"is for a System.*\n.*pp\.System\(model, \[\]\)"):
-        call(ARM)
+@pytest.mark.parametrize("call", [pytest.param(c, id=n) for n, c in SYSTEMS.items()])
+def test_a_tree_has_constraints_too_none(call):
+    with_rows, without = _flat(call(SYSTEM)), _flat(call(ARM))
+    assert [x.ndim for x in with_rows] == [x.ndim for x in without]
+    assert any(x.shape != y.shape or np.abs(x - y).max() > 1e-6
+               for x, y in zip(with_rows, without, strict=True))  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BUILT_ON_TREES)
@@ -272,7 +272,7 @@ def test_a_system_without_constraints_is_its_tree(call):
         assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("call", [*ALL, *_rows("of_systems")])
+@pytest.mark.parametrize("call", ALL)
 @pytest.mark.parametrize("wrong", [Q, [0.1, 0.2, 0.3], None], ids=["array", "list", "None"])
 def test_the_model_comes_first(call, wrong):
     if call is OPERATORS["explain"] and wrong is None:

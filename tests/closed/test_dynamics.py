@@ -57,7 +57,7 @@ def as_constraint(joint: tree.Joint, **ends) -> c.Constraint:
 
 @pytest.mark.parametrize("kind", CUTTABLE)
 def test_a_joint_of_the_tree_and_the_same_joint_cut_give_the_same_accelerations(kind):
-    """Free bodies held together by constraints instead of joints (closed_chain C31)."""
+    """Free bodies held together by constraints instead of joints (theory/closed-chains 2 (C31))."""
     model = random_tree(7, 4, [kind])
     b = pp.ModelBuilder(gravity=model.gravity)
     closing = []
@@ -268,10 +268,9 @@ def test_a_system_without_constraints_is_its_tree(batch):
         np.testing.assert_array_equal(x, y)
 
 
-def test_functions_of_systems_say_so_when_they_get_a_tree():
-    arm = pp.examples.planar_arm(2)
-    for function in (pp.constraint_forces, pp.constrained_dynamics):
-        with pytest.raises(
-            pp.errors.InputError, match=r"is for a System.*\n.*pp\.System\(model, \[\]\)"
-        ):
-            function(arm, np.zeros(2), np.zeros(2), np.zeros(2))
+def test_a_tree_is_a_system_without_rows():
+    arm, state = pp.examples.planar_arm(2), (np.zeros(2), np.zeros(2), np.zeros(2))
+    assert pp.constraint_forces(arm, *state).shape == (0,)
+    vdot, f = pp.constrained_dynamics(arm, *state)
+    np.testing.assert_array_equal(vdot, pp.forward_dynamics(arm, *state))
+    assert f.shape == (0,)

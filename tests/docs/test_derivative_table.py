@@ -8,9 +8,9 @@ from random_models import random_tree
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
+from phipsi.calculus.families import Family
 from phipsi.errors import SpaceError
 from phipsi.expressions.row import Op
-from phipsi.families import Family
 from phipsi.operators.inputs import leaves_of
 from phipsi.spatial import inertia_of
 from phipsi.sweeps.request import NEEDS_ROWS

@@ -9,9 +9,9 @@ from random_models import models, random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms import diagonal, dynamics
-from phipsi.differentiation import gradient
+from phipsi.calculus.differentiation import gradient
 from phipsi.operators import D, G, H, I, K, M, P, R, Riccati, V, bd, mass_matrix, phi, psi, tau, v
-from phipsi.operators.catalogue import weight
+from phipsi.operators.catalogue import operand
 from phipsi.spatial import inertia_of, inertia_trace
 
 STEP = 1e-30
@@ -108,7 +108,7 @@ def test_gradients_as_expressions(name, model, seed):
     for wrt in ("q", "inertia"):
         found = run(pp.vjp(expr, model, wrt), {**values, "x": c})
         values.pop("x", None)
-        oracle = pp.dense(gradient(expr, wrt), model, **values, given={weight(expr.gives.dual): c})
+        oracle = pp.dense(gradient(expr, wrt), model, **values, given={operand(expr.gives.dual): c})
         close(found.reshape(-1), oracle, 1.0, 1e-9)
 
 

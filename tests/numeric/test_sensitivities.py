@@ -70,7 +70,7 @@ def test_christoffel_symbols_and_the_coriolis_matrix(model, seed):
 
 
 def test_christoffel_symbols_of_true_coordinates():
-    """½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk), the symmetries of seed 4, and the zeros of a tree."""
+    """½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk), the symmetries of MS, and the zeros of a tree."""
     kinds = ["revolute", "prismatic", "helical", "cylindrical", "universal"]
     model = random_tree(3, 7, kinds, armature=True)
     q, *_ = state(model, 0)

@@ -35,7 +35,7 @@ SHAKES = (2.0**-30, 2.0**-30, 2.0**-8)
 # in 10⁹ in one factor is at 10⁶.
 ALLOWED = 1024.0
 # Nothing is rounded in these.
-_EXACT = (Op.IDENTITY, Op.ZERO, Op.ADJOINT, Op.WRITTEN, Op.BD)
+_EXACT = (Op.IDENTITY, Op.ZERO, Op.ADJOINT, Op.AS_MATRIX, Op.BD)
 
 
 class Shaken(Evaluation):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from phipsi.operators.variations import hinge_variation, pick
+from phipsi.operators.variations import hinge_variation, unit_rate
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from phipsi.operators.variations import hinge_variation, pick
 )
 def test_names_of_users_are_escaped_in_latex(name: str, latex: str):
     """A name is no mathematics: nothing in it ends the formula or becomes an index."""
-    x = pick(name, 2)
-    assert x.text("latex") == rf"\operatorname{{pick}}_{{({latex}, 2)}}"
+    x = unit_rate(name, 2)
+    assert x.text("latex") == rf"\operatorname{{unit_{{v}}}}_{{({latex}, 2)}}"
     assert latex in hinge_variation(x).text("latex")
-    assert x.text() == f"pick[{name}, 2]"
+    assert x.text() == f"unit_rate[{name}, 2]"

@@ -1,13 +1,13 @@
 """Hybrid dynamics: some joints' accelerations are given, the others' efforts.
 
-No algorithm of its own: with `free` keeping the joints whose effort is given and `held` being 1 on
-the others, the rows of the equations of motion for the free joints are
+No algorithm of its own: S = `unprescribed` keeps the joints whose effort is given, and
+`prescribed` is 1 on the others. The rows of the equations of motion for the former are
 
-    free ℳ free* v̇ = free (τ − ℳ v̇ₕ − bias),    v̇ₕ = (I − free*) v̇ given
+    S ℳ S* v̇ = S (τ − ℳ v̇ₕ − bias),    v̇ₕ = (I − S*) v̇ given
 
-and free H φ M φ* H* free* + free Jr free* + held is W + H' φ M φ* H'* with the hinge map
-H' = free H: an instance of the Riccati family, so the inverse is the innovations form with these H
-and W. The efforts that the held joints need are the inverse dynamics of the result.
+and S H φ M φ* H* S* + S Jr S* + prescribed is W + H' φ M φ* H'* with the hinge map H' = S H: an
+instance of the Riccati family, so the inverse is the innovations form with these H and W. The
+efforts that the prescribed joints need are the inverse dynamics of the result.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import H, I, Jr, M, b, free, held, phi, tau, vdot
+from phipsi.operators import H, I, Jr, M, b, phi, prescribed, tau, unprescribed, vdot
 
 Array = NDArray[Any]
 
-PRESCRIBED = (I - free.T) @ vdot
-FREE_MASS_MATRIX = free @ H @ phi @ M @ phi.T @ H.T @ free.T + free @ Jr @ free.T + held
+PRESCRIBED = (I - unprescribed.T) @ vdot
+FREE_MASS_MATRIX = (
+    unprescribed @ H @ phi @ M @ phi.T @ H.T @ unprescribed.T
+    + unprescribed @ Jr @ unprescribed.T
+    + prescribed
+)
 
 
 def hybrid_form(w: Expr) -> Expr:
     """All accelerations, as a function of the body forces w = b − f_ext."""
     known = H @ phi @ (M @ phi.T @ (H.T @ PRESCRIBED + A_G) + w) + Jr @ PRESCRIBED
-    return FREE_MASS_MATRIX.inv @ free @ (tau - known) + PRESCRIBED
+    return FREE_MASS_MATRIX.inv @ unprescribed @ (tau - known) + PRESCRIBED
 
 
 HYBRID_ACCELERATIONS = hybrid_form(b)
@@ -98,14 +102,14 @@ def hybrid_dynamics(
 ) -> HybridDynamics:
     """Accelerations and efforts when some joints' accelerations are prescribed.
 
-    v̇ = (free ℳ free* + held)⁻¹ free (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by inverse dynamics. With
+    v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by inverse dynamics. With
     nothing prescribed this is forward dynamics, with everything prescribed inverse dynamics.
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `tau` (..., nv), read where the effort is given;
     `vdot` (..., nv), read where the acceleration is; `prescribed`, names of joints, or booleans
     (..., nv) that are true where the acceleration is given. **Returns:** (vdot, tau), all of them.
-    **Cost:** five sweeps, O(N). **Source:** closed_chain 11 (locked hinges); the Riccati family of
-    (free H, E_φ, M, free Jr free* + held).
+    **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S* + prescribed),
+    S = unprescribed. **Source:** theory/closed-chains 11 (hinge k locked).
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

@@ -97,7 +97,7 @@ class Evaluation:
             return leaves.cross_force(self.at, self.value(x.args[0]))
         if x.op is Op.REGRESS:
             return leaves.regress(self.at, self.value(x.args[0]))
-        if x.op is Op.WRITTEN:
+        if x.op is Op.AS_MATRIX:
             return self.value(x.args[0])
         if x.op is Op.INERTIA_OF:
             return leaves.inertia_of(self.at, self.value(x.args[0]))
@@ -121,7 +121,7 @@ class Evaluation:
             for factor in reversed(x.args):
                 column = self.applied(factor, column)
             return column
-        if x.op is Op.WRITTEN:
+        if x.op is Op.AS_MATRIX:
             return self.applied(x.args[0], column)
         meaning = definition(x) if x.op is Op.LEAF and x.name != "s_gauge" else None
         return self.value(x) @ column if meaning is None else self.applied(meaning, column)
@@ -201,7 +201,7 @@ class Evaluation:
             hole = {"hole": x.params[0]} if x.params else {}
             values = [self.value(y) for y in x.args]
             return variations.VARIATIONS[x.name](self.at, *values, **hole)
-        if x.name in ("pick", "pick_effort", "pick_inertia"):
+        if x.name in ("unit_rate", "unit_effort", "unit_inertia"):
             return self._pick(x)
         if x.name in ARGUMENTS:
             return self.at.argument(x.name).reshape(-1, 1)
@@ -232,7 +232,7 @@ class Evaluation:
     def _pick(self, x: Expr) -> Array:
         joint, i = (*x.params, 0)[:2]
         assert isinstance(i, int)
-        if x.name == "pick_inertia":
+        if x.name == "unit_inertia":
             one = np.arange(10 * self.model.n_bodies)
             return (one == 10 * self.model.body_index(str(joint)) + i).astype(self.dtype)[:, None]
         out = self.at.zeros(self.model.nv, 1)

@@ -43,7 +43,7 @@ def _units(c: Configuration, size: int) -> list[Array]:
     return [column[:, None] for column in c.eye(size)]
 
 
-def bend(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
+def dHT(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
     """u ↦ Ḣ{directions; u}* x, column by column; u may stand elsewhere."""
     at = len(directions) if hole is None else hole
     before, after = directions[:at], directions[at:]
@@ -51,7 +51,7 @@ def bend(c: Configuration, x: Array, *directions: Array, hole: int | None = None
     return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *out])
 
 
-def bend_force(c: Configuration, f: Array, *directions: Array, hole: int | None = None) -> Array:
+def dH(c: Configuration, f: Array, *directions: Array, hole: int | None = None) -> Array:
     """u ↦ Ḣ{directions; u} f, column by column; u may stand elsewhere."""
     at = len(directions) if hole is None else hole
     before, after = directions[:at], directions[at:]
@@ -80,7 +80,7 @@ def point_variation(c: Configuration, *motions: Array) -> Array:
     return out
 
 
-def swing(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
+def dBT(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
     """V ↦ Ḃ{motions; V}* x, column by column; V may stand elsewhere."""
     at = len(motions) if hole is None else hole
     before, after = motions[:at], motions[at:]
@@ -89,7 +89,7 @@ def swing(c: Configuration, x: Array, *motions: Array, hole: int | None = None) 
     return np.hstack([c.zeros(6 * len(c.points), 0), *out])
 
 
-def swing_force(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
+def dB(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
     """V ↦ Ḃ{motions; V} f, column by column; V may stand elsewhere."""
     at = len(motions) if hole is None else hole
     before, after = motions[:at], motions[at:]
@@ -103,14 +103,14 @@ def row_variation(c: Configuration, *motions: Array) -> Array:
     return rows_rate(c, *(picks(c).T @ motion for motion in motions))
 
 
-def sway(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
+def dA(c: Configuration, x: Array, *motions: Array, hole: int | None = None) -> Array:
     """V ↦ Ȧ{motions; V} x, column by column; V may stand elsewhere."""
     out = [rate @ x for rate in _rates_along_units(c, motions, hole)]
     closures = c.points.closures
     return np.hstack([c.zeros(0 if closures is None else closures.n_rows, 0), *out])
 
 
-def sway_force(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
+def dAT(c: Configuration, f: Array, *motions: Array, hole: int | None = None) -> Array:
     """V ↦ Ȧ{motions; V}* f, column by column; V may stand elsewhere."""
     out = [rate.T @ f for rate in _rates_along_units(c, motions, hole)]
     return np.hstack([c.zeros(6 * len(c.points), 0), *out])
@@ -143,7 +143,7 @@ def inertia_trace(c: Configuration, x: Array) -> Array:
     return c.array([[np.trace(inertia_of(c, pi[:, None]) @ x)] for pi in units]).reshape(-1, 1)
 
 
-def bend_trace(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
+def dH_trace(c: Configuration, x: Array, *directions: Array, hole: int | None = None) -> Array:
     """e with e* u = tr(Ḣ{directions; u} X), by the unit rates u, which may stand elsewhere."""
     at = len(directions) if hole is None else hole
     before, after = directions[:at], directions[at:]
@@ -160,18 +160,18 @@ TRACES: dict[Op, Callable[..., Array]] = {
     Op.VEE: vee,
     Op.VEE_FORCE: vee_force,
     Op.INERTIA_TRACE: inertia_trace,
-    Op.BEND_TRACE: bend_trace,
+    Op.DH_TRACE: dH_trace,
     Op.HALF: half,
 }
 
 VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,
     "Bdot": point_variation,
-    "bend": bend,
-    "bend_force": bend_force,
-    "swing": swing,
-    "swing_force": swing_force,
+    "dHT": dHT,
+    "dH": dH,
+    "dBT": dBT,
+    "dB": dB,
     "Adot": row_variation,
-    "sway": sway,
-    "sway_force": sway_force,
+    "dA": dA,
+    "dAT": dAT,
 }

@@ -14,7 +14,7 @@ which is stationary in the gain, so that
     δP = bd(ψ Q ψ*),   Q = δM + bd(δE P⁺ E* + E P⁺ δE* + E (G δJr G* − π̄ P δH* G* − G δH P π̄*) E*)
     δD = H δP H* + δH P H* + H P δH* + δJr,     δG = (δP H* + P δH* − G δD) D⁻¹
 
-[sensitivity.md 3, 6: seed 4 lemmas 3.1–4.2, own extension to trees and all joints].
+[MS lemmas 3.1–4.2; for trees and all joints, theory/sensitivities 3 and 6].
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
     Expr,
     adjoint,
-    bend_trace,
+    as_matrix,
     block_diagonal,
     cross,
     cross_force,
+    dH_trace,
     half,
     identity,
     inertia_of,
@@ -41,7 +42,6 @@ from phipsi.expressions.node import (
     total_of,
     vee,
     vee_force,
-    written,
     zero,
 )
 from phipsi.expressions.row import Op
@@ -59,7 +59,7 @@ from phipsi.operators.variations import (
 )
 from phipsi.rewrite.inverses import riccati_of
 
-CONSTANT = ("M", "Jr", "free", "held", "select", "angular")
+CONSTANT = ("M", "Jr", "unprescribed", "prescribed", "select", "angular")
 
 
 _LINEAR = {
@@ -115,7 +115,7 @@ class Directional:
             return block_diagonal(self(x.args[0]))
         if x.op is Op.CROSS:
             return cross(self(x.args[0]))
-        if x.op is Op.WRITTEN:
+        if x.op is Op.AS_MATRIX:
             return self(x.args[0])
         if x.op is Op.CROSS_FORCE:
             return cross_force(self(x.args[0]))
@@ -126,8 +126,8 @@ class Directional:
         if x.op is Op.OUTER:
             y, z = x.args
             return outer(self(y), z) + outer(y, self(z))
-        if x.op is Op.BEND_TRACE:
-            return self._bend_trace(x)
+        if x.op is Op.DH_TRACE:
+            return self._dH_trace(x)
         if x.op is Op.LOGDET:
             return self._log_det(x)
         return zero(x.takes, x.gives)
@@ -153,16 +153,16 @@ class Directional:
             raise SpaceError(no_trace(x))
         return out
 
-    def _bend_trace(self, x: Expr) -> Expr:
+    def _dH_trace(self, x: Expr) -> Expr:
         """tr(Ḣ{…} X): by X, by every direction, and by q."""
         X, *directions = x.args
-        terms: list[tuple[int, Expr]] = [(0, x), (1, bend_trace(self(X), *directions, hole=x.data))]
+        terms: list[tuple[int, Expr]] = [(0, x), (1, dH_trace(self(X), *directions, hole=x.data))]
         for i, y in enumerate(directions):
             changed = [*directions[:i], self(y), *directions[i + 1 :]]
-            terms.append((1, bend_trace(X, *changed, hole=x.data)))
+            terms.append((1, dH_trace(X, *changed, hole=x.data)))
         if self.u is not None:
             place = len(directions) if x.data is None else x.data
-            terms.append((1, bend_trace(X, *directions, self.u, hole=place)))
+            terms.append((1, dH_trace(X, *directions, self.u, hole=place)))
         return total_of(terms)
 
     # -- leaves ------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Directional:
                 changed = with_arguments(x.name, *args[:i], change, *args[i + 1 :], hole=hole)
                 terms.append((1, changed))
         if self.u is not None:
-            hinge = x.name in ("Hdot", "bend", "bend_force")
+            hinge = x.name in ("Hdot", "dHT", "dH")
             last = self.u if hinge else self.motion
             terms.append((1, with_arguments(x.name, *args, last, hole=hole)))
         return total_of(terms) if len(terms) > 1 else nothing
@@ -266,11 +266,11 @@ def log_det_gradient(f: Riccati) -> Expr:
     """The gradient of log det D, a vector of joint efforts, in two sweeps.
 
     log det ℳ = Σ log det D(k), and Σ tr(D⁻¹ δD) is a trace with Υ instead of one with δP:
-    g = −2 H vee(Y P⁺) + 2 bend_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ.
+    g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ.
     """
     above = block_diagonal(f.E.T @ f.Upsilon @ f.E)
     rest = (identity(FORCES) - f.P @ f.proj_bar.T @ above) @ f.G
-    return -2 * (f.H @ vee(above @ f.proj_bar @ f.P)) + 2 * bend_trace(rest)
+    return -2 * (f.H @ vee(above @ f.proj_bar @ f.P)) + 2 * dH_trace(rest)
 
 
 def substitute(x: Expr, values: Mapping[Expr, Expr]) -> Expr:
@@ -297,7 +297,7 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
         Op.BD: block_diagonal,
         Op.CROSS: cross,
         Op.CROSS_FORCE: cross_force,
-        Op.WRITTEN: written,
+        Op.AS_MATRIX: as_matrix,
         Op.VEE: vee,
         Op.HALF: half,
         Op.LOGDET: logdet,
@@ -308,8 +308,8 @@ def _with_args(y: Expr, args: tuple[Expr, ...]) -> Expr:
     }
     if y.op is Op.OUTER:
         return outer(*args)
-    if y.op is Op.BEND_TRACE:
-        return bend_trace(*args, hole=y.data)
+    if y.op is Op.DH_TRACE:
+        return dH_trace(*args, hole=y.data)
     if y.op is Op.SUM:
         return total_of([(0, y), *zip(y.data, args, strict=True)])
     if y.op is Op.PRODUCT:

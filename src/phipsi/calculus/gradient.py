@@ -74,8 +74,8 @@ class Gradient(Blocks):
             self.blocks(z.args[0], cross_force(w))
         elif z.op is Op.INERTIA_TRACE:
             self.blocks(z.args[0], inertia_of(w))
-        elif z.op is Op.BEND_TRACE:
-            self._bend_trace(z, w)
+        elif z.op is Op.DH_TRACE:
+            self._dH_trace(z, w)
         elif z.name == "gravity":
             self.relative.append((1, cross(z).T @ w))
         elif definition(z) is not None:
@@ -93,7 +93,7 @@ class Gradient(Blocks):
             left = A.T @ left
         return left
 
-    def _bend_trace(self, z: Expr, w: Expr) -> None:
+    def _dH_trace(self, z: Expr, w: Expr) -> None:
         """w* z = tr(Ḣ{…; w} X), w at the place of the free direction."""
         X, *others = z.args
         place = len(others) if z.data is None else z.data
@@ -118,7 +118,7 @@ class Gradient(Blocks):
             self.operator(-(A.T @ left), A.args[0], named(A @ x))
         elif A.op is Op.ADJOINT:
             self.operator(x, A.args[0], left)
-        elif A.op is Op.WRITTEN:
+        elif A.op is Op.AS_MATRIX:
             self.operator(left, A.args[0], x)
         elif A.op is Op.CROSS:
             self.vector(A.args[0], -(cross(x).T @ left))
@@ -143,7 +143,7 @@ class Gradient(Blocks):
         elif name in CONSTANT:
             return
         elif name == "H":
-            self.terms.append((1, with_arguments("bend_force", x).T @ left))
+            self.terms.append((1, with_arguments("dH", x).T @ left))
         elif name == "E_phi":
             self.relative.append((1, cross_force(x) @ E_phi.T @ left))
         elif name == "shift":
@@ -153,11 +153,11 @@ class Gradient(Blocks):
         elif name == "total":
             self.motion.append((1, cross_force(x) @ A.T @ left))
         elif name == "B" and not A.params:
-            self.motion.append((1, with_arguments("swing_force", x).T @ left))
+            self.motion.append((1, with_arguments("dB", x).T @ left))
         elif name == "Hdot":
             self._hinge(left, A.args or (v,), x)
         elif name == "A" and not A.params:
-            self.motion.append((1, with_arguments("sway", x).T @ left))
+            self.motion.append((1, with_arguments("dA", x).T @ left))
         elif name in ("Bdot", "Adot"):
             self._moving(name, left, A.args or (V,), x)
         elif name in HOLED:
@@ -178,11 +178,11 @@ class Gradient(Blocks):
     ) -> None:
         """Hand on left* Ḣ{directions} f; the direction at the place `fixed` does not change."""
         if self.wrt == "q":
-            self.terms.append((1, with_arguments("bend_force", f, *directions).T @ left))
+            self.terms.append((1, with_arguments("dH", f, *directions).T @ left))
         for i, y in enumerate(directions):
             if i != fixed and self.depends(y):
                 others = (*directions[:i], *directions[i + 1 :])
-                self.vector(y, with_arguments("bend_force", f, *others, hole=i).T @ left)
+                self.vector(y, with_arguments("dH", f, *others, hole=i).T @ left)
 
     def _moving(
         self, name: str, left: Expr, motions: tuple[Expr, ...], f: Expr, fixed: int | None = None
@@ -197,7 +197,7 @@ class Gradient(Blocks):
                 self.vector(y, with_arguments(holed, f, *others, hole=i).T @ left)
 
     def _holed(self, left: Expr, A: Expr, x: Expr) -> None:
-        """bend{z; …} x and the like: the same forms, with x at the free place."""
+        """dHT{z; …} x and the like: the same forms, with x at the free place."""
         z, *others = A.args
         place = hole_of(A)
         directions = (*others[:place], x, *others[place:])

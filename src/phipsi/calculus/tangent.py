@@ -6,7 +6,7 @@ operator L with δy = L u. With s = H* u, for every operator A and vector x
     push(A, x) = the operator u ↦ (δ_u A) x:
     E_φ f:  −E_φ cross_force(f) H*             E_φ* x:  cross(E_φ* x) H*
     φ f:    −φ E_φ cross_force(φ f) H*         φ* x:    φ* cross(E_φ* φ* x) H*
-    H f:    bend_force{f}                      H* u':   bend{u'}
+    H f:    dH{f}                      H* u':   dHT{u'}
     cross(y) x:  −cross(x) L_y                 cross(y)* f:  cross_force(f) L_y
     X⁻¹ x:  −X⁻¹ push(X, X⁻¹ x)
 
@@ -43,12 +43,12 @@ from phipsi.operators.catalogue import catalogue_leaf
 from phipsi.operators.definitions import E_phi, H, M, V, definition, phi, v
 from phipsi.operators.inputs import inputs_of, leaves_of
 from phipsi.operators.variations import (
-    bend,
-    bend_force,
-    sway,
-    sway_force,
-    swing,
-    swing_force,
+    dA,
+    dAT,
+    dB,
+    dBT,
+    dH,
+    dHT,
     with_arguments,
 )
 
@@ -72,9 +72,9 @@ VARIABLES: dict[str, Space] = {
 
 
 CHANGES = {
-    "Hdot": ("bend_force", "bend"),
-    "Bdot": ("swing_force", "swing"),
-    "Adot": ("sway", "sway_force"),
+    "Hdot": ("dH", "dHT"),
+    "Bdot": ("dB", "dBT"),
+    "Adot": ("dA", "dAT"),
 }
 """How Ḣ f, Ḣ* x and so on depend on the direction: names of the operators that say it."""
 
@@ -174,7 +174,7 @@ class Tangent:
             return -(cross(x) @ self(A.args[0]))
         if A.op is Op.CROSS_FORCE:
             return cross(x).T @ self(A.args[0])
-        if A.op is Op.WRITTEN:
+        if A.op is Op.AS_MATRIX:
             return self.push(A.args[0], x)
         if A.op is Op.ADJOINT:
             return self._push_adjoint(A.args[0], A, x)
@@ -196,7 +196,7 @@ class Tangent:
             return self._push_compound(A, x)
         by_q = self.wrt == "q"
         if name == "H":
-            return bend_force(x) if by_q else none
+            return dH(x) if by_q else none
         if name == "E_phi":
             return -(E_phi @ cross_force(x) @ H.T) if by_q else none
         if name == "shift":
@@ -204,9 +204,9 @@ class Tangent:
         if name in ("phi", "phi_tilde"):
             return -(phi @ E_phi @ cross_force(named(phi @ x)) @ H.T) if by_q else none
         if name == "B":
-            return swing_force(x) @ phi.T @ H.T if by_q else none
+            return dB(x) @ phi.T @ H.T if by_q else none
         if name == "A" and not A.params:
-            return sway(x) @ phi.T @ H.T if by_q else none
+            return dA(x) @ phi.T @ H.T if by_q else none
         if name == "total":
             return -(A @ cross_force(x) @ phi.T @ H.T) if by_q else none
         return self._push_compound(A, x)
@@ -225,7 +225,7 @@ class Tangent:
             return self._push_compound(core, x, flipped=True)
         by_q = self.wrt == "q"
         if name == "H":
-            return bend(x) if by_q else none
+            return dHT(x) if by_q else none
         if name == "E_phi":
             return cross(named(A @ x)) @ H.T if by_q else none
         if name == "shift":
@@ -234,9 +234,9 @@ class Tangent:
             moved = named(E_phi.T @ named(phi.T @ x))
             return phi.T @ cross(moved) @ H.T if by_q else none
         if name == "B":
-            return swing(x) @ phi.T @ H.T if by_q else none
+            return dBT(x) @ phi.T @ H.T if by_q else none
         if name == "A" and not core.params:
-            return sway_force(x) @ phi.T @ H.T if by_q else none
+            return dAT(x) @ phi.T @ H.T if by_q else none
         if name == "total":
             return cross(A @ x) @ phi.T @ H.T if by_q else none
         return self._push_compound(core, x, flipped=True)

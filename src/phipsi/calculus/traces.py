@@ -10,7 +10,7 @@ if its E were E_ψ: with Y = bd(ψ* Z ψ) and Y' = bd(E* Y E)
     tr(Z δP) = tr(Y δM) + 2 tr(P⁺ E* Y δE) + tr(G* Y' G δJr) − 2 tr(P π̄* Y' G δH).
 
 The step of every body to its parent has δE_φ = −E_φ cross(s)*, whose trace is a vee.
-[sensitivity.md 6 (E15) read backwards; own]
+[theory/sensitivities 6 (E15), read backwards]
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from phipsi.errors import SpaceError
 from phipsi.expressions.node import (
     Expr,
     Number,
-    bend_trace,
     block_diagonal,
+    dH_trace,
     half,
     identity,
     inertia_trace,
@@ -109,7 +109,7 @@ class Blocks:
             self.blocks(A.args[0], Z.T)
         elif A.op is Op.INVERSE:
             self.blocks(A.args[0], -(A @ Z @ A))
-        elif A.op is Op.WRITTEN:
+        elif A.op is Op.AS_MATRIX:
             self.blocks(A.args[0], Z)
         elif A.op is Op.HALF:
             self.blocks(A.args[0], half(Z.T).T)
@@ -132,7 +132,7 @@ class Blocks:
         if A.name == "M":
             self.terms.append((1, inertia_trace(Z)))
         elif A.name == "H":
-            self.terms.append((1, bend_trace(Z)))
+            self.terms.append((1, dH_trace(Z)))
         elif A.name == "Hdot":
             self.hinge_blocks(Z, list(A.args or (v,)))
         elif A.name == "P":
@@ -153,11 +153,11 @@ class Blocks:
     def hinge_blocks(self, Z: Expr, directions: list[Expr], fixed: int | None = None) -> None:
         """Hand on tr(Z Ḣ{directions}), Z held; so is the direction at the place `fixed`."""
         if self.wrt == "q":
-            self.terms.append((1, bend_trace(Z, *directions)))
+            self.terms.append((1, dH_trace(Z, *directions)))
         for i, y in enumerate(directions):
             if i != fixed and self.depends(y):
                 others = (*directions[:i], *directions[i + 1 :])
-                self.vector(y, bend_trace(Z, *others, hole=i))
+                self.vector(y, dH_trace(Z, *others, hole=i))
 
     def _articulated(self, f: Riccati, Z: Expr) -> None:
         assert isinstance(f.Jr, Expr)

@@ -170,7 +170,7 @@ def no_cross_force(x: Expr) -> str:
 
 
 def no_trace(name: str, x: Expr, takes: Space, gives: Space) -> str:
-    """Text for vee, bend_trace or half of something that has not the blocks they are made from."""
+    """Text for vee, dH_trace or half of something that has not the blocks they are made from."""
     return (
         f"{name}({shown(x)}) needs a memoryless operator {takes.phrase} → {gives.phrase}, but "
         f"{shown(x)} is: {signature(x)}"

@@ -371,8 +371,8 @@ def adjoint(x: Expr) -> Expr:
         return block_diagonal(adjoint(x.args[0]))
     if x.op is Op.CROSS_FORCE:
         return total_of(((-1, x),))
-    if x.op is Op.WRITTEN:
-        return written(adjoint(x.args[0]))
+    if x.op is Op.AS_MATRIX:
+        return as_matrix(adjoint(x.args[0]))
     if x.op is Op.OUTER:
         return outer(x.args[1], x.args[0])
     if x.op in (Op.LOGDET, Op.INERTIA_OF) or x.takes is None:
@@ -496,7 +496,7 @@ def inertia_trace(x: Expr) -> Expr:
     return _traced(Op.INERTIA_TRACE, x, FORCES, MOTIONS, PARAMETER_WEIGHTS)
 
 
-def bend_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
+def dH_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
     """The vector of joint efforts e with e* u = tr(Ḣ{u} X) for all u, of a memoryless X.
 
     With directions w the trace is that of Ḣ{w; u} X; `hole` is where u stands, last if None.
@@ -505,24 +505,24 @@ def bend_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
     plain: list[Expr] = []
     for w in directions:
         if w.takes is not ONE or w.gives is not RATES:
-            raise SpaceError(check.no_rates("bend_trace", w))
+            raise SpaceError(check.no_rates("dH_trace", w))
         if w.op is Op.ZERO:
             return zero(ONE, EFFORTS)
         if w.op is Op.SUM and len(w.args) == 1:
             coefficient = times(coefficient, w.data[0])
             w = w.args[0]
         plain.append(w)
-    out = _traced(Op.BEND_TRACE, x, EFFORTS, FORCES, EFFORTS)
+    out = _traced(Op.DH_TRACE, x, EFFORTS, FORCES, EFFORTS)
     if not plain:
         return out
     place = None if hole is None or hole == len(plain) else hole
     return total_of(
         (
             times(coefficient, c),
-            intern(Op.BEND_TRACE, (*y.args, *plain), place, ONE, EFFORTS, GENERAL),
+            intern(Op.DH_TRACE, (*y.args, *plain), place, ONE, EFFORTS, GENERAL),
         )
         for c, y in out.terms
-        if y.op is Op.BEND_TRACE
+        if y.op is Op.DH_TRACE
     )
 
 
@@ -547,18 +547,18 @@ def half(x: Expr) -> Expr:
     return intern(Op.HALF, (x,), None, NORMALISED, NORMALISED, MEMORYLESS)
 
 
-def written(x: Expr) -> Expr:
+def as_matrix(x: Expr) -> Expr:
     """The operator itself, marked to be written out: two marked factors are multiplied as matrices.
 
     For the matrix of a product whose factors have cheap matrices, but which has no cheap blocks
-    itself, such as ``written(mass_matrix.inv) @ written(L)``: O(N³) instead of O(N) sweeps for
+    itself, such as ``as_matrix(mass_matrix.inv) @ as_matrix(L)``: O(N³) instead of O(N) sweeps for
     every column, which is faster for all but very long chains.
     """
-    if x.takes is None or x.op in (Op.WRITTEN, Op.ZERO):
+    if x.takes is None or x.op in (Op.AS_MATRIX, Op.ZERO):
         return x
     if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], written(x.args[0])),))
-    return intern(Op.WRITTEN, (x,), None, x.takes, x.gives, x.structure)
+        return total_of(((x.data[0], as_matrix(x.args[0])),))
+    return intern(Op.AS_MATRIX, (x,), None, x.takes, x.gives, x.structure)
 
 
 def logdet(x: Expr) -> Expr:

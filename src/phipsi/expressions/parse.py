@@ -232,7 +232,7 @@ class _Reader:
     def _call(self, word: str) -> Expr:
         """f(x) or f(x; y), with the place of a free direction as f[0](x; y)."""
         nxt = self.text[self.at : self.at + 1]
-        place = {"hole": self._place()} if nxt == "[" and word == "bend_trace" else {}
+        place = {"hole": self._place()} if nxt == "[" and word == "dH_trace" else {}
         self.take("(")
         args = [self.sum()]
         while self.peek() == ";":
@@ -257,7 +257,7 @@ class _Reader:
     def _decorated(self, name: str, start: int) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        if nxt == "[" and self.leaves[name].name.startswith(("bend", "swing", "sway")):
+        if nxt == "[" and self.leaves[name].name in ("dH", "dHT", "dB", "dBT", "dA", "dAT"):
             place = f"[{self._place()}]"
             nxt = self.text[self.at : self.at + 1]
         if nxt == "{":
@@ -270,10 +270,10 @@ class _Reader:
             return self.words.instance(self.leaves[name].name + place, tuple(args))
         if nxt == "[" and self.leaves[name].name in (
             "total",
-            "pick",
-            "pick_effort",
-            "pick_inertia",
-            "weight",
+            "unit_rate",
+            "unit_effort",
+            "unit_inertia",
+            "operand",
             *SELECTABLE,
         ):
             inside = self.brackets()

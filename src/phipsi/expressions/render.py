@@ -23,12 +23,12 @@ _CALLS = {
         "latex": r"\operatorname{cross_{f}}",
     },
     Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
-    Op.WRITTEN: {"greek": "written", "ascii": "written", "latex": r"\operatorname{written}"},
+    Op.AS_MATRIX: {"greek": "as_matrix", "ascii": "as_matrix", "latex": r"\operatorname{matrix}"},
     Op.VEE: {"greek": "vee", "ascii": "vee", "latex": r"\operatorname{vee}"},
-    Op.BEND_TRACE: {
-        "greek": "bend_trace",
-        "ascii": "bend_trace",
-        "latex": r"\operatorname{bend_{tr}}",
+    Op.DH_TRACE: {
+        "greek": "dH_trace",
+        "ascii": "dH_trace",
+        "latex": r"\operatorname{\delta H_{tr}}",
     },
     Op.VEE_FORCE: {
         "greek": "vee_force",
@@ -100,7 +100,7 @@ def render_inside(x: Expr, style: str) -> str:
         return _sum(x, style)
     inner = "; ".join(render(y, style) for y in x.args)
     name = _CALLS[x.op][style]
-    if x.data is not None:  # where the free direction of bend_trace stands
+    if x.data is not None:  # where the free direction of dH_trace stands
         name += f"_{{({x.data})}}" if style == "latex" else f"[{x.data}]"
     opening, closing = (r"\left(", r"\right)") if style == "latex" else ("(", ")")
     return f"{name}{opening}{inner}{closing}"

@@ -23,13 +23,13 @@ class Op(Enum):
     REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
     VEE = "vee"  # the vector of body forces f with f* s = tr(cross(s) X), of a memoryless X
     VEE_FORCE = "vee_force"  # the vector of body motions w with w* f = tr(cross_force(f) X)
-    BEND_TRACE = "bend_trace"  # the vector of joint efforts e with e* u = tr(Ḣ{u} X)
+    DH_TRACE = "dH_trace"  # the vector of joint efforts e with e* u = tr(Ḣ{u} X)
     INERTIA_TRACE = "inertia_trace"  # the vector w with w* π = tr(M(π) X)
     INERTIA_OF = "inertia_of"  # the operator M(π) of a vector π of inertial parameters; symmetric
     OUTER = "outer"  # the memoryless operator with the blocks x(k) y(k)* of two vectors
     HALF = "half"  # the lower triangle of hinge blocks with half the diagonal
     LOGDET = "logdet"
-    WRITTEN = "written"  # an operator that is to be written out as a matrix before it is multiplied
+    AS_MATRIX = "as_matrix"  # an operator that is written out before it is multiplied
     IDENTITY = "identity"
     ZERO = "zero"
 

@@ -14,10 +14,11 @@ from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.node import (
     SELECTABLE,
     Expr,
-    bend_trace,
+    as_matrix,
     block_diagonal,
     cross,
     cross_force,
+    dH_trace,
     half,
     identity,
     inertia_of,
@@ -28,25 +29,24 @@ from phipsi.expressions.node import (
     regress,
     vee,
     vee_force,
-    written,
 )
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, weight
+from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, operand
 from phipsi.operators.definitions import Riccati
 from phipsi.operators.variations import (
     HOLED,
-    PICKS,
+    UNITS,
     WITH_ARGUMENTS,
-    bend,
-    bend_force,
-    pick,
-    pick_effort,
-    pick_inertia,
-    sway,
-    sway_force,
-    swing,
-    swing_force,
+    dA,
+    dAT,
+    dB,
+    dBT,
+    dH,
+    dHT,
+    unit_effort,
+    unit_inertia,
+    unit_rate,
     with_arguments,
 )
 
@@ -62,8 +62,8 @@ A = catalogue_leaf("A")
 A_grasp = catalogue_leaf("A_grasp")
 Adot = catalogue_leaf("Adot")
 B = catalogue_leaf("B")
-free = catalogue_leaf("free")
-held = catalogue_leaf("held")
+unprescribed = catalogue_leaf("unprescribed")
+prescribed = catalogue_leaf("prescribed")
 Hdot = catalogue_leaf("Hdot")
 Bdot = catalogue_leaf("Bdot")
 P = catalogue_leaf("P")
@@ -143,21 +143,21 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def _with_params(name: str, inside: str) -> Expr:
-    """Λ[P] and the like, pick[joint, i] or total[x, y, z]."""
+    """Λ[P] and the like, unit_rate[joint, i] or total[x, y, z]."""
     parts = [part.strip() for part in inside.split(",")]
     if name in SELECTABLE:
         return catalogue_leaf(name)[inside.strip()]
     word = visible(inside[:60])
-    if name in PICKS:
+    if name in UNITS:
         number = parts[1] if len(parts) > 1 else "0"
         whole = number.isascii() and number.isdigit() and len(number) < 10
         if not parts[0].isprintable() or not parts[0] or len(parts) > 2 or not whole:
             raise ParseError(f"{name}[name, i] takes a name and a number from 0, not '{word}'")
-        return PICKS[name](parts[0], int(number))
-    if name == "weight":
+        return UNITS[name](parts[0], int(number))
+    if name == "operand":
         if inside.strip() not in SPACES:
             raise ParseError(f"'{word}' is no space; there are {', '.join(SPACES)}")
-        return weight(SPACES[inside.strip()])
+        return operand(SPACES[inside.strip()])
     try:
         at = tuple(float(part) for part in parts)
     except ValueError:
@@ -167,7 +167,7 @@ def _with_params(name: str, inside: str) -> Expr:
 
 _INCOMPLETE = {
     **{name: f"{name} needs vectors in braces, {name}{{x}}" for name in HOLED},
-    **{name: f"{name} needs a name in brackets, {name}[name]" for name in PICKS},
+    **{name: f"{name} needs a name in brackets, {name}[name]" for name in UNITS},
     "select": "select is written by naming a selection of bodies, as in Λ[P] or J[P]",
 }
 
@@ -198,9 +198,9 @@ VOCABULARY = Vocabulary(
         "inertia_of": inertia_of,
         "inertia_trace": inertia_trace,
         "outer": outer,
-        "bend_trace": bend_trace,
+        "dH_trace": dH_trace,
         "half": half,
-        "written": written,
+        "as_matrix": as_matrix,
         "regress": regress,
     },
     instance=_instance,
@@ -257,15 +257,20 @@ __all__ = [
     "a",
     "a_paper",
     "angular",
+    "as_matrix",
     "b",
     "b_paper",
     "bd",
-    "bend",
-    "bend_force",
-    "bend_trace",
     "c_J",
     "cross",
     "cross_force",
+    "dA",
+    "dAT",
+    "dB",
+    "dBT",
+    "dH",
+    "dHT",
+    "dH_trace",
     "dinertia",
     "dq",
     "dtau",
@@ -273,22 +278,19 @@ __all__ = [
     "dvdot",
     "f0",
     "f_ext",
-    "free",
     "gravity",
     "half",
-    "held",
     "inertia_of",
     "inertia_trace",
     "logdet",
     "mass_matrix",
+    "operand",
     "outer",
     "parse",
     "phi",
     "phi_tilde",
-    "pick",
-    "pick_effort",
-    "pick_inertia",
     "pose",
+    "prescribed",
     "proj",
     "proj_bar",
     "psi",
@@ -296,16 +298,14 @@ __all__ = [
     "regress",
     "s_gauge",
     "shift",
-    "sway",
-    "sway_force",
-    "swing",
-    "swing_force",
     "tau",
     "total",
+    "unit_effort",
+    "unit_inertia",
+    "unit_rate",
+    "unprescribed",
     "v",
     "vdot",
     "vee",
     "vee_force",
-    "weight",
-    "written",
 ]

@@ -78,43 +78,43 @@ row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹
 row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its origin", "MM eq. 2",
     SYMMETRIC)
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
-    "notation.md", SYMMETRIC)
+    "docs/notation.md", SYMMETRIC)
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A")
 row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → body forces",
     "SOA eq. 0.16")
-row("free", "free", r"\mathrm{free}", (EFFORTS, EFFORTS), MEMORYLESS, "free",
-    "keeps the joints whose effort is given", "closed_chain 11")
-row("held", "held", r"\mathrm{held}", _RE, MEMORYLESS, "free",
-    "1 on joints whose acceleration is given, 0 elsewhere", "closed_chain 11", SYMMETRIC)
+row("unprescribed", "unprescribed", r"\mathrm{unprescribed}", (EFFORTS, EFFORTS), MEMORYLESS, "free",
+    "keeps the joints whose effort is given", "theory/closed-chains 11")
+row("prescribed", "prescribed", r"\mathrm{prescribed}", _RE, MEMORYLESS, "free",
+    "1 on joints whose acceleration is given, 0 elsewhere", "theory/closed-chains 11", SYMMETRIC)
 row("Hdot", "Ḣ", r"\dot{H}", _FE, MEMORYLESS, "q v", "time derivative of H in body components",
-    "open_chain 4.4")
+    "theory/open-chains 4.4")
 row("Bdot", "Ḃ", r"\dot{B}", (POINT_FORCES, FORCES), MEMORYLESS, "q v", "time derivative of B",
-    "open_chain 6")
+    "theory/open-chains 6")
 row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on point motions",
     "SOA eq. 0.19")
 row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time derivative of A",
-    "closed_chain 2")
+    "theory/closed-chains 2")
 row("A_grasp", "A_grasp", r"A_{\mathrm{grasp}}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
     "motions of the held object at its contacts, the papers' col φ*", "88-11 II eq. 2.7")
 row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
-row("bend", "bend", r"\operatorname{bend}", (RATES, MOTIONS), MEMORYLESS, "q",
-    "how H* x changes with q: u ↦ Ḣ{u}* x", "sensitivity 3")
-row("bend_force", "bend_force", r"\operatorname{bend_{f}}", (RATES, EFFORTS), MEMORYLESS, "q",
-    "how H f changes with q: u ↦ Ḣ{u} f", "sensitivity 3")
-row("swing", "swing", r"\operatorname{swing}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
-    "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "open_chain 6")
-row("swing_force", "swing_force", r"\operatorname{swing_{f}}", (MOTIONS, FORCES), MEMORYLESS, "q",
-    "how B f changes when its body moves: V ↦ Ḃ{V} f", "open_chain 6")
-row("sway", "sway", r"\operatorname{sway}", (MOTIONS, ROW_RATES), GENERAL, "q",
-    "how A x changes when the bodies move: V ↦ Ȧ{V} x", "closed_chain 2")
-row("sway_force", "sway_force", r"\operatorname{sway_{f}}", (MOTIONS, POINT_FORCES), GENERAL, "q",
-    "how A* f changes when the bodies move: V ↦ Ȧ{V}* f", "closed_chain 2")
+row("dHT", "dHT", r"\delta H^{*}", (RATES, MOTIONS), MEMORYLESS, "q",
+    "how H* x changes with q: u ↦ Ḣ{u}* x", "theory/sensitivities 3")
+row("dH", "dH", r"\delta H", (RATES, EFFORTS), MEMORYLESS, "q",
+    "how H f changes with q: u ↦ Ḣ{u} f", "theory/sensitivities 3")
+row("dBT", "dBT", r"\delta B^{*}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
+    "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "theory/open-chains 6")
+row("dB", "dB", r"\delta B", (MOTIONS, FORCES), MEMORYLESS, "q",
+    "how B f changes when its body moves: V ↦ Ḃ{V} f", "theory/open-chains 6")
+row("dA", "dA", r"\delta A", (MOTIONS, ROW_RATES), GENERAL, "q",
+    "how A x changes when the bodies move: V ↦ Ȧ{V} x", "theory/closed-chains 2")
+row("dAT", "dAT", r"\delta A^{*}", (MOTIONS, POINT_FORCES), GENERAL, "q",
+    "how A* f changes when the bodies move: V ↦ Ȧ{V}* f", "theory/closed-chains 2")
 row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
-    "keeps the angular half of every motion", "open_chain 4.3")
+    "keeps the angular half of every motion", "theory/open-chains 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
-    "body forces summed at a point of the world, in world axes", "open_chain 2")
+    "body forces summed at a point of the world, in world axes", "theory/open-chains 2")
 
 # ---- the Riccati family of (H, E_phi, M, Jr) ---------------------------------------------------------
 row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati")
@@ -154,12 +154,12 @@ row("dvdot", "dv̇", r"\delta\dot{v}", (ONE, RATES), GENERAL, "dvdot", "a direct
 row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction in which τ changes", "")
 row("dinertia", "dπ", r"\delta\pi", (ONE, PARAMETERS), GENERAL, "dinertia",
     "a direction in which the inertial parameters change", "")
-row("pick_inertia", "pick_inertia", r"\operatorname{pick_{\pi}}", (ONE, PARAMETERS), GENERAL, "",
-    "one inertial parameter, pick_inertia[body, i]", "sensitivity 8")
-row("pick", "pick", r"\operatorname{pick}", (ONE, RATES), GENERAL, "", "unit rate of one dof, pick[joint]",
-    "seed 4 eq. 2.11")
-row("pick_effort", "pick_effort", r"\operatorname{pick_{\tau}}", (ONE, EFFORTS), GENERAL, "",
-    "unit effort at one dof, pick_effort[joint]", "seed 4 eq. 2.11")
+row("unit_inertia", "unit_inertia", r"\operatorname{unit_{\pi}}", (ONE, PARAMETERS), GENERAL, "",
+    "one inertial parameter, unit_inertia[body, i]", "theory/sensitivities 8")
+row("unit_rate", "unit_rate", r"\operatorname{unit_{v}}", (ONE, RATES), GENERAL, "", "unit rate of one dof, unit_rate[joint]",
+    "MS eq. 2.11")
+row("unit_effort", "unit_effort", r"\operatorname{unit_{\tau}}", (ONE, EFFORTS), GENERAL, "",
+    "unit effort at one dof, unit_effort[joint]", "MS eq. 2.11")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
@@ -171,25 +171,25 @@ row("U", "U", "U", (ONE, ROW_RATES), GENERAL, "q v Udot",
 row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21")
 row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1")
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",
-    "open_chain 4.3")
-row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "open_chain 4.3")
+    "theory/open-chains 4.3")
+row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "theory/open-chains 4.3")
 row("c_J", "c_J", r"c_J", (ONE, MOTIONS), GENERAL, "q v", "part of a from hinge maps that vary, Ḣ* v",
-    "open_chain 4.4")
-row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "open_chain 4.3")
+    "theory/open-chains 4.4")
+row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "theory/open-chains 4.3")
 row("a_paper", "a_paper", r"a_{\mathrm{paper}}", (ONE, MOTIONS), GENERAL, "q v",
     "Coriolis accelerations, the papers' pair", "SOA eq. 0.2")
 row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     "gyroscopic forces, the papers' pair", "88-11 eq. 2.23")
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
-    "open_chain 2")
-row("weight", "weight", r"c", (ONE, EFFORTS), GENERAL, "x",
-    "what a gradient is taken with, the operand x as a vector of a space: weight[rates]", "")
+    "theory/open-chains 2")
+row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
+    "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "")
 # fmt: on
 
 
-def weight(space: Space) -> Expr:
+def operand(space: Space) -> Expr:
     """The operand of a program as a vector of a space, for what is linear in it but no operator."""
-    return leaf(replace(CATALOGUE["weight"], gives=space), params=(space.name,))
+    return leaf(replace(CATALOGUE["operand"], gives=space), params=(space.name,))
 
 
 def catalogue_leaf(name: str, *args: Expr) -> Expr:

@@ -62,9 +62,9 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
     return tuple(name for name in INPUT_ORDER if name in needed)
 
 
-def weights_of(expressions: Iterable[Expr]) -> list[Expr]:
+def operands_of(expressions: Iterable[Expr]) -> list[Expr]:
     """The leaves among the expressions that stand for the operand."""
-    found = {y: None for x in expressions for y in leaves_of(x) if y.name == "weight"}
+    found = {y: None for x in expressions for y in leaves_of(x) if y.name == "operand"}
     return sorted(found, key=str)
 
 

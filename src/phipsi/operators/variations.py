@@ -2,14 +2,14 @@
 
     Ḣ{u}            H when the joints move with the rates u: δH;  Ḣ without braces is Ḣ{v}
     Ḣ{u; w}         its change along w, u held: second derivatives
-    bend{x}         u ↦ Ḣ{u}* x,    bend{x; u}  is  w ↦ Ḣ{u; w}* x,  bend[0]{x; u}  w ↦ Ḣ{w; u}* x
-    bend_force{f}   u ↦ Ḣ{u} f, with further directions in the same way
+    dHT{x}         u ↦ Ḣ{u}* x,    dHT{x; u}  is  w ↦ Ḣ{u; w}* x,  dHT[0]{x; u}  w ↦ Ḣ{w; u}* x
+    dH{f}   u ↦ Ḣ{u} f, with further directions in the same way
     Ḃ{V}            B when the bodies move with V;  Ḃ without braces is Ḃ of the velocities
     Ḃ{V; W}         its change along W, V held in body axes
-    swing{x}        V ↦ Ḃ{V}* x, with further directions in the same way
-    swing_force{f}  V ↦ Ḃ{V} f
+    dBT{x}        V ↦ Ḃ{V}* x, with further directions in the same way
+    dB{f}  V ↦ Ḃ{V} f
     Ȧ{V}            A when the bodies move with V;  Ȧ without braces is Ȧ of the velocities
-    sway{x}         V ↦ Ȧ{V} x, and sway_force{f}  V ↦ Ȧ{V}* f, with further directions
+    dA{x}         V ↦ Ȧ{V} x, and dAT{f}  V ↦ Ȧ{V}* f, with further directions
 
 All are linear in every direction. They vanish for joints whose axes are fixed in the body.
 """
@@ -37,23 +37,23 @@ from phipsi.operators.catalogue import CATALOGUE
 WITH_ARGUMENTS: dict[str, tuple[Space, Space]] = {
     "Hdot": (RATES, RATES),
     "Bdot": (MOTIONS, MOTIONS),
-    "bend": (RATES, RATES),
-    "bend_force": (FORCES, RATES),
-    "swing": (MOTIONS, MOTIONS),
-    "swing_force": (POINT_FORCES, MOTIONS),
+    "dHT": (RATES, RATES),
+    "dH": (FORCES, RATES),
+    "dBT": (MOTIONS, MOTIONS),
+    "dB": (POINT_FORCES, MOTIONS),
     "Adot": (MOTIONS, MOTIONS),
-    "sway": (POINT_MOTIONS, MOTIONS),
-    "sway_force": (ROW_FORCES, MOTIONS),
+    "dA": (POINT_MOTIONS, MOTIONS),
+    "dAT": (ROW_FORCES, MOTIONS),
 }
 
 
-HOLED = ("bend", "bend_force", "swing", "swing_force", "sway", "sway_force")
+HOLED = ("dHT", "dH", "dBT", "dB", "dA", "dAT")
 
 
 def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
     """The leaf with these vectors in its braces; it is linear in each of them.
 
-    `hole` says at which place of bend or swing the free direction stands, the last if None.
+    `hole` says at which place of dHT or dBT the free direction stands, the last if None.
     """
     first, others = WITH_ARGUMENTS[name]
     params = () if hole is None or hole == len(args) - 1 else (hole,)
@@ -78,28 +78,28 @@ def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
 
 
 def hole_of(x: Expr) -> int:
-    """Where the free direction of bend or swing stands among the directions."""
+    """Where the free direction of dHT or dBT stands among the directions."""
     place = x.params[0] if x.params else len(x.args) - 1
     assert isinstance(place, int)
     return place
 
 
-def pick(joint: str, i: int = 0) -> Expr:
-    """The unit vector of joint rates with 1 for dof i of the joint: the papers' pick-off."""
-    return leaf(CATALOGUE["pick"], params=(joint, i) if i else (joint,))
+def unit_rate(joint: str, i: int = 0) -> Expr:
+    """The unit vector of joint rates with 1 for dof i of the joint: the papers' unit_rate-off."""
+    return leaf(CATALOGUE["unit_rate"], params=(joint, i) if i else (joint,))
 
 
-def pick_effort(joint: str, i: int = 0) -> Expr:
+def unit_effort(joint: str, i: int = 0) -> Expr:
     """The unit vector of joint efforts with 1 for dof i of the joint."""
-    return leaf(CATALOGUE["pick_effort"], params=(joint, i) if i else (joint,))
+    return leaf(CATALOGUE["unit_effort"], params=(joint, i) if i else (joint,))
 
 
-def pick_inertia(body: str, i: int = 0) -> Expr:
+def unit_inertia(body: str, i: int = 0) -> Expr:
     """The unit vector of inertial parameters with 1 for parameter i of the body."""
-    return leaf(CATALOGUE["pick_inertia"], params=(body, i) if i else (body,))
+    return leaf(CATALOGUE["unit_inertia"], params=(body, i) if i else (body,))
 
 
-PICKS = {"pick": pick, "pick_effort": pick_effort, "pick_inertia": pick_inertia}
+UNITS = {"unit_rate": unit_rate, "unit_effort": unit_effort, "unit_inertia": unit_inertia}
 """Unit vectors of one component, by the names of their leaves."""
 
 
@@ -113,24 +113,24 @@ def point_variation(*motions: Expr) -> Expr:
     return with_arguments("Bdot", *motions)
 
 
-def bend(x: Expr, *directions: Expr) -> Expr:
+def dHT(x: Expr, *directions: Expr) -> Expr:
     """u ↦ Ḣ{directions; u}* x."""
-    return with_arguments("bend", x, *directions)
+    return with_arguments("dHT", x, *directions)
 
 
-def bend_force(f: Expr, *directions: Expr) -> Expr:
+def dH(f: Expr, *directions: Expr) -> Expr:
     """u ↦ Ḣ{directions; u} f."""
-    return with_arguments("bend_force", f, *directions)
+    return with_arguments("dH", f, *directions)
 
 
-def swing(x: Expr, *motions: Expr) -> Expr:
+def dBT(x: Expr, *motions: Expr) -> Expr:
     """V ↦ Ḃ{motions; V}* x."""
-    return with_arguments("swing", x, *motions)
+    return with_arguments("dBT", x, *motions)
 
 
-def swing_force(f: Expr, *motions: Expr) -> Expr:
+def dB(f: Expr, *motions: Expr) -> Expr:
     """V ↦ Ḃ{motions; V} f."""
-    return with_arguments("swing_force", f, *motions)
+    return with_arguments("dB", f, *motions)
 
 
 def row_variation(*motions: Expr) -> Expr:
@@ -138,11 +138,11 @@ def row_variation(*motions: Expr) -> Expr:
     return with_arguments("Adot", *motions)
 
 
-def sway(x: Expr, *motions: Expr) -> Expr:
+def dA(x: Expr, *motions: Expr) -> Expr:
     """V ↦ Ȧ{motions; V} x."""
-    return with_arguments("sway", x, *motions)
+    return with_arguments("dA", x, *motions)
 
 
-def sway_force(f: Expr, *motions: Expr) -> Expr:
+def dAT(f: Expr, *motions: Expr) -> Expr:
     """V ↦ Ȧ{motions; V}* f."""
-    return with_arguments("sway_force", f, *motions)
+    return with_arguments("dAT", f, *motions)

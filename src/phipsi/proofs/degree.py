@@ -75,7 +75,7 @@ class Degrees:
         return self._known[x]
 
     def _of(self, x: Expr) -> Degree:
-        if x.op in (Op.ADJOINT, Op.BD, Op.WRITTEN):
+        if x.op in (Op.ADJOINT, Op.BD, Op.AS_MATRIX):
             return self.of(x.args[0])
         if x.op is Op.SUM:
             parts = [self.of(y) for _, y in x.terms]
@@ -113,7 +113,17 @@ class Degrees:
             return self.of(meaning)
         if x.row.riccati:
             return self._riccati(x.name, family_of(x))
-        if x.name in ("M", "Jr", "v", "vdot", "f_ext", "f0", "any_motion", "free", "held"):
+        if x.name in (
+            "M",
+            "Jr",
+            "v",
+            "vdot",
+            "f_ext",
+            "f0",
+            "any_motion",
+            "unprescribed",
+            "prescribed",
+        ):
             return Degree(1, 0)
         if x.name == "s_gauge":
             return Degree(4 * self._path + 6, 4 * self._path)

@@ -17,11 +17,11 @@ from phipsi.expressions.check import shown
 from phipsi.expressions.node import (
     Expr,
     Number,
+    as_matrix,
     identity,
     logdet,
     product,
     total_of,
-    written,
     zero,
 )
 from phipsi.expressions.row import Op
@@ -45,9 +45,9 @@ from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, s
 from phipsi.rewrite.matrices import (
     between_seeds,
     matrix_form,
+    matrix_product,
     on_paths,
     without_marks,
-    written_product,
 )
 from phipsi.rewrite.patterns import (
     distribute,
@@ -137,9 +137,9 @@ class Engine:
     def run(self, x: Expr) -> Expr:
         """The cheapest form the rules reach."""
         self._whole = self._whole or x
-        if not self.apply and (parts := written_product(x)) is not None:
+        if not self.apply and (parts := matrix_product(x)) is not None:
             c, left, right = parts
-            return c * product(written(self.run(y)) for y in (left, right))
+            return c * product(as_matrix(self.run(y)) for y in (left, right))
         x = self._expanded(without_marks(x))
         if not self.armature:
             x = _without_armature(x)

@@ -68,13 +68,13 @@ def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]
     return total_of(out), splits
 
 
-def written_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
-    """(c, X, Y) of c written(X) written(Y) between joints."""
+def matrix_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
+    """(c, X, Y) of c as_matrix(X) as_matrix(Y) between joints."""
     terms = x.terms
     if len(terms) != 1 or len(terms[0][1].factors) != 2:
         return None
     left, right = terms[0][1].factors
-    marked = left.op is right.op is Op.WRITTEN
+    marked = left.op is right.op is Op.AS_MATRIX
     joints = x.takes is not None and x.gives is not None and between_seeds(x)
     if not marked or not joints or left.takes is None or left.takes.index != "joint":
         return None
@@ -84,7 +84,7 @@ def written_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
 @lru_cache(maxsize=2**12)
 def without_marks(x: Expr) -> Expr:
     """x without the marks that operators are to be written out."""
-    if x.op is Op.WRITTEN:
+    if x.op is Op.AS_MATRIX:
         return without_marks(x.args[0])
     if x.op in (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.BD, Op.LOGDET):
         return rebuild(x, [without_marks(y) for y in x.args])

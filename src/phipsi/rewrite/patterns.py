@@ -15,12 +15,12 @@ from phipsi.expressions.node import (
     Expr,
     Number,
     adjoint,
+    as_matrix,
     block_diagonal,
     inverse,
     logdet,
     product,
     total_of,
-    written,
 )
 from phipsi.expressions.row import Op
 from phipsi.operators.definitions import E_phi, H, Jr, M, Riccati, family_of, phi
@@ -99,8 +99,8 @@ def rebuild(x: Expr, args: list[Expr]) -> Expr:
         return block_diagonal(args[0])
     if x.op is Op.LOGDET:
         return logdet(args[0])
-    if x.op is Op.WRITTEN:
-        return written(args[0])
+    if x.op is Op.AS_MATRIX:
+        return as_matrix(args[0])
     return x
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, forward_dynamics
 from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
-from phipsi.differentiation import vjp
 from phipsi.model.model import Model
 from phipsi.simulation.chart_derivatives import (
     Blocks,

@@ -6,8 +6,7 @@ the configuration in unit time, so that q = base ∘ exp(z). Then ż = v for the
 latter ż = dexp⁻¹(z) v, exactly. Nothing has to be done to keep quaternions unit: exp gives no
 others.
 
-**Source:** Munthe-Kaas, High order Runge–Kutta methods on manifolds (1999); Hairer, Lubich, Wanner,
-Geometric Numerical Integration, IV.7–8.
+**Source:** Munthe-Kaas 1999; Hairer, Lubich and Wanner 2006, IV.7–8.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def rollout_gradient(
     **Returns:** `RolloutGradient`.
     **Cost:** O(N) per step: three rollouts, and one vector–Jacobian product of forward dynamics per
     stage; of a system O(nv³ + rows³) per step (`step_derivatives`).
-    **Source:** sensitivity 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
+    **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12 (checkpointing).
 
     >>> import numpy as np
     >>> import phipsi as pp

@@ -44,7 +44,7 @@ def step_derivatives(
     **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
     `integrator`, "rk4" or "semi_implicit". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
     **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
-    matrices. **Source:** sensitivity 5; closed_chain 11 (C32); tableaux.py.
+    matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
 
     >>> import numpy as np
     >>> import phipsi as pp

@@ -13,8 +13,8 @@ from phipsi.algorithms.derivatives import forward_dynamics_derivatives
 from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics
 from phipsi.algorithms.kinematics import jacobian
 from phipsi.algorithms.system import System
+from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
-from phipsi.differentiation import diff
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
@@ -64,8 +64,8 @@ def linearize(
     positions are added that rolling leaves free, or as many as positions are; `equilibrium`, refuse
     an operating point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far
     from equilibrium the point is.
-    **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³). **Source:** sensitivity 5;
-    closed_chain 11.
+    **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³).
+    **Source:** theory/sensitivities 5; theory/closed-chains 11.
 
     >>> import numpy as np
     >>> import phipsi as pp

@@ -17,14 +17,13 @@ symplectic and symmetric, and by Noether's theorem it keeps the momentum of ever
 of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
 discrete Lagrange–d'Alembert principle, at the middle of the step.
 
-    ∂L/∂q = (bend{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
+    ∂L/∂q = (dHT{v}* φ + H cross(E_φ* V)* φ) M V − H φ M φ* gravity
 
 is what `gradient` makes of the kinetic energy: one sweep out and one back, with p on the way. The
 equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
 
-**Source:** Marsden and West, Discrete mechanics and variational integrators (2001), 1.3 and 2.3;
-Bou-Rabee and Marsden, Hamilton–Pontryagin integrators on Lie groups (2009); Hairer, Lubich, Wanner,
-Geometric Numerical Integration, VI.6.
+**Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
+Wanner 2006, VI.6.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from numpy.typing import NDArray
 from phipsi.algorithms.dynamics import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
-from phipsi.differentiation import gradient
 from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import solve

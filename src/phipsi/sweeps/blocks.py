@@ -25,8 +25,8 @@ _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
 # how H changes: operation, rows and columns of its block
 VARIATIONS = {
     "Hdot": ("hinge_axes_along", "6", "r"),
-    "bend": ("hinge_bend", "6", "r"),
-    "bend_force": ("hinge_bend_force", "r", "r"),
+    "dHT": ("hinge_bend", "6", "r"),
+    "dH": ("hinge_bend_force", "r", "r"),
 }
 
 
@@ -173,7 +173,7 @@ class Blocks:
                 place = hole_of(x) if x.params else None
                 out = b.make(op, args, place, Type(Domain.BODY, rows, cols))
             return b.transpose(out) if x.name == "Hdot" else out
-        if x.name == "swing_force":
+        if x.name == "dB":
             return b.scatter(self.swing_block(x))
         if x.name == "angular":
             return b.leaf("angular", Type(Domain.BODY, "6", "6", Kind.SYMMETRIC))
@@ -182,11 +182,11 @@ class Blocks:
         if x.name == "Jr":
             type_ = Type(Domain.BODY, "r", "r", Kind.SYMMETRIC)
             return b.leaf("Jr", type_) if self.armature else b.zero(type_)
-        if x.name in ("free", "held"):
+        if x.name in ("unprescribed", "prescribed"):
             mask = b.unary("diag", b.leaf("input", Type(Domain.BODY, "r", "1"), "free"), "r", "r",
                            Kind.SYMMETRIC)  # fmt: skip
             eye = b.leaf("eye", Type(Domain.BODY, "r", "r", Kind.SYMMETRIC))
-            return mask if x.name == "free" else b.add([(1, eye), (-1, mask)])
+            return mask if x.name == "unprescribed" else b.add([(1, eye), (-1, mask)])
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
         meaning = definition(x)
@@ -261,13 +261,13 @@ class Blocks:
         return out
 
     def swing_block(self, x: Expr) -> Field:
-        """V ↦ Ḃ{…; V}* y (swing) or Ḃ{…; V} f (swing_force), 6 × 6 per point.
+        """V ↦ Ḃ{…; V}* y (dBT) or Ḃ{…; V} f (dB), 6 × 6 per point.
 
         Every direction of Ḃ is a factor between the lever and the turn of a point: −spin in world
         axes; in spatial axes cross* in front of what is there.
         """
         b = self.builder
-        force, place = x.name == "swing_force", hole_of(x)
+        force, place = x.name == "dB", hole_of(x)
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
@@ -362,11 +362,11 @@ class Blocks:
     def sway_blocks(self, x: Expr) -> tuple[Field, Field]:
         """How the row at a link changes with the motion of its frame and with that of the mate.
 
-        Those of sway_force{f} are multiplied by the component of f.
+        Those of dAT{f} are multiplied by the component of f.
         """
         b = self.builder
         held, *motions = (self.vector(y) for y in x.args)
-        times = [b.along("of_row", held)] if x.name == "sway_force" else []
+        times = [b.along("of_row", held)] if x.name == "dAT" else []
         args = (b.along("of_point", self.relative()), *self._link_motions(motions), *times)
         type_ = Type(Domain.LINK, "6", "6")
         one, other = (b.make("closure_sway", args, (hole_of(x), end), type_) for end in (0, 1))
@@ -388,7 +388,7 @@ class Blocks:
     # -- the Riccati family ------------------------------------------------------------------------
 
     def _riccati(self, f: Riccati) -> dict[str, Field]:
-        """P, D, G of one family, by the tip-to-base recursion of open_chain section 8."""
+        """P, D, G of one family, by the tip-to-base recursion of theory/open-chains 8."""
         if f in self._families:
             return self._families[f]
         b = self.builder

@@ -1,7 +1,7 @@
 """From expressions to equations: apply an operator to a field, or form its diagonal blocks.
 
 `Lowering.apply` walks a product from right to left and turns every factor into the operation of
-open_chain section 14.2. There is one rule per kind of factor and none for whole expressions.
+theory/open-chains 14.2. There is one rule per kind of factor and none for whole expressions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DOMAINS = {
 TRACES = {
     Op.VEE: ("vee", "6"),
     Op.VEE_FORCE: ("vee_force", "6"),
-    Op.BEND_TRACE: ("hinge_bend_trace", "r"),
+    Op.DH_TRACE: ("hinge_bend_trace", "r"),
     Op.INERTIA_TRACE: ("inertia_trace", "10"),
 }
 
@@ -137,7 +137,7 @@ class Lowering(Diagonals):
             if flipped:
                 return b.mul(b.transpose(blocks), b.gather(u))
             return b.scatter(b.mul(blocks, u))
-        if name == "swing":
+        if name == "dBT":
             blocks = self.swing_block(core)
             if flipped:
                 return b.scatter(b.mul(b.transpose(blocks), u))
@@ -147,7 +147,7 @@ class Lowering(Diagonals):
             if flipped:
                 return b.along("to_point", b.mul(rows, b.along("of_row", u)))
             return b.along("to_row", b.mul(b.transpose(rows), b.along("of_point", u)))
-        if name in ("sway", "sway_force"):
+        if name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if name == "select":
             return b.mul(self.selection(core), u)
@@ -164,7 +164,7 @@ class Lowering(Diagonals):
     def _sway(self, x: Expr, u: Field, *, flipped: bool) -> Field:
         """How A z or A* f change with the motions u of the bodies, or the adjoint of that."""
         b = self.builder
-        row_side = x.name == "sway"  # z at the points, results at the rows
+        row_side = x.name == "dA"  # z at the points, results at the rows
         held = self.vector(x.args[0])
         if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
             gives = x.takes.dual if flipped else x.gives  # type: ignore[union-attr]
@@ -201,7 +201,7 @@ class Lowering(Diagonals):
             if any(y.op == "zero" for y in args):
                 return b.zero(type_)
             return b.make(op, args, x.data, type_)
-        if name == "weight":
+        if name == "operand":
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), "x")
         if name in self.given and name != "gravity":
@@ -209,9 +209,9 @@ class Lowering(Diagonals):
         if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
-        if name in ("pick", "pick_effort"):
+        if name in ("unit_rate", "unit_effort"):
             return b.leaf("pick", Type(Domain.BODY, "r", "1"), self.picked(x))
-        if name == "pick_inertia":
+        if name == "unit_inertia":
             type_ = Type(Domain.BODY, "10", "1")
             return b.leaf("pick_parameter", type_, self.picked_parameter(x))
         if name == "gravity":

@@ -15,9 +15,9 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, weights_of
-from phipsi.operators.variations import HOLED, PICKS
-from phipsi.rewrite.matrices import without_marks, written_product
+from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
+from phipsi.operators.variations import HOLED, UNITS
+from phipsi.rewrite.matrices import matrix_product, without_marks
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
 from phipsi.sweeps.ir import Field, Type
@@ -29,9 +29,9 @@ BACKENDS = ("native", "reference")
 SHALLOW = 24  # rates on the longest path for which squares are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
-_INPUTS = {*INPUT_ORDER, "weight"}
-_NO_QUANTITIES = {*PICKS, *HOLED}
-NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "sway", "sway_force"}
+_INPUTS = {*INPUT_ORDER, "operand"}
+_NO_QUANTITIES = {*UNITS, *HOLED}
+NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
 
 
 @dataclass(frozen=True)
@@ -201,9 +201,9 @@ def _has_rows(request: Request) -> bool:
 def _check_operands(request: Request) -> None:
     pairs = zip(request.expressions, request.modes, strict=True)
     taken = {x.takes for x, mode in pairs if mode == "apply" and not x.is_vector}
-    weights = {x.gives for x in weights_of(request.expressions)}
+    weights = {x.gives for x in operands_of(request.expressions)}
     if len(weights) > 1 or (weights and taken and not request.same_operand):
-        raise InputError("weight[…] stands for the one operand x of a program; here are several")
+        raise InputError("operand[…] stands for the one operand x of a program; here are several")
     taken |= weights
     if request.same_operand and len(taken) > 1:
         raise InputError(
@@ -271,7 +271,7 @@ def lower_request(
             assert model is not None
             results.append(_matrix(low, x, model, request.points, mode == "blocks"))
     if not operands:
-        operands.extend(x.gives for x in weights_of(request.expressions) if x.gives is not None)
+        operands.extend(x.gives for x in operands_of(request.expressions) if x.gives is not None)
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
@@ -314,7 +314,7 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
 def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:
     """The whole matrix: from its blocks, or else column by column from the smaller side."""
     assert x.takes is not None and x.gives is not None
-    parts = written_product(x)
+    parts = matrix_product(x)
     if parts is not None:
         factor, left, right = parts
         one, other = lower_matrix(low, left), lower_matrix(low, right)

@@ -5,7 +5,7 @@ and, through `up`, everything of its children; in a base_to_tip step, through `d
 its parent. What a step needs of other bodies in the other direction, of points or of the whole,
 must have been computed by an earlier step. A step takes all equations that can run in it, so
 sweeps of equal direction fuse whenever the second needs the first only at bodies already visited
-(open_chain section 14.2).
+(theory/open-chains 14.2).
 """
 
 from __future__ import annotations

@@ -1,0 +1,222 @@
+"""diff: the derivative of an expression as an expression, and vector–Jacobian products on top."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from phipsi.backends.program import Program
+from phipsi.calculus.directional import Directional
+from phipsi.calculus.families import Family
+from phipsi.calculus.gradient import Gradient
+from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
+from phipsi.compiler import compile
+from phipsi.errors import InputError, SpaceError, not_too_deep
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr, identity
+from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
+from phipsi.model.mechanisms import of_mechanisms
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.operators import parse
+from phipsi.operators.catalogue import catalogue_leaf, operand
+from phipsi.operators.inputs import leaves_of
+from phipsi.operators.variations import unit_effort, unit_inertia, unit_rate
+
+_ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
+
+
+def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
+    """Differentiate an expression; the result is an expression of the same algebra.
+
+    `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
+    every body (the order of `pp.inertial_parameters`). Derivatives by q are along the joint rates,
+    nv of them, never along components of quaternions: ``gdot = diff(g, "q") @ v`` for every g(q).
+
+    - A vector gives an operator from the space of the variable: ``diff(y, "q") @ dq`` is the change
+      of y. Its adjoint gives gradients: ``diff(y, "q").T @ c`` is the gradient of c* y.
+    - With `along` ("dq", or any vector of joint rates) anything gives its change along it.
+    - ``wrt="q[shoulder]"`` (or ``"q[shoulder, 1]"`` for joints with several dofs) is the derivative
+      by one degree of freedom.
+    - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
+      with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
+      in the direction but no product with it.
+    - A `Family` gives one with the derivative by another degree of freedom on one more axis:
+      entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
+      joints with q̇ = v.
+
+    **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
+
+    >>> import phipsi as pp
+    >>> from phipsi.operators import H, M, phi, gravity
+    >>> stiffness = pp.diff(H @ phi @ M @ phi.T @ gravity, "q")
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.compile(stiffness, arm, mode="dense")([0.0]).round(9).tolist()
+    [[0.0]]
+    >>> print(pp.diff(phi, "q", along="dq"))
+    −φ E_φ cross(H* dq)* φ
+    """
+    if isinstance(expr, Family):
+        return _diff_family(expr, wrt, along)
+    _check_expression(expr, "pp.diff")
+    found = _ONE_DOF.match(wrt.strip()) if isinstance(wrt, str) else None
+    if found:
+        if along is not None:
+            raise InputError(f"wrt={wrt!r} names one degree of freedom already; leave out along=")
+        wrt, name, i = found.group(1), found.group(2).strip(), int(found.group(3) or 0)
+        along = _unit(wrt, name, i)
+    _check_variable(wrt)
+    if along is None and expr.is_vector:
+        try:
+            with not_too_deep("differentiated"):
+                return Tangent(wrt)(expr)
+        except NoOperatorError:
+            if wrt not in _DIRECTIONS:
+                raise
+    if along is None:
+        direction = _direction(expr, wrt)
+        return Family(_change(expr, wrt, direction), direction)
+    direction = parse(along) if isinstance(along, str) else along
+    if not isinstance(cast(object, direction), Expr):
+        raise InputError(
+            f"along={type(along).__name__} is no expression. For a direction given by numbers, "
+            "differentiate along an input, such as along='dq', and pass the numbers to the program"
+        )
+    if not direction.is_vector or direction.gives is not VARIABLES[wrt]:
+        raise SpaceError(
+            f"along={direction} must be a vector of {VARIABLES[wrt].phrase}, because it is a "
+            f"change of {wrt}, but it is: {check.signature(direction)}"
+        )
+    return _change(expr, wrt, direction)
+
+
+def _change(expr: Expr, wrt: str, direction: Expr) -> Expr:
+    with not_too_deep("differentiated"):
+        return Directional({wrt: direction})(expr)
+
+
+def _diff_family(family: Family, wrt: str, along: Expr | str | None) -> Family:
+    """Every member of a family differentiated: one over two directions, unless one is named."""
+    if along is None and not (isinstance(cast(object, wrt), str) and _ONE_DOF.match(wrt.strip())):
+        direction = _direction(family.expr, wrt, family.directions)
+        return Family(_change(family.expr, wrt, direction), *family.directions, direction)
+    direction = parse(along) if isinstance(along, str) else along
+    if isinstance(direction, Expr):
+        family.check_apart(direction)
+    return Family(diff(family.expr, wrt, direction), *family.directions)
+
+
+# leaves that can stand for the direction of a family, the usual one first
+_DIRECTIONS = {
+    "q": ("dq", "dv", "dvdot"),
+    "v": ("dv", "dq", "dvdot"),
+    "vdot": ("dvdot", "dq", "dv"),
+    "tau": ("dtau",),
+    "inertia": ("dinertia",),
+}
+_UNITS = {RATES: unit_rate, EFFORTS: unit_effort, PARAMETERS: unit_inertia}
+
+
+def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
+    """The direction of a family: one that does not occur in the expression yet."""
+    _check_variable(wrt)
+    used = {x.name for x in (*leaves_of(expr), *taken)}
+    free = [name for name in _DIRECTIONS.get(wrt, ()) if name not in used]
+    if not free:
+        known = ", ".join(_DIRECTIONS.get(wrt, ()))
+        why = f" ({known} mean something else in it already)" if known else ""
+        raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
+    return catalogue_leaf(free[0])
+
+
+def _unit(wrt: str, name: str, i: int) -> Expr:
+    """The unit vector that ``wrt[name, i]`` names."""
+    _check_variable(wrt)
+    maker = _UNITS.get(VARIABLES[wrt])
+    if maker is None:
+        raise InputError(
+            f"wrt='{wrt}[{name}]': single components are known of q, v, vdot, tau, by the name of "
+            f"the joint, and of inertia, by that of the body. Differentiate along {wrt} instead"
+        )
+    return maker(name, i)
+
+
+def _check_variable(wrt: str) -> None:
+    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
+        known = ", ".join(map(repr, VARIABLES))
+        raise InputError(
+            f"wrt={wrt!r} is nothing to differentiate by. Known are {known}, and one degree of "
+            "freedom by the name of its joint: 'q[shoulder]'"
+        )
+
+
+def _check_expression(expr: Expr, function: str) -> None:
+    if not isinstance(cast(object, expr), Expr):
+        advice = "; read it with pp.parse" if isinstance(expr, str) else ""
+        raise InputError(
+            f"{expr!r} is no operator expression, and {function} differentiates those{advice}"
+        )
+    if expr.takes is None:
+        raise SpaceError(check.undetermined(expr))
+
+
+@of_mechanisms
+def vjp(
+    expr: Expr,
+    model: Model,
+    wrt: str | Sequence[str] = "q",
+    *,
+    points: Sequence[Any] | PointSet | None = None,
+    backend: str | None = None,
+) -> Program:
+    """A program for gradients: from c to the gradients of c* y by the variables in `wrt`.
+
+    The sweeps of the derivative run the other way, so all gradients together cost a small multiple
+    of one evaluation of y. The program takes the inputs of the derivatives in their usual order and
+    c last, called x; it returns one gradient, or a tuple of them. Gradients by q are in the
+    directions of v, (..., nv).
+
+    >>> import phipsi as pp
+    >>> from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+    >>> arm = pp.examples.planar_arm(2)
+    >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
+    >>> gradient.inputs
+    ('q', 'v', 'tau', 'x')
+    >>> by_q, by_v, by_tau = gradient([0.1, 0.2], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0])
+    >>> by_tau.shape
+    (2,)
+    """
+    _check_expression(expr, "pp.vjp")
+    if not expr.is_vector:
+        raise SpaceError(f"vjp needs a vector expression, but {expr} is: {check.signature(expr)}")
+    names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    if not names:
+        raise InputError("say by what to differentiate: pp.vjp(expr, model, ('q', 'v'))")
+    gradients = tuple(gradient(expr, name) for name in names)
+    target = gradients[0] if isinstance(wrt, str) else gradients
+    return compile(target, model, points=points, backend=backend, same_operand=True)
+
+
+def gradient(expr: Expr, wrt: str) -> Expr:
+    """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
+
+    The operator is the adjoint of `diff(y, wrt)`. Where that is no operator of the algebra, because
+    y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand of a
+    program, and the gradient is a vector.
+
+    >>> from phipsi.calculus.differentiation import gradient
+    >>> from phipsi.operators import D, tau
+    >>> print(gradient(D.inv @ tau, "tau"))
+    D⁻¹
+    """
+    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
+        known = ", ".join(map(repr, VARIABLES))
+        raise InputError(f"wrt={wrt!r} is nothing to differentiate by; known are {known}")
+    with not_too_deep("differentiated"):
+        try:
+            return Tangent(wrt)(expr).T
+        except NoOperatorError:
+            assert expr.gives is not None
+            with_ = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
+            return Gradient(wrt)(expr, with_)
