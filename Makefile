@@ -9,7 +9,7 @@ FUZZ   ?= 20000
 OLD    ?= main
 NEW    ?= HEAD
 
-.PHONY: help setup demo test test-fast lint format fuzz prove mutants bench compare clean
+.PHONY: help setup demo test test-fast lint format fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -59,6 +59,9 @@ prove: setup  ## prove every identity exactly and refute its twins; writes docs/
 
 mutants: setup  ## deliberate faults that a test must notice, about an hour; writes docs/mutants.md
 	$(BIN)/python scripts/mutants.py --write
+
+counts: setup  ## what the library is made of: lines, loops, twins, cycles; writes docs/counts.md
+	$(BIN)/python scripts/counts.py --write
 
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
