@@ -30,7 +30,7 @@ _TABLE = {
         "examples": ".",
     },
     ("Files", "importing.md"): {
-        "interfaces.formats.load": "load load_system",
+        "interfaces.formats.load": "load",
         "interfaces.formats.urdf.write_urdf": "save_urdf",
         "interfaces.bridges.conventions": ".",
     },

@@ -70,7 +70,7 @@ from phipsi.compiler import compile, explain
 from phipsi.errors import PhipsiError, PhipsiWarning
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridges import conventions
-from phipsi.interfaces.formats.load import load, load_system
+from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
@@ -165,7 +165,6 @@ __all__ = [
     "linearize",
     "load",
     "load_scenario",
-    "load_system",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",
