@@ -82,7 +82,7 @@ def evaluate(
     """The results, and what went wrong."""
     dtype = result_dtype(list(arrays.values()))
     inputs = {n: a if n == "columns" else a.astype(dtype, copy=False) for n, a in arrays.items()}
-    run = Run(program, program.model, program.points, inputs, batch, dtype)
+    run = Run(program.steps, program.model, program.points, inputs, batch, dtype)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         values = run.run()
     results = program.pick(
