@@ -23,7 +23,7 @@ def bytes_per_body(program: pp.Program, lanes: int) -> float:
     """Scratch for a number of lanes, and constant tables."""
     native: Any = program.native
     scratch = (int(native.data[native.words]) - 64) / native.machine.lanes * lanes
-    tables = sum(a.nbytes for a in native.pointers().values())
+    tables = sum(a.nbytes for a in native.unit.pointers().values())
     return (scratch + tables) / program.model.n_bodies
 
 

@@ -242,7 +242,7 @@ def test_no_mathematical_function_of_a_library_is_called():
         forward, log_det = (program.native for program in programs)
         assert forward is not None and log_det is not None
         step = rollout_code._emit([forward], METHODS["rk4"])  # type: ignore[attr-defined]
-        for text in (forward.emit(), log_det.emit(), step):
+        for text in (forward.unit.emit(), log_det.unit.emit(), step):
             assert undefined(compiled(text, forward.machine)) <= PYTHON | NUMPY | MEMORY | FLAGS
             texts.append(text)
     # joints of other types ask LLVM for nothing else
@@ -250,4 +250,4 @@ def test_no_mathematical_function_of_a_library_is_called():
     every = pp.compile(FORWARD_DYNAMICS, model, backend="native")
     assert every.native is not None
     seen = {name for text in texts for name in DECLARED.findall(text)}
-    assert set(DECLARED.findall(every.native.emit())) <= seen
+    assert set(DECLARED.findall(every.native.unit.emit())) <= seen

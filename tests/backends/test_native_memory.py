@@ -97,7 +97,7 @@ def check(name, program, args, batch):
     # one configuration needs a lane's share, but several columns of it fill all lanes
     columns = (int(data[words]) - 64) // 8 // lanes > data[COLUMN_BODIES]
     scratch = (int(data[words]) - 64) // lanes * (lanes if batch >= data[FEWEST] or columns else 1)
-    pointers = native.pointers()
+    pointers = native.unit.pointers()
     arrays = list(pointers.values())
     assert all(a.ctypes.data == data[w] for w, a in pointers.items()), "layout of the data record"
     for end in (True, False):
@@ -236,7 +236,7 @@ def growth(function):
 
 
 native = cycle(0)
-text, machine = native.emit(), native.machine
+text, machine = native.unit.emit(), native.machine
 del native
 alive = ours()
 print(growth(cycle))

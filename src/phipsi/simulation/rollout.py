@@ -25,7 +25,7 @@ from phipsi.simulation.tableaux import COMPILED, METHODS, Method
 from phipsi.simulation.variational import LAGRANGIAN, RATES_OF_MOMENTA
 
 if TYPE_CHECKING:
-    from phipsi.backends.native.runner import NativeCode
+    from phipsi.backends.native.backend import NativeCode
 
 Array = NDArray[np.float64]
 

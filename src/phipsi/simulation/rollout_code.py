@@ -16,6 +16,7 @@ from typing import Any, final
 
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
+from phipsi.backends.native.backend import NativeCode
 from phipsi.backends.native.engine import MachineCode, machine_code
 from phipsi.backends.native.lanes import (
     DOUBLE,
@@ -29,7 +30,6 @@ from phipsi.backends.native.lanes import (
     write_loop,
 )
 from phipsi.backends.native.record import INTEGERS, N_BODIES
-from phipsi.backends.native.runner import NativeCode
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
 from phipsi.model.joints import Joint
@@ -59,7 +59,7 @@ def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
     first = natives[0]
     found = first.companions.get(method.name)
     if found is None:
-        keys = " ".join(native.key() for native in natives)
+        keys = " ".join(native.unit.key() for native in natives)
         digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
         found = machine_code(digest, first.machine, lambda: _emit(natives, method))
         first.companions[method.name] = found
@@ -127,9 +127,9 @@ class Rollout:
 
     def __init__(self, module: ir.Module, natives: Sequence[NativeCode], method: Method) -> None:
         native = natives[0]
-        self._kernels = [native.wide_kernel(module) for native in natives]
-        self._slots = [{n: s.buffer for n, s in native.slots.items()} for native in natives]
-        self.codes, self.lanes = native.tables.codes, native.machine.lanes
+        self._kernels = [native.unit.kernel(module, native.machine.lanes) for native in natives]
+        self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
+        self.codes, self.lanes = native.unit.tables.codes, native.machine.lanes
         self.bytes = 8 * self.lanes
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")

@@ -54,6 +54,11 @@ def generic_machine() -> Machine:
     return Machine("x86-64", "", 4, False) if x86 else replace(host, lanes=4, fused=False)
 
 
+def machine_for(*, reproducible: bool) -> Machine:
+    """The processor to write code for: this one, or any, for the same bits everywhere."""
+    return generic_machine() if reproducible else host_machine()
+
+
 def _target(machine: Machine) -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=3, jit=True, codemodel="jitdefault"
