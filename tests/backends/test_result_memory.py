@@ -16,7 +16,7 @@ from phipsi.backends.result_memory import LEAST, ResultMemory
 from phipsi.errors import InputError
 from phipsi.operators import mass_matrix
 
-MODEL = pp.robots.quadruped()
+MODEL = pp.examples.quadruped()
 COUNT = 2 * LEAST // (8 * MODEL.nv**2)
 SHAPE = (COUNT, MODEL.nv, MODEL.nv)
 MB = 1 << 20
