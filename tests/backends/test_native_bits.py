@@ -185,7 +185,7 @@ def test_reproducible_code_has_no_fused_operations():
     assert " fmul " in text and not LOOSE.search(text)
     for word in ("contract", "llvm.fma", "llvm.fmuladd"):
         assert word not in text, word
-    assert program.native.machine.features == "" and program.native.machine.lanes == 4
+    assert program.native.target.features == "" and program.native.target.lanes == 4
 
 
 def test_reproducible_results_are_close_to_the_others():

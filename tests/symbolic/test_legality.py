@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import phipsi as pp
-from phipsi.backends.native import legality as native
+from phipsi.backends.native import native_legality as native
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.pipeline import Unit
 from phipsi.operators import mass_matrix, tau

@@ -2,7 +2,7 @@
 
 A rule gets what a pass has made and yields a sentence for everything that must not be. The tests
 run with the rules (``PHIPSI_CHECK=1``); programs of users are compiled without them. The back half
-of compilation has a table of its own, in `backends/native/legality.py`.
+of compilation has a table of its own, in `backends/native/native_legality.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The back half of compilation: from scheduled steps to machine code, every pass a line.
 
-The front half is `compiler.build`. What is legal after each pass stands in `legality.py`.
+The front half is `compiler.build`. What is legal after each pass stands in `native_legality.py`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,12 @@ import numpy as np
 
 from phipsi.backends import layout
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.native import direct, products
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.engine import Machine, MachineCode, machine_code, machine_for
-from phipsi.backends.native.groups import branch_slots, seeds_of
-from phipsi.backends.native.inputs_outputs import Slot, is_matrix
-from phipsi.backends.native.kernel import Kernel
-from phipsi.backends.native.late import made_late
-from phipsi.backends.native.legality import check
-from phipsi.backends.native.loop import core_pattern, define_loop
-from phipsi.backends.native.phases import Phase, phases_of
-from phipsi.backends.native.plan import Plan, root
-from phipsi.backends.native.record import (
+from phipsi.backends.native import products
+from phipsi.backends.native.calls import direct_call as direct
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.backends.native.data_record import (
     BRANCH,
     BUFFERS,
     FEWEST,
@@ -43,9 +36,18 @@ from phipsi.backends.native.record import (
     SINGLE,
     TOGETHER,
 )  # fmt: skip
-from phipsi.backends.native.scratch import SLOTS
+from phipsi.backends.native.groups import branch_slots, seeds_of
+from phipsi.backends.native.inputs_outputs import Slot, is_matrix
+from phipsi.backends.native.kernel import Kernel
+from phipsi.backends.native.late import made_late
+from phipsi.backends.native.native_legality import check
+from phipsi.backends.native.phases import Phase, phases_of
+from phipsi.backends.native.plan import Plan, root
 from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
+from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
+from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
@@ -57,7 +59,7 @@ _LARGE = 1 << 20  # bytes of scratch of a group
 
 def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
     """The passes: what code is written from, the code, and the record that it works on."""
-    machine = machine_for(reproducible=program.reproducible)
+    target = target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
@@ -72,8 +74,8 @@ def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray
     pairs = [x for p in phases for x in p.pairs]
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
     check("plan", plan, phases, widest)
-    unit = Unit(program, machine, tables, results, phases, plan)
-    code = machine_code(unit.key(), machine, unit.emit)
+    unit = Unit(program, target, tables, results, phases, plan)
+    code = machine_code(unit.key(), target, unit.emit)
     data = unit.record()
     check("record", data, unit.words, len(unit.shapes))
     return unit, code, data
@@ -128,13 +130,13 @@ class Unit:
     def __init__(
         self,
         program: SweepProgram,
-        machine: Machine,
+        target: Target,
         tables: Tables,
         results: tuple[Result, ...],
         phases: list[Phase],
         plan: Plan,
     ) -> None:
-        self.program, self.machine, self.tables = program, machine, tables
+        self.program, self.target, self.tables = program, target, tables
         self.results, self.phases, self.plan = results, phases, plan
         lowered, model, points = program.lowered, program.model, program.points
         self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(lowered.inputs)}
@@ -144,7 +146,7 @@ class Unit:
         self.pattern = core_pattern(self.shapes)
         self.has_direct = direct.available()
         self.words = BUFFERS + 3 * len(self.shapes)
-        lanes = machine.lanes
+        lanes = target.lanes
         paths = dict.fromkeys(p.seed_kind for p in phases if p.columns == "path")
         self.seeds = {kind: seeds_of(kind, model, points, lanes) for kind in paths}
         paired = any(p.pairs for p in phases)
@@ -159,7 +161,7 @@ class Unit:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
         module = ir.Module()
         kernels: dict[int, ir.Function] = {}
-        for lanes in (self.machine.lanes, 1):
+        for lanes in (self.target.lanes, 1):
             kernels[lanes] = self.kernel(module, lanes).function
         n = len(self.slots)
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
@@ -181,15 +183,15 @@ class Unit:
             self.tables.selections,
             self.tables.doubles.shape[1],
             lanes,
-            self.machine.lanes,
-            fused=self.machine.fused,
+            self.target.lanes,
+            fused=self.target.fused,
         )
 
     def key(self) -> str:
         """Everything the code depends on, as one digest."""
         parts = [
             _version(),
-            _machine_text(self.machine),
+            repr(self.target),
             repr(self.program.reproducible),
             _program_text(self.phases, self.results),
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
@@ -224,7 +226,7 @@ class Unit:
         group are too many for the second level of caches.
         """
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
-        return min(fewest, self.machine.lanes)
+        return min(fewest, self.target.lanes)
 
     def record(self) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
@@ -263,29 +265,34 @@ class Unit:
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        aside = products.workspace(self.results, model.nv, self.machine.lanes)
-        angles = 2 * (model.nq + self.machine.lanes)
+        aside = products.workspace(self.results, model.nv, self.target.lanes)
+        angles = 2 * (model.nq + self.target.lanes)
         between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
-        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole tiles
+        rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
         data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
-        data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
+        data[self.words] = starts[-1] * 8 * self.target.lanes + 64
         data[FEWEST] = self._fewest(int(data[self.words]))
         return data
 
 
 def _slot(name: str, i: int, lowered: Lowered) -> Slot:
-    row = CATALOGUE.get(name)
+    row = _row(name)
     if row is not None:
         return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
     others = ("q", "placement")
     if name in others:
         return Slot(i, None, None)
-    operands = [n for n in lowered.inputs if n not in CATALOGUE and n not in others]
+    operands = [n for n in lowered.inputs if _row(n) is None and n not in others]
     return Slot(i, None, lowered.operands[operands.index(name)])
+
+
+def _row(name: str) -> Row | None:
+    """The leaf that an input is the value of."""
+    return CATALOGUE.get("unprescribed" if name == "free" else name)
 
 
 def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
@@ -320,10 +327,6 @@ def _version() -> str:
     if max(path.stat().st_mtime for path in paths) > LOADED:
         digest.update(f"{os.getpid()} {LOADED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
-
-
-def _machine_text(machine: Machine) -> str:
-    return f"{machine.cpu} {machine.features} {machine.lanes} {machine.fused}"
 
 
 def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native.lanes import Lane
 from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text.lanes import Lane
 from phipsi.model.dual import hinge_axes_along
 from phipsi.model.scalars import ScalarOps
 from phipsi.sweeps.ir import Field

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.native import record
+from phipsi.backends.native import data_record as record
 from phipsi.backends.native.phases import Phase
 from phipsi.backends.native.plan import Plan, entry_count, is_column, is_remade, is_whole, root
 from phipsi.sweeps import legality

@@ -10,18 +10,18 @@ import numpy as np
 
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
-from phipsi.backends.native.crew import MOST, run_shares, shares_of
-from phipsi.backends.native.direct import address_of, make_direct
-from phipsi.backends.native.engine import MachineCode
-from phipsi.backends.native.gufunc import make_gufunc
+from phipsi.backends.native.calls.direct_call import address_of, make_direct
+from phipsi.backends.native.calls.gufunc import make_gufunc
+from phipsi.backends.native.calls.scratch import Scratch
+from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of
 from phipsi.backends.native.pipeline import can_run, compile_native
-from phipsi.backends.native.scratch import Scratch
+from phipsi.backends.native.targets.target import MachineCode
 from phipsi.backends.result_memory import LEAST, empty
 from phipsi.backends.workers import batch_pieces
 from phipsi.model.numbers import as_numbers, surely_numbers
 
 _FLOAT64, _ARRAY = np.dtype(np.float64), np.ndarray
-_KEPT_SHARES = 8
+_KEPT_TASKS = 8
 _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
@@ -56,16 +56,16 @@ class NativeCode:
     def __init__(self, program: SweepProgram) -> None:
         self.program = program
         self.unit, self.code, self.data = unit, code, data = compile_native(program)
-        self.machine, self.shapes, self.words = unit.machine, unit.shapes, unit.words
+        self.target, self.shapes, self.words = unit.target, unit.shapes, unit.words
         self.scratch_bytes = int(data[unit.words])  # of a thread
         owned = (code, data, unit.pointers(), Scratch(data, unit.words))
         count, self._loop = len(program.inputs), code.address("phipsi_loop")
         self.ufunc = make_gufunc(self._loop, data.ctypes.data, unit.shapes, count, owned)
         self.direct: Callable[..., Any] = never
-        if unit.has_direct and self.scratch_bytes < _SHORT * unit.machine.lanes:
+        if unit.has_direct and self.scratch_bytes < _SHORT * unit.target.lanes:
             self.direct = make_direct(code.address("phipsi_direct"), data, owned)
         self.input_shapes, self.output_shapes = unit.shapes[:count], unit.shapes[count:-1]
-        self._shares: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
+        self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
         self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
         self._count, self._ranks = count, [len(s) for s in self.input_shapes]
         self._single, self._picks = program.request.single, any(program.picks)
@@ -169,30 +169,30 @@ class NativeCode:
         """Run parts of a batch at the same time; True if no element failed.
 
         None, and nothing done, if the numbers are not float64 or not aligned. The last array is the
-        status. Memory that was freed is mostly given out again, so the shares of a few calls are
+        status. Memory that was freed is mostly given out again, so the tasks of a few calls are
         kept.
         """
         key: tuple[Any, ...] = (count, threads)
         for a in arrays:
             key += (address_of(a), a.strides, a.dtype)
-        shares = self._shares.get(key)
-        if shares is None:
-            shares = self._make_shares(arrays, batch_pieces(count, min(threads, MOST + 1)))
-            if shares is None:
+        tasks = self._tasks.get(key)
+        if tasks is None:
+            tasks = self._make_tasks(arrays, batch_pieces(count, min(threads, MOST + 1)))
+            if tasks is None:
                 return None
-            if len(self._shares) >= _KEPT_SHARES:
-                self._shares.clear()
-            self._shares[key] = shares
-        return run_shares(shares)
+            if len(self._tasks) >= _KEPT_TASKS:
+                self._tasks.clear()
+            self._tasks[key] = tasks
+        return run_tasks(tasks)
 
-    def _make_shares(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
+    def _make_tasks(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
         addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]
         odd = any(x & 7 for x in addresses) or any(s & 7 for one in strides for s in one)
         if odd or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
             return None
         sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
         # LLVM is not asked again: in a forked process its lock may be held by a thread that is gone
-        return shares_of(self._loop, self.data.ctypes.data, list(sizes), addresses, strides, pieces)
+        return tasks_of(self._loop, self.data.ctypes.data, list(sizes), addresses, strides, pieces)
 
 
 _FINE = np.zeros((), dtype=np.int64)  # the status of a batch in which nothing failed
