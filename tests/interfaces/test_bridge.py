@@ -232,7 +232,7 @@ def test_the_functions_of_a_framework():
     solve = functions.function(mass_matrix.inv @ tau, model)
     assert solve.inputs == ("q", "tau")
     close(solve(q, u), np.linalg.solve(pp.mass_matrix(model, q), u))
-    with pytest.raises(pp.ModelError, match="must be a list"):
+    with pytest.raises(pp.errors.ModelError, match="must be a list"):
         functions.frame_poses(model, q, model.body_names[0])
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from phipsi import robots
+from phipsi import examples
 from phipsi.errors import InputError, PhipsiWarning, did_you_mean
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs, Rejected
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.scenarios.controller import read_controller
 from phipsi.interfaces.scenarios.forces_and_events import read_events, read_forces
-from phipsi.interfaces.scenarios.joint_values import with_coordinates, with_rates
+from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordinates, with_rates
 from phipsi.interfaces.scenarios.scenario import Scenario, checked_output
 from phipsi.interfaces.scenarios.tables import Table, read_toml
 from phipsi.model import Model
@@ -64,10 +64,12 @@ def load_scenario(
     model, source = _model(top, folders, package_dirs)
     initial = top.table("initial") or Table(top.file, top.lines, ("initial",), {}, "initial")
     initial.only("q", "v")
-    q0 = with_coordinates(model, model.neutral(), initial.by_joint("q"), _refusing(initial, "q"))
-    v0 = with_rates(model, np.zeros(model.nv), initial.by_joint("v"), _refusing(initial, "v"))
-    q0 = with_coordinates(model, q0, coordinates or {})
-    v0 = with_rates(model, v0, rates or {})
+    said = initial.by_joint("q"), initial.by_joint("v")
+    q0 = with_coordinates(model, model.neutral(), said[0], _refusing(initial, "q"))
+    v0 = with_rates(model, np.zeros(model.nv), said[1], _refusing(initial, "v"))
+    changed = coordinates or {}, rates or {}
+    q0, v0 = with_coordinates(model, q0, changed[0]), with_rates(model, v0, changed[1])
+    q0, v0 = closed_state(model, q0, v0, {**said[0], **changed[0]}, {**said[1], **changed[1]})
     output = top.table("output")
     return Scenario(
         model,
@@ -105,7 +107,7 @@ def _model(
         top.refuse(
             "",
             f"'model' is missing. For example:  model = \"arm.urdf\"   or one that ships with "
-            f'phipsi:  model = "{robots.__all__[-1]}"',
+            f'phipsi:  model = "{examples.ROBOTS[-1]}"',
         )
     one.only("file", "robot", "base", "gravity", "name")
     if ("file" in one) == ("robot" in one):
@@ -137,13 +139,13 @@ def _named(
 
 
 def _shipped(one: Table, key: str, name: str) -> Model:
-    if name not in robots.__all__:
+    if name not in examples.ROBOTS:
         one.refuse(
             key,
-            f"no robot {name!r} ships with phipsi. {did_you_mean(name, robots.__all__)} "
+            f"no robot {name!r} ships with phipsi. {did_you_mean(name, examples.ROBOTS)} "
             f"A robot file has a suffix, such as {name + '.urdf'!r}.",
         )
-    return getattr(robots, name)()
+    return getattr(examples, name)()
 
 
 def _from_file(
