@@ -17,30 +17,23 @@ import phipsi.loaded  # noqa: F401  first of all: it notes the time
 
 if TYPE_CHECKING:
     from phipsi import constraints, contacts, examples, robots
-    from phipsi.algorithms.closed_chain import (
+    from phipsi.algorithms.constrained.loop_graph import GraphJoint
+    from phipsi.algorithms.constrained.stages import Stages
+    from phipsi.algorithms.constrained.system import Mobility, System
+    from phipsi.algorithms.dynamics.closed_derivatives import constrained_dynamics_derivatives
+    from phipsi.algorithms.dynamics.constraint_forces import (
         ConstrainedMotion,
         constrained_dynamics,
         constraint_forces,
         constraint_impulse,
         delassus_matrix,
     )
-    from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
-    from phipsi.algorithms.closed_inverse import DrivenMotion, closed_inverse_dynamics
-    from phipsi.algorithms.derivatives import (
+    from phipsi.algorithms.dynamics.derivatives import (
         forward_dynamics_derivatives,
         inverse_dynamics_derivatives,
     )
-    from phipsi.algorithms.diagonal import diagonal_coriolis, innovations_rates
-    from phipsi.algorithms.dynamics import (
-        bias_forces,
-        forward_dynamics,
-        gravity_forces,
-        inverse_dynamics,
-        joint_reactions,
-        mass_matrix,
-        mass_matrix_inverse,
-    )
-    from phipsi.algorithms.energy import (
+    from phipsi.algorithms.dynamics.driven import DrivenMotion, closed_inverse_dynamics
+    from phipsi.algorithms.dynamics.energy import (
         center_of_mass,
         center_of_mass_jacobian,
         centroidal_momentum_matrix,
@@ -49,12 +42,45 @@ if TYPE_CHECKING:
         momentum,
         potential_energy,
     )
-    from phipsi.algorithms.grasp import Grasp, GraspCheck
-    from phipsi.algorithms.hybrid import HybridDynamics, hybrid_dynamics
-    from phipsi.algorithms.identification import Identification, identify
-    from phipsi.algorithms.ik_search import IKResult
-    from phipsi.algorithms.inverse_kinematics import inverse_kinematics
-    from phipsi.algorithms.kinematics import (
+    from phipsi.algorithms.dynamics.equations_of_motion import (
+        bias_forces,
+        forward_dynamics,
+        gravity_forces,
+        inverse_dynamics,
+        joint_reactions,
+        mass_matrix,
+        mass_matrix_inverse,
+    )
+    from phipsi.algorithms.dynamics.hybrid import HybridDynamics, hybrid_dynamics
+    from phipsi.algorithms.dynamics.innovations import diagonal_coriolis, innovations_rates
+    from phipsi.algorithms.dynamics.operational import (
+        Innovations,
+        innovations,
+        log_det_mass_matrix,
+        operational_space_inertia,
+        tip_force_correction,
+    )
+    from phipsi.algorithms.dynamics.sensitivities import (
+        christoffel_symbols,
+        coriolis_matrix,
+        log_det_mass_matrix_gradient,
+        mass_matrix_inverse_sensitivity,
+        mass_matrix_sensitivity,
+        operational_space_inertia_sensitivity,
+    )
+    from phipsi.algorithms.grasping.grasp import Grasp, GraspCheck
+    from phipsi.algorithms.identification.least_squares import Identification, identify
+    from phipsi.algorithms.identification.minimal_parameters import BaseParameters, base_parameters
+    from phipsi.algorithms.identification.regressors import (
+        inertial_parameters,
+        kinetic_energy_regressor,
+        parameter_names,
+        potential_energy_regressor,
+        regressor,
+    )
+    from phipsi.algorithms.kinematics.ik_search import IKResult
+    from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
+    from phipsi.algorithms.kinematics.motions import (
         body_accelerations,
         body_poses,
         body_velocities,
@@ -65,32 +91,6 @@ if TYPE_CHECKING:
         jacobian_dot,
         jacobian_dot_v,
     )
-    from phipsi.algorithms.loop_graph import GraphJoint
-    from phipsi.algorithms.minimal_parameters import BaseParameters, base_parameters
-    from phipsi.algorithms.operational import (
-        Innovations,
-        innovations,
-        log_det_mass_matrix,
-        operational_space_inertia,
-        tip_force_correction,
-    )
-    from phipsi.algorithms.regressors import (
-        inertial_parameters,
-        kinetic_energy_regressor,
-        parameter_names,
-        potential_energy_regressor,
-        regressor,
-    )
-    from phipsi.algorithms.sensitivities import (
-        christoffel_symbols,
-        coriolis_matrix,
-        log_det_mass_matrix_gradient,
-        mass_matrix_inverse_sensitivity,
-        mass_matrix_sensitivity,
-        operational_space_inertia_sensitivity,
-    )
-    from phipsi.algorithms.stages import Stages
-    from phipsi.algorithms.system import Mobility, System
     from phipsi.backends.dense import dense
     from phipsi.backends.program import Program
     from phipsi.calculus.differentiation import diff, vjp
@@ -277,47 +277,47 @@ __all__ = [
 # what this file costs. A test compares the table with the imports above, which are for readers,
 # editors and type checkers, and with `__all__`.
 _HOMES = {
-    "algorithms.closed_chain": (
+    "algorithms.dynamics.constraint_forces": (
         "ConstrainedMotion constrained_dynamics constraint_forces constraint_impulse "
         "delassus_matrix"
     ),
-    "algorithms.closed_derivatives": "constrained_dynamics_derivatives",
-    "algorithms.closed_inverse": "DrivenMotion closed_inverse_dynamics",
-    "algorithms.derivatives": "forward_dynamics_derivatives inverse_dynamics_derivatives",
-    "algorithms.diagonal": "diagonal_coriolis innovations_rates",
-    "algorithms.dynamics": (
+    "algorithms.dynamics.closed_derivatives": "constrained_dynamics_derivatives",
+    "algorithms.dynamics.driven": "DrivenMotion closed_inverse_dynamics",
+    "algorithms.dynamics.derivatives": "forward_dynamics_derivatives inverse_dynamics_derivatives",
+    "algorithms.dynamics.innovations": "diagonal_coriolis innovations_rates",
+    "algorithms.dynamics.equations_of_motion": (
         "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions mass_matrix "
         "mass_matrix_inverse"
     ),
-    "algorithms.energy": (
+    "algorithms.dynamics.energy": (
         "center_of_mass center_of_mass_jacobian centroidal_momentum_matrix "
         "centroidal_momentum_matrix_dot kinetic_energy momentum potential_energy"
     ),
-    "algorithms.grasp": "Grasp GraspCheck",
-    "algorithms.hybrid": "HybridDynamics hybrid_dynamics",
-    "algorithms.identification": "Identification identify",
-    "algorithms.ik_search": "IKResult",
-    "algorithms.inverse_kinematics": "inverse_kinematics",
-    "algorithms.kinematics": (
+    "algorithms.grasping.grasp": "Grasp GraspCheck",
+    "algorithms.dynamics.hybrid": "HybridDynamics hybrid_dynamics",
+    "algorithms.identification.least_squares": "Identification identify",
+    "algorithms.kinematics.ik_search": "IKResult",
+    "algorithms.kinematics.inverse_kinematics": "inverse_kinematics",
+    "algorithms.kinematics.motions": (
         "body_accelerations body_poses body_velocities frame_accelerations frame_poses "
         "frame_velocities jacobian jacobian_dot jacobian_dot_v"
     ),
-    "algorithms.loop_graph": "GraphJoint",
-    "algorithms.minimal_parameters": "BaseParameters base_parameters",
-    "algorithms.operational": (
+    "algorithms.constrained.loop_graph": "GraphJoint",
+    "algorithms.identification.minimal_parameters": "BaseParameters base_parameters",
+    "algorithms.dynamics.operational": (
         "Innovations innovations log_det_mass_matrix operational_space_inertia tip_force_correction"
     ),
-    "algorithms.regressors": (
+    "algorithms.identification.regressors": (
         "inertial_parameters kinetic_energy_regressor parameter_names potential_energy_regressor "
         "regressor"
     ),
-    "algorithms.sensitivities": (
+    "algorithms.dynamics.sensitivities": (
         "christoffel_symbols coriolis_matrix log_det_mass_matrix_gradient "
         "mass_matrix_inverse_sensitivity mass_matrix_sensitivity "
         "operational_space_inertia_sensitivity"
     ),
-    "algorithms.stages": "Stages",
-    "algorithms.system": "Mobility System",
+    "algorithms.constrained.stages": "Stages",
+    "algorithms.constrained.system": "Mobility System",
     "backends.dense": "dense",
     "backends.program": "Program",
     "calculus.differentiation": "diff vjp",

@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics import frame_poses
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.kinematics.motions import frame_poses
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp

@@ -8,11 +8,15 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS, inverse_dynamics
-from phipsi.algorithms.energy import KINETIC_ENERGY
-from phipsi.algorithms.kinematics import frame_poses
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
+    inverse_dynamics,
+)
+from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.kinematics.motions import frame_poses
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridge import Bridge, ExpressionBridge, PosesBridge, RolloutBridge
 from phipsi.model.mechanisms import tree_of

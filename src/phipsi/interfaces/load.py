@@ -6,7 +6,7 @@ import os
 import re
 from typing import cast
 
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.constraints import Constraint
 from phipsi.errors import InputError, ModelError
 from phipsi.interfaces.files import MAX_BYTES, FileError, read_bytes

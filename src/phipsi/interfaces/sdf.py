@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.loop_graph import AS_CONSTRAINT
+from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
 from phipsi.constraints import Constraint
 from phipsi.interfaces.anchors import frame_name, hinge_shift, in_body, in_link, moved_inertia
 from phipsi.interfaces.document import (
