@@ -110,7 +110,7 @@ if TYPE_CHECKING:
         SpaceError,
     )
     from phipsi.expressions.node import Expr
-    from phipsi.interfaces.conventions import (
+    from phipsi.interfaces.bridges.conventions import (
         from_drake,
         from_mujoco,
         from_pinocchio,
@@ -118,12 +118,12 @@ if TYPE_CHECKING:
         to_mujoco,
         to_pinocchio,
     )
-    from phipsi.interfaces.files import FileError
-    from phipsi.interfaces.load import load, load_system
-    from phipsi.interfaces.report import report
-    from phipsi.interfaces.scenario import Scenario
-    from phipsi.interfaces.scenario_read import load_scenario
-    from phipsi.interfaces.urdf_write import save_urdf
+    from phipsi.interfaces.formats.files import FileError
+    from phipsi.interfaces.formats.load import load, load_system
+    from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
+    from phipsi.interfaces.report.report_page import report
+    from phipsi.interfaces.scenarios.load_scenario import load_scenario
+    from phipsi.interfaces.scenarios.scenario import Scenario
     from phipsi.model import joints
     from phipsi.model.builder import ModelBuilder
     from phipsi.model.inertia import SpatialInertia
@@ -328,15 +328,15 @@ _HOMES = {
         "PhipsiWarning SimulationError SingularHingeError SingularMatrixError SpaceError"
     ),
     "expressions.node": "Expr",
-    "interfaces.conventions": (
+    "interfaces.bridges.conventions": (
         "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio"
     ),
-    "interfaces.files": "FileError",
-    "interfaces.load": "load load_system",
-    "interfaces.report": "report",
-    "interfaces.scenario": "Scenario",
-    "interfaces.scenario_read": "load_scenario",
-    "interfaces.urdf_write": "save_urdf",
+    "interfaces.formats.files": "FileError",
+    "interfaces.formats.load": "load load_system",
+    "interfaces.report.report_page": "report",
+    "interfaces.scenarios.scenario": "Scenario",
+    "interfaces.scenarios.load_scenario": "load_scenario",
+    "interfaces.formats.urdf.write_urdf": "save_urdf",
     "model.builder": "ModelBuilder",
     "model.inertia": "SpatialInertia",
     "model.model": "Model",

@@ -8,6 +8,8 @@ keeps working.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -99,6 +101,14 @@ class PhipsiWarning(UserWarning):
 
     def __str__(self) -> str:
         return shown_lines(super().__str__())
+
+
+def warn(message: str) -> None:
+    """Warn with a `PhipsiWarning` at the line outside this library that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "phipsi":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, PhipsiWarning, stacklevel=level)
 
 
 @contextmanager

@@ -9,9 +9,13 @@ from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.algorithms.dynamics.forms import closed_form
 from phipsi.errors import InputError, SpaceError
-from phipsi.interfaces.bridge import ExpressionBridge, PosesBridge, RolloutBridge
-from phipsi.interfaces.bridge_functions import Functions
-from phipsi.interfaces.coordinate_maps import CoordinateMaps
+from phipsi.interfaces.bridges.differentiable import (
+    CoordinateMaps,
+    ExpressionBridge,
+    Functions,
+    PosesBridge,
+    RolloutBridge,
+)
 from phipsi.model.points import point_set
 from phipsi.operators import A, B, D, H, J, M, P, V, f0, f_ext, mass_matrix, phi, psi, tau, v
 

@@ -16,10 +16,10 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import shown, shown_lines
-from phipsi.interfaces.cli import app
-from phipsi.interfaces.cli_common import printable
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.tree_drawing import draw_tree
+from phipsi.interfaces.cli.commands import app
+from phipsi.interfaces.cli.common import printable
+from phipsi.interfaces.cli.tree_drawing import draw_tree
+from phipsi.interfaces.formats.files import FileError
 
 EVIL = "a\n\x1b[31m\u202e\ud800b"
 

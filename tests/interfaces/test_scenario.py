@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.cli import app
+from phipsi.interfaces.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
@@ -119,7 +119,7 @@ def test_all_forces(tmp_path: Path, text: str, force):
 
 
 def test_every_force_of_the_library_can_be_said():
-    from phipsi.interfaces.scenario_forces import READERS
+    from phipsi.interfaces.scenarios.forces_and_events import READERS
 
     assert set(READERS) == set(pp.forces.__all__) - {"Force", "State"}
 

@@ -285,7 +285,7 @@ def _key(text: str, rng: random.Random) -> str:
 def scenario_outcome(path: Path) -> str:
     """ "scenario" or "error", the two ways to end well; anything else raises."""
     import phipsi as pp
-    from phipsi.interfaces.files import FileError
+    from phipsi.interfaces.formats.files import FileError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

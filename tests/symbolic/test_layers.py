@@ -159,7 +159,10 @@ def test_import_phipsi_is_light():
             "import phipsi as pp; pp.forward_dynamics(pp.robots.seven_joint_arm(), *[7 * [0]] * 3)",
             ["algorithms.identification", "simulation", "interfaces"],
         ),
-        ("import phipsi; phipsi.load", ["simulation", "interfaces.report", "interfaces.sdf"]),
+        (
+            "import phipsi; phipsi.load",
+            ["simulation", "interfaces.report", "interfaces.formats.sdf"],
+        ),
         ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
     ],
 )
