@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.minimal_parameters import BaseParameters
-from phipsi.algorithms.regressors import inertial_parameters
+from phipsi.algorithms.identification.minimal_parameters import BaseParameters
+from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.errors import ConvergenceError
 from phipsi.model.model import Model
 

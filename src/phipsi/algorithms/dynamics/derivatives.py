@@ -7,7 +7,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS_FD3, INVERSE_DYNAMICS, MASS_MATRIX_INVERSE
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    FORWARD_DYNAMICS_FD3,
+    INVERSE_DYNAMICS,
+    MASS_MATRIX_INVERSE,
+)
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
@@ -89,7 +93,7 @@ def forward_dynamics_derivatives(
     array([[3.]])
     """
     if getattr(model, "constraints", ()) and model.n_rows:
-        from phipsi.algorithms import closed_derivatives  # which needs this module
+        from phipsi.algorithms.dynamics import closed_derivatives  # which needs this module
 
         return closed_derivatives.constrained_dynamics_derivatives(model, q, v, tau)
     return program_of(forward_dynamics_operators(), model, "dense", forward_dynamics_derivatives)(

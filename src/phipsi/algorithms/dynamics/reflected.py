@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_forms import ROW_DRIFT
-from phipsi.algorithms.closure_rows import rows_of
-from phipsi.algorithms.row_rank import DEPENDENT, Ranked, least
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import DEPENDENT, Ranked, least
+from phipsi.algorithms.dynamics.forms import ROW_DRIFT
 from phipsi.backends.scalars import natural_square
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SingularMatrixError

@@ -47,7 +47,7 @@ class KeptBodies:
     """The last P, D, G of every body.
 
     >>> import numpy as np, phipsi as pp
-    >>> from phipsi.algorithms.kept_bodies import KeptBodies
+    >>> from phipsi.algorithms.constrained.kept_bodies import KeptBodies
     >>> arm, kept = pp.examples.planar_arm(4), KeptBodies()
     >>> _, executed = kept.articulated(arm, np.zeros(4))
     >>> _, executed = kept.articulated(arm, np.array([0, 0.5, 0, 0]))

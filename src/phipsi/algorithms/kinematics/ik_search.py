@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.bounded_steps import bounded_steps
-from phipsi.algorithms.ik_problem import Chart, Residuals, Targets
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.ik_problem import Chart, Residuals, Targets
 
 Array = NDArray[Any]
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_forms import FORMS, IMPULSE, ROW_MATRIX, closed_form, free_form
-from phipsi.algorithms.closure_rows import rows_of
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.doubtful_rows import accelerations, impulses, with_doubts_settled
-from phipsi.algorithms.secondary import secondary_dynamics
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.doubtful_rows import accelerations, impulses, with_doubts_settled
+from phipsi.algorithms.dynamics.forms import FORMS, IMPULSE, ROW_MATRIX, closed_form, free_form
+from phipsi.algorithms.dynamics.reflected import secondary_dynamics
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of

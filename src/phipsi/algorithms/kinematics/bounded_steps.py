@@ -28,7 +28,7 @@ def bounded_steps(A: Array, g: Array, lower: Array, upper: Array) -> Array:
     **Source:** Júdice and Pires 1994, Computers & Operations Research 21; Murty 1974.
 
     >>> import numpy as np
-    >>> from phipsi.algorithms.bounded_steps import bounded_steps
+    >>> from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
     >>> A, g = np.array([[[2.0, 1.0], [1.0, 2.0]]]), np.array([[-3.0, -3.0]])
     >>> bounded_steps(A, g, np.array([[-9.0, -9.0]]), np.array([[0.5, 9.0]]))
     array([[0.5 , 1.25]])

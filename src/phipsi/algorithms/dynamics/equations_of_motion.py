@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_chain import constrained_dynamics, constrained_reactions
+from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics, constrained_reactions
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError

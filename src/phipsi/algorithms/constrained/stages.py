@@ -27,8 +27,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_forms import ROW_DRIFT, WHITEN
-from phipsi.algorithms.kept_bodies import KeptBodies
+from phipsi.algorithms.constrained.kept_bodies import KeptBodies
+from phipsi.algorithms.dynamics.forms import ROW_DRIFT, WHITEN
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.failures import (
     CONTRADICTION,

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
-from phipsi.algorithms.ik_problem import Chart
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
+from phipsi.algorithms.kinematics.ik_problem import Chart
 from phipsi.errors import ConvergenceError
 from phipsi.model.closure_text import ends, loop_bodies
 from phipsi.model.closures import Closure
 
 if TYPE_CHECKING:
-    from phipsi.algorithms.system import System
+    from phipsi.algorithms.constrained.system import System
 
 Array = NDArray[Any]
 

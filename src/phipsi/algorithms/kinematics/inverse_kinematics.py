@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.ik_problem import Chart, Targets, Weight
-from phipsi.algorithms.ik_search import PULL, PULL_AGAIN, IKResult, Search
+from phipsi.algorithms.kinematics.ik_problem import Chart, Targets, Weight
+from phipsi.algorithms.kinematics.ik_search import PULL, PULL_AGAIN, IKResult, Search
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.mechanisms import of_trees, tree_of

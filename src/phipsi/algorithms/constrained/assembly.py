@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.bounded_steps import bounded_steps
-from phipsi.algorithms.closure_rows import ClosureRows
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.ik_problem import Chart
-from phipsi.algorithms.row_rank import RANK
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.ik_problem import Chart
 from phipsi.compiler import compile
 from phipsi.operators import mass_matrix
 

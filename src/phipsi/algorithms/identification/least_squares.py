@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.minimal_parameters import BaseParameters
-from phipsi.algorithms.physical_parameters import physical_parameters
+from phipsi.algorithms.identification.minimal_parameters import BaseParameters
+from phipsi.algorithms.identification.physical_parameters import physical_parameters
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
 from phipsi.model.model import Model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.kinematics import VELOCITY_MAP, VELOCITY_MAP_DOT
+from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model.mechanisms import of_given_motion, tree_of

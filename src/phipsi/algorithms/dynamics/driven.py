@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closure_rows import rows_of
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.dynamics import inverse_dynamics
-from phipsi.algorithms.row_rank import Ranked, least
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import Ranked, least
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dof_levels import dof_levels
-from phipsi.algorithms.dynamics import BIAS_FORCES, MASS_MATRIX_INVERSE
-from phipsi.algorithms.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.dynamics.dof_levels import dof_levels
+from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, MASS_MATRIX_INVERSE
+from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import compile, program_of

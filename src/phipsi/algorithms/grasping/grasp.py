@@ -9,12 +9,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_chain import constraint_forces
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.dynamics import inverse_dynamics
-from phipsi.algorithms.friction_cones import Inequality, least_force, margins
-from phipsi.algorithms.stages import Stages
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.constraint_forces import constraint_forces
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, margins
 from phipsi.backends.arguments import real_array, state_arrays
 from phipsi.compiler import program_of
 from phipsi.constraints import Constraint

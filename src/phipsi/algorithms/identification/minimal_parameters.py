@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.regressors import inertial_parameters, parameter_names, regressor
+from phipsi.algorithms.identification.regressors import (
+    inertial_parameters,
+    parameter_names,
+    regressor,
+)
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_trees, tree_of

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import A_G, inverse_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import A_G, inverse_dynamics
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
@@ -58,7 +58,7 @@ def free_mask(model: Model, prescribed: Sequence[str] | ArrayLike) -> Array:
     `prescribed` are names of joints, or booleans (..., nv) that are true for the prescribed.
 
     >>> import phipsi as pp
-    >>> from phipsi.algorithms.hybrid import free_mask
+    >>> from phipsi.algorithms.dynamics.hybrid import free_mask
     >>> arm = pp.examples.planar_arm(3)
     >>> free_mask(arm, [arm.joint_names[1]])
     array([1., 0., 1.])

@@ -16,10 +16,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_chain import constrained_dynamics
-from phipsi.algorithms.closure_rows import rows_of
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.derivatives import (
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics
+from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )

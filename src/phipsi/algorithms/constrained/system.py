@@ -10,13 +10,13 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.assembly import project_position, project_velocity, search
-from phipsi.algorithms.closure_rows import ClosureRows
-from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
-from phipsi.algorithms.ik_problem import Chart
-from phipsi.algorithms.loop_graph import GraphJoint, open_graph
-from phipsi.algorithms.stages import Stages
-from phipsi.algorithms.system_report import open_loops, rate_errors, summary
+from phipsi.algorithms.constrained.assembly import project_position, project_velocity, search
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.loop_graph import GraphJoint, open_graph
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system_report import open_loops, rate_errors, summary
+from phipsi.algorithms.kinematics.ik_problem import Chart
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_forms import free_form
-from phipsi.algorithms.closure_rows import ClosureRows, rows_of
-from phipsi.algorithms.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
+from phipsi.algorithms.dynamics.forms import free_form
 from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST
 from phipsi.backends.program import Program
 from phipsi.compiler import program_of
