@@ -18,9 +18,9 @@ from phipsi.algorithms.kinematics import frame_poses
 from phipsi.algorithms.system import System
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
+from phipsi.calculus.change import VARIABLES
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.calculus.families import Family
-from phipsi.calculus.tangent import VARIABLES
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check

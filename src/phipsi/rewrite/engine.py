@@ -27,8 +27,7 @@ from phipsi.expressions.node import (
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.definitions import Jr, Riccati, definition, family_of
+from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collected, positive, recursions, spread
 from phipsi.rewrite.identities import (
     ACCELERATIONS,

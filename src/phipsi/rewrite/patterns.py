@@ -23,7 +23,7 @@ from phipsi.expressions.node import (
     total_of,
 )
 from phipsi.expressions.row import Op
-from phipsi.operators.definitions import E_phi, H, Jr, M, Riccati, family_of, phi
+from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identity import Identity
 

@@ -9,14 +9,14 @@ from phipsi.expressions.check import shown
 from phipsi.expressions.node import Expr, adjoint, cross_force, product
 from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
-from phipsi.operators.definitions import (
+from phipsi.operators.catalogue import (
     M,
     Riccati,
     V,
     definition,
     family_of,
+    place_of,
 )
-from phipsi.operators.variations import hole_of
 from phipsi.rewrite.steps import one_step_factors
 from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
@@ -170,7 +170,7 @@ class Blocks:
             if any(y.op == "zero" for y in args):
                 out = b.zero(Type(Domain.BODY, rows, cols))
             else:
-                place = hole_of(x) if x.params else None
+                place = place_of(x) if x.params else None
                 out = b.make(op, args, place, Type(Domain.BODY, rows, cols))
             return b.transpose(out) if x.name == "Hdot" else out
         if x.name == "dB":
@@ -189,6 +189,8 @@ class Blocks:
             return mask if x.name == "unprescribed" else b.add([(1, eye), (-1, mask)])
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
+        if x.row.blocks is not None:
+            return x.row.blocks(self, x)
         meaning = definition(x)
         if meaning is None:
             raise LoweringError(f"{x} has no block formula")  # a row without one: our bug
@@ -267,7 +269,7 @@ class Blocks:
         axes; in spatial axes cross* in front of what is there.
         """
         b = self.builder
-        force, place = x.name == "dB", hole_of(x)
+        force, place = x.name == "dB", place_of(x)
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
@@ -369,7 +371,7 @@ class Blocks:
         times = [b.along("of_row", held)] if x.name == "dAT" else []
         args = (b.along("of_point", self.relative()), *self._link_motions(motions), *times)
         type_ = Type(Domain.LINK, "6", "6")
-        one, other = (b.make("closure_sway", args, (hole_of(x), end), type_) for end in (0, 1))
+        one, other = (b.make("closure_sway", args, (place_of(x), end), type_) for end in (0, 1))
         return one, other
 
     def selection(self, x: Expr) -> Field:
