@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 FUZZ   ?= 20000
 
-.PHONY: help setup demo test test-null lint format fuzz prove mutants bench clean
+.PHONY: help setup demo test test-fast lint format fuzz prove mutants bench clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -37,8 +37,8 @@ test fuzz: export OPENBLAS_NUM_THREADS := 1
 test: setup  ## all tests and docstring examples
 	$(BIN)/python -m pytest -n auto
 
-test-null: setup  ## the tests without numerics, a few seconds
-	$(BIN)/python -m pytest tests/null
+test-fast: setup  ## the tests without numerics, a few seconds
+	$(BIN)/python -m pytest tests/symbolic
 
 lint: setup  ## ruff and pyright
 	$(BIN)/ruff check .
@@ -67,5 +67,5 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	$(BIN)/python benchmarks/grasps.py
 
 clean:  ## remove .venv, caches and build output
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .nox
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
+SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
 SECONDS, MEGABYTES = 1.0, 500
 HANGS = 30.0  # seconds after which a worker that does not answer is ended
 CHUNK = 200  # texts per message to the worker
@@ -58,7 +58,7 @@ def try_texts(seeds: range) -> Iterator[tuple[int, str, str]]:
 
 def work(connection: Connection) -> None:
     """Try the texts of the ranges that arrive, one answer each."""
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(SUPPORT))
     import expression_texts
 
     expression_texts.mechanisms()
@@ -116,7 +116,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1000, help="how many texts")
     options = parser.parse_args()
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(SUPPORT))
     from expression_texts import text_of
 
     started, counts, failures = time.time(), Counter[str](), 0

@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
+SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
 SECONDS, LONGEST, MEGABYTES = 2.0, 60.0, 500
 
 
@@ -41,8 +41,8 @@ def main() -> int:
     arguments.add_argument("--count", type=int, default=1000)
     arguments.add_argument("--first-seed", type=int, default=0)
     chosen = arguments.parse_args()
-    sys.path.insert(0, str(TESTS))
-    from interfaces import damaged_files as d
+    sys.path.insert(0, str(SUPPORT))
+    import damaged_files as d
 
     counts: Counter[str] = Counter()
     slowest = 0.0

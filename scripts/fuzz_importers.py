@@ -30,8 +30,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-RECORD = TESTS.parent / "docs" / "robustness.md"
+SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
+RECORD = SUPPORT.parents[1] / "docs" / "robustness.md"
 SECTION = "## Robot files\n"
 SECONDS, MEGABYTES = 5.0, 500
 HANGS = 120.0  # seconds by the clock, on a machine with other work
@@ -46,7 +46,7 @@ TURNS = ("urdf", "mjcf", "urdf", "sdf", "mjcf")
 def corpus(kind: str) -> list[Path]:
     """Valid files of one kind to start from."""
     suffix = KINDS[kind]
-    found = [p for p in (TESTS / "interfaces" / "data").iterdir() if p.suffix == suffix]
+    found = [p for p in (SUPPORT.parent / "interfaces" / "data").iterdir() if p.suffix == suffix]
     try:
         listed = files("example-robot-data") or []
     except PackageNotFoundError:
@@ -71,10 +71,10 @@ def mutants(kind: str, first: int, count: int) -> Iterator[tuple[Path, int]]:
 def work(pipe: Connection, theirs: Connection) -> None:
     """Take (file, seed), answer (seed, outcome or failure, seconds, megabytes)."""
     theirs.close()  # a fork has it too; without this, nobody would notice that the script is gone
-    sys.path.insert(0, str(TESTS))
-    from interfaces.mutants import mutant, outcome
+    sys.path.insert(0, str(SUPPORT))
+    from file_mutants import mutant, outcome
 
-    from phipsi.interfaces.reader_process import READERS
+    from phipsi.interfaces.formats.mjcf.reader_process import READERS
 
     with tempfile.TemporaryDirectory() as folder:
         while True:

@@ -49,7 +49,7 @@ class Group:
     tests: tuple[str, ...]
 
 
-_EXPRESSIONS = ("tests/null", "tests/numeric/test_random_expressions.py")
+_EXPRESSIONS = ("tests/symbolic", "tests/numeric/test_random_expressions.py")
 _NATIVE = (
     "tests/backends/test_native_expressions.py",
     "tests/backends/test_native_contract.py",
@@ -74,7 +74,7 @@ GROUPS = (
            "tests/numeric/test_compile.py", *_DERIVATIVES, "tests/numeric/test_explain.py")),
     Group("lowering", ("sweeps/blocks.py", "sweeps/lower.py", "sweeps/builder.py",
                        "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
-                       "sweeps/passes.py"), 50,
+                       "sweeps/operations.py"), 50,
           (*_EXPRESSIONS, "tests/numeric/test_modes.py", *_DERIVATIVES, *_CLOSED)),
     Group("derivatives", ("calculus/change.py", "calculus/directional.py",
                           "calculus/tangent.py", "calculus/gradient.py"), 30,
@@ -84,13 +84,14 @@ GROUPS = (
                          "model/closures.py", "model/closure_rows.py"), 50,
           ("tests/numeric/test_random_expressions.py", *_DERIVATIVES, *_CLOSED, "tests/backends")),
     Group("joints", ("model/joints_axial.py", "model/joints_group.py",
-                     "model/joints_composite.py", "spatial.py"), 30,
+                     "model/joints_composite.py", "spatial/groups.py", "spatial/quaternions.py",
+                     "spatial/exponential.py", "spatial/vectors.py"), 30,
           ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
            "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),
     Group("kernels", ("backends/native/body_code.py", "backends/native/blocks.py",
                       "backends/native/closure_code.py", "backends/native/variation_code.py",
                       "backends/native/products.py", "backends/native/solve.py",
-                      "backends/native/squares.py", "backends/native/pairs.py",
+                      "backends/native/gram.py", "backends/native/pairs.py",
                       "backends/native/columns.py", "backends/native/groups.py",
                       "backends/native/row_matrix.py", "backends/native/row_order.py",
                       "backends/native/trigonometry.py", "backends/native/angles.py",
@@ -413,7 +414,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/mutants.md")
     options = parser.parse_args()
     os.chdir(ROOT)
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
     os.environ.setdefault("PHIPSI_FUZZ", "160")
     os.environ.setdefault("PHIPSI_FUZZ_NATIVE", "100")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.contract import OPERATORS, SMALL, VECTORS, arguments
+from backend_contract import OPERATORS, SMALL, VECTORS, arguments
 from random_models import model_from_parents, random_inertia, random_pose
 
 import phipsi as pp

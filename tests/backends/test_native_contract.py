@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from backends.contract import BackendContract, arguments
+from backend_contract import BackendContract, arguments
 from random_models import branching
 
 from phipsi.model.model import Model

@@ -22,7 +22,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mmap an
 
 def run(text: str, *arguments: str, cache: Path | str = "0") -> str:
     """Run a program text in a fresh process; its output."""
-    paths = [str(HERE), str(HERE.parent)]
+    paths = [str(HERE), str(HERE.parent / "support")]
     head = f"import sys, faulthandler\nfaulthandler.enable()\nsys.path[:0] = {paths!r}\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", head + text, *arguments],

@@ -1,6 +1,6 @@
 """The reference backend keeps the contract."""
 
-from backends.contract import BackendContract
+from backend_contract import BackendContract
 
 
 class TestReference(BackendContract):

@@ -1,4 +1,4 @@
-"""The table of closed_chain 11, row by row: what a change costs, counted step by step.
+"""The table of theory/closed-chains 11, row by row: what a change costs, counted step by step.
 
 | change                        | P, D, G        | A, B | Υ | Λ                    | D | E |
 |-------------------------------|----------------|------|---|----------------------|---|---|

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from interfaces.mutants import mutant, outcome
+from file_mutants import mutant, outcome
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(p for p in DATA.iterdir() if p.suffix in (".urdf", ".sdf"))

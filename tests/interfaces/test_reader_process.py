@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from phipsi.errors import ModelError
-from phipsi.interfaces import reader_process
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.load import load, load_system
-from phipsi.interfaces.reader_process import READERS
+from phipsi.errors import FileError, ModelError
+from phipsi.interfaces.formats.load import load, load_system
+from phipsi.interfaces.formats.mjcf import reader_process
+from phipsi.interfaces.formats.mjcf.reader_process import READERS
 
-TESTS = Path(__file__).parents[1]
+SUPPORT = Path(__file__).parents[1] / "support"
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 
 
@@ -27,8 +26,8 @@ MACHINE = Path(__file__).parent / "data" / "machine.xml"
 def bad_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A reader that has the fault that the name of the model asks for."""
     end()
-    monkeypatch.syspath_prepend(str(TESTS))
-    monkeypatch.setattr(reader_process, "_MODULE", "interfaces.bad_worker")
+    monkeypatch.syspath_prepend(str(SUPPORT))
+    monkeypatch.setattr(reader_process, "_MODULE", "bad_worker")
     yield
     end()
 
@@ -223,10 +222,10 @@ def program(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Run a script without a `__main__` guard."""
     head = f"""
     import os, signal, sys, threading, time
-    sys.path[:0] = {[p for p in sys.path if p] + [str(TESTS)]!r}
-    from phipsi.interfaces import reader_process
-    from phipsi.interfaces.reader_process import READERS
-    from phipsi.interfaces.load import load
+    sys.path[:0] = {[p for p in sys.path if p] + [str(SUPPORT)]!r}
+    from phipsi.interfaces.formats.mjcf import reader_process
+    from phipsi.interfaces.formats.mjcf.reader_process import READERS
+    from phipsi.interfaces.formats.load import load
     """
     source = textwrap.dedent(head) + textwrap.dedent(code)
     command = [sys.executable, "-W", "error", "-c", source, *map(str, arguments)]
@@ -253,7 +252,7 @@ def test_no_process_is_left(tmp_path: Path, how: str):
 def test_no_process_is_left_at_work(tmp_path: Path):
     """A reader that never comes back ends itself when its program is gone."""
     code = """
-    reader_process._MODULE = "interfaces.bad_worker"
+    reader_process._MODULE = "bad_worker"
     load(sys.argv[1])
     print(READERS.process.pid, flush=True)
     load(sys.argv[2], max_seconds=0.5)
@@ -269,7 +268,7 @@ def test_no_process_is_left_at_work(tmp_path: Path):
 
 def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
     code = """
-    reader_process._MODULE = "interfaces.bad_worker"
+    reader_process._MODULE = "bad_worker"
     load(sys.argv[1])
     first = READERS.process.pid
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -285,7 +284,7 @@ def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
 
 def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
     code = """
-    reader_process._MODULE = "interfaces.bad_worker"
+    reader_process._MODULE = "bad_worker"
     load(sys.argv[1])
     def handle(*_):
         try: load(sys.argv[1])
@@ -303,7 +302,7 @@ def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
 def test_a_fork_starts_a_process_of_its_own(tmp_path: Path):
     """Also while another thread of the parent is in the middle of a load."""
     code = """
-    reader_process._MODULE = "interfaces.bad_worker"
+    reader_process._MODULE = "bad_worker"
     load(sys.argv[1])
     first = READERS.process.pid
     child = os.fork()

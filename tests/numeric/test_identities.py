@@ -201,10 +201,10 @@ def test_every_theorem_is_readable_and_has_a_source():
 @pytest.mark.parametrize("label", ["chain", "branching with rotors", "two free bases"])
 def test_the_papers_appendix_in_both_forms(label: str):
     """Φ = φ S and Φ = φ − I are different operators; the identities hold for both."""
-    both = [t for t in THEOREMS if t.name.endswith("[seed 1 form]")]
+    both = [t for t in THEOREMS if t.name.endswith("[MM form]")]
     assert len(both) >= 30
     for theorem in both:
-        printed = identity_named(theorem.name.removesuffix(" [seed 1 form]"))
+        printed = identity_named(theorem.name.removesuffix(" [MM form]"))
         assert holds(theorem, label) and holds(printed, label)
 
 

@@ -18,7 +18,6 @@ from phipsi.expressions.node import Expr, cross, leaf
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import FORCES, MOTIONS
 from phipsi.expressions.structure import MEMORYLESS
-from phipsi.sweeps.ir import Domain, Kind, Type
 
 STEP = 1e-30
 
@@ -26,8 +25,8 @@ STEP = 1e-30
 def blocks(low: Any, x: Expr) -> Any:
     """g g* from the poses of the bodies and the gravity of the world, in operations of programs."""
     b = low.builder
-    turn = b.unary("rotation", low.pose(), "6", "6", Kind.RIGID)
-    g = b.mul(b.transpose(turn), b.leaf("gravity", Type(Domain.WORLD, "6", "1")))
+    turn = b.apply("rotation", low.pose())
+    g = b.mul(b.transpose(turn), b.apply("gravity"))
     return b.mul_symmetric(g, b.transpose(g))
 
 

@@ -121,7 +121,8 @@ def project_position(
 
     Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g, λ being the square of the gap in natural size: it
     vanishes with the error and keeps directions out that only the drift makes look independent
-    (closed_chain 6). Rows that bind rates only ask for no step: wheels roll while the loops close.
+    (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while
+    the loops close.
     """
     q = np.array(q, dtype=np.float64)
     at = ConstraintMetric(rows, q, RANK, rank)

@@ -12,7 +12,6 @@ from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms, of_trees
 from phipsi.model.model import Model
 from phipsi.operators import as_matrix
@@ -55,7 +54,7 @@ def inverse_dynamics_derivatives(
 
     **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** three arrays (..., nv, nv):
     by q, by v, by vdot.
-    **Cost:** O(N · depth). **Source:** sensitivity.md 4 (E10–E12); seed 4 lemmas 3.1–4.2.
+    **Cost:** O(N · depth). **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
 
     >>> from phipsi import inverse_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
@@ -70,7 +69,7 @@ def inverse_dynamics_derivatives(
 
 @of_mechanisms
 def forward_dynamics_derivatives(
-    model: Model | ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Derivatives of the joint accelerations that efforts cause, by q, v and tau.
 
@@ -81,7 +80,7 @@ def forward_dynamics_derivatives(
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv). **Returns:** three arrays (..., nv, nv):
     by q, by v, by tau. A joint with nothing to move raises `SingularHingeError`.
     **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹.
-    **Source:** sensitivity.md 5 (E13).
+    **Source:** theory/sensitivities 5 (E13).
 
     >>> from phipsi import forward_dynamics_derivatives
     >>> from phipsi.examples import planar_arm
@@ -89,7 +88,7 @@ def forward_dynamics_derivatives(
     >>> by_tau.round(6)
     array([[3.]])
     """
-    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
+    if getattr(model, "constraints", ()) and model.n_rows:
         from phipsi.algorithms import closed_derivatives  # which needs this module
 
         return closed_derivatives.constrained_dynamics_derivatives(model, q, v, tau)

@@ -63,7 +63,7 @@ def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     quadratic in ν and does no work: ν* μ = 0.
 
     **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** μ (..., nv) in W/J^½.
-    **Cost:** O(N). **Source:** MC sec. 6 corrected; sensitivity.md 9 (E21), 6 (E15).
+    **Cost:** O(N). **Source:** MC sec. 6 corrected; theory/sensitivities 9 (E21), 6 (E15).
 
     >>> from phipsi import diagonal_coriolis
     >>> from phipsi.examples import planar_arm

@@ -64,7 +64,7 @@ class Identification:
         **Arguments:** `guess`, a model of the same geometry with inertias of about the right size
         (default: the one the base parameters were made of); `prior`, how uncertain its inertias
         are, as a fraction. **Returns:** a model, with armature and damping if they were estimated;
-        Coulomb friction has no place in a model. **Source:** see `physical_parameters`.
+        Coulomb friction has no place in a model. **Source:** Wensing, Kim and Slotine 2018.
         """
         guess = guess or self.base.model
         p = physical_parameters(self.base, self.values, self.covariance, guess, prior)
@@ -102,7 +102,7 @@ def identify(
     number of samples; `noise`, standard deviation of tau, a number or (nv,). **Returns:**
     `Identification`. Data that cannot tell the base parameters apart raise `SingularMatrixError`
     with the names of those.
-    **Cost:** O(samples · nv · nb²). **Source:** sensitivity 8; Gautier 1997.
+    **Cost:** O(samples · nv · nb²). **Source:** theory/sensitivities 8; Gautier 1997.
 
     >>> import numpy as np
     >>> import phipsi as pp

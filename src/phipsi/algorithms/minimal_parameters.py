@@ -111,7 +111,7 @@ def base_parameters(
     random states (default: enough for four times as many rows as columns), which are drawn with
     `rng`. **Returns:** `BaseParameters`. It depends on the geometry of the model and on gravity,
     not on its inertias.
-    **Cost:** O(rows · p²) once. **Source:** sensitivity 8; Gautier and Khalil 1990.
+    **Cost:** O(rows · p²) once. **Source:** theory/sensitivities 8; Gautier and Khalil 1990.
 
     >>> from phipsi import base_parameters
     >>> from phipsi.examples import planar_arm

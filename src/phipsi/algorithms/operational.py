@@ -125,7 +125,7 @@ def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
     log det ℳ = Σ log det D(k), because the innovations factor I + H φ K has determinant one.
 
     **Arguments:** `q` (..., nq). **Returns:** (...), the logarithm of the number in SI units.
-    **Cost:** one tip-to-base sweep, O(N). **Source:** open_chain 13.
+    **Cost:** one tip-to-base sweep, O(N). **Source:** theory/open-chains 13.
 
     >>> from phipsi import log_det_mass_matrix
     >>> from phipsi.examples import planar_arm

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import body_poses
 from phipsi.compiler import program_of
-from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import H, V, a, cross, gravity, phi, regress, vdot
 
@@ -49,7 +49,7 @@ def regressor(
     freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this
     order behind the others. **Returns:** (..., nv, 10 n), and nv columns more for each option.
     With ``armature=True``, Y π is `inverse_dynamics`; without it the rotors are missing.
-    **Cost:** one sweep and O(N · depth) for the entries. **Source:** sensitivity 8.
+    **Cost:** one sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters, regressor
     >>> from phipsi.examples import planar_arm
@@ -77,7 +77,7 @@ def regressor(
 
 @of_given_motion
 def inertial_parameters(
-    model: Mechanism, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> Array:
     """The parameters of a model that its equations of motion are linear in.
 
@@ -86,7 +86,7 @@ def inertial_parameters(
     asked for, armature, viscous damping and Coulomb friction of every degree of freedom; a model
     says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse.
 
-    **Returns:** (10 n,), and nv more for each option. **Source:** sensitivity 8.
+    **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters
     >>> from phipsi.examples import planar_arm
@@ -107,7 +107,7 @@ def inertial_parameters(
 
 @of_given_motion
 def parameter_names(
-    model: Mechanism, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> tuple[str, ...]:
     """What the columns of `regressor` belong to, such as "hand.mcx" or "wrist.armature".
 
@@ -134,7 +134,7 @@ def parameter_names(
 
 @of_given_motion
 def kinetic_energy_regressor(
-    model: Mechanism, q: ArrayLike, v: ArrayLike, *, armature: bool = False
+    model: Model, q: ArrayLike, v: ArrayLike, *, armature: bool = False
 ) -> Array:
     """Row that gives the kinetic energy from the inertial parameters.
 
@@ -142,7 +142,7 @@ def kinetic_energy_regressor(
     freedom behind it.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** sensitivity 8.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
 
     >>> from phipsi import inertial_parameters, kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
@@ -160,14 +160,14 @@ def kinetic_energy_regressor(
 
 
 @of_given_motion
-def potential_energy_regressor(model: Mechanism, q: ArrayLike) -> Array:
+def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.
 
     −g · (m p + R m c) of every body, with p and R its position and rotation in the world; zero for
     the moments of inertia.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
-    **Cost:** one base-to-tip sweep, O(N). **Source:** open_chain 4.5.
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
 
     >>> from phipsi import inertial_parameters, potential_energy_regressor
     >>> from phipsi.examples import planar_arm

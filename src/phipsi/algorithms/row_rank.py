@@ -10,8 +10,8 @@ metric; `ClosureRows.sizes`). What is left is without units and at most of the o
 
 A singular value counts if it is above `RANK` of the largest. Rounding leaves 1e-15, and a
 mechanism whose loops are open by an angle δ has redundant rows with singular values of up to about
-δ (closed_chain 6), so that the limit rises with the gap (`rank_limit`), up to `DEPENDENT`. That is
-the square root of the pivot at which elimination takes a row for dependent.
+δ (theory/closed-chains 6), so that the limit rises with the gap (`rank_limit`), up to `DEPENDENT`.
+That is the square root of the pivot at which elimination takes a row for dependent.
 """
 
 from __future__ import annotations

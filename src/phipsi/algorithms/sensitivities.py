@@ -41,7 +41,8 @@ from phipsi.spatial import crm
 Array = NDArray[Any]
 Points = Sequence[Any]
 
-# how a body's momentum changes with its velocity, B[M, V] of sensitivity.md, less what skews
+# how a body's momentum changes with its velocity, less what skews: B[M, V] of
+# theory/sensitivities 3 (E7)
 _B = Fraction(1, 2) * (-cross(V).T @ M - M @ cross(V) - cross_force(M @ V))
 CORIOLIS_MATRIX = H @ phi @ (M @ phi.T @ (cross(V) @ H.T + Hdot.T) + _B @ phi.T @ H.T)
 # ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
@@ -91,7 +92,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv), the derivative on the last axis.
     **Cost:** O(N² · depth) for the N³ entries.
-    **Source:** seed 4 eq. 4.43, lemma 4.2; sensitivity.md 3 (E3).
+    **Source:** MS eq. 4.43, lemma 4.2; theory/sensitivities 3 (E3).
 
     >>> from phipsi import mass_matrix_sensitivity
     >>> from phipsi.examples import planar_arm
@@ -120,7 +121,7 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     (..., nv, nv).
     **Cost:** O(N² · depth) for the N³ entries; O(N · depth²) and the writing of them on trees that
     branch, where all degrees of freedom of a level are found at once; contracted O(N · depth).
-    **Source:** seed 4 eq. 5.53–5.55; sensitivity.md 2.2, 3 (E6, E8).
+    **Source:** MS eq. 5.53–5.55; theory/sensitivities 2.2 (E8), 3 (E6).
 
     >>> from phipsi import christoffel_symbols
     >>> from phipsi.examples import planar_arm
@@ -152,7 +153,7 @@ def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     and dℳ/dt = C + C*, for every type of joint.
 
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
-    **Cost:** O(N · depth). **Source:** sensitivity.md 3 (E7).
+    **Cost:** O(N · depth). **Source:** theory/sensitivities 3 (E7).
 
     >>> from phipsi import coriolis_matrix
     >>> from phipsi.examples import planar_arm
@@ -173,7 +174,7 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
 
     **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv). A joint with nothing to move
     raises `SingularHingeError`.
-    **Cost:** O(N³) for the N³ entries. **Source:** sensitivity.md 6 (E14, E17).
+    **Cost:** O(N³) for the N³ entries. **Source:** theory/sensitivities 6 (E14, E17).
 
     >>> from phipsi import mass_matrix_inverse_sensitivity
     >>> from phipsi.examples import planar_arm
@@ -212,7 +213,7 @@ def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") 
     **Arguments:** `q` (..., nq); `wrt` "q" or "inertia".
     **Returns:** (..., nv), in the directions of v; by inertial parameters (..., n, 10), in the
     order of `inertial_parameters`.
-    **Cost:** two sweeps, O(N). **Source:** sensitivity.md 7 (E18), 8 (E19).
+    **Cost:** two sweeps, O(N). **Source:** theory/sensitivities 7 (E18), 8 (E19).
 
     >>> from phipsi import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
@@ -237,7 +238,7 @@ def operational_space_inertia_sensitivity(
     **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
     **Returns:** (..., 6 nC, 6 nC, nv). If J lacks row rank it raises `SingularMatrixError`.
     **Cost:** O(N) for every pair of a row and a column, and O(nC³) per dof.
-    **Source:** sensitivity.md 6 (E14).
+    **Source:** theory/sensitivities 6 (E14).
 
     >>> from phipsi import operational_space_inertia_sensitivity
     >>> from phipsi.examples import seven_joint_arm

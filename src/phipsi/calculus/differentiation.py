@@ -17,7 +17,6 @@ from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
 from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -47,7 +46,7 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
 
-    **Source:** sensitivity.md 1–6; seed 4 lemmas 3.1–4.3.
+    **Source:** theory/sensitivities 1–6; MS lemmas 3.1–4.3.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import H, M, phi, gravity
@@ -165,7 +164,7 @@ def _check_expression(expr: Expr, function: str) -> None:
 @of_mechanisms
 def vjp(
     expr: Expr,
-    model: Model | ConstrainedModel,
+    model: Model,
     wrt: str | Sequence[str] = "q",
     *,
     points: Sequence[Any] | PointSet | None = None,

@@ -19,7 +19,7 @@ Y' = bd(E* Y E)
     tr(Z δP) = tr(Y δM) + 2 tr(P⁺ E* Y δE) + tr(G* Y' G δJr) − 2 tr(P π̄* Y' G δH).
 
 The step of every body to its parent has δE_φ = −E_φ cross(s)*, whose trace is a vee.
-[sensitivity.md 6 (E15) read backwards; own]
+[theory/sensitivities 6 (E15), read backwards]
 """
 
 from __future__ import annotations

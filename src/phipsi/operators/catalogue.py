@@ -23,7 +23,7 @@ The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P, which is stat
     δP = bd(ψ Q ψ*),   Q = δM + bd(δE P⁺ E* + E P⁺ δE* + E (G δJr G* − π̄ P δH* G* − G δH P π̄*) E*)
     δD = H δP H* + δH P H* + H P δH* + δJr,     δG = (δP H* + P δH* − G δD) D⁻¹
 
-[sensitivity.md 3, 6: seed 4 lemmas 3.1–4.2, own extension to trees and all joints].
+[MS lemmas 3.1–4.2; for trees and all joints, theory/sensitivities 3 and 6].
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its 
     SYMMETRIC,
     varies=("inertia",), differential=lambda x, d: inertia_of(d.parameters))
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
-    "notation.md", SYMMETRIC)
+    "docs/notation.md", SYMMETRIC)
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A",
     step=True, differential=lambda x, d: -(x @ cross(catalogue_leaf("angular") @ d.relative).T))
@@ -218,9 +218,9 @@ row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → bo
     brackets="selection", definition=lambda x: B @ _chosen(x).T if x.params else None,
     differential=lambda x, d: change_of(POINT, d.motion) @ _chosen(x).T)
 row("unprescribed", "unprescribed", r"\mathrm{unprescribed}", (EFFORTS, EFFORTS), MEMORYLESS, "free",
-    "keeps the joints whose effort is given", "closed_chain 11")
+    "keeps the joints whose effort is given", "theory/closed-chains 11")
 row("prescribed", "prescribed", r"\mathrm{prescribed}", _RE, MEMORYLESS, "free",
-    "1 on joints whose acceleration is given, 0 elsewhere", "closed_chain 11", SYMMETRIC)
+    "1 on joints whose acceleration is given, 0 elsewhere", "theory/closed-chains 11", SYMMETRIC)
 row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on point motions",
     "SOA eq. 0.19",
     brackets="selection", definition=lambda x: catalogue_leaf("A") @ _chosen(x) if x.params else None,
@@ -231,13 +231,13 @@ row("A_grasp", "A_grasp", r"A_{\mathrm{grasp}}", (MOTIONS, POINT_MOTIONS), MEMOR
 row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
 row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
-    "keeps the angular half of every motion", "open_chain 4.3")
+    "keeps the angular half of every motion", "theory/open-chains 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
-    "body forces summed at a point of the world, in world axes", "open_chain 2",
+    "body forces summed at a point of the world, in world axes", "theory/open-chains 2",
     brackets="point", differential=lambda x, d: -(x @ cross(d.motion).T))
-vary("H", HINGE, "Ḣ", "with q", "u", "open_chain 4.4", "sensitivity 3", now="v")
-vary("B", POINT, "Ḃ", "when its body moves", "V", "open_chain 6", now="V")
-vary("A", ROWS, "Ȧ", "when the bodies move", "V", "closed_chain 2", now="V")
+vary("H", HINGE, "Ḣ", "with q", "u", "theory/open-chains 4.4", "theory/sensitivities 3", now="v")
+vary("B", POINT, "Ḃ", "when its body moves", "V", "theory/open-chains 6", now="V")
+vary("A", ROWS, "Ȧ", "when the bodies move", "V", "theory/closed-chains 2", now="V")
 
 # ---- the Riccati family of (H, E_phi, M, Jr) ---------------------------------------------------------
 row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati",
@@ -297,13 +297,13 @@ row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction 
 row("dinertia", "dπ", r"\delta\pi", (ONE, PARAMETERS), GENERAL, "dinertia",
     "a direction in which the inertial parameters change", "")
 row("unit_inertia", "unit_inertia", r"\operatorname{unit_{\pi}}", (ONE, PARAMETERS), GENERAL, "",
-    "one inertial parameter, unit_inertia[body, i]", "sensitivity 8",
+    "one inertial parameter, unit_inertia[body, i]", "theory/sensitivities 8",
     brackets="component")
 row("unit_rate", "unit_rate", r"\operatorname{unit_{v}}", (ONE, RATES), GENERAL, "",
-    "unit rate of one dof, unit_rate[joint]", "seed 4 eq. 2.11",
+    "unit rate of one dof, unit_rate[joint]", "MS eq. 2.11",
     brackets="component")
 row("unit_effort", "unit_effort", r"\operatorname{unit_{\tau}}", (ONE, EFFORTS), GENERAL, "",
-    "unit effort at one dof, unit_effort[joint]", "seed 4 eq. 2.11",
+    "unit effort at one dof, unit_effort[joint]", "MS eq. 2.11",
     brackets="component")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
@@ -320,14 +320,14 @@ row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] a
 row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1",
     definition=lambda x: phi.T @ H.T @ v)
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",
-    "open_chain 4.3",
+    "theory/open-chains 4.3",
     definition=lambda x: cross(V) @ H.T @ v + catalogue_leaf("c_J"))
-row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "open_chain 4.3",
+row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "theory/open-chains 4.3",
     definition=lambda x: -cross(V).T @ M @ V)
 row("c_J", "c_J", r"c_J", (ONE, MOTIONS), GENERAL, "q v", "part of a from hinge maps that vary, Ḣ* v",
-    "open_chain 4.4",
+    "theory/open-chains 4.4",
     definition=lambda x: catalogue_leaf("Hdot").T @ v)
-row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "open_chain 4.3",
+row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "theory/open-chains 4.3",
     definition=lambda x: cross(catalogue_leaf("angular") @ V) @ V)
 row("a_paper", "a_paper", r"a_{\mathrm{paper}}", (ONE, MOTIONS), GENERAL, "q v",
     "Coriolis accelerations, the papers' pair", "SOA eq. 0.2",
@@ -336,7 +336,7 @@ row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     "gyroscopic forces, the papers' pair", "88-11 eq. 2.23",
     definition=lambda x: b - M @ catalogue_leaf("s_gauge"))
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
-    "open_chain 2")
+    "theory/open-chains 2")
 row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
     "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "",
     brackets="space")

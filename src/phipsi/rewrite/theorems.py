@@ -39,7 +39,7 @@ SOURCES: dict[str, str] = {
     "88-11": "JPL Publication 88-11, Part I.",
     "MS": "A. Jain, G. Rodriguez: Multibody mass matrix sensitivity analysis using spatial "
     "operators.",
-    "open_chain": "Conventions of this library for open chains and trees, docs/notation.md.",
+    "theory": "A numbered section of docs/theory.",
     "dictionary": "Translation between the papers' conventions for capital phi and psi.",
     "derived": "Follows from the identities before it; derived here.",
     "independent": "Physics computed without the operators: poses, Newton, Lagrange.",

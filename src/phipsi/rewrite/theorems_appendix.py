@@ -72,7 +72,7 @@ APPENDIX: list[Identity] = [
     *(theorem(n, left, right, _APP, "", "", "88-11") for n, left, right in _BOTH),
     *(
         theorem(
-            f"{n} [seed 1 form]",
+            f"{n} [MM form]",
             left,
             right,
             f"{_APP} with Phi, Psi, L read as Phi1, Psi1, G",

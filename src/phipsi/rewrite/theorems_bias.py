@@ -109,7 +109,7 @@ def _power_of_bias(case: Case) -> Claim:
 def table_bias(case: Case, sliding: float = 2.0) -> tuple[Array, Array]:
     """(a by the table of joint types, a in general), both in world axes.
 
-    Columns of the table (open_chain 4.4): the angular part is ω_p × ω_J, plus u1 θ̇1 × u2 θ̇2 for a
+    Columns of the table (theory/open-chains 4.4): the angular part is ω_p × ω_J, plus u1 θ̇1 × u2 θ̇2 for a
     universal joint; the linear part is ω_p × (ω_p × l) plus `sliding` ω_p × v_J, plus ω_J × v_J where
     the rates of translation are body components (planar, free). Composite joints are left to the
     general formula.
@@ -259,14 +259,14 @@ BIAS: list[Identity] = [
     checked("joint table a(k)", "a(k) per joint type = general a(k)", "88-11 eq. 2.19, 2.32 corrected; derived", _joint_table, rigid=True),
     checked("b(k)", "Mdot V - phidot(p) M V = [w x I w; m w x (w x p)]", "SOA after eq. 0.2; 88-11 eq. 2.23 (lost)", _gyroscopic, rigid=True),
     checked("power of C", "v* C = 1/2 v* (d/dt mass_matrix) v", "energy balance", _power_of_bias, rigid=True),
-    checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "open_chain 2", _body_phi, rigid=True),
-    checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "open_chain 4.3", _body_bias, rigid=True),
-    checked("body components of a_body", "a, b computed in body components = U* (a, b)", "open_chain 4.3", _body_components, rigid=True),
-    checked("component derivative", "alpha = U A + s, A = d/dt of body components", "open_chain 4.3", _component_derivative, rigid=True),
-    checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "open_chain 4.3", _point_acceleration_body, rigid=True),
-    checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "open_chain 4.3", _components_by_complex_step, rigid=True),
+    checked("body-frame phi", "(I - E_body)^-1 = U* phi U, E_body(p,k) = [[R, l~ R], [0, R]]", "theory/open-chains 2", _body_phi, rigid=True),
+    checked("body-frame C", "Hb phib (Mb phib* a + b) = C", "theory/open-chains 4.3", _body_bias, rigid=True),
+    checked("body components of a_body", "a, b computed in body components = U* (a, b)", "theory/open-chains 4.3", _body_components, rigid=True),
+    checked("component derivative", "alpha = U A + s, A = d/dt of body components", "theory/open-chains 4.3", _component_derivative, rigid=True),
+    checked("point acceleration, body form", "B* alpha + a_C = B* A + [0; w x v_C]", "theory/open-chains 4.3", _point_acceleration_body, rigid=True),
+    checked("A by complex step", "d/dt(U* phi* H*) v = phib* a", "theory/open-chains 4.3", _components_by_complex_step, rigid=True),
     checked("gravity column", "phi* E* gbar = gbar on every body", "88-11 eq. 3.21", _gravity_column, rigid=True),
     checked("gravity torque", "H phi M phi* E* gbar = gradient of the potential energy", "88-11 eq. 3.21", _gravity_torque, rigid=True),
-    checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "open_chain 4.5", _gravity_force, rigid=True),
+    checked("gravity as body force", "M phi* E* gbar = -(M(k) [0; g])_k", "theory/open-chains 4.5", _gravity_force, rigid=True),
 ]
 # fmt: on

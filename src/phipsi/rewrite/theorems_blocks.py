@@ -3,7 +3,7 @@
 
 In world axes the rigid steps are taken from the positions of the bodies alone, and the bias pair is
 the papers'; in body axes the steps are the blocks of E_φ and the bias pair is a, b. Every recursion
-is written out as in open_chain 5–11, for any tree, with rotor inertia.
+is written out as in theory/open-chains 5–11, for any tree, with rotor inertia.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.theorems_symbols import theorem as t
 
 NO_ROTORS = "Jr = 0"
-_HERE = "open_chain 4.3"
+_HERE = "theory/open-chains 4.3"
 
 # fmt: off
 BIAS: list[Identity] = [

@@ -1,6 +1,6 @@
 # pyright: basic
 # ruff: noqa: E501  (tables: one row, one line)
-"""Printed forms that are wrong, as claims that fail; open_chain 15 explains each."""
+"""Printed forms that are wrong, as claims that fail; theory/open-chains 15 explains each."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 The paper is about serial chains of revolute joints, in world axes, with the operators about the
 body origins. Its shift operator obeys other rules on a tree, its 𝓗 is skew for revolute joints
 only: those statements are conditional here, next to forms for all trees and joints, which are about
-the world's origin I, where φ becomes T, all ones and zeros (sensitivity.md 2.1, 3).
+the world's origin I, where φ becomes T, all ones and zeros (theory/sensitivities 2.1, 3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The papers' symbols that are not in the catalogue, and the reader of the tables of theorems.
 
 Three conventions for capital Φ, Ψ and the gain are in use; the tables are written once and read
-with the symbols of each (open_chain 1.1):
+with the symbols of each (theory/open-chains 1.1):
 
     SOA, MC    phi, psi, K            K = E_phi G
     MM        Phi1 = phi − I         Psi1 = psi E_phi       gain G

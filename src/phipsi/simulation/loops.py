@@ -1,7 +1,7 @@
 """Loops in a run: accelerations that keep the constraints, and states brought back onto them.
 
 The tree's accelerations vdot_f are corrected to those nearest in the mass metric that satisfy the
-constraints (Gauss' principle, closed_chain 3):
+constraints (Gauss' principle, theory/closed-chains 3):
 
     vdot = vdot_f + ℳ⁻¹ G* S⁺ (U − G vdot_f),   G = A J,   S = G ℳ⁻¹ G*,   U = −d/dt(G) v
 

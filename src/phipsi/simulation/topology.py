@@ -9,7 +9,7 @@ A change is the action of an `Event`; several in a list happen together:
 A run with changes keeps the coordinates of the model it was started with: entries of untouched
 joints carry over by name, those of locked joints stand still, those of trees that are not there
 keep their last value. Where rows are switched on or joints locked, velocities jump so that momentum
-is kept (closed_chain 11); where they are switched off, nothing jumps.
+is kept (theory/closed-chains 11); where they are switched off, nothing jumps.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ class Topology:
     @classmethod
     def of(cls, system: Model | System) -> Topology:
         """That of a model or system."""
-        if isinstance(system, Model):
-            return cls(system)
         held = system.object if isinstance(system, HeldObject) else ()
         return cls(system.model, system.constraints, object=held)
 

@@ -1,0 +1,299 @@
+"""Imports flow downhill, `import phipsi` is light, names are ASCII, files are short."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import phipsi
+
+ROOT = Path(__file__).parents[2] / "src" / "phipsi"
+PACKAGE = "phipsi"
+
+# A module may import its own layer and those before it.
+LAYERS = [
+    "loaded",
+    "errors",
+    "spatial",
+    "model",
+    "constraints",
+    "contacts",
+    "expressions",
+    "operators",
+    "rewrite",
+    "sweeps",
+    "backends",
+    "compiler",
+    "calculus",
+    "proofs",
+    "algorithms",
+    "examples",
+    "demo",
+    "simulation",
+    "interfaces",
+    "torch",
+    "jax",
+]
+
+# `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are
+# written as a user would write them and may use it.
+USER_PROGRAMS = {"demo"}
+
+MAX_LINES = 600
+
+
+def sources() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def module_parts(path: Path) -> list[str]:
+    """src/phipsi/model/tree.py -> ["phipsi", "model", "tree"]; a package ends in "__init__"."""
+    return [PACKAGE, *path.relative_to(ROOT).with_suffix("").parts]
+
+
+def imported_modules(tree: ast.AST, parts: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Line and absolute dotted name of everything imported, at any depth, relative or not."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name.split(".")
+        elif isinstance(node, ast.ImportFrom):
+            base = parts[: len(parts) - node.level] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                yield node.lineno, [*base, alias.name]
+
+
+def breaches(source: str, parts: list[str]) -> Iterator[str]:
+    """Imports of a later layer in the module named by `parts`."""
+    mine = parts[1]
+    for line, target in imported_modules(ast.parse(source), parts):
+        if target[0] != PACKAGE:
+            continue
+        where = f"{'/'.join(parts)}.py:{line} imports {'.'.join(target)}"
+        if len(target) > 1 and target[1] in LAYERS:
+            if LAYERS.index(target[1]) > LAYERS.index(mine):
+                yield f"{where}, which is a later layer"
+        elif mine not in USER_PROGRAMS:
+            yield f"{where} through the package itself; import it from its layer"
+
+
+def test_every_module_belongs_to_a_layer():
+    unknown = {module_parts(path)[1] for path in sources()} - {"__init__", *LAYERS}
+    assert not unknown, f"give {sorted(unknown)} a place in LAYERS"
+
+
+def test_imports_flow_downhill():
+    found = [
+        breach
+        for path in sources()
+        if path != ROOT / "__init__.py"
+        for breach in breaches(path.read_text(encoding="utf-8"), module_parts(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "legal"),
+    [
+        ("rewrite.engine", "from phipsi.model import Model", True),
+        ("rewrite.engine", "from phipsi.rewrite.identities import RULES", True),
+        ("rewrite.engine", "from .identities import RULES", True),
+        ("rewrite.engine", "from ..expressions import Expr", True),
+        ("rewrite.engine", "from phipsi import errors", True),
+        ("rewrite.engine", "import numpy, math", True),
+        ("model.__init__", "from . import tree", True),
+        ("model.__init__", "from .tree import Tree", True),
+        ("demo", "import phipsi as pp", True),
+        ("model.tree", "from phipsi.rewrite import engine", False),
+        ("model.tree", "import phipsi.rewrite.engine", False),
+        ("model.tree", "import math, phipsi.sweeps as s", False),
+        ("model.tree", "from ..rewrite import engine", False),
+        ("model.tree", "from .. import compiler", False),
+        ("model.__init__", "from ..compiler import compile", False),
+        ("errors", "from .model import Model", False),
+        ("errors", "from . import model", False),
+        ("model.tree", "from phipsi import errors, compiler", False),
+        ("model.tree", "import phipsi as pp", False),
+        ("model.tree", "from phipsi import Model", False),
+        ("model.tree", "def f():\n    from phipsi.backends import reference", False),
+        ("model.tree", "if TYPE_CHECKING:\n    import phipsi.compiler", False),
+        ("demo", "from phipsi.interfaces import urdf", False),
+    ],
+)
+def test_the_checker_sees_uphill_imports(module: str, source: str, legal: bool):
+    found = list(breaches(source, [PACKAGE, *module.split(".")]))
+    assert legal == (not found), found
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules a new process has loaded after `code`."""
+    code = f"import sys; before = set(sys.modules); {code}; print(*set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.split())
+
+
+def test_import_phipsi_is_light():
+    """The package's file alone: not even NumPy before something is used."""
+    loaded = loaded_by("import phipsi")
+    ours = {name for name in loaded if name.startswith(PACKAGE)}
+    assert ours == {PACKAGE, f"{PACKAGE}.loaded"}
+    foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names - {PACKAGE}
+    assert not foreign, f"`import phipsi` loads {sorted(foreign)}; import them where they are used"
+
+
+@pytest.mark.parametrize(
+    ("use", "needless"),
+    [
+        ("import phipsi.operators", ["algorithms", "backends", "simulation", "interfaces"]),
+        ("import phipsi; phipsi.ModelBuilder", ["expressions", "algorithms", "interfaces"]),
+        (
+            "import phipsi as p; p.forward_dynamics(p.examples.seven_joint_arm(), *[7 * [0]] * 3)",
+            ["algorithms.regressors", "algorithms.identification", "simulation", "interfaces"],
+        ),
+        (
+            "import phipsi; phipsi.load",
+            ["simulation", "interfaces.report", "interfaces.formats.sdf"],
+        ),
+        ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
+    ],
+)
+def test_a_name_loads_what_it_needs(use: str, needless: list[str]):
+    loaded = loaded_by(use)
+    assert f"{PACKAGE}.errors" in loaded
+    roots = {name.partition(".")[0] for name in loaded}
+    heavy = roots & {"scipy", "sympy", "matplotlib", "mujoco", "pinocchio", "xml", "torch", "jax"}
+    assert not heavy, f"`{use}` loads {sorted(heavy)}"
+    foreign = roots - sys.stdlib_module_names - {PACKAGE, "numpy", "llvmlite"}
+    assert not foreign, f"`{use}` loads {sorted(foreign)}, which are no core dependencies"
+    assert not loaded & {f"{PACKAGE}.{name}" for name in needless}
+
+
+def test_the_package_lists_its_public_names_only():
+    space: dict[str, object] = {}
+    exec("from phipsi import *", space)
+    assert set(phipsi.__all__) == set(space) - {"__builtins__"}
+    assert set(dir(phipsi)) == {*phipsi.__all__, "__version__"}
+    assert len(set(phipsi.__all__)) == len(phipsi.__all__)
+    listed = " ".join(names for rows in phipsi._TABLE.values() for names in rows.values())
+    assert len(listed.split()) == len(phipsi.__all__), "a name stands twice in the table"
+
+
+def test_modules_that_are_not_public_can_be_reached_too():
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert "sweeps" in packages and "sweeps" not in dir(phipsi)
+    for name in packages:
+        assert getattr(phipsi, name).__name__ == f"phipsi.{name}"
+
+
+def test_names_that_stand_elsewhere_say_where():
+    from phipsi.interfaces import other_names
+
+    for where, names in other_names._ELSEWHERE.items():
+        for name in names.split():
+            with pytest.raises(AttributeError, match=re.escape(f"it is {where}.{name}")):
+                getattr(phipsi, name)
+            module = where.replace("pp.", "phipsi.")
+            home = getattr(phipsi, module[7:]) if where.startswith("pp.") else None
+            assert hasattr(home or importlib.import_module(module), name), (where, name)
+    for name, now in other_names._BEFORE.items():
+        with pytest.raises(AttributeError, match=re.escape(f"it is {now} now")):
+            getattr(phipsi, name)
+        assert hasattr(phipsi, now.removeprefix("pp.")), (name, now)
+
+
+def test_what_type_checkers_see_is_current():
+    """Their stub, written from the table that users get their names from."""
+    path = ROOT.parents[1] / "scripts" / "public_names.py"
+    spec = importlib.util.spec_from_file_location("public_names", path)
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.STUB.read_text(encoding="utf-8") == script.stub(), "run scripts/public_names.py"
+    for name, (home, inner) in phipsi._HOMES.items():
+        module = importlib.import_module(f"phipsi.{home}")
+        assert getattr(phipsi, name) is (getattr(module, inner) if inner else module)
+
+
+def test_a_name_it_does_not_have():
+    with pytest.raises(AttributeError, match="has no attribute 'mass_matrx'") as caught:
+        phipsi.mass_matrx  # noqa: B018  # pyright: ignore
+    assert (caught.value.name, caught.value.obj) == ("mass_matrx", phipsi)
+
+
+def test_identifiers_are_ascii():
+    found = []
+    for path in sources():
+        with tokenize.open(path) as file:
+            for token in tokenize.generate_tokens(file.readline):
+                if token.type == tokenize.NAME and not token.string.isascii():
+                    found.append(f"{path.relative_to(ROOT)}:{token.start[0]} {token.string}")
+    assert not found, "Greek belongs in text and output, not in names:\n" + "\n".join(found)
+
+
+def test_files_stay_short():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    found = [f"{p.relative_to(ROOT)}: {n} lines" for p, n in lengths.items() if n > MAX_LINES]
+    assert not found, f"split what is longer than {MAX_LINES} lines:\n" + "\n".join(found)
+
+
+def _names_you_may_know() -> list[tuple[str, list[str]]]:
+    """Every name of Pinocchio in README.md with what stands beside it."""
+    text = (ROOT.parents[1] / "README.md").read_text(encoding="utf-8")
+    table = text.partition("### Names you may know")[2].partition("\n\nWithout")[0]
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| `")]
+    return [(name, re.findall(r"`([\w.]+)`", ours)) for theirs, ours in rows
+            for name in re.findall(r"`(\w+)`", theirs)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "ours"), _names_you_may_know())
+def test_names_of_pinocchio_answer_with_the_name_here(name: str, ours: list[str]):
+    with pytest.raises(AttributeError) as info:
+        getattr(phipsi, name)
+    said = re.findall(r"(?:pp|model)\.\w+", str(info.value))
+    written = {x if x.startswith("model.") else f"pp.{x}" for x in ours if x != "System"}
+    assert said and set(said) <= written
+
+
+def test_names_of_other_libraries_exist_here():
+    from phipsi.interfaces import other_names
+
+    tables = (other_names._PINOCCHIO, other_names._MUJOCO, other_names._DRAKE)
+    for theirs, ours in (row for table in tables for row in table.items()):
+        for x in re.findall(r"^\w+\(|[\w.]+", ours.partition("(")[0]):
+            where = phipsi.Model if x.startswith("model.") else phipsi
+            assert hasattr(where, x.removeprefix("model.")), (theirs, x)
+        for name in theirs.split():
+            assert not hasattr(phipsi, name)
+    with pytest.raises(AttributeError, match=r"pp\.simulate and pp\.rollout are here .* mj_step$"):
+        phipsi.mj_step  # noqa: B018
+    with pytest.raises(AttributeError, match="there is no data object"):
+        phipsi.MjData  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
+        phipsi.nonsense  # noqa: B018
+
+
+def test_every_error_is_public():
+    """What the library raises on purpose can be caught by name."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources()]
+    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = {node.name for node in classes if node.name.endswith(("Error", "Warning"))}
+    assert names - set(phipsi.errors.__all__) == {"NoOperatorError"}  # caught inside the library
+
+
+def test_texts_speak_of_the_project_only():
+    """No numbers of issues, which a reader cannot look up."""
+    root = ROOT.parents[1]
+    written = [p for kind in ("*.md", "*.py") for p in root.rglob(kind)
+               if not any(part.startswith(".") for part in p.relative_to(root).parts)]  # fmt: skip
+    assert len(written) > 300
+    for path in written:
+        found = re.search(r"\bissue \d", path.read_text(encoding="utf-8"), re.IGNORECASE)
+        assert not found, f"{path.relative_to(root)}: {found[0]}"
