@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.errors import ParseError, SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, identity, inverse, product, total_of, zero
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,

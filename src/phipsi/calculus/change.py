@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from phipsi.errors import SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     block_diagonal,
@@ -27,7 +28,7 @@ from phipsi.expressions.node import (
     vee,
     zero,
 )
-from phipsi.expressions.row import Op, Row
+from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,

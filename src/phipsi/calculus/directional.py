@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from phipsi.calculus.change import log_det_change, no_rule
 from phipsi.errors import SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, dH_trace, rebuild, total_of, zero
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import ONE, PARAMETERS, RATES
 from phipsi.operators.catalogue import H, definition, family_of, phi, place_of, with_arguments
 

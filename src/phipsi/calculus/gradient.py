@@ -44,6 +44,7 @@ from phipsi.calculus.change import (
 )
 from phipsi.calculus.tangent import name_velocity
 from phipsi.errors import SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -62,7 +63,6 @@ from phipsi.expressions.node import (
     vee_force,
     zero,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import ONE
 from phipsi.expressions.structure import (
     Structure,

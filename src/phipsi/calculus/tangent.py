@@ -29,8 +29,8 @@ from phipsi.calculus.change import (
     swaps,
 )
 from phipsi.errors import SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, identity, product, total_of, zero
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import ONE
 from phipsi.operators.catalogue import H, V, definition, phi, v
 

@@ -17,8 +17,9 @@ from weakref import WeakValueDictionary
 from phipsi.errors import LoweringError, SpaceError, not_too_deep
 from phipsi.expressions import check, render
 from phipsi.expressions.check import shown
-from phipsi.expressions.numbers import Number, as_number, reciprocal, tidy, times
-from phipsi.expressions.row import Op, Row
+from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
@@ -551,7 +552,7 @@ def logdet(x: Expr) -> Expr:
     return intern(Op.LOGDET, (x,), None, ONE, ONE, GENERAL)
 
 
-_MAKERS: dict[Op, Callable[..., Expr]] = {
+MAKERS: dict[Op, Callable[..., Expr]] = {
     Op.ADJOINT: adjoint,
     Op.INVERSE: inverse,
     Op.BD: block_diagonal,
@@ -560,6 +561,7 @@ _MAKERS: dict[Op, Callable[..., Expr]] = {
     Op.REGRESS: regress,
     Op.VEE: vee,
     Op.VEE_FORCE: vee_force,
+    Op.DH_TRACE: dH_trace,
     Op.INERTIA_TRACE: inertia_trace,
     Op.INERTIA_OF: inertia_of,
     Op.OUTER: outer,
@@ -567,6 +569,7 @@ _MAKERS: dict[Op, Callable[..., Expr]] = {
     Op.LOGDET: logdet,
     Op.AS_MATRIX: as_matrix,
 }
+"""The constructors of nodes that are neither leaves nor sums nor products."""
 
 
 def rebuild(x: Expr, args: Sequence[Expr]) -> Expr:
@@ -577,7 +580,7 @@ def rebuild(x: Expr, args: Sequence[Expr]) -> Expr:
         return product(args)
     if x.op is Op.DH_TRACE:
         return dH_trace(*args, hole=x.data)
-    return _MAKERS[x.op](*args) if x.args else x
+    return MAKERS[x.op](*args) if x.args else x
 
 
 def _as_expr(x: Expr | int) -> Expr:

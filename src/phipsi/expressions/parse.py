@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import cast
 
 from phipsi.errors import LoweringError, ParseError, SpaceError
+from phipsi.expressions.coefficients import Number, times
 from phipsi.expressions.node import Expr, identity, product, total_of, zero
-from phipsi.expressions.numbers import Number, times
 from phipsi.expressions.spaces import SPACES, Space
 
 

@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from phipsi.errors import ParseError, SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
+    MAKERS,
     Expr,
     as_matrix,
     block_diagonal,
@@ -210,21 +212,7 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={
-        "bd": block_diagonal,
-        "cross": cross,
-        "cross_force": cross_force,
-        "logdet": logdet,
-        "vee": vee,
-        "vee_force": vee_force,
-        "inertia_of": inertia_of,
-        "inertia_trace": inertia_trace,
-        "outer": outer,
-        "dH_trace": dH_trace,
-        "half": half,
-        "as_matrix": as_matrix,
-        "regress": regress,
-    },
+    functions={op.value: make for op, make in MAKERS.items() if op not in (Op.ADJOINT, Op.INVERSE)},
     instance=_instance,
     with_params=_with_params,
     incomplete=_INCOMPLETE,

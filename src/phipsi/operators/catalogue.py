@@ -35,6 +35,7 @@ from typing import Protocol
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown, signature
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     block_diagonal,
@@ -48,7 +49,7 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.row import Form, Op, Row
+from phipsi.expressions.row import Form, Row
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.operators.catalogue import H, M, arguments_of, definition, phi
 
 INPUT_ORDER = (

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phipsi.backends.dense_inputs import dimension
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, cross, total_of
-from phipsi.expressions.row import Op
 from phipsi.operators.catalogue import E_phi, H, V, catalogue_leaf, phi, v
 
 Factors = tuple[Expr, ...]

@@ -18,8 +18,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import catalogue_leaf, definition, family_of, phi
 from phipsi.rewrite.carry import carry_all

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import definition
 from phipsi.rewrite.inverses import innovations_form

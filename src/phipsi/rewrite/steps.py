@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -17,7 +18,6 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
 from phipsi.operators.catalogue import definition, family_of, transition_step
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, cross_force, product
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.operators.catalogue import (
     M,
