@@ -35,7 +35,7 @@ from phipsi.operators import (
     mass_matrix,
     phi,
 )
-from phipsi.operators.variations import hinge_variation
+from phipsi.operators.catalogue import hinge_variation
 from phipsi.spatial import crm
 
 Array = NDArray[Any]
