@@ -65,7 +65,7 @@ _DERIVATIVES = (
 _CLOSED = ("tests/closed/test_rows.py", "tests/closed/test_closed_forms.py", "tests/closed")
 
 GROUPS = (
-    Group("rules", ("rewrite/identities.py", "operators/definitions.py"), 60,
+    Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,
           ("tests/numeric/test_rules.py", "tests/numeric/test_identities.py", *_EXPRESSIONS)),
     Group("rewriting", ("rewrite/engine.py", "rewrite/steps.py", "rewrite/inverses.py",
                         "rewrite/collect.py", "rewrite/carry.py", "rewrite/matrices.py",
@@ -76,8 +76,8 @@ GROUPS = (
                        "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
                        "sweeps/operations.py"), 50,
           (*_EXPRESSIONS, "tests/numeric/test_modes.py", *_DERIVATIVES, *_CLOSED)),
-    Group("derivatives", ("calculus/directional.py", "calculus/tangent.py",
-                          "calculus/gradient.py", "calculus/traces.py"), 30,
+    Group("derivatives", ("calculus/change.py", "calculus/directional.py",
+                          "calculus/tangent.py", "calculus/gradient.py"), 30,
           (*_DERIVATIVES, "tests/docs/test_derivative_table.py", "tests/numeric")),
     Group("operations", ("backends/reference.py", "backends/arrays.py", "sweeps/bodies.py",
                          "sweeps/entries.py",
