@@ -1,4 +1,4 @@
-"""Squares of numbers turned in registers."""
+"""Tiles of numbers, transposed in registers."""
 
 from __future__ import annotations
 
