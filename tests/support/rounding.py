@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from phipsi.backends import dense as oracle
 from phipsi.backends.dense.evaluation import Evaluation, gain
 from phipsi.errors import SingularHingeError, SingularMatrixError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
-from phipsi.operators.definitions import Riccati
+from phipsi.operators.catalogue import Riccati
 
 Array = NDArray[Any]
 E = TypeVar("E", bound=Evaluation)

@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import cast
 
 from phipsi.errors import LoweringError, ParseError, SpaceError
-from phipsi.expressions.node import SELECTABLE, Expr, identity, product, total_of, zero
-from phipsi.expressions.numbers import Number, times
+from phipsi.expressions.coefficients import Number, times
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import Expr, identity, product, total_of, zero
 from phipsi.expressions.spaces import SPACES, Space
 
 
@@ -257,7 +258,9 @@ class _Reader:
     def _decorated(self, name: str, start: int) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        if nxt == "[" and self.leaves[name].name in ("dH", "dHT", "dB", "dBT", "dA", "dAT"):
+        known = self.leaves[name]
+        kind = known.row.brackets if known.op is Op.LEAF else ""  # a word may stand for more
+        if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
             nxt = self.text[self.at : self.at + 1]
         if nxt == "{":
@@ -268,14 +271,7 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name + place, tuple(args))
-        if nxt == "[" and self.leaves[name].name in (
-            "total",
-            "unit_rate",
-            "unit_effort",
-            "unit_inertia",
-            "operand",
-            *SELECTABLE,
-        ):
+        if nxt == "[" and kind not in ("", "place"):
             inside = self.brackets()
             try:
                 return self.words.with_params(self.leaves[name].name, inside)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
-from phipsi.expressions.row import Op
+from phipsi.expressions.kinds import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.spatial import crm, crq, skew
