@@ -16,6 +16,9 @@ from phipsi.backends.native import cache as disk
 from phipsi.errors import InputError
 
 
+FULL_EFFORT = 3
+
+
 @dataclass(frozen=True)
 class Machine:
     """The processor code is for: name, features, vector width in doubles, fused x y + z."""
@@ -54,9 +57,21 @@ def generic_machine() -> Machine:
     return Machine("x86-64", "", 4, False) if x86 else replace(host, lanes=4, fused=False)
 
 
-def _target(machine: Machine) -> Any:
+def _effort() -> int:
+    """How hard LLVM tries, 0 to 3, by PHIPSI_LLVM_EFFORT.
+
+    0 compiles four times as fast to code that is slower and gives the same bits: for tests that run
+    each program a few times.
+    """
+    setting = os.environ.get("PHIPSI_LLVM_EFFORT", str(FULL_EFFORT))
+    if setting not in ("0", "1", "2", "3"):
+        raise InputError(f"PHIPSI_LLVM_EFFORT={setting!r} must be 0, 1, 2 or 3")
+    return int(setting)
+
+
+def _target(machine: Machine, effort: int) -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=3, jit=True, codemodel="jitdefault"
+        cpu=machine.cpu, features=machine.features, opt=effort, jit=True, codemodel="jitdefault"
     )
 
 
@@ -64,7 +79,7 @@ class MachineCode:
     """Loaded code; lives as long as the object."""
 
     def __init__(self, binary: bytes, machine: Machine) -> None:
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(machine))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(machine, 0))
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(binary))
         self._engine.finalize_object()
         self._known: dict[str, int] = {}
@@ -84,17 +99,19 @@ _LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 
 def machine_code(key: str, machine: Machine, emit: Callable[[], str]) -> MachineCode:
     """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``."""
+    effort = _effort()
+    key = key if effort == FULL_EFFORT else f"{key}-{effort}"
     found = _LOADED.get(key)
     if found is None:
         binary = disk.read(key)
         if binary is None:
-            binary = compiled(emit(), machine)
+            binary = compiled(emit(), machine, effort)
             disk.write(key, binary)
         found = _LOADED.setdefault(key, MachineCode(binary, machine))
     return found
 
 
-def compiled(text: str, machine: Machine) -> bytes:
+def compiled(text: str, machine: Machine, effort: int = FULL_EFFORT) -> bytes:
     """Object code of LLVM text.
 
     LLVM's optimisation passes are not run: the text is straight-line arithmetic that was simplified
@@ -103,7 +120,7 @@ def compiled(text: str, machine: Machine) -> bytes:
     """
     module = llvm.parse_assembly(text)
     module.verify()
-    return bytes(_target(machine).emit_object(module))
+    return bytes(_target(machine, effort).emit_object(module))
 
 
 _LIBC = ctypes.CDLL(None)
