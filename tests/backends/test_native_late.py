@@ -7,8 +7,11 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.derivatives import (
+    forward_dynamics_operators,
+    inverse_dynamics_operators,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.native import runner
 from phipsi.examples import planar_arm
 from phipsi.expressions.node import Expr

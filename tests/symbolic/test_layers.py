@@ -32,6 +32,7 @@ LAYERS = [
     "compiler",
     "calculus",
     "proofs",
+    "theorems",
     "algorithms",
     "examples",
     "demo",
@@ -156,13 +157,18 @@ def test_import_phipsi_is_light():
         ("import phipsi; phipsi.ModelBuilder", ["expressions", "algorithms", "interfaces"]),
         (
             "import phipsi as p; p.forward_dynamics(p.examples.seven_joint_arm(), *[7 * [0]] * 3)",
-            ["algorithms.regressors", "algorithms.identification", "simulation", "interfaces"],
+            [
+                "algorithms.identification.regressors",
+                "algorithms.identification.least_squares",
+                "simulation",
+                "interfaces",
+            ],
         ),
         (
             "import phipsi; phipsi.load",
             ["simulation", "interfaces.report", "interfaces.formats.sdf"],
         ),
-        ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
+        ("import phipsi; phipsi.simulate", ["interfaces", "theorems.book"]),
     ],
 )
 def test_a_name_loads_what_it_needs(use: str, needless: list[str]):

@@ -14,22 +14,22 @@ _ELSEWHERE = {
     "pp.conventions": "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio",
     "pp.sensitivities": "christoffel_symbols log_det_mass_matrix_gradient mass_matrix_sensitivity "
     "mass_matrix_inverse_sensitivity operational_space_inertia_sensitivity",
-    "phipsi.algorithms.closed_chain": "ConstrainedMotion",
-    "phipsi.algorithms.closed_inverse": "DrivenMotion",
-    "phipsi.algorithms.grasp": "GraspCheck",
-    "phipsi.algorithms.hybrid": "HybridDynamics",
-    "phipsi.algorithms.identification": "Identification",
-    "phipsi.algorithms.ik_search": "IKResult",
-    "phipsi.algorithms.minimal_parameters": "BaseParameters",
-    "phipsi.algorithms.operational": "Innovations",
-    "phipsi.algorithms.system": "Mobility",
+    "phipsi.algorithms.dynamics.constraint_forces": "ConstrainedMotion",
+    "phipsi.algorithms.dynamics.driven": "DrivenMotion",
+    "phipsi.algorithms.grasping.grasp": "GraspCheck",
+    "phipsi.algorithms.dynamics.hybrid": "HybridDynamics",
+    "phipsi.algorithms.identification.least_squares": "Identification",
+    "phipsi.algorithms.kinematics.ik_search": "IKResult",
+    "phipsi.algorithms.identification.minimal_parameters": "BaseParameters",
+    "phipsi.algorithms.dynamics.operational": "Innovations",
+    "phipsi.algorithms.constrained.system": "Mobility",
     "phipsi.calculus.families": "Family",
-    "phipsi.proofs": "Proof",
+    "phipsi.theorems": "Proof",
     "phipsi.simulation.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
 # Names that were here before, and what does their work now.
-_BEFORE = {"robots": "pp.examples"}
+_BEFORE = {"load_system": "pp.load", "robots": "pp.examples"}
 # Names of others, in groups with one answer. Without brackets, an answer is a name below `pp`.
 _PINOCCHIO = {
     "rnea": "inverse_dynamics",

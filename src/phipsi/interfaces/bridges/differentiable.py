@@ -14,16 +14,20 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS, inverse_dynamics
-from phipsi.algorithms.energy import KINETIC_ENERGY
-from phipsi.algorithms.kinematics import frame_poses
-from phipsi.algorithms.system import System
-from phipsi.backends.layout import input_shapes, vector_shape
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
+    inverse_dynamics,
+)
+from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.kinematics.motions import frame_poses
+from phipsi.backends.layout import vector_shape
 from phipsi.backends.program import Program
+from phipsi.calculus.change import VARIABLES
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.calculus.families import Family
-from phipsi.calculus.tangent import VARIABLES
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
@@ -105,7 +109,7 @@ class ExpressionBridge(Bridge):
         unknown = [name for name in self.names if name not in VARIABLES]
         if unknown:
             raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
-        shapes = input_shapes(self.program)
+        shapes = self.program.input_shapes
         self.core = tuple(shapes[name] for name in self.names)
         assert expr.gives is not None
         self.results = (vector_shape(expr.gives, tree, self.program.request.points),)

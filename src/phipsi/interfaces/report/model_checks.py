@@ -12,7 +12,11 @@ from typing import final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    forward_dynamics,
+    inverse_dynamics,
+    mass_matrix,
+)
 from phipsi.errors import PhipsiError, SingularHingeError
 from phipsi.model import Model
 from phipsi.model.extras import INERTIA_KINDS, Finding
@@ -102,7 +106,7 @@ def _round_trip(
 
 
 def _identities(model: Model, seed: int) -> Iterator[Check]:
-    from phipsi.proofs import identities, prove
+    from phipsi.theorems import identities, prove
 
     name = "operator identities"
     if model.n_bodies > _MOST_BODIES:
