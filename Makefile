@@ -8,6 +8,7 @@ LIBRARY := $(VENV)/.library
 DEV     := $(VENV)/.development
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 FUZZ    ?= 20000
+NATIVE  ?= 1000
 OLD     ?= main
 NEW     ?= HEAD
 
@@ -45,7 +46,7 @@ demo: $(LIBRARY)  ## show the library's main job
 test fuzz: export OPENBLAS_NUM_THREADS := 1
 
 test: setup  ## all tests and docstring examples
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-fast: setup  ## the tests without numerics, a few seconds
 	$(BIN)/python -m pytest tests/symbolic
@@ -60,7 +61,8 @@ format: setup  ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 
 fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
-	PHIPSI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --timeout 0 tests/numeric/test_random_expressions.py
+	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
+	  tests/numeric/test_random_expressions.py tests/backends/test_native_expressions.py
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py

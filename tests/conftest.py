@@ -7,6 +7,9 @@ from hypothesis import HealthCheck, settings
 # Thousands of small programs are compared; most run on the reference backend, which needs no
 # machine code. The tests of the native backend name it.
 os.environ.setdefault("PHIPSI_BACKEND", "reference")
+# Most programs run a few times: the bits are the same, and LLVM needs a quarter of the time.
+# tests/backends compiles as users do.
+os.environ.setdefault("PHIPSI_LLVM_EFFORT", "0")
 
 # "ci" draws the same examples in every run, so a red test stays red until it is repaired.
 # "explore" draws new ones:  pytest --hypothesis-profile=explore

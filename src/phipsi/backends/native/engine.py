@@ -15,7 +15,6 @@ import llvmlite.binding as llvm
 from phipsi.backends.native import cache as disk
 from phipsi.errors import InputError
 
-
 FULL_EFFORT = 3
 
 
