@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from phipsi.algorithms.constrained.loop_graph import GraphJoint
     from phipsi.algorithms.constrained.stages import Stages
     from phipsi.algorithms.constrained.system import Mobility, System
-    from phipsi.algorithms.dynamics.closed_derivatives import constrained_dynamics_derivatives
     from phipsi.algorithms.dynamics.constraint_forces import (
-        ConstrainedMotion,
-        constrained_dynamics,
+        Dynamics,
+        Impulse,
+        Reactions,
         constraint_forces,
         constraint_impulse,
         delassus_matrix,
     )
     from phipsi.algorithms.dynamics.derivatives import (
+        AccelerationDerivatives,
+        EffortDerivatives,
         forward_dynamics_derivatives,
         inverse_dynamics_derivatives,
     )
-    from phipsi.algorithms.dynamics.driven import DrivenMotion, closed_inverse_dynamics
     from phipsi.algorithms.dynamics.energy import (
         center_of_mass,
         center_of_mass_jacobian,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         mass_matrix,
         mass_matrix_inverse,
     )
-    from phipsi.algorithms.dynamics.hybrid import HybridDynamics, hybrid_dynamics
+    from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
     from phipsi.algorithms.dynamics.innovations import diagonal_coriolis, innovations_rates
     from phipsi.algorithms.dynamics.operational import (
         Innovations,
@@ -146,10 +147,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AccelerationDerivatives",
     "BaseParameters",
-    "ConstrainedMotion",
     "ConvergenceError",
-    "DrivenMotion",
+    "Dynamics",
+    "EffortDerivatives",
     "Event",
     "Explanation",
     "Expr",
@@ -158,9 +160,9 @@ __all__ = [
     "GraphJoint",
     "Grasp",
     "GraspCheck",
-    "HybridDynamics",
     "IKResult",
     "Identification",
+    "Impulse",
     "Innovations",
     "InputError",
     "LinearSystem",
@@ -175,6 +177,7 @@ __all__ = [
     "Pose",
     "Program",
     "Proof",
+    "Reactions",
     "RolloutGradient",
     "Scenario",
     "SimulationError",
@@ -196,9 +199,6 @@ __all__ = [
     "centroidal_momentum_matrix_dot",
     "christoffel_symbols",
     "compile",
-    "closed_inverse_dynamics",
-    "constrained_dynamics",
-    "constrained_dynamics_derivatives",
     "constraint_forces",
     "constraint_impulse",
     "constraints",
@@ -278,12 +278,12 @@ __all__ = [
 # editors and type checkers, and with `__all__`.
 _HOMES = {
     "algorithms.dynamics.constraint_forces": (
-        "ConstrainedMotion constrained_dynamics constraint_forces constraint_impulse "
-        "delassus_matrix"
+        "Dynamics Impulse Reactions constraint_forces constraint_impulse delassus_matrix"
     ),
-    "algorithms.dynamics.closed_derivatives": "constrained_dynamics_derivatives",
-    "algorithms.dynamics.driven": "DrivenMotion closed_inverse_dynamics",
-    "algorithms.dynamics.derivatives": "forward_dynamics_derivatives inverse_dynamics_derivatives",
+    "algorithms.dynamics.derivatives": (
+        "AccelerationDerivatives EffortDerivatives forward_dynamics_derivatives "
+        "inverse_dynamics_derivatives"
+    ),
     "algorithms.dynamics.innovations": "diagonal_coriolis innovations_rates",
     "algorithms.dynamics.equations_of_motion": (
         "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions mass_matrix "
@@ -294,7 +294,7 @@ _HOMES = {
         "centroidal_momentum_matrix_dot kinetic_energy momentum potential_energy"
     ),
     "algorithms.grasping.grasp": "Grasp GraspCheck",
-    "algorithms.dynamics.hybrid": "HybridDynamics hybrid_dynamics",
+    "algorithms.dynamics.hybrid": "hybrid_dynamics",
     "algorithms.identification.least_squares": "Identification identify",
     "algorithms.kinematics.ik_search": "IKResult",
     "algorithms.kinematics.inverse_kinematics": "inverse_kinematics",

@@ -12,7 +12,7 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.native import crew
 from phipsi.backends.native.crew import Crew, shares_of
 from phipsi.backends.native.direct import address_of

@@ -19,7 +19,7 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.engine import MachineCode, compiled, generic_machine, host_machine
 from phipsi.backends.native.lanes import I8, I64, POINTER, write_loop

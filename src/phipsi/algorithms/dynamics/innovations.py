@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
@@ -32,7 +32,7 @@ def _coriolis() -> Expr:
 _COUPLED = (
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again"
 )
-_INSTEAD = "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)"
+_INSTEAD = "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
 
 
 @of_trees(_COUPLED, _INSTEAD)

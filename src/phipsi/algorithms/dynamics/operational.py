@@ -90,7 +90,7 @@ class Innovations(NamedTuple):
 
 @of_trees(
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again",
-    "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)",
+    "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)",
 )
 def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Innovations:
     """Normalised innovations of the efforts and of the rates: the diagonal coordinates.

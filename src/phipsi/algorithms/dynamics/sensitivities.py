@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.dof_levels import dof_levels
-from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import compile, program_of
@@ -78,7 +78,7 @@ def _by_rates() -> Expr:
 
 
 _DERIVATIVES = (
-    "Derivatives of its accelerations:  pp.constrained_dynamics_derivatives(system, q, v, tau)"
+    "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)"
 )
 _MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
 

@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.dynamics.equations_of_motion import (
-    FORWARD_DYNAMICS,
-    INVERSE_DYNAMICS,
-    inverse_dynamics,
-)
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
 from phipsi.algorithms.kinematics.motions import frame_poses
 from phipsi.backends.layout import input_shapes, vector_shape
 from phipsi.backends.program import Program
