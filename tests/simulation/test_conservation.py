@@ -13,9 +13,8 @@ import phipsi as pp
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.joints import Composite, Free, Planar, Spherical, Translation
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.chart_derivatives import ChartDerivatives
 from phipsi.simulation.implicit import solve
-from phipsi.simulation.joint_steps import JointSteps
+from phipsi.spatial.groups import SE3
 
 EPS = np.finfo(float).eps
 ARM = [0.5, 0.3, -0.4]
@@ -54,7 +53,7 @@ def jacobian(function, size, largest=0.02, levels=4):
 
 def form(model, p):
     """The canonical two-form on changes (δq along v, δp): [[p·[e_i, e_j], 1], [−1, 0]]."""
-    n, bracket = model.nv, ChartDerivatives(model).bracket
+    n, bracket = model.nv, Chart(model).bracket
     turned = np.array([p @ bracket(e) for e in np.eye(n)])
     return np.block([[turned, np.eye(n)], [-np.eye(n), np.zeros((n, n))]])
 
@@ -237,7 +236,7 @@ def test_semi_implicit_steps_are_those_of_rates_in_world_axes():
     tau, h = np.random.default_rng(5).uniform(-1, 1, model.nv), 2e-3
     Q, V = pp.rollout(model, q, v, tau, h, 50, integrator="semi_implicit")
     chart = Chart(model)
-    ((_, at, to),) = (x for x in chart.curved_places if x[0] == "free")
+    ((_, at, to),) = (x for x in chart.parts if x[0] is SE3)
     for _ in range(50):
         vdot = pp.forward_dynamics(model, q, v, tau)
         R = _rotation(q[at : at + 4])
@@ -382,7 +381,7 @@ def test_fixed_points_are_found_or_not():
 
 def test_joint_formulas_of_batches_are_those_of_single_states():
     model = branching(5, 2, ["free", "spherical", "planar", "revolute", "universal"])
-    steps, rng = JointSteps(Chart(model)), np.random.default_rng(0)
+    steps, rng = Chart(model), np.random.default_rng(0)
     q = np.array([model.random_configuration(rng) for _ in range(4)])
     v, a, f = (rng.standard_normal((4, model.nv)) for _ in range(3))
     for k in range(4):

@@ -7,7 +7,7 @@ from random_models import ALL, chain, model_from_parents
 import phipsi as pp
 from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.errors import InputError
-from phipsi.simulation.chart_derivatives import ChartDerivatives
+from phipsi.simulation.chart import Chart
 from phipsi.simulation.gradients import rollout_gradient
 from phipsi.simulation.linear_steps import step_derivatives
 from phipsi.spatial import inertia_regressor
@@ -54,27 +54,26 @@ def mixed(seed=3):
 def test_chart_matrices(size):
     """T, Jr and dexp⁻¹ by differences on the manifold."""
     model = mixed()
-    geometry = ChartDerivatives(model)
+    chart = Chart(model)
     q, z, d = state(model)
     z = size * z / np.abs(z).max()
     end = model.integrate(q, z)
     by_base = difference(
         lambda s: model.difference(end, model.integrate(model.integrate(q, s * d), z))
     )
-    close(geometry.transport(z) @ d, by_base, 2e-10)
+    close(chart.transport(z) @ d, by_base, 2e-10)
     by_z = difference(lambda s: model.difference(end, model.integrate(q, z + s * d)))
-    close(geometry.right(z) @ d, by_z, 2e-10)
-    close(geometry.rate(z) @ geometry.right(z), np.eye(model.nv), 1e-13)
-    chart = geometry.chart
+    close(chart.right(z) @ d, by_z, 2e-10)
+    close(chart.rate_matrix(z) @ chart.right(z), np.eye(model.nv), 1e-13)
     start = chart.start(q)
     rel = z.copy()
     rel[np.setdiff1d(np.arange(model.nv), chart.curved)] = 0
     _, _, v = state(model, 8)
     numeric = difference(lambda s: chart.rate(start + rel + s * d, v))
-    close(geometry.rate_change(rel, v) @ d, numeric, 2e-10)
-    both = geometry.transport(np.stack([z, 0 * z]))
+    close(chart.rate_change(rel, v) @ d, numeric, 2e-10)
+    both = chart.transport(np.stack([z, 0 * z]))
     close(both[1], np.eye(model.nv))
-    close(geometry.rate(z), chart.rate_matrix(start + rel), 1e-14)
+    close(chart.rate_matrix(z), chart.rate_matrix(start + rel), 1e-14)
 
 
 # ---- one step ------------------------------------------------------------------------------------

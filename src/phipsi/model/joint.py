@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.errors import ModelError
 from phipsi.model.scalars import Scalar, ScalarOps, Vector
 from phipsi.model.value import Value, plain, vector3
+from phipsi.spatial.groups import Group, flat
 
 FloatArray = NDArray[np.float64]
 Rotation = list[list[Scalar]]
@@ -30,7 +31,8 @@ class Joint(Value, ABC):
     **Attributes:** `kind`, the joint type by name; `nq`, number of coordinates; `nv`, number of
     rates, the degrees of freedom; `params`, the model constants the formulas take (axes, pitch);
     `is_additive`, whether q̇ = v, so that integrating is adding; `coordinate_names`, a short name
-    for each coordinate.
+    for each coordinate; `group`, what the joint moves on, which owns exp, log and their
+    differentials (several joints in a row move on several: `parts`).
     """
 
     __slots__ = ("_arguments", "params")
@@ -41,6 +43,7 @@ class Joint(Value, ABC):
     nv: int
     is_additive: bool
     coordinate_names: tuple[str, ...]
+    group: Group
 
     @abstractmethod
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
@@ -61,17 +64,24 @@ class Joint(Value, ABC):
     def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
         """Return q̇ (nq) for the rates v (nv)."""
 
-    @abstractmethod
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
         """Configuration (..., nq) after moving from q with the constant rates dv for unit time."""
+        return self.group.integrate(q, dv)
 
-    @abstractmethod
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`."""
+        """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`.
 
-    @abstractmethod
+        Rotations take the shortest way, at most π; angles of joints with q̇ = v are not wrapped.
+        """
+        return self.group.difference(q0, q1)
+
     def neutral(self) -> FloatArray:
         """Return the q (nq,) at which the body frame coincides with the joint frame."""
+        return np.array(self.group.neutral)
+
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+        """The groups the joint moves on, with where they begin; `q` and `v` are where it does."""
+        yield self.group, q, v
 
     @abstractmethod
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
@@ -103,17 +113,10 @@ class AdditiveJoint(Joint):
         """Return v itself."""
         return list(v)
 
-    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
-        """Return q + dv."""
-        return np.asarray(q, dtype=np.float64) + np.asarray(dv, dtype=np.float64)
-
-    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Return q1 − q0; angles are not wrapped, turns count."""
-        return np.asarray(q1, dtype=np.float64) - np.asarray(q0, dtype=np.float64)
-
-    def neutral(self) -> FloatArray:
-        """Return zeros."""
-        return np.zeros(self.nq)
+    @property
+    def group(self) -> Group:
+        """ℝⁿ."""
+        return flat(self.nv)
 
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
         """Uniform angles in [−π, π] rad and lengths in [−1, 1] m."""

@@ -26,6 +26,7 @@ from phipsi.model.scalars import (
     plus,
     transpose,
 )
+from phipsi.spatial.groups import Group
 
 
 @final
@@ -156,6 +157,11 @@ class Composite(Joint):
         """Random coordinates of the parts, concatenated."""
         parts = [part.random(rng, batch) for part in self.joints]
         return np.concatenate([np.zeros((*batch, 0)), *parts], axis=-1)
+
+    def parts(self, q: int = 0, v: int = 0) -> Iterator[tuple[Group, int, int]]:
+        """The groups of the joints, in order."""
+        for part, i, j in zip(self.joints, self._q, self._v, strict=True):
+            yield from part.parts(q + i.start, v + j.start)
 
     def _parts(self, params: Vector, q: Vector) -> Iterator[tuple[Joint, Vector, Vector, slice]]:
         """Return each part with its params, its coordinates and the slice of its rates."""

@@ -29,19 +29,8 @@ from phipsi.model.scalars import (
     sub,
     zeros,
 )
-from phipsi.spatial import (
-    left_jacobian,
-    left_jacobian_inverse,
-    quat_conjugate,
-    quat_exp,
-    quat_log,
-    quat_multiply,
-    quat_normalize,
-    quat_scaled,
-    quat_to_matrix,
-    se2_exp,
-    se2_log,
-)
+from phipsi.spatial import quat_normalize
+from phipsi.spatial.groups import SE2, SE3, SO3
 
 _O3 = (0, 0, 0)
 _EPS = float(np.finfo(float).eps)
@@ -57,8 +46,8 @@ class Planar(Joint):
 
     __slots__ = ()
     kind = "planar"
-    nq = 3
-    nv = 3
+    group = SE2
+    nq, nv = group.nq, group.nv
     is_additive = False
     coordinate_names = ("theta", "x", "y")
 
@@ -96,25 +85,6 @@ class Planar(Joint):
         s, c = ops.sin(q[0]), ops.cos(q[0])
         return [v[0], sub(mul(c, v[1]), mul(s, v[2])), add(mul(s, v[1]), mul(c, v[2]))]
 
-    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
-        """Move along the constant body motion dv; θ simply adds."""
-        start = np.asarray(q, dtype=np.float64)
-        angle, p = se2_exp(dv)
-        moved = start[..., 1:] + _turn(start[..., 0], p)
-        angle = np.broadcast_to(start[..., 0] + angle, moved.shape[:-1])
-        return np.concatenate([angle[..., None], moved], axis=-1)
-
-    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Shortest body motion from q0 to q1, |ω| ≤ π: full turns in θ do not count."""
-        a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
-        turn = b[..., 0] - a[..., 0]
-        turn = turn - 2 * np.pi * np.rint(turn / (2 * np.pi))
-        return se2_log(turn, _turn(-a[..., 0], b[..., 1:] - a[..., 1:]))
-
-    def neutral(self) -> FloatArray:
-        """Return zeros."""
-        return np.zeros(3)
-
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
         """Uniform angle in [−π, π] rad and positions in [−1, 1] m."""
         return rng.uniform(-1.0, 1.0, (*batch, 3)) * np.array([np.pi, 1.0, 1.0])
@@ -129,8 +99,8 @@ class Spherical(Joint):
 
     __slots__ = ()
     kind = "spherical"
-    nq = 4
-    nv = 3
+    group = SO3
+    nq, nv = group.nq, group.nv
     is_additive = False
     coordinate_names = ("qw", "qx", "qy", "qz")
 
@@ -153,18 +123,6 @@ class Spherical(Joint):
         """½ q ⊗ (0, ω)."""
         return quaternion_rate(q, v)
 
-    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
-        """q ⊗ exp(dv), normalised."""
-        return quat_normalize(quat_multiply(quat_scaled(q), quat_exp(dv)))
-
-    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Shortest rotation vector from q0 to q1 in body axes, at most π long."""
-        return quat_log(quat_multiply(quat_conjugate(quat_scaled(q0)), quat_scaled(q1)))
-
-    def neutral(self) -> FloatArray:
-        """(1, 0, 0, 0)."""
-        return np.array([1.0, 0.0, 0.0, 0.0])
-
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
         """Uniformly distributed rotation."""
         return quat_normalize(rng.standard_normal((*batch, 4)))
@@ -179,8 +137,8 @@ class Free(Joint):
 
     __slots__ = ()
     kind = "free"
-    nq = 7
-    nv = 6
+    group = SE3
+    nq, nv = group.nq, group.nv
     is_additive = False
     coordinate_names = ("qw", "qx", "qy", "qz", "x", "y", "z")
 
@@ -203,34 +161,7 @@ class Free(Joint):
         """[½ q ⊗ (0, ω), R(q) v]."""
         return [*quaternion_rate(q[:4], v[:3]), *matvec(rotation_of_quaternion(q[:4]), v[3:])]
 
-    def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
-        """Move along the constant body motion dv (the exponential of SE(3))."""
-        start, step = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
-        R, V = quat_to_matrix(start[..., :4]), left_jacobian(step[..., :3])
-        moved = start[..., 4:] + (R @ (V @ step[..., 3:, None]))[..., 0]
-        turned = quat_multiply(quat_scaled(start[..., :4]), quat_exp(step[..., :3]))
-        return np.concatenate([quat_normalize(turned), moved], axis=-1)
-
-    def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
-        """Shortest body motion [ω; v] from q0 to q1, |ω| ≤ π (the logarithm of SE(3))."""
-        a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
-        turned, to = quat_conjugate(quat_scaled(a[..., :4])), quat_scaled(b[..., :4])
-        w = quat_log(quat_multiply(turned, to))
-        R = np.swapaxes(quat_to_matrix(a[..., :4]), -1, -2)
-        p = R @ (b[..., 4:] - a[..., 4:])[..., None]
-        return np.concatenate([w, (left_jacobian_inverse(w) @ p)[..., 0]], axis=-1)
-
-    def neutral(self) -> FloatArray:
-        """(1, 0, 0, 0, 0, 0, 0)."""
-        return np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
         """Uniformly distributed rotation, positions in [−1, 1] m."""
         rotation = quat_normalize(rng.standard_normal((*batch, 4)))
         return np.concatenate([rotation, rng.uniform(-1.0, 1.0, (*batch, 3))], axis=-1)
-
-
-def _turn(angle: FloatArray, p: FloatArray) -> FloatArray:
-    """Rotate planar vectors (..., 2) by the angles (...)."""
-    s, c = np.sin(angle), np.cos(angle)
-    return np.stack([c * p[..., 0] - s * p[..., 1], s * p[..., 0] + c * p[..., 1]], axis=-1)

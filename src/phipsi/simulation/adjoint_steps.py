@@ -21,12 +21,7 @@ from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.model.model import Model
-from phipsi.simulation.chart_derivatives import (
-    Blocks,
-    ChartBlocks,
-    ChartDerivatives,
-    EulerBlocks,
-)
+from phipsi.simulation.chart import Blocks, Chart, ChartBlocks, EulerBlocks
 from phipsi.simulation.tableaux import METHODS, Tableau
 
 Array = NDArray[Any]
@@ -63,7 +58,7 @@ class AdjointSteps:
     def __init__(self, model: Model, integrator: str, dt: float) -> None:
         self.model, self.dt = model, dt
         self.tableau: Tableau | None = METHODS[integrator].tableau
-        self.geometry = ChartDerivatives(model)
+        self.chart = Chart(model)
         key = ("products of forward dynamics", default_backend())
         if key not in model.programs:  # deriving the expressions takes longer than a short motion
             model.programs[key] = vjp(FORWARD_DYNAMICS, model, ("q", "v", "tau"))
@@ -80,9 +75,9 @@ class AdjointSteps:
         """The stages of steps that begin at (q, v)."""
         if self.tableau is None:
             vdot = forward_dynamics(self.model, q, v, tau)
-            return Stretch((Stage(q, v, vdot),), tau, self.geometry.euler(v, vdot, self.dt))
-        h, chart = self.dt, self.geometry.chart
-        start = chart.flat_difference(np.zeros(self.model.nq), q)
+            return Stretch((Stage(q, v, vdot),), tau, self.chart.euler_blocks(v, vdot, self.dt))
+        h, chart = self.dt, self.chart
+        start = chart.start(q)
         slopes: list[tuple[Array, Array]] = []
         stages: list[Stage] = []
         for i in range(self.n_stages):
@@ -92,15 +87,15 @@ class AdjointSteps:
                     z, vi = z + h * a * rate, vi + h * a * vdot
             qi = chart.point(q, start + z)
             vdot = forward_dynamics(self.model, qi, vi, tau)
-            if self.geometry.is_flat:
+            if chart.is_flat:
                 stages.append(Stage(qi, vi, vdot))
                 slopes.append((vi, vdot))
                 continue
-            blocks = self.geometry.blocks(z)
-            stages.append(Stage(qi, vi, vdot, blocks, self.geometry.change_blocks(z, vi)))
+            blocks = chart.blocks(z)
+            stages.append(Stage(qi, vi, vdot, blocks, chart.change_blocks(z, vi)))
             slopes.append((_applied(blocks.rate, vi), vdot))
         z = h * sum(b * rate for b, (rate, _) in zip(self.tableau.b, slopes, strict=True))
-        return Stretch(tuple(stages), tau, self.geometry.blocks(np.asarray(z)))
+        return Stretch(tuple(stages), tau, chart.blocks(np.asarray(z)))
 
     def n_pulls(self, stretch: Stretch) -> int:
         """How many weights of efforts `back` returns, those of the stages first."""
@@ -148,7 +143,7 @@ class AdjointSteps:
     def _back_semi_implicit(
         self, s: Stretch, end: EulerBlocks, k: int, by_q: Array, by_v: Array
     ) -> tuple[Array, Array, Array]:
-        """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see joint_steps.py."""
+        """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see groups.py."""
         h, stage = self.dt, s.stages[0]
         by_rates = h * _times(end.q_by_v, k, by_q) + _times(end.v_by_v, k, by_v)
         by_vdot = h * (h * _times(end.q_by_a, k, by_q) + _times(end.v_by_a, k, by_v))

@@ -24,7 +24,7 @@ from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
 from phipsi.simulation.adjoint_steps import pulled
-from phipsi.simulation.chart_derivatives import ChartDerivatives
+from phipsi.simulation.chart import Chart
 from phipsi.simulation.closed_steps import ClosedSteps, Projection, check_start
 from phipsi.simulation.linear_steps import LinearStep, checked_step, linear_step
 from phipsi.simulation.tableaux import METHODS
@@ -73,7 +73,7 @@ def closed_linear_step(
 def _projection(system: System, end: Projection, v: Array) -> tuple[Array, tuple[Solve, ...]]:
     """The derivative (n, 2 nv, 2 nv) of a projection of rates v (n, nv), and its solves."""
     nv, rows = system.model.nv, system.rows
-    geometry = ChartDerivatives(system.model)
+    chart = Chart(system.model)
     moved = np.broadcast_to(np.eye(nv), (len(v), nv, nv))
     whole = np.zeros((len(v), 2 * nv, 2 * nv))
     if not rows.n_rows:
@@ -84,8 +84,8 @@ def _projection(system: System, end: Projection, v: Array) -> tuple[Array, tuple
         solver = ConstrainedSolver(system, c.q, RANK)
         slope = rows.has_position[:, None] * solver.jacobian  # of the residual
         by_q = solver.least_by_q(c.step, -c.residual) - solver.least(slope)
-        right = geometry.right(c.step)
-        through = geometry.transport(c.step) + right @ by_q
+        right = chart.right(c.step)
+        through = chart.transport(c.step) + right @ by_q
         taken = c.taken[:, None, None]
         moved = np.where(taken, through @ moved, moved)
         found = [(q, x, np.where(taken, through @ e, e)) for q, x, e in found]

@@ -21,7 +21,6 @@ from phipsi.algorithms.constrained.system_report import open_loops_at
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.tableaux import METHODS, Tableau
 
 Array = NDArray[Any]
@@ -72,9 +71,9 @@ class ClosedSteps:
     def free_step(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array]:
         """The states that the integrator reaches, off the constraints by its error."""
         h, chart = self.dt, self.chart
-        start = chart.flat_difference(np.zeros(self.system.model.nq), q)
+        start = chart.start(q)
         if self.tableau is None:
-            return JointSteps(chart).euler(q, v, self.accelerations(q, v, tau), h)
+            return chart.euler(q, v, self.accelerations(q, v, tau), h)
         slopes: list[tuple[Array, Array]] = []
         for i in range(len(self.tableau.b)):
             z, vi = np.zeros_like(v), v

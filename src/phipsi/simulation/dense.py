@@ -121,9 +121,4 @@ def hermite(
     rates = (
         zdot if chart.is_flat else np.linalg.solve(chart.rate_matrix(z), zdot[..., None])[..., 0]
     )
-    return np.array(chart.point(q[i], z + _starts(chart, q[i]))), np.array(rates)
-
-
-def _starts(chart: Chart, q: Array) -> Array:
-    """`chart.start` for many configurations."""
-    return chart.flat_difference(np.zeros(chart.nq), q)
+    return np.array(chart.point(q[i], z + chart.start(q[i]))), np.array(rates)

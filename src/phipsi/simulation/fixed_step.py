@@ -16,7 +16,6 @@ import numpy as np
 from phipsi.errors import SimulationError
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import largest, solve
-from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.rollout import COMPILED, rollout
 from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.tableaux import Method, Tableau
@@ -152,11 +151,11 @@ def advance_function(method: Method, equations: Equations) -> Advance:
 
 
 def _semi_implicit(equations: Equations) -> Advance:
-    joints = JointSteps(equations.chart)
+    chart = equations.chart
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
         vdot, gain = equations.rates(t, q, v)
-        return (*joints.euler(q, v, vdot, h), h * gain)
+        return (*chart.euler(q, v, vdot, h), h * gain)
 
     return advance
 

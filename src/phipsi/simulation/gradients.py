@@ -180,7 +180,7 @@ def _segment(
     tableau = METHODS[integrator].tableau
     stages = 1 if tableau is None else len(tableau.b)
     tree = model.model if isinstance(model, System) else model
-    curved = sum(36 if kind == "free" else 9 for kind, _ in Chart(tree).curved_parts)
+    curved = sum(group.nv**2 for group, _, _ in Chart(tree).parts)
     matrices = 0 if tree is model else 20 * tree.nv**2
     one = max(1, math.prod(batch)) * stages * (8 * tree.nv + 4 * curved + matrices + 1)
     if steps * one <= _FEW_NUMBERS:

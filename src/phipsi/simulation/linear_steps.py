@@ -15,8 +15,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
-from phipsi.simulation.chart_derivatives import ChartDerivatives
-from phipsi.simulation.joint_steps import JointSteps
+from phipsi.simulation.chart import Chart
 from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS, Tableau
 
 Array = NDArray[Any]
@@ -117,31 +116,31 @@ def linear_step(
     tableau = METHODS[integrator].tableau
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
-    geometry = ChartDerivatives(model.model if isinstance(model, System) else model)
+    chart = Chart(model.model if isinstance(model, System) else model)
     if tableau is None:
-        return _semi_implicit(model, geometry, q, v, tau, dt)
-    return _explicit(model, geometry, tableau, q, v, tau, dt)
+        return _semi_implicit(model, chart, q, v, tau, dt)
+    return _explicit(model, chart, tableau, q, v, tau, dt)
 
 
 def _semi_implicit(
-    model: Model | System, geometry: ChartDerivatives, q: Array, v: Array, tau: Array, h: float
+    model: Model | System, chart: Chart, q: Array, v: Array, tau: Array, h: float
 ) -> LinearStep:
-    """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see joint_steps.py."""
-    nv, chart = v.shape[-1], geometry.chart
+    """v⁺ = v + h vdot, then q⁺ with the rates v⁺; see groups.py."""
+    nv = v.shape[-1]
     vdot = forward_dynamics(model, q, v, tau)
     by_q, by_v, by_tau = forward_dynamics_derivatives(model, q, v, tau)
-    T, q_v, q_a, v_v, v_a = (geometry.dense(v, x) for x in geometry.euler(v, vdot, h))
+    T, q_v, q_a, v_v, v_a = (chart.dense(v, x) for x in chart.euler_blocks(v, vdot, h))
     A, B = _blocks(q.shape[:-1], nv, 2 * nv), _blocks(q.shape[:-1], nv, nv)
     A[..., nv:, :nv], A[..., nv:, nv:] = h * (v_a @ by_q), v_v + h * (v_a @ by_v)
     B[..., nv:, :] = h * (v_a @ by_tau)
     A[..., :nv, :nv], A[..., :nv, nv:] = T + h * h * (q_a @ by_q), h * (q_v + h * (q_a @ by_v))
     B[..., :nv, :] = h * h * (q_a @ by_tau)
-    return LinearStep(A, ((q, v, vdot, B),), *JointSteps(chart).euler(q, v, vdot, h))
+    return LinearStep(A, ((q, v, vdot, B),), *chart.euler(q, v, vdot, h))
 
 
 def _explicit(
     model: Model | System,
-    geometry: ChartDerivatives,
+    chart: Chart,
     tableau: Tableau,
     q: Array,
     v: Array,
@@ -155,10 +154,10 @@ def _explicit(
 
         δq_i = T_i δq + Jr_i δz_i,   δk_i = (R_i δv_i + ∂(R v_i)/∂z δz_i, by_q δq_i + by_v δv_i + …)
     """
-    nv, stages, chart = v.shape[-1], len(tableau.b), geometry.chart
+    nv, stages = v.shape[-1], len(tableau.b)
     batch = q.shape[:-1]
     zero = np.zeros((*batch, nv))
-    start = chart.flat_difference(np.zeros(q.shape[-1]), q)  # z = q of joints with q̇ = v
+    start = chart.start(q)  # z = q of joints with q̇ = v
     wide = (2 + stages) * nv
     dq, dv = (np.zeros((*batch, nv, wide)) for _ in range(2))
     dq[..., :nv], dv[..., nv : 2 * nv] = np.eye(nv), np.eye(nv)
@@ -174,13 +173,13 @@ def _explicit(
         qi = chart.point(q, start + z)
         vdot = forward_dynamics(model, qi, vi, tau)
         by_q, by_v, by_tau = forward_dynamics_derivatives(model, qi, vi, tau)
-        if geometry.is_flat:
+        if chart.is_flat:
             rate, drate, dqi = vi, dvi, dq + dz
         else:
-            R = geometry.rate(z)
+            R = chart.rate_matrix(z)
             rate = (R @ vi[..., None])[..., 0]
-            drate = R @ dvi + geometry.rate_change(z, vi) @ dz
-            dqi = geometry.transport(z) @ dq + geometry.right(z) @ dz
+            drate = R @ dvi + chart.rate_change(z, vi) @ dz
+            dqi = chart.transport(z) @ dq + chart.right(z) @ dz
         dvdot = by_q @ dqi + by_v @ dvi
         dvdot[..., (2 + i) * nv : (3 + i) * nv] += by_tau
         slopes.append((rate, vdot, drate, dvdot))
@@ -189,7 +188,7 @@ def _explicit(
     for b, (rate, vdot, drate, dvdot) in zip(tableau.b, slopes, strict=True):
         z, v1 = z + h * b * rate, v1 + h * b * vdot
         dz, dv1 = dz + h * b * drate, dv1 + h * b * dvdot
-    dq1 = dq + dz if geometry.is_flat else geometry.transport(z) @ dq + geometry.right(z) @ dz
+    dq1 = dq + dz if chart.is_flat else chart.transport(z) @ dq + chart.right(z) @ dz
     whole = np.concatenate([dq1, dv1], axis=-2)
     parts = [whole[..., (2 + i) * nv : (3 + i) * nv] for i in range(stages)]
     stages_found = tuple((*state, part) for state, part in zip(found, parts, strict=True))

@@ -21,7 +21,7 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.operators import J
 from phipsi.operators import v as rates
-from phipsi.simulation.chart_derivatives import ChartDerivatives
+from phipsi.simulation.chart import Chart
 from phipsi.simulation.linear_loops import ConstrainedMotion, Motion
 from phipsi.simulation.linear_system import LinearSystem
 from phipsi.simulation.storage import entry_names
@@ -98,7 +98,7 @@ def linearize(
     if equilibrium and np.abs(vdot).max(initial=0.0) > 1e-6 * max(1.0, np.abs(acting).max()):
         raise InputError(_accelerates(tree, vdot))
     by_v = by_v - by_tau * loss
-    turning = -ChartDerivatives(tree).bracket(at_v)
+    turning = -Chart(tree).bracket(at_v)
     kept_q, kept_v, Z_q, Z_v, P = basis.chosen_q, basis.chosen_v, basis.Z_q, basis.Z_v, basis.P
     n, size = len(kept_q), len(kept_q) + len(kept_v)
     A, B = np.zeros((size, size)), np.zeros((size, len(driven)))

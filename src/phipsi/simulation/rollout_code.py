@@ -1,8 +1,8 @@
 """Machine code of a rollout: kernels, such as that of forward dynamics, in the loop over steps.
 
 Lanes are trajectories. The state of a group of them stays packed, one vector per number, from the
-first step to the last; only what is recorded is unpacked. Joint formulas are those of
-exponential.py, run on lanes instead of arrays.
+first step to the last; only what is recorded is unpacked. Joint formulas are those of the groups,
+run on lanes instead of arrays.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
+from phipsi import spatial
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.engine import MachineCode, machine_code
@@ -32,12 +33,10 @@ from phipsi.backends.native.record import INTEGERS, N_BODIES
 from phipsi.backends.native.runner import NativeCode
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import i64
-from phipsi.model.joints import Joint
-from phipsi.simulation import exponential as exp
-from phipsi.simulation.chart import joint_parts
-from phipsi.simulation.joint_steps import FLAT, JOINT_STEPS, JointStep
 from phipsi.simulation.rollout_steps import UNSOLVED, step_size, step_writer
 from phipsi.simulation.tableaux import Method
+from phipsi.spatial.exponential import SERIES_BELOW, polynomial
+from phipsi.spatial.groups import Group
 
 # words of a job: addresses of the arrays, then numbers; the last is the step length as a double
 (
@@ -70,8 +69,11 @@ def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
 def _version() -> str:
     """A digest of the sources the code comes from."""
     here = Path(__file__).parent
-    names = ("rollout_code", "rollout_steps", "joint_steps", "exponential", "tableaux", "implicit")
-    return hashlib.sha256(b"".join((here / f"{n}.py").read_bytes() for n in names)).hexdigest()
+    sources = [here / f"{n}.py" for n in ("rollout_code", "rollout_steps", "tableaux", "implicit")]
+    sources += [
+        Path(spatial.__file__).parent / f"{n}.py" for n in ("groups", "exponential", "quaternions")
+    ]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def work_size(method: Method, nq: int, nv: int) -> int:
@@ -87,7 +89,7 @@ def _emit(natives: Sequence[NativeCode], method: Method) -> str:
 
 @final
 class LaneNumbers:
-    """What exponential.py needs of numbers, for lanes."""
+    """What exponential.py of `spatial` needs of numbers, for lanes."""
 
     def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
         self.e, self._function = emitter, sincos
@@ -112,9 +114,9 @@ class LaneNumbers:
         return self.e.intrinsic("sqrt", x)
 
     def pick(self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Lane:
-        small = self.e.compare("<", s, exp.SERIES_BELOW)
+        small = self.e.compare("<", s, SERIES_BELOW)
         near, far = self.e.select(small, s, 0.0), self.e.select(small, 1.0, s)
-        return self.e.select(small, exp.polynomial(series, near), closed(far, self))
+        return self.e.select(small, polynomial(series, near), closed(far, self))
 
 
 @final
@@ -202,7 +204,7 @@ class Rollout:
         return self.b.load(self._bad, typ=self.e.integers)
 
     def numbers(self) -> LaneNumbers:
-        """What the formulas of exponential.py need, anew wherever code branches."""
+        """What the formulas of the groups need, again wherever code branches."""
         return LaneNumbers(self.e, self._kernels[0].sincos_function)
 
     def copy(self, source: Any, target: Any, count: Any) -> None:
@@ -334,18 +336,18 @@ class Rollout:
 
         def joint(code: JointCode, q: Any, v: Any) -> None:
             numbers = self.numbers()
-            for part, i, j in joint_parts(code.joint, 0, 0):
-                visit(Part(self, part, q, i, v, j, numbers))
+            for group, i, j in code.joint.parts():
+                visit(Part(self, group, q, i, v, j, numbers))
 
         self._each_joint(joint)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A joint that the loop over joints has come to, and where it is in q and in v."""
+    """What a joint moves on that the loop has come to, and where that is in q and in v."""
 
     r: Rollout
-    joint: Joint
+    group: Group
     q: Any
     i: int
     v: Any
@@ -354,11 +356,11 @@ class Part:
 
     def places(self, base: Any) -> list[Lane]:
         """Its numbers in an area with the layout of q."""
-        return self.r.loads(base, self.q, self.i, self.joint.nq)
+        return self.r.loads(base, self.q, self.i, self.group.nq)
 
     def rates(self, base: Any) -> list[Lane]:
         """Its numbers in an area with the layout of v."""
-        return self.r.loads(base, self.v, self.j, self.joint.nv)
+        return self.r.loads(base, self.v, self.j, self.group.nv)
 
     def put_places(self, values: Any, base: Any) -> None:
         """Store numbers with the layout of q."""
@@ -367,18 +369,3 @@ class Part:
     def put_rates(self, values: Any, base: Any) -> None:
         """Store numbers with the layout of v."""
         self.r.stores(values, base, self.v, self.j)
-
-    def rate(self, z: list[Any], v: list[Any]) -> Sequence[Any]:
-        """Rate of the exponential coordinates, dexp⁻¹(z) v."""
-        return v if self.joint.is_additive else exp.RATE[self.joint.kind](z, v, self.numbers)
-
-    def moved(self, base: list[Any], z: list[Any]) -> Sequence[Any]:
-        """base ∘ exp(z)."""
-        if self.joint.is_additive:
-            return [x + y for x, y in zip(base, z, strict=True)]
-        return exp.MOVE[self.joint.kind](base, z, self.numbers)
-
-    @property
-    def step(self) -> JointStep:
-        """The formulas of joint_steps.py."""
-        return FLAT if self.joint.is_additive else JOINT_STEPS[self.joint.kind]

@@ -37,12 +37,12 @@ def step_writer(r: Rollout, method: Method) -> Callable[[], None]:
 
 
 def _semi_implicit(r: Rollout) -> Callable[[], None]:
-    """v⁺ = v + h vdot(q, v), then q⁺ with the rates v⁺; see joint_steps.py."""
+    """v⁺ = v + h vdot(q, v), then q⁺ with the rates v⁺; see groups.py."""
     dynamics = r.program(0, [r.vdot])
 
     def joint(part: Part) -> None:
         old = part.places(r.q), part.rates(r.v), part.rates(r.vdot)
-        q, v = part.step.euler(*old, r.h, part.numbers)
+        q, v = part.group.euler(*old, r.h, part.numbers)
         part.put_places(q, r.q)
         part.put_rates(v, r.v)
 
@@ -67,6 +67,9 @@ def _runge_kutta(r: Rollout, tableau: Tableau) -> Callable[[], None]:
                 total = r.load(slope, i) * weight + total
         return total * r.h if isinstance(total, Lane) else 0
 
+    def moved(x: Part) -> None:
+        x.put_places(x.group.move(x.places(q0), x.rates(z), x.numbers), r.q)
+
     def go(weights: tuple[float, ...]) -> None:
         """The state at y + h Σ w_j k_j."""
 
@@ -76,7 +79,7 @@ def _runge_kutta(r: Rollout, tableau: Tableau) -> Callable[[], None]:
 
         write_loop(r.b, r.nv, one)
         if any(weights):
-            r.each_part(lambda x: x.put_places(x.moved(x.places(q0), x.rates(z)), r.q))
+            r.each_part(moved)
 
     def advance() -> None:
         r.copy(r.q, q0, r.nq)
@@ -85,7 +88,7 @@ def _runge_kutta(r: Rollout, tableau: Tableau) -> Callable[[], None]:
             go(weights)
 
             def rates(x: Part, s: int = s) -> None:
-                x.put_rates(x.rate(x.rates(z), x.rates(r.v)), kz[s])
+                x.put_rates(x.group.rate(x.rates(z), x.rates(r.v), x.numbers), kz[s])
 
             r.each_part(rates)
             dynamics()
@@ -117,20 +120,20 @@ def _variational(r: Rollout) -> Callable[[], None]:
         """The derivatives of the Lagrangian at the middle of the step, with the rates w."""
         r.copy(w, r.v, r.nv)
         r.each_part(
-            lambda x: x.put_places(x.step.middle(x.places(q0), x.rates(w), h, x.numbers), r.q)
+            lambda x: x.put_places(x.group.middle(x.places(q0), x.rates(w), h, x.numbers), r.q)
         )
         lagrangian()
 
     def equation(part: Part) -> None:
         before, now = part.rates(p), part.rates(mu)
-        wanted = part.step.wanted(part.rates(w), h, before, forces(part), now, part.numbers)
+        wanted = part.group.wanted(part.rates(w), h, before, forces(part), now, part.numbers)
         part.put_rates(wanted, x)
 
     def end(part: Part) -> None:
         old, now = part.places(q0), part.rates(w)
-        after = part.step.after(old, now, h, part.rates(p), forces(part), part.numbers)
+        after = part.group.after(old, now, h, part.rates(p), forces(part), part.numbers)
         part.put_rates(after, x)
-        part.put_places(part.step.end(old, now, h, part.numbers), r.q)
+        part.put_places(part.group.end(old, now, h, part.numbers), r.q)
 
     def iterate(_: Any) -> None:
         finished = b.icmp_signed("==", b.load(done, typ=e.integers), ones)

@@ -11,7 +11,7 @@ middle of the step. With the momenta p = ℳ v, and at the middle
     p⁺ = Ad(exp h w)* p + h Ad(exp h w/2)* λ,   ℳ(q⁺) v⁺ = p⁺
 
 with dexp = Ad = 1 for joints with q̇ = v: there it is the implicit midpoint rule in q and p. Free
-and planar joints are rotations and translations of their own (joint_steps.py), because momenta of
+and planar joints are rotations and translations of their own (groups.py), because momenta of
 screw motions would make the spin depend on the speed of flight. The map (q, p) → (q⁺, p⁺) is
 symplectic and symmetric, and by Noether's theorem it keeps the momentum of every symmetry: where λ
 of a free base is zero, its momenta are carried on unchanged, whatever w is. Efforts act as in the
@@ -42,7 +42,6 @@ from phipsi.compiler import compile
 from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
 from phipsi.simulation.equations import Equations
 from phipsi.simulation.implicit import solve
-from phipsi.simulation.joint_steps import JointSteps
 from phipsi.simulation.steps import Diverged
 
 Array = NDArray[Any]
@@ -59,7 +58,7 @@ def variational(
     equations: Equations,
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
-    model, joints = equations.model, JointSteps(equations.chart)
+    model, chart = equations.model, equations.chart
     by_q = _evaluated(compile(LOADED if equations.has_loads else _SLOPE, model))
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 
@@ -80,9 +79,9 @@ def variational(
         middle, p = t + 0.5 * h, momenta(q, v)
 
         def image(w: Array) -> tuple[Array, float, float]:
-            at = joints.middle(q, w, h)
+            at = chart.middle(q, w, h)
             now = momenta(at, w)
-            wanted = joints.wanted(w, h, p, slope(middle, at, w), now)
+            wanted = chart.wanted(w, h, p, slope(middle, at, w), now)
             new = moving(middle, at, wanted)
             return new, abs(float((new - w) @ (wanted - now))), abs(float(new @ wanted))
 
@@ -92,8 +91,8 @@ def variational(
                 f"at t = {t:.9g} s the equation of the variational step has no solution near the "
                 f"step's start; the step of {h:.3g} s is too long for this motion"
             )
-        at, q1 = joints.middle(q, w, h), joints.end(q, w, h)
-        p1 = joints.after(q, w, h, p, slope(middle, at, w))
+        at, q1 = chart.middle(q, w, h), chart.end(q, w, h)
+        p1 = chart.after(q, w, h, p, slope(middle, at, w))
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]

@@ -7,7 +7,7 @@ the arrays, so that chain rules of other frameworks fit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, final
 
@@ -32,11 +32,10 @@ from phipsi.expressions.spaces import POSES
 from phipsi.model.mechanisms import tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
+from phipsi.model.scalars import NUMPY_OPS, dot
 from phipsi.operators import J
-from phipsi.simulation.chart import Chart
 from phipsi.simulation.gradients import rollout_gradient
 from phipsi.simulation.rollout import rollout
-from phipsi.spatial import quat_conjugate, quat_multiply, quat_to_matrix
 
 Array = NDArray[Any]
 
@@ -266,46 +265,52 @@ class CoordinateMaps:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.chart = Chart(model)
-        self._flat = self.chart.is_flat
+        places = zip(model.joints, model.q_slices, model.v_slices, strict=True)
+        self._curved = [x for x in places if not x[0].is_additive]
+        flat = [
+            (q, v)
+            for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True)
+            if joint.is_additive
+        ]
+        self._flat_q, self._flat_v = (
+            np.array([i for x in flat for i in range(x[k].start, x[k].stop)], dtype=int)
+            for k in range(2)
+        )
 
     def rates(self, q: Array, dq: Array) -> Array:
         """Changes along v (..., nv) of changes of the components of q (..., nq): N⁺ dq."""
-        return dq if self._flat else self._sizes(q) * self.adjoint(q, dq)
+        return self._sizes(q) * self.adjoint(q, dq) if self._curved else dq
 
     def gradient(self, q: Array, along: Array) -> Array:
         """Gradient by the components of q (..., nq) from one along v (..., nv): N⁺* g."""
-        return along if self._flat else self.model.qdot(q, self._sizes(q) * along)
+        return self.model.qdot(q, self._sizes(q) * along) if self._curved else along
 
     def adjoint(self, q: Array, by_components: Array) -> Array:
         """Gradient along v (..., nv) from one by the components of q (..., nq): N* g."""
-        if self._flat:
+        if not self._curved:
             return by_components
-        out = self.chart.flat_difference(np.zeros(self.model.nq), by_components)
-        for kind, i, j in self.chart.curved_places:
-            g = by_components[..., i : i + (7 if kind == "free" else 4)]
-            if kind == "planar":
-                c, s = np.cos(q[..., i]), np.sin(q[..., i])
-                out[..., j] = g[..., 0]
-                out[..., j + 1] = c * g[..., 1] + s * g[..., 2]
-                out[..., j + 2] = -s * g[..., 1] + c * g[..., 2]
-                continue
-            quaternion = q[..., i : i + 4]
-            turned = quat_multiply(quat_conjugate(quaternion), g[..., :4])
-            out[..., j : j + 3] = turned[..., 1:] / 2
-            if kind == "free":
-                back = np.swapaxes(quat_to_matrix(quaternion), -1, -2)
-                out[..., j + 3 : j + 6] = (back @ g[..., 4:, None])[..., 0]
+        batch = np.broadcast_shapes(q.shape[:-1], by_components.shape[:-1])
+        out = np.zeros((*batch, self.model.nv))
+        out[..., self._flat_v] = by_components[..., self._flat_q]
+        for at, j, column in self._columns(q):
+            out[..., j] = dot(column, [by_components[..., i] for i in at])
         return out
 
     def _sizes(self, q: Array) -> Array:
         """(N* N)⁻¹, which is diagonal: 4/|quaternion|² for rotations, 1 elsewhere."""
         out = np.ones((*q.shape[:-1], self.model.nv))
-        for kind, i, j in self.chart.curved_places:
-            if kind != "planar":
-                square = np.sum(q[..., i : i + 4] ** 2, axis=-1, keepdims=True)
-                out[..., j : j + 3] = 4 / square
+        for _, j, column in self._columns(q):
+            out[..., j] = 1 / dot(column, column)
         return out
+
+    def _columns(self, q: Array) -> Iterator[tuple[range, int, list[Any]]]:
+        """Columns of N(q) at the joints with q̇ ≠ v: where in q, which rate, and the entries."""
+        for joint, at, to in self._curved:
+            here = range(at.start, at.stop)
+            for k, j in enumerate(range(to.start, to.stop)):
+                unit = [int(i == k) for i in range(joint.nv)]
+                place = [q[..., i] for i in here]
+                yield here, j, joint.q_rate(joint.params, place, unit, NUMPY_OPS)
 
 
 # ---- the functions that phipsi.torch and phipsi.jax offer ----------------------------------------
