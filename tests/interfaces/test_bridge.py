@@ -120,6 +120,8 @@ def test_systems():
     functions = Functions(lambda bridge: lambda *x: bridge.value(x))
     (found,) = functions.forward_dynamics(system, q, v_, u)
     close(found, pp.forward_dynamics(system, q, v_, u))
+    with pytest.raises(pp.InputError, match=r"(?s)inverse_dynamics is for trees.*'pin'"):
+        functions.inverse_dynamics(system, q, v_, u)
     check_at = [
         (ExpressionBridge(closed_form(None, False, False)[0], system, None, None), [q, v_, u]),
         (ExpressionBridge(A @ J @ v, system, None, None), [q, v_]),

@@ -143,7 +143,7 @@ def methods(model: pp.Model) -> list[Case]:
     name = arm.body_names[-1]
 
     def reach(q0: Any, rest: Any, target: Any) -> Any:
-        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_failure="return")
+        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_error="return")
 
     out.append(Case("inverse_kinematics", reach, {
         "q0": np.zeros(7), "rest": np.zeros(7), "target": target}))  # fmt: skip

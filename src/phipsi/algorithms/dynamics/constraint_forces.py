@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from phipsi.algorithms.forms import (
     through_hinges,
 )
 from phipsi.backends.arguments import state_arrays
+from phipsi.backends.options import CallOptions
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -89,6 +90,11 @@ def constrained_motion(
         program = system.programs.get(constrained_motion)  # the shortest way, for single calls
         if program is not None:
             return program(q, v, tau, **options)
+    if options and (algorithm == "secondary" or not system.n_rows):
+        raise InputError(
+            f"multipliers of a tree, and the form 'secondary', take no "
+            f"{', '.join(map(repr, options))}: they are not one program"
+        )
     if not system.n_rows:  # nothing holds: the tree moves freely
         loads = () if f_ext is None else (f_ext,)
         vdot = program_of(loaded(forward, f_ext is not None), system.model)(q, v, tau, *loads)
@@ -103,7 +109,7 @@ def constrained_motion(
 
 @of_mechanisms
 def constraint_forces(
-    system: Model,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -113,8 +119,8 @@ def constraint_forces(
 ) -> Array:
     """Multipliers f of the constraint rows in forward dynamics.
 
-    ℳ vdot = tau − bias − (A J)* f: the system exerts f on the closure. In N along linear and N·m
-    about angular rows, in the order of `system.row_names`. Redundant rows leave the distribution of
+    ℳ vdot = tau − bias − (A J)* f: the mechanism exerts f on the closure. In N along linear and N·m
+    about angular rows, in the order of `model.row_names`. Redundant rows leave the distribution of
     f among them undetermined (it would need elastic bodies); the one of least norm is returned.
 
     **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
@@ -128,9 +134,9 @@ def constraint_forces(
     >>> f.round(3).tolist()                       # half the weight of the rod hangs on the string
     [4.905]
     """
-    tree_of(system, constraint_forces)
-    _, f = constrained_motion(system, q, v, tau, f_ext, Udot=Udot)
-    return least_multipliers(system, q, f) if system.n_rows else f
+    tree_of(model, constraint_forces)
+    _, f = constrained_motion(model, q, v, tau, f_ext, Udot=Udot)
+    return least_multipliers(model, q, f) if model.n_rows else f
 
 
 def constrained_reactions(
@@ -201,7 +207,7 @@ def least_multipliers(system: Model, q: ArrayLike, f: Array) -> Array:
 
 @of_mechanisms
 def constraint_impulse(
-    system: Model, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
+    model: Model, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
 ) -> Impulse:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
@@ -219,20 +225,20 @@ def constraint_impulse(
     >>> after.round(4).tolist()
     [1.3125, 0.0]
     """
-    tree_of(system, constraint_impulse)
-    if not system.n_rows:
-        (v,) = state_arrays(system.model, v=v)
+    tree_of(model, constraint_impulse)
+    if not model.n_rows:
+        (v,) = state_arrays(model.model, v=v)
         return Impulse(v.copy(), np.zeros((*v.shape[:-1], 0)))
-    wanted = np.zeros(system.closures.n_rows) if rates is None else rates
-    program = program_of((VELOCITY_CHANGE, IMPULSE), system)
+    wanted = np.zeros(model.closures.n_rows) if rates is None else rates
+    program = program_of((VELOCITY_CHANGE, IMPULSE), model)
     if program.resolve is None:
-        with_near_singular_rows(program, system, impulses)
+        with_near_singular_rows(program, model, impulses)
     change, p = program(q, v, wanted)  # type: ignore[misc]
     return Impulse(np.asarray(v, dtype=np.float64) - change, p)
 
 
 @of_mechanisms
-def delassus_matrix(system: Model, q: ArrayLike) -> Array:
+def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """A Λ A*: constraint multipliers → accelerations of the rows.
 
     By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
@@ -248,11 +254,11 @@ def delassus_matrix(system: Model, q: ArrayLike) -> Array:
            [0.   , 3.429, 0.   ],
            [0.   , 0.   , 0.   ]])
     """
-    tree_of(system, delassus_matrix)
-    if not system.n_rows:
-        (q,) = state_arrays(system.model, q=q)
+    tree_of(model, delassus_matrix)
+    if not model.n_rows:
+        (q,) = state_arrays(model.model, q=q)
         return np.zeros((*q.shape[:-1], 0, 0))
-    return program_of(ROW_MATRIX, system, "dense")(q)
+    return program_of(ROW_MATRIX, model, "dense")(q, **options)
 
 
 def _program(

@@ -26,7 +26,7 @@ from phipsi.algorithms.forms import (
     ROW_ACCELERATIONS,
 )
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.options import CallOptions
+from phipsi.backends.options import CallOptions, named
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
@@ -55,13 +55,6 @@ class AccelerationDerivatives(NamedTuple):
     by_q: Array
     by_v: Array
     by_tau: Array
-
-
-def named(kind: Any, found: Any, options: CallOptions) -> Any:
-    """The results of a program with names; with `on_error` also the status."""
-    if options.get("on_error", "raise") == "raise":
-        return kind(*found)
-    return kind(*found[0]), found[1]
 
 
 @cache

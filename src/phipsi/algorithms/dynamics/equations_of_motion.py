@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -28,7 +30,7 @@ from phipsi.algorithms.forms import (
     reactions,
 )
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.options import CallOptions
+from phipsi.backends.options import CallOptions, finished
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -56,6 +58,19 @@ def _program(
     expr = loaded(form, external is not None, tip is not None)
     loads = tuple(x for x in (external, tip) if x is not None)
     return compile(expr, tree, points=points, rewrite=rewrite), loads
+
+
+# Where `program_of` keeps the programs without loads: only trees have them, because the way of a
+# mechanism with constraints is another one.
+_PLAIN_INVERSE, _PLAIN_FORWARD = (INVERSE_DYNAMICS, "apply"), (FORWARD_DYNAMICS, "apply")
+
+
+def _kept(model: Any, key: Any) -> Program | None:
+    """The shortest way for single calls: a program that was found before."""
+    try:
+        return model.programs.get(key)
+    except AttributeError:  # not a model, which is reported later
+        return None
 
 
 def _check_tip(points: Points | None, tip: ArrayLike | None) -> None:
@@ -164,10 +179,12 @@ def inverse_dynamics(
     True
     """
     if f_ext is points is f0 is actuated is weights is None and not multipliers:
-        if not getattr(model, "constraints", ()):
-            program = program_of(INVERSE_DYNAMICS, model, "apply", inverse_dynamics)
+        program = _kept(model, _PLAIN_INVERSE)
+        if program is not None:
             return program(q, v, vdot, **options)
     tree = tree_of(model, inverse_dynamics)
+    if not model.n_rows and f_ext is points is f0 is None:
+        program_of(INVERSE_DYNAMICS, model)  # kept for the next call
     program, loads = _program(inverse, tree, f_ext, points, f0)
     if not model.n_rows and actuated is weights is None and not multipliers:
         return program(q, v, vdot, *loads, **options)
@@ -264,11 +281,16 @@ def forward_dynamics(
     >>> vdot.shape, f.shape
     ((3,), (3,))
     """
-    if f_ext is points is f0 is algorithm is None and not multipliers:
-        if not getattr(model, "constraints", ()):
-            program = program_of(FORWARD_DYNAMICS, model, "apply", forward_dynamics)
+    if f_ext is points is f0 is algorithm is Udot is None and not multipliers:
+        program = _kept(model, _PLAIN_FORWARD)
+        if program is not None:
             return program(q, v, tau, **options)
+        program = _kept(model, constrained_motion)
+        if program is not None and not options:
+            return program(q, v, tau)[0]
     tree = tree_of(model, forward_dynamics)
+    if not model.n_rows and f_ext is points is f0 is None:
+        program_of(FORWARD_DYNAMICS, model)  # kept for the next call
     if model.n_rows or multipliers:
         return _with_constraints(
             model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
@@ -281,8 +303,11 @@ def forward_dynamics(
         known = ", ".join(map(repr, TREE_FORMS))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
     program, loads = _program(TREE_FORMS[algorithm], tree, f_ext, points, f0, "as_written")
-    result = program(q, v, tau, *loads)
-    return result[0] if isinstance(result, tuple) else result
+    return finished(
+        partial(program, q, v, tau, *loads),
+        lambda found: found[0] if isinstance(found, tuple) else found,
+        options,
+    )
 
 
 def _with_constraints(
@@ -297,22 +322,22 @@ def _with_constraints(
     options: CallOptions,
 ) -> Any:
     """vdot, or all that solves the equations of motion."""
-    out = options.pop("out", None)
-    found = constrained_motion(
-        model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, options=options
-    )
-    status = None
-    if options.get("on_error", "raise") != "raise":
-        found, status = found
-    vdot, f = found
-    if out is not None:
-        np.copyto(out, vdot)
-        vdot = out
-    result = vdot
-    if multipliers:
-        given = np.asarray(tau, dtype=np.float64)
-        result = Dynamics(vdot, np.broadcast_to(given, vdot.shape), f)
-    return result if status is None else (result, status)
+
+    def solve(**inner: Any) -> Any:
+        return constrained_motion(
+            model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, options=inner
+        )
+
+    if not multipliers:
+        return finished(solve, itemgetter(0), options)
+    if "out" in options:
+        raise InputError("with multipliers=True there are three results, so out= is not taken")
+
+    def whole(found: tuple[Array, Array]) -> Dynamics:
+        vdot, f = found
+        return Dynamics(vdot, np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape), f)
+
+    return finished(solve, whole, options)
 
 
 def _no_options(name: str, options: CallOptions) -> None:
@@ -324,7 +349,7 @@ def _no_options(name: str, options: CallOptions) -> None:
 
 
 @of_given_motion
-def mass_matrix(model: Model, q: ArrayLike) -> Array:
+def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint-space mass matrix.
 
     ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
@@ -341,7 +366,7 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     array([[2.6667, 0.8333],
            [0.8333, 0.3333]])
     """
-    return program_of(mass_matrix_operator, model, "dense", mass_matrix)(q)
+    return program_of(mass_matrix_operator, model, "dense", mass_matrix)(q, **options)
 
 
 @of_trees(
@@ -351,7 +376,7 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     "    pp.forward_dynamics(system, q, v, tau)\n"
     "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
 )
-def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
+def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Inverse of the joint-space mass matrix, without forming the mass matrix.
 
     ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K): joint efforts → joint accelerations.
@@ -367,7 +392,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     array([[ 1.7143, -4.2857],
            [-4.2857, 13.7143]])
     """
-    return program_of(MASS_MATRIX_INVERSE, model, "dense", mass_matrix_inverse)(q)
+    return program_of(MASS_MATRIX_INVERSE, model, "dense", mass_matrix_inverse)(q, **options)
 
 
 @of_trees(
@@ -375,7 +400,7 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     "the efforts that it needs at vdot = 0",
     "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
 )
-def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
 
     C = H φ (M φ* (a + gravity) + b), so that tau = ℳ vdot + C. In N·m and N, in the directions
@@ -389,7 +414,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
     array([13.215,  0.5  ])
     """
-    return program_of(BIAS_FORCES, model, "apply", bias_forces)(q, v)
+    return program_of(BIAS_FORCES, model, "apply", bias_forces)(q, v, **options)
 
 
 @of_trees(
@@ -398,7 +423,7 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     "Say which joints have a drive:\n"
     "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
 )
-def gravity_forces(model: Model, q: ArrayLike) -> Array:
+def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint efforts that hold the mechanism still against gravity.
 
     H φ M φ* gravity, the gradient of `potential_energy`. In N·m and N, in the directions of v.
@@ -411,7 +436,7 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
     >>> gravity_forces(planar_arm(2), [0.0, 0.0])
     array([19.62 ,  4.905])
     """
-    return program_of(GRAVITY_FORCES, model, "apply", gravity_forces)(q)
+    return program_of(GRAVITY_FORCES, model, "apply", gravity_forces)(q, **options)
 
 
 @of_mechanisms

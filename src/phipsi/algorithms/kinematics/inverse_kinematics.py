@@ -38,7 +38,7 @@ def inverse_kinematics(
     max_iterations: int = 100,
     restarts: int | None = None,
     seed: int = 0,
-    on_failure: str = "raise",
+    on_error: str = "raise",
 ) -> IKResult:
     """Configurations at which points of the mechanism are where they should be.
 
@@ -56,7 +56,7 @@ def inverse_kinematics(
     posture to stay near in whatever the targets leave open; the tolerances in m and rad;
     `max_iterations` per attempt; `restarts`, how many other random starts an element gets that
     fails, drawn with `seed`: by default none if `q0` is given, because a solution near it is
-    wanted, else 20; `on_failure`, "raise" a `ConvergenceError`, whose `result` is the best that was
+    wanted, else 20; `on_error`, "raise" a `ConvergenceError`, whose `result` is the best that was
     found, or "return" it.
     **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
     **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
@@ -74,7 +74,7 @@ def inverse_kinematics(
     chart = Chart(model, fixed, limits)
     start = _configurations(model, model.neutral() if q0 is None else q0, "q0")
     goal_rest = None if rest is None else _configurations(model, rest, "rest")
-    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_failure)
+    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_error)
     shapes = [goals.batch, start.shape[:-1], () if goal_rest is None else goal_rest.shape[:-1]]
     try:
         batch = np.broadcast_shapes(*shapes)
@@ -111,7 +111,7 @@ def inverse_kinematics(
         found = left[lost][search.met[left[lost]]]
         search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
     result = search.result(batch)
-    if on_failure == "raise" and not result.converged.all():
+    if on_error == "raise" and not result.converged.all():
         text = _failure(result, chart, position_tolerance, rotation_tolerance)
         raise ConvergenceError(text, result)
     return result
@@ -128,7 +128,7 @@ def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
 
 
 def _check(
-    position: float, rotation: float, max_iterations: int, restarts: int | None, on_failure: str
+    position: float, rotation: float, max_iterations: int, restarts: int | None, on_error: str
 ) -> None:
     for name, value in (("position_tolerance", position), ("rotation_tolerance", rotation)):
         if not value > 0:
@@ -137,8 +137,8 @@ def _check(
         raise InputError(f"max_iterations={max_iterations!r} must be at least 1")
     if restarts is not None and restarts < 0:
         raise InputError(f"restarts={restarts!r} must not be negative")
-    if on_failure not in ("raise", "return"):
-        raise InputError(f"on_failure={on_failure!r} is neither 'raise' nor 'return'")
+    if on_error not in ("raise", "return"):
+        raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'return'")
 
 
 def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -> str:
@@ -169,6 +169,6 @@ def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -
     lines.append(
         "They may be out of reach, or the search ended in a local minimum. Other starts, and the "
         "best found\ninstead of an error:\n"
-        "    inverse_kinematics(…, restarts=50, on_failure='return')"
+        "    inverse_kinematics(…, restarts=50, on_error='return')"
     )
     return "\n".join(lines)
