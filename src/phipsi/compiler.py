@@ -18,9 +18,8 @@ from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
-from phipsi.sweeps.passes import plan_buffers
 from phipsi.sweeps.request import NEEDS_POINTS, Request, check_request, lower_request
-from phipsi.sweeps.schedule import schedule
+from phipsi.sweeps.schedule import plan_buffers, schedule
 
 
 class _Building:

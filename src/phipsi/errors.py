@@ -13,6 +13,12 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+__all__ = [
+    "ConvergenceError", "FileError", "InputError", "LoweringError", "ModelError", "ParseError",
+    "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError", "SingularMatrixError",
+    "SpaceError",
+]  # fmt: skip
+
 
 def shown(text: object, most: int | None = 2000) -> str:
     r"""Text from outside as it may be printed: on one line, and nothing in it acts.
@@ -39,6 +45,17 @@ def shown_lines(text: object) -> str:
     return found if found.isprintable() else "\n".join(shown(x, None) for x in found.split("\n"))
 
 
+_LONGEST_MESSAGE = 2000  # characters; what a file says may be much longer
+
+
+def cut(text: str, longest: int = _LONGEST_MESSAGE) -> str:
+    """The text, or its beginning and end if it is long."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} … ({len(text) - 2 * half:,} characters left out) … {text[-half:]}"
+
+
 class PhipsiError(Exception):
     """Base of every exception raised on purpose by this library.
 
@@ -51,6 +68,23 @@ class PhipsiError(Exception):
 
 class ModelError(PhipsiError, ValueError):
     """A mechanism, or a part of one, that cannot exist or cannot be understood."""
+
+
+class FileError(ModelError):
+    """A robot file that cannot be read: `file`, `line`, the `element` by name, and the `reason`.
+
+    The text is ``file:line: element: reason``; `line` is 1 for what concerns the file as a whole.
+    Long elements and reasons are cut.
+    """
+
+    def __init__(self, file: str, line: int, element: str, reason: str) -> None:
+        element, reason = cut(element, 200), cut(reason)
+        self.file, self.line, self.element, self.reason = file, line, element, reason
+        at = f"{shown(file)}:{line}: "
+        super().__init__(f"{at}{shown(element)}: {reason}" if element else f"{at}{reason}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, str, str]]:
+        return FileError, (self.file, self.line, self.element, self.reason)
 
 
 class SpaceError(PhipsiError, TypeError):

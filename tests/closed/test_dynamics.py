@@ -193,7 +193,7 @@ def test_a_joint_given_from_its_outer_side_is_the_same_joint(kind):
     ],
 )
 def test_graphs_that_cannot_be_are_refused(joint, message):
-    with pytest.raises(pp.ModelError, match=message):
+    with pytest.raises(pp.errors.ModelError, match=message):
         pp.System.from_graph({"rod": pp.SpatialInertia(1, (0, 0, 0), 1)}, [joint])
 
 
@@ -203,7 +203,7 @@ def test_a_loop_of_screws_cannot_be_cut():
         pp.GraphJoint(f"s{i}", tree.Helical((0, 0, 1), 0.1), a, b)
         for i, (a, b) in enumerate([("world", "one"), ("one", "two"), ("two", "world")])
     ]
-    with pytest.raises(pp.ModelError, match="has no constraint rows"):
+    with pytest.raises(pp.errors.ModelError, match="has no constraint rows"):
         pp.System.from_graph({"one": rod, "two": rod}, screws)
 
 
@@ -214,7 +214,7 @@ def test_limits_of_a_cut_joint_are_refused():
         pp.GraphJoint(f"h{i}", tree.Revolute(z), a, b, limits=(-1, 1))
         for i, (a, b) in enumerate([("world", "one"), ("one", "two"), ("two", "world")])
     ]
-    with pytest.raises(pp.ModelError, match="is cut to open its loop"):
+    with pytest.raises(pp.errors.ModelError, match="is cut to open its loop"):
         pp.System.from_graph({"one": rod, "two": rod}, made)
 
 

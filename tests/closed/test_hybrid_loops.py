@@ -70,11 +70,11 @@ def test_nothing_and_everything_prescribed():
 def test_contradictions_are_named():
     system = four_bar()
     q, rest = system.assemble([1.0, -0.7, -1.2]), np.zeros(3)
-    with pytest.raises(pp.InputError, match=r"contradict the constraints: row 'pin\.\w+'"):
+    with pytest.raises(pp.errors.InputError, match=r"contradict the constraints: row 'pin\.\w+'"):
         pp.hybrid_dynamics(system, q, rest, [1.0, 1.0, 1.0], rest, prescribed=system.joint_names)
-    with pytest.raises(pp.InputError, match=r"vdot is needed.*prescribed=\{"):
+    with pytest.raises(pp.errors.InputError, match=r"vdot is needed.*prescribed=\{"):
         pp.hybrid_dynamics(system, q, rest, None, rest, prescribed=["crank"])
-    with pytest.raises(pp.InputError, match="must be None"):
+    with pytest.raises(pp.errors.InputError, match="must be None"):
         pp.hybrid_dynamics(system, q, rest, rest, rest, prescribed={system.joint_names[0]: 0.0})
-    with pytest.raises(pp.InputError, match="same joints"):
+    with pytest.raises(pp.errors.InputError, match="same joints"):
         pp.hybrid_dynamics(system, q, rest, rest, rest, prescribed=np.zeros((2, 3), dtype=bool))

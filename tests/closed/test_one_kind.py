@@ -68,19 +68,19 @@ def test_changed_copies_keep_the_loops(change):
 
 
 def test_a_copy_without_an_end_of_a_loop_is_rejected():
-    with pytest.raises(pp.ModelError, match="tip"):
+    with pytest.raises(pp.errors.ModelError, match="tip"):
         FOUR_BAR.with_paths("link1")
 
 
 def test_another_tree_attached():
     both = FOUR_BAR.attach(pp.examples.planar_arm(1), prefix="other_")
     assert both.row_names == FOUR_BAR.row_names and both.nv == 4
-    with pytest.raises(pp.ModelError, match=r"(?s)'pin'.*other\.model"):
+    with pytest.raises(pp.errors.ModelError, match=r"(?s)'pin'.*other\.model"):
         ARM.attach(FOUR_BAR, prefix="other_")
 
 
 def test_what_has_no_stored_form_is_not_lost():
-    with pytest.raises(pp.ModelError, match=r"system\.model\.to_dict"):
+    with pytest.raises(pp.errors.ModelError, match=r"system\.model\.to_dict"):
         FOUR_BAR.to_dict()
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.errors import did_you_mean
+from phipsi.errors import FileError, did_you_mean
 from phipsi.interfaces.formats import parsed_robot as drafts
-from phipsi.interfaces.formats.files import FileError
 from phipsi.interfaces.formats.load import kind_of, load, load_system
 from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph
 from phipsi.interfaces.formats.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]

@@ -120,7 +120,7 @@ def test_systems():
     functions = Functions(lambda bridge: lambda *x: bridge.value(x))
     (found,) = functions.forward_dynamics(system, q, v_, u)
     close(found, pp.forward_dynamics(system, q, v_, u))
-    with pytest.raises(pp.InputError, match=r"(?s)inverse_dynamics is for trees.*'pin'"):
+    with pytest.raises(pp.errors.InputError, match=r"(?s)inverse_dynamics is for trees.*'pin'"):
         functions.inverse_dynamics(system, q, v_, u)
     check_at = [
         (ExpressionBridge(closed_form(None, False, False)[0], system, None, None), [q, v_, u]),
@@ -233,7 +233,7 @@ def test_the_functions_of_a_framework():
     solve = functions.function(mass_matrix.inv @ tau, model)
     assert solve.inputs == ("q", "tau")
     close(solve(q, u), np.linalg.solve(pp.mass_matrix(model, q), u))
-    with pytest.raises(pp.ModelError, match="must be a list"):
+    with pytest.raises(pp.errors.ModelError, match="must be a list"):
         functions.frame_poses(model, q, model.body_names[0])
 
 

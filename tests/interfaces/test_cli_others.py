@@ -76,7 +76,7 @@ def test_explain_is_the_explanation(capsys: pytest.CaptureFixture[str]):
     assert call("explain", "H φ M φ* H*") == 0
     assert capsys.readouterr().out == f"{pp.explain(pp.parse('H phi M phi* H*'))}\n"
     assert call("explain", "mass_matrix⁻¹", "--model", "quadruped", "--latex") == 0
-    model = pp.robots.quadruped()
+    model = pp.examples.quadruped()
     direct = pp.explain(pp.parse("mass_matrix⁻¹"), model, latex=True)
     assert capsys.readouterr().out == f"{direct}\n"
     assert call("explain", "mass_matrix", "--model", "quadruped", "--mode", "dense") == 0

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.errors import PhipsiWarning
-from phipsi.interfaces.formats.files import FileError
+from phipsi.errors import FileError, PhipsiWarning
 from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.load import load
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
+from phipsi.errors import FileError
 from phipsi.interfaces.formats.document import parse_xml
-from phipsi.interfaces.formats.files import FileError
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.mjcf import checked_files as mjcf_limits
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from phipsi.errors import ModelError
-from phipsi.interfaces.formats.files import FileError
+from phipsi.errors import FileError, ModelError
 from phipsi.interfaces.formats.load import load, load_system
 from phipsi.interfaces.formats.mjcf import reader_process
 from phipsi.interfaces.formats.mjcf.reader_process import READERS

@@ -8,9 +8,8 @@ import pinocchio as pin
 import pytest
 
 from phipsi import forward_dynamics, inverse_dynamics
-from phipsi.errors import ModelError, PhipsiWarning
+from phipsi.errors import FileError, ModelError, PhipsiWarning
 from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
-from phipsi.interfaces.formats.files import FileError
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.model import Model, SpatialInertia, joints

@@ -7,6 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import phipsi as pp
+from phipsi.algorithms.dynamics.constraint_forces import Dynamics, Reactions
+from phipsi.algorithms.dynamics.derivatives import AccelerationDerivatives, EffortDerivatives
 from phipsi.backends.options import CallOptions
 
 STATE = ("q", "v", "vdot", "tau")
@@ -18,11 +20,12 @@ OLD = {"frames", "on_failure", "rng", "system", "mechanism", "robot"}
 
 
 def functions():
-    return {
-        name: x
-        for name in pp.__all__
-        if inspect.isfunction(x := getattr(pp, name)) and x.__module__.startswith("phipsi")
-    }
+    """Those at the top, and those of public modules."""
+    found = {name: getattr(pp, name) for name in pp.__all__}
+    for module in [x for x in found.values() if inspect.ismodule(x)]:
+        own = [x for x in vars(module).values() if getattr(x, "__module__", "") == module.__name__]
+        found |= {x.__name__: x for x in own if inspect.isfunction(x) and x.__name__[0] != "_"}
+    return {name: x for name, x in found.items() if inspect.isfunction(x)}
 
 
 ALL = functions()
@@ -93,7 +96,7 @@ def test_the_options_are_those_of_programs():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_options_of_one_result(name):
-    function, arguments = getattr(pp, name), CALLS[name]
+    function, arguments = ALL[name], CALLS[name]
     plain = function(ARM, *arguments)
     assert_array_equal(function(ARM, *arguments, threads=2), plain)
     out = np.full_like(plain, np.nan)
@@ -102,13 +105,13 @@ def test_options_of_one_result(name):
     masked, status = function(ARM, *arguments, on_error="mask")
     assert_allclose(masked, plain, rtol=1e-13)
     assert status.shape == (5,) and not status.any()
-    with pytest.raises(pp.InputError, match="on_error"):
+    with pytest.raises(pp.errors.InputError, match="on_error"):
         function(ARM, *arguments, on_error="ignore")
 
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_options_of_named_results(name):
-    function, arguments = getattr(pp, name), SEVERAL[name]
+    function, arguments = ALL[name], SEVERAL[name]
     plain = function(ARM, *arguments)
     for x, y in zip(plain, function(ARM, *arguments, threads=2), strict=True):
         assert_array_equal(x, y)
@@ -130,19 +133,19 @@ def test_options_with_loops():
     assert_allclose(masked, plain)
     both, status = pp.forward_dynamics(system, q, 0 * q, tau, on_error="mask", multipliers=True)
     assert_array_equal(both.vdot, masked) and not status.any()
-    with pytest.raises(pp.InputError, match="'threads'"):
+    with pytest.raises(pp.errors.InputError, match="'threads'"):
         pp.inverse_dynamics(system, q, 0 * q, plain, threads=2)
-    with pytest.raises(pp.InputError, match="shape"):
+    with pytest.raises(pp.errors.InputError, match="shape"):
         pp.forward_dynamics(system, q, 0 * q, tau, out=np.zeros(3))
 
 
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
-        (pp.Dynamics, ("vdot", "tau", "f")),
-        (pp.Reactions, ("joints", "closures")),
-        (pp.AccelerationDerivatives, ("by_q", "by_v", "by_tau")),
-        (pp.EffortDerivatives, ("by_q", "by_v", "by_vdot")),
+        (Dynamics, ("vdot", "tau", "f")),
+        (Reactions, ("joints", "closures")),
+        (AccelerationDerivatives, ("by_q", "by_v", "by_tau")),
+        (EffortDerivatives, ("by_q", "by_v", "by_vdot")),
     ],
 )
 def test_results_have_names_and_unpack(kind, fields):

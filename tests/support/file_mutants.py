@@ -312,8 +312,7 @@ def outcome(path: str) -> str:
     """
     import numpy as np
 
-    from phipsi.errors import ModelError
-    from phipsi.interfaces.formats.files import FileError
+    from phipsi.errors import FileError, ModelError
     from phipsi.interfaces.formats.load import load
 
     with warnings.catch_warnings():

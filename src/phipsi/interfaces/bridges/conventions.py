@@ -32,6 +32,10 @@ from phipsi.model import Model, joints
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import JointView
 
+__all__ = [
+    "State", "from_drake", "from_mujoco", "from_pinocchio", "to_drake", "to_mujoco", "to_pinocchio",
+]  # fmt: skip
+
 
 @of_given_motion
 def to_pinocchio(

@@ -80,27 +80,27 @@ def load_robot(
 
 
 def shipped_robot(name: str) -> Model | None:
-    """One of `phipsi.robots` by its name, or None."""
-    from phipsi import robots
+    """One of `phipsi.examples` by its name, or None."""
+    from phipsi import examples
 
-    if name not in robots.__all__:
+    if name not in examples.ROBOTS:
         return None
-    return cast("Model", getattr(robots, name)())
+    return cast("Model", getattr(examples, name)())
 
 
 def _on_the_command_line(text: str, file: str) -> str:
     """An error of `load` with what its advice in Python means here."""
     import difflib
 
-    from phipsi import robots
+    from phipsi import examples
 
     for option in ("package_dirs", "model"):
         if f"{option}=" in text:
             text += f"\nOn the command line:  --{option.replace('_', '-')} …"
     if "cannot be opened" in text and (
-        difflib.get_close_matches(file, robots.__all__) or not os.path.splitext(file)[1]
+        difflib.get_close_matches(file, examples.ROBOTS) or not os.path.splitext(file)[1]
     ):
-        text += f"\nRobots that ship with phipsi: {', '.join(robots.__all__)}."
+        text += f"\nRobots that ship with phipsi: {', '.join(examples.ROBOTS)}."
     return text
 
 

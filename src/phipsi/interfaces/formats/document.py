@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, final
 
-from phipsi.interfaces.formats.files import MAX_BYTES, FileError
+from phipsi.errors import FileError
+from phipsi.interfaces.formats.files import MAX_BYTES
 
 MAX_DEPTH = 100
 MAX_ELEMENTS = 200_000

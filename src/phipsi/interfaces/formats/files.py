@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from typing import Protocol, final
+from typing import Protocol
 
-from phipsi.errors import ModelError, shown
+from phipsi.errors import FileError
 
 MAX_BYTES = 50_000_000
-_LONGEST = 2000  # characters of a message; what a file says may be much longer
 
 
 class Place(Protocol):
@@ -31,32 +30,6 @@ def where(place: Place, seen_from: Place) -> str:
     """Say "on line 7", or "in other.sdf on line 7" if that is another file."""
     file = "" if place.file == seen_from.file else f"in {place.file} "
     return f"{file}on line {place.line}"
-
-
-def cut(text: str, longest: int = _LONGEST) -> str:
-    """The text, or its beginning and end if it is long."""
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]} … ({len(text) - 2 * half:,} characters left out) … {text[-half:]}"
-
-
-@final
-class FileError(ModelError):
-    """A robot file that cannot be read: `file`, `line`, the `element` by name, and the `reason`.
-
-    The text is ``file:line: element: reason``; `line` is 1 for what concerns the file as a whole.
-    Long elements and reasons are cut.
-    """
-
-    def __init__(self, file: str, line: int, element: str, reason: str) -> None:
-        element, reason = cut(element, 200), cut(reason)
-        self.file, self.line, self.element, self.reason = file, line, element, reason
-        at = f"{shown(file)}:{line}: "
-        super().__init__(f"{at}{shown(element)}: {reason}" if element else f"{at}{reason}")
-
-    def __reduce__(self) -> tuple[type, tuple[str, int, str, str]]:
-        return FileError, (self.file, self.line, self.element, self.reason)
 
 
 def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:

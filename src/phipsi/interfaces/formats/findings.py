@@ -14,8 +14,8 @@ from typing import final
 
 import numpy as np
 
-from phipsi.errors import warn
-from phipsi.interfaces.formats.files import FileError, Place
+from phipsi.errors import FileError, warn
+from phipsi.interfaces.formats.files import Place
 from phipsi.model import SpatialInertia
 from phipsi.model.extras import Coupling, Finding
 

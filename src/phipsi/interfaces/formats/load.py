@@ -8,8 +8,8 @@ from typing import cast
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.constraints import Constraint
-from phipsi.errors import InputError, ModelError
-from phipsi.interfaces.formats.files import MAX_BYTES, FileError, read_bytes
+from phipsi.errors import FileError, InputError, ModelError
+from phipsi.interfaces.formats.files import MAX_BYTES, read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Model

@@ -16,9 +16,9 @@ import numpy as np
 
 from phipsi.constraints import Constraint
 from phipsi.constraints import Coupling as JointCoupling
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import FileError, ModelError, cut, did_you_mean
 from phipsi.interfaces.formats.document import Element, Spelling, shortened
-from phipsi.interfaces.formats.files import FileError, Place, cut, where
+from phipsi.interfaces.formats.files import Place, where
 from phipsi.interfaces.formats.findings import (
     Source,
     inertia_findings,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi import robots
+from phipsi import examples
 from phipsi.errors import InputError, PhipsiWarning, did_you_mean
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs, Rejected
 from phipsi.interfaces.formats.load import load
@@ -105,7 +105,7 @@ def _model(
         top.refuse(
             "",
             f"'model' is missing. For example:  model = \"arm.urdf\"   or one that ships with "
-            f'phipsi:  model = "{robots.__all__[-1]}"',
+            f'phipsi:  model = "{examples.ROBOTS[-1]}"',
         )
     one.only("file", "robot", "base", "gravity", "name")
     if ("file" in one) == ("robot" in one):
@@ -137,13 +137,13 @@ def _named(
 
 
 def _shipped(one: Table, key: str, name: str) -> Model:
-    if name not in robots.__all__:
+    if name not in examples.ROBOTS:
         one.refuse(
             key,
-            f"no robot {name!r} ships with phipsi. {did_you_mean(name, robots.__all__)} "
+            f"no robot {name!r} ships with phipsi. {did_you_mean(name, examples.ROBOTS)} "
             f"A robot file has a suffix, such as {name + '.urdf'!r}.",
         )
-    return getattr(robots, name)()
+    return getattr(examples, name)()
 
 
 def _from_file(

@@ -9,8 +9,8 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn, final
 
-from phipsi.errors import InputError, did_you_mean, shown
-from phipsi.interfaces.formats.files import FileError, read_bytes
+from phipsi.errors import FileError, InputError, did_you_mean, shown
+from phipsi.interfaces.formats.files import read_bytes
 from phipsi.interfaces.scenarios.joint_values import parsed_number
 
 MAX_BYTES = 1_000_000

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
+from phipsi.errors import FileError
 from phipsi.interfaces.formats.document import MAX_NUMBER, Element, Sum, parse_xml, shortened
-from phipsi.interfaces.formats.files import FileError, read_bytes
+from phipsi.interfaces.formats.files import read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
 from phipsi.interfaces.formats.mjcf.mujoco_text import (
     asset_name,

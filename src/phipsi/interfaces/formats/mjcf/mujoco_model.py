@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from phipsi.errors import PhipsiError
-from phipsi.interfaces.formats.files import FileError
+from phipsi.errors import FileError, PhipsiError
 from phipsi.interfaces.formats.load_options import Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, complaint
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from phipsi.errors import ModelError, did_you_mean
+from phipsi.errors import FileError, ModelError, did_you_mean
 from phipsi.interfaces.formats.document import Element, parse_number, shortened
-from phipsi.interfaces.formats.files import FileError
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
 from phipsi.interfaces.formats.sdf.frame_graph import Scope, text_number
 from phipsi.model import joints

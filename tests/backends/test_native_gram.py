@@ -10,7 +10,7 @@ from phipsi.operators import mass_matrix
 
 
 def uses_square(program) -> bool:
-    return any(x.op == "square" for step in program.steps for x in step.fields)
+    return any(x.op == "gram" for step in program.steps for x in step.fields)
 
 
 @pytest.mark.parametrize("n_roots", [1, 3])

@@ -14,7 +14,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.lanes import DOUBLE, Lane, write_loop
 from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.record import INTEGERS, N_BODIES, N_RATES, SQUARES
+from phipsi.backends.native.record import GRAMS, INTEGERS, N_BODIES, N_RATES
 from phipsi.backends.native.trigonometry import i64
 from phipsi.sweeps.ir import Field
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 
-class Square:
+class Gram:
     """One product: writes C and S C while paths are walked, and multiplies them at the end."""
 
     def __init__(self, kernel: Kernel, field: Field, number: int) -> None:
@@ -34,7 +34,7 @@ class Square:
         k, b = self.k, self.k.b
         n = k.word(N_RATES)
         size = b.mul(b.mul(n, n), i64(k.bytes))
-        first = k.at(k.area(SQUARES, k.bytes), b.mul(size, i64(2 * self.number)))
+        first = k.at(k.area(GRAMS, k.bytes), b.mul(size, i64(2 * self.number)))
         return first, k.at(first, size), n
 
     def clear(self, clear: Any) -> None:
