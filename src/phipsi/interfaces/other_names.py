@@ -23,13 +23,14 @@ _ELSEWHERE = {
     "phipsi.algorithms.dynamics.operational": "Innovations",
     "phipsi.algorithms.constrained.system": "Mobility",
     "phipsi.calculus.families": "Family",
-    "phipsi.proofs": "Proof",
+    "phipsi.theorems": "Proof",
     "phipsi.simulation.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
 _DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"
 # Names that were here before, and what does their work now.
 _BEFORE = {
+    "load_system": "pp.load",
     "robots": "pp.examples",
     "closed_inverse_dynamics": "pp.inverse_dynamics(system, …, actuated=[…])",
     "constrained_dynamics": "pp.forward_dynamics(system, …, multipliers=True)",
