@@ -94,6 +94,9 @@ MECHANISMS = {
     "hybrid_dynamics": lambda m: pp.hybrid_dynamics(m, Q, V, None, TAU, prescribed={"joint2": 0.3}),
     "inverse_dynamics": _motion,
     "forward_dynamics_derivatives": lambda m: pp.forward_dynamics_derivatives(m, Q, V, TAU),
+    "inverse_kinematics": lambda m: (
+        pp.inverse_kinematics(m, {"link3": (1.3, 0.8, 0)}, Q, on_error="return").q
+    ),
     "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
     "linearize": _linear,
     "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
@@ -128,7 +131,6 @@ TREES = {
     "innovations": lambda m: pp.innovations(m, Q, V, TAU),
     "innovations_rates": lambda m: pp.innovations_rates(m, Q, V),
     "inverse_dynamics_derivatives": lambda m: pp.inverse_dynamics_derivatives(m, Q, V, VDOT),
-    "inverse_kinematics": lambda m: pp.inverse_kinematics(m, {"tip": (1.5, 0.5, 0)}, Q).q,
     "log_det_mass_matrix": lambda m: pp.log_det_mass_matrix(m, Q),
     "sensitivities.log_det_mass_matrix_gradient": lambda m: (
         pp.sensitivities.log_det_mass_matrix_gradient(m, Q)),
@@ -162,7 +164,7 @@ BUILT_ON_TREES = {
     "contact_events": lambda m: pp.contact_events(m),
 }
 # What functions return or are handed by `simulate`; nobody makes them from a system.
-RESULTS = {"Program", "Scenario", "Trajectory", "forces.State"}
+RESULTS = {"Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
 NAMES = {"load"}  # `model` is a name in a file
 

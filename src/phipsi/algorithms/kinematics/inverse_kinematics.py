@@ -8,22 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.assembly import search as close_loops
+from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.kinematics.ik_problem import Chart, Targets, Weight
-from phipsi.algorithms.kinematics.ik_search import PULL, PULL_AGAIN, IKResult, Search
+from phipsi.algorithms.kinematics.ik_search import CLOSED, PULL, PULL_AGAIN, IKResult, Search
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import ConvergenceError, InputError
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
 
 
-@of_trees(
-    "it would reach the targets with the loops torn open",
-    "Make the target a constraint, and let the system assemble itself:\n"
-    "    goal = pp.constraints.Weld(name='goal', a='hand', b=('world', pose))  # or Spherical\n"
-    "    pp.System(system.model, [*system.constraints, goal]).assemble(q0)",
-)
+@of_mechanisms
 def inverse_kinematics(
     model: Model,
     targets: Mapping[Any, Any],
@@ -47,6 +44,8 @@ def inverse_kinematics(
     (J* J + λ I) d = −J* e between the bounds with an active set, so that a joint at its limit
     leaves the others free, and moves by `model.integrate`. J = B* φ* H* and the poses of all
     elements of a batch come from one call of one program per step; elements that are done drop out.
+    Loops must close: their residuals are rows like those of the targets, and where the targets
+    cannot be met the loops are closed near the compromise.
 
     **Arguments:** `targets`, point → goal: a point is a body, a frame or (name, offset in m), a
     goal a `Pose`, poses (..., 4, 4) or only positions (..., 3), in the world; `q0` (..., nq), where
@@ -69,8 +68,10 @@ def inverse_kinematics(
     >>> found.q.round(6).tolist()
     [0.523599, 2.094395]
     """
-    model = tree_of(model, inverse_kinematics)
-    goals = Targets(model, targets, weights)
+    tree = tree_of(model, inverse_kinematics)
+    loops = rows_of(model) if model.n_rows else None
+    model = tree
+    goals = Targets(model, targets, weights, loops)
     chart = Chart(model, fixed, limits)
     start = _configurations(model, model.neutral() if q0 is None else q0, "q0")
     goal_rest = None if rest is None else _configurations(model, rest, "rest")
@@ -110,6 +111,9 @@ def inverse_kinematics(
         search.attempt(begin[lost], left[lost], max_iterations)
         found = left[lost][search.met[left[lost]]]
         search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
+    if loops is not None:
+        kept = dict(fixed=fixed, limits=limits, tolerance=CLOSED, max_iterations=max_iterations)
+        search.close(lambda q: close_loops(loops, q, **kept))
     result = search.result(batch)
     if on_error == "raise" and not result.converged.all():
         text = _failure(result, chart, position_tolerance, rotation_tolerance)
