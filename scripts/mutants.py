@@ -65,7 +65,7 @@ _DERIVATIVES = (
 _CLOSED = ("tests/closed/test_rows.py", "tests/closed/test_closed_forms.py", "tests/closed")
 
 GROUPS = (
-    Group("rules", ("rewrite/identities.py", "operators/definitions.py"), 60,
+    Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,
           ("tests/numeric/test_rules.py", "tests/numeric/test_identities.py", *_EXPRESSIONS)),
     Group("rewriting", ("rewrite/engine.py", "rewrite/steps.py", "rewrite/inverses.py",
                         "rewrite/collect.py", "rewrite/carry.py", "rewrite/matrices.py",
@@ -76,11 +76,11 @@ GROUPS = (
                        "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
                        "sweeps/operations.py"), 50,
           (*_EXPRESSIONS, "tests/numeric/test_modes.py", *_DERIVATIVES, *_CLOSED)),
-    Group("derivatives", ("calculus/directional.py", "calculus/tangent.py",
-                          "calculus/gradient.py", "calculus/traces.py"), 30,
+    Group("derivatives", ("calculus/change.py", "calculus/directional.py",
+                          "calculus/tangent.py", "calculus/gradient.py"), 30,
           (*_DERIVATIVES, "tests/docs/test_derivative_table.py", "tests/numeric")),
-    Group("operations", ("backends/reference.py", "backends/reference_blocks.py",
-                         "backends/reference_closures.py", "backends/reference_variations.py",
+    Group("operations", ("backends/reference.py", "backends/arrays.py", "sweeps/bodies.py",
+                         "sweeps/entries.py",
                          "model/closures.py", "model/closure_rows.py"), 50,
           ("tests/numeric/test_random_expressions.py", *_DERIVATIVES, *_CLOSED, "tests/backends")),
     Group("joints", ("model/joints_axial.py", "model/joints_group.py",
@@ -89,7 +89,6 @@ GROUPS = (
           ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
            "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),
     Group("kernels", ("backends/native/body_code.py", "backends/native/blocks.py",
-                      "backends/native/closure_code.py", "backends/native/variation_code.py",
                       "backends/native/products.py", "backends/native/solve.py",
                       "backends/native/gram.py", "backends/native/pairs.py",
                       "backends/native/columns.py", "backends/native/groups.py",

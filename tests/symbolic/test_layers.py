@@ -157,7 +157,12 @@ def test_import_phipsi_is_light():
         ("import phipsi; phipsi.ModelBuilder", ["expressions", "algorithms", "interfaces"]),
         (
             "import phipsi as p; p.forward_dynamics(p.examples.seven_joint_arm(), *[7 * [0]] * 3)",
-            ["algorithms.identification", "simulation", "interfaces"],
+            [
+                "algorithms.identification.regressors",
+                "algorithms.identification.least_squares",
+                "simulation",
+                "interfaces",
+            ],
         ),
         (
             "import phipsi; phipsi.load",

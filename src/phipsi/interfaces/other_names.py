@@ -30,14 +30,14 @@ _ELSEWHERE = {
 _DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"
 # Names that were here before, and what does their work now.
 _BEFORE = {
-    "load_system": "pp.load",
-    "robots": "pp.examples",
     "closed_inverse_dynamics": "pp.inverse_dynamics(system, …, actuated=[…])",
     "constrained_dynamics": "pp.forward_dynamics(system, …, multipliers=True)",
     "constrained_dynamics_derivatives": "pp.forward_dynamics_derivatives",
     "ConstrainedMotion": _DYNAMICS,
     "DrivenMotion": _DYNAMICS,
     "HybridDynamics": _DYNAMICS,
+    "load_system": "pp.load",
+    "robots": "pp.examples",
 }
 # Names of others, in groups with one answer. Without brackets, an answer is a name below `pp`.
 _PINOCCHIO = {

@@ -36,7 +36,7 @@ from phipsi.operators import (
     mass_matrix,
     phi,
 )
-from phipsi.operators.variations import hinge_variation
+from phipsi.operators.catalogue import hinge_variation
 from phipsi.spatial import crm
 
 Array = NDArray[Any]

@@ -40,6 +40,7 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant, dependencies
 
 if TYPE_CHECKING:
@@ -302,7 +303,7 @@ class Columns:
         self, entry: Any, coefficient: Any, base: Any, index: Any, stride: Any, mask: Any = None
     ) -> None:
         """Add to an entry of every current column."""
-        if bl.is_zero(entry):
+        if en.is_zero(entry):
             return
         e = self.k.group
         old = Lane(e, self._read(base, index, stride, mask))

@@ -58,6 +58,7 @@ from phipsi.backends.native.small import Small
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant
 from phipsi.sweeps.request import Result
 
@@ -428,7 +429,7 @@ class Kernel(PointMemory):
         block = values.stored_form(x, values.value(x.args[0]))
         old = base if found is None else found[is_column(x)]
         for i, entry in enumerate(block.entries):
-            if found is not None or not bl.is_zero(entry):
+            if found is not None or not en.is_zero(entry):
                 self.entry_store(x, self.entry_load(x, old, start, i) + entry, base, start, i)
 
     # -- what the code of a step reads (the Memory protocol)
@@ -460,7 +461,7 @@ class Kernel(PointMemory):
         """The block of an input field."""
         return self.io.read(x, code)
 
-    def turn(self) -> bl.Rows:
+    def turn(self) -> en.Rows:
         """Rotation from the simple frame of the body to its own frame."""
         return self.io.turn()
 

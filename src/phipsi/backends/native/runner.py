@@ -53,6 +53,7 @@ from phipsi.backends.native.scratch import SLOTS, Scratch
 from phipsi.backends.native.tables import model_tables
 from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
 from phipsi.backends.workers import batch_pieces
+from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -308,14 +309,19 @@ def _own_steps(
 
 
 def _slot(name: str, i: int, lowered: Lowered) -> Slot:
-    row = CATALOGUE.get(name)
+    row = _row(name)
     if row is not None:
         return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
     others = ("q", "placement")
     if name in others:
         return Slot(i, None, None)
-    operands = [n for n in lowered.inputs if n not in CATALOGUE and n not in others]
+    operands = [n for n in lowered.inputs if _row(n) is None and n not in others]
     return Slot(i, None, lowered.operands[operands.index(name)])
+
+
+def _row(name: str) -> Row | None:
+    """The leaf that an input is the value of."""
+    return CATALOGUE.get("unprescribed" if name == "free" else name)
 
 
 def _output_shape(r: Any, model: Model, points: PointSet) -> tuple[int, ...]:

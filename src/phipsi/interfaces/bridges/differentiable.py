@@ -20,9 +20,9 @@ from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_f
 from phipsi.algorithms.kinematics.motions import frame_poses
 from phipsi.backends.layout import vector_shape
 from phipsi.backends.program import Program
+from phipsi.calculus.change import VARIABLES
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.calculus.families import Family
-from phipsi.calculus.tangent import VARIABLES
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
