@@ -16,7 +16,7 @@ from random_models import models
 from twins import notices, twins, values_asked_for, why_true
 
 import phipsi as pp
-from phipsi.backends.reference import Arrays
+from phipsi.backends.arrays import Arrays
 from phipsi.errors import InputError, ParseError, SpaceError
 from phipsi.expressions.node import Expr, zero
 from phipsi.model import Model, ModelBuilder
