@@ -81,7 +81,6 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.operators import parse
-from phipsi.proofs import identities, prove
 from phipsi.simulation import controllers, forces, references, topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.events import Event
@@ -92,6 +91,7 @@ from phipsi.simulation.linearization import linearize
 from phipsi.simulation.rollout import rollout
 from phipsi.simulation.run import simulate
 from phipsi.simulation.trajectory import Trajectory
+from phipsi.theorems import identities, prove
 
 __version__: str
 __all__ = [

@@ -89,8 +89,9 @@ def derivative_costs() -> Iterator[tuple[str, int | None]]:
             yield f"{name} by {wrt}", cost(jacobian)
             yield f"{name} by {wrt}, adjoint", cost(jacobian.T)
             yield f"{name} by {wrt}, dense", cost(jacobian, mode="dense")
-        yield f"{name} along dq, along v", cost(
-            pp.diff(pp.diff(x, "q", along="dq"), "q", along="v")
+        yield (
+            f"{name} along dq, along v",
+            cost(pp.diff(pp.diff(x, "q", along="dq"), "q", along="v")),
         )
 
 

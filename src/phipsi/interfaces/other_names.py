@@ -24,7 +24,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.operational": "Innovations",
     "phipsi.algorithms.system": "Mobility",
     "phipsi.calculus.families": "Family",
-    "phipsi.proofs": "Proof",
+    "phipsi.theorems": "Proof",
     "phipsi.simulation.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
