@@ -19,8 +19,11 @@ CLASSES = {"hybrid_dynamics", "linearize", "rollout_gradient"}
 
 def public() -> dict[str, object]:
     """Public functions by name, those of `pp.sensitivities` among them."""
-    found = vars(pp.sensitivities) | {name: getattr(pp, name) for name in pp.__all__}
-    return {n: f for n, f in found.items() if inspect.isfunction(f) and not n.startswith("_")}
+    found = {n: f for n, f in vars(pp.sensitivities).items() if not n.startswith("_")}
+    home = pp.sensitivities.__name__
+    found = {n: f for n, f in found.items() if getattr(f, "__module__", "") == home}
+    found |= {name: getattr(pp, name) for name in pp.__all__}
+    return {name: f for name, f in found.items() if inspect.isfunction(f)}
 
 
 def stated(function: object) -> list[str]:

@@ -17,7 +17,7 @@ IN_CYCLES = {
 }  # fmt: skip
 KNOWN_NAMESAKES = {
     "blocks", "builder", "closure_rows", "dense", "diagonal", "engine", "groups", "layout",
-    "numbers", "phases", "scalars", "solids", "steps", "tables",
+    "numbers", "phases", "scalars", "steps",
 }  # fmt: skip
 
 

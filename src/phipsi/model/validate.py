@@ -146,7 +146,7 @@ def check_moments(
     """Principal moments must be ≥ 0 and each at most the sum of the other two."""
     if inertia not in ("error", "warn", "keep"):
         raise ModelError(
-            f'unphysical moments are an "error" or a "warn"ing, not {inertia!r}; "keep" says nothing.'
+            f'unphysical moments are an "error" or a "warn"ing, not {inertia!r} ("keep" is quiet).'
         )
     findings = moment_findings(bodies) if inertia != "keep" else []
     if not findings:
