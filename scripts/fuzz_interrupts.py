@@ -270,7 +270,7 @@ def copied(a: Any) -> Any:
 
 def chunk(count: int, seed: int, only: str | None) -> dict[str, int]:
     """Interrupt calls until `count` interrupts have come in time; how many per case."""
-    from phipsi.backends.native import crew
+    from phipsi.backends.native.calls import spin_pool
 
     warnings.simplefilter("ignore")
     regions, rng = Regions(), np.random.default_rng(seed)
@@ -301,8 +301,8 @@ def chunk(count: int, seed: int, only: str | None) -> dict[str, int]:
             if not same(call(), want[name]):
                 raise AssertionError(f"{name}: other bits after an interrupt ({kind})")
             regions.close()
-            if crew.any_busy():
-                raise AssertionError(f"{name}: a crew is still taken ({kind})")
+            if spin_pool.any_busy():
+                raise AssertionError(f"{name}: a pool is still taken ({kind})")
     return dict(found)
 
 

@@ -93,7 +93,7 @@ GROUPS = (
                       "backends/native/gram.py", "backends/native/pairs.py",
                       "backends/native/columns.py", "backends/native/groups.py",
                       "backends/native/row_matrix.py", "backends/native/row_order.py",
-                      "backends/native/trigonometry.py", "backends/native/angles.py",
+                      "backends/native/text/trigonometry.py", "backends/native/angles.py",
                       "backends/native/late.py", "backends/native/zeros.py",
                       "backends/native/phases.py", "backends/native/tables.py"), 80,
           (*_NATIVE, *_CLOSED, "tests/numeric/test_peers_pinocchio.py")),

@@ -104,7 +104,7 @@ def test_what_is_left_out_is_zero_and_nothing_else_always_is():
     for form in ("regressor", "phi", "mass matrix"):
         program = pp.compile(FORMS[form], model, mode="dense", backend="native")
         native: Any = program.native
-        (r,) = native.results
+        (r,) = native.unit.results
         if not zeros_stay(r):
             continue
         found += 1

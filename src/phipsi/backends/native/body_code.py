@@ -10,10 +10,10 @@ from typing import Any, final
 from phipsi.backends.failures import BLOCK, HINGE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import solve, tables
-from phipsi.backends.native.lanes import Lane, known
 from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.plan import is_remade, root
 from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text.lanes import Lane, known
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 

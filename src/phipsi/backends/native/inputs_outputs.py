@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, final
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.buffers import Buffers
-from phipsi.backends.native.lanes import I32, Lane, fold_loop, plus_scaled
-from phipsi.backends.native.masks import masked_load
+from phipsi.backends.native.data_record import BUFFERS, N_RATES
 from phipsi.backends.native.products import Products
-from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I32, Lane, fold_loop, masked_load, plus_scaled
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.backends.native.zeros import written_once
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps import entries as en

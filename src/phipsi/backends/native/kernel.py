@@ -6,30 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.buffers import Buffers
 from phipsi.backends.native.columns import Columns
-from phipsi.backends.native.gram import Gram
-from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
-from phipsi.backends.native.lanes import (
-    DOUBLE,
-    I1,
-    I8,
-    I64,
-    POINTER,
-    Emitter,
-    Lane,
-    write_cases,
-    write_loop,
-)
-from phipsi.backends.native.logarithm import define_log
-from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import Plan, entry_count, is_column, root
-from phipsi.backends.native.point_memory import PointMemory
-from phipsi.backends.native.record import (
+from phipsi.backends.native.data_record import (
     BODIES,
     BUFFERS,
     COLUMN_BODIES,
@@ -52,10 +34,28 @@ from phipsi.backends.native.record import (
     ROWS,
     WORLD,
 )
+from phipsi.backends.native.gram import Gram
+from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
+from phipsi.backends.native.phases import Phase
+from phipsi.backends.native.plan import Plan, entry_count, is_column, root
+from phipsi.backends.native.point_memory import PointMemory
 from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import define_sincos, i64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
+    DOUBLE,
+    I1,
+    I8,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    write_cases,
+    write_loop,
+)
+from phipsi.backends.native.text.logarithm import define_log
+from phipsi.backends.native.text.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant

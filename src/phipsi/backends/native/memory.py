@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native.lanes import Emitter, Lane
 from phipsi.backends.native.point_memory import PointMemory
 from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text.lanes import Emitter, Lane
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field, Reads
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import I64, POINTER, Lane
-from phipsi.backends.native.record import (
+from phipsi.backends.native.data_record import (
     BRANCH,
     FIRST,
     PATH_STRIDE,
@@ -21,7 +20,8 @@ from phipsi.backends.native.record import (
     SEEDS,
     SINGLE,
 )
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text.lanes import I64, POINTER, Lane
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.request import Result

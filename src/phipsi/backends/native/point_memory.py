@@ -7,14 +7,14 @@ from typing import Any, Protocol, final
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
-from phipsi.backends.native.lanes import DOUBLE, Emitter, Lane
-from phipsi.backends.native.record import (
+from phipsi.backends.native.data_record import (
     LINK_DOUBLES,
     LINK_INTEGERS,
     POINT_DOUBLES,
     POINT_INTEGERS,
 )
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text.lanes import DOUBLE, Emitter, Lane
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.ir import Domain, Field, Reads
 
 

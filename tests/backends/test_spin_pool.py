@@ -13,9 +13,9 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
-from phipsi.backends.native import crew
-from phipsi.backends.native.crew import Crew, shares_of
-from phipsi.backends.native.direct import address_of
+from phipsi.backends.native.calls import spin_pool
+from phipsi.backends.native.calls.direct_call import address_of
+from phipsi.backends.native.calls.spin_pool import WorkerPool, tasks_of
 from phipsi.operators import mass_matrix
 
 MODEL = random_tree(3, 12)
@@ -81,10 +81,10 @@ def test_callers_at_the_same_time_do_not_mix():
     assert wrong == []
 
 
-def test_a_busy_crew_does_nothing():
-    mine = Crew()
+def test_a_busy_pool_does_nothing():
+    mine = WorkerPool()
     taken = mine._memory[0]  # type: ignore[attr-defined]
-    taken[crew._TAKEN] = 1  # type: ignore[attr-defined]
+    taken[spin_pool._TAKEN] = 1  # type: ignore[attr-defined]
     assert mine.busy
     at = states(16)
     native = PROGRAM.native
@@ -96,11 +96,11 @@ def test_a_busy_crew_does_nothing():
     arrays = [*at, out, status]
     strides = [a.strides for a in arrays]
     addresses = [address_of(a) for a in arrays]
-    shares = shares_of(loop, data, sizes, addresses, strides, pieces)
-    assert mine.run(shares) is None
+    tasks = tasks_of(loop, data, sizes, addresses, strides, pieces)
+    assert mine.run(tasks) is None
     assert np.isnan(out).all()
-    taken[crew._TAKEN] = 0  # type: ignore[attr-defined]
-    assert mine.run(shares) is True
+    taken[spin_pool._TAKEN] = 0  # type: ignore[attr-defined]
+    assert mine.run(tasks) is True
     assert not mine.busy
     np.testing.assert_array_equal(out, PROGRAM(*at))
 
@@ -117,14 +117,14 @@ def test_failures_are_found_in_every_part():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_process_has_a_crew_of_its_own():
+def test_a_forked_process_has_a_pool_of_its_own():
     at = states(64)
     want = PROGRAM(*at, threads=2)
-    old = list(crew._crews)  # type: ignore[attr-defined]
+    old = list(spin_pool._pools)  # type: ignore[attr-defined]
     child = os.fork()
     if child == 0:
         good = np.array_equal(PROGRAM(*at, threads=2), want)
-        good &= not any(c in old for c in crew._crews)  # type: ignore[attr-defined]
+        good &= not any(c in old for c in spin_pool._pools)  # type: ignore[attr-defined]
         os._exit(0 if good else 1)
     _, code = os.waitpid(child, 0)
     assert code == 0

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import I32, I64, Emitter, Lane
-from phipsi.backends.native.large_angles import define_reduction
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I32, I64, Emitter, Lane
+from phipsi.backends.native.text.large_angles import define_reduction
 
 LARGEST = 2.0**20
 _TWO_OVER_PI = 6.36619772367581382433e-01

@@ -1,40 +1,27 @@
-"""NativeCode: one lowered program compiled for one model."""
+"""The back half of compilation: from scheduled steps to machine code, every pass a line.
+
+The front half is `compiler.build`. What is legal after each pass stands in `native_legality.py`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import numpy as np
 
 from phipsi.backends import layout
-from phipsi.backends.backend import never
-from phipsi.backends.native import direct, products
-from phipsi.backends.native import llvm_text as ir
+from phipsi.backends.backend import SweepProgram
 from phipsi.backends.native import plan as planning
-from phipsi.backends.native.crew import MOST, run_shares, shares_of
-from phipsi.backends.native.direct import address_of
-from phipsi.backends.native.engine import (
-    Machine,
-    MachineCode,
-    generic_machine,
-    host_machine,
-    machine_code,
-)
-from phipsi.backends.native.groups import branch_slots, seeds_of
-from phipsi.backends.native.gufunc import make_gufunc
-from phipsi.backends.native.inputs_outputs import Slot, is_matrix
-from phipsi.backends.native.kernel import Kernel
-from phipsi.backends.native.late import made_late
-from phipsi.backends.native.loop import core_pattern, define_loop
-from phipsi.backends.native.phases import Phase, phases_of
-from phipsi.backends.native.record import (
+from phipsi.backends.native import products
+from phipsi.backends.native.calls import direct_call as direct
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.backends.native.data_record import (
     BRANCH,
     BUFFERS,
     FEWEST,
@@ -48,97 +35,134 @@ from phipsi.backends.native.record import (
     SEEDS,
     SINGLE,
     TOGETHER,
-)
-from phipsi.backends.native.scratch import SLOTS, Scratch
-from phipsi.backends.native.tables import model_tables
+)  # fmt: skip
+from phipsi.backends.native.groups import branch_slots, seeds_of
+from phipsi.backends.native.inputs_outputs import Slot, is_matrix
+from phipsi.backends.native.kernel import Kernel
+from phipsi.backends.native.late import made_late
+from phipsi.backends.native.native_legality import check
+from phipsi.backends.native.phases import Phase, phases_of
+from phipsi.backends.native.plan import Plan, root
+from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
+from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
-from phipsi.backends.workers import batch_pieces
 from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
-from phipsi.model.model import Model
-from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
 from phipsi.sweeps.operations import operation
 from phipsi.sweeps.request import Lowered, Result
 
-_FLOAT64 = np.dtype(np.float64)
-_KEPT_SHARES = 8
 _LARGE = 1 << 20  # bytes of scratch of a group
-_SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
 
 
-class NativeCode:
-    """Machine code, tables and gufunc of one program.
+def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
+    """The passes: what code is written from, the code, and the record that it works on."""
+    target = target_for(reproducible=program.reproducible)
+    tables = model_tables(program.model, program.points)
+    lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
 
-    **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
-    `direct`, the builtin for one configuration in plain arrays, which returns None for anything
-    else; `output_shapes`, the core shapes of the other outputs.
+    steps, results = own_steps(program.steps, lowered.results)
+    outputs = [r.field for r in results]
+    check("own steps", steps, [*outputs, *(r.left for r in results if r.left is not None)])
+    phases = phases_of(steps, outputs)
+    check("phases", phases, _fields(phases))
+    before = _fields(phases)
+    phases = made_late(phases, outputs)
+    check("compute late", phases, before)
+    pairs = [x for p in phases for x in p.pairs]
+    plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
+    check("plan", plan, phases, widest)
+    unit = Unit(program, target, tables, results, phases, plan)
+    code = machine_code(unit.key(), target, unit.emit)
+    data = unit.record()
+    check("record", data, unit.words, len(unit.shapes))
+    return unit, code, data
+
+
+def can_run(program: SweepProgram) -> bool:
+    """True if the program has native code: no operands of several columns, something to compute."""
+    results = program.lowered.results
+    layouts = all(r.layout != "columns" for r in results)
+    if not layouts or program.model.nv == 0 or not planning.supported(program.steps):
+        return False
+    if not products.can_run(results):
+        return False
+    phases = phases_of(program.steps, program.lowered.fields)
+    seeds = [p.seed for p in phases if p.seed is not None]
+    return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
+
+
+def _fields(phases: list[Phase]) -> set[Field]:
+    return {x for p in phases for s in p.steps for x in s.fields}
+
+
+def own_steps(
+    steps: list[Step], results: tuple[Result, ...]
+) -> tuple[list[Step], tuple[Result, ...]]:
+    """Results that are complete only after their step are written by a step of their own.
+
+    These are sums over points and links, and solutions of small systems at points and rows.
+    """
+    out: list[Result] = []
+    extra: dict[Domain, list[Field]] = {}
+    for i, r in enumerate(results):
+        x, domain = root(r.field), r.field.type.domain
+        late = domain is not Domain.WORLD and x.operation.runs is not Loop.OWN
+        if late:
+            alias = Field(operation("rec"), (), None, r.field.type, -1 - i)
+            alias.equation = r.field
+            extra.setdefault(domain, []).append(alias)
+            r = replace(r, field=alias)
+        out.append(r)
+    last = [Step(StepKind.MEMORYLESS, domain, fields) for domain, fields in extra.items()]
+    return [*steps, *last], tuple(out)
+
+
+class Unit:
+    """A program as its code is written from it: phases, places of values, tables and arguments.
+
+    **Attributes:** `slots`, what the inputs are; `shapes`, of one element of all arguments, the
+    last of which is the status; `words`, where the data record holds the size of scratch memory.
     """
 
     def __init__(
         self,
-        steps: list[Step],
-        lowered: Lowered,
-        input_shapes: dict[str, tuple[int, ...]],
-        model: Model,
-        points: PointSet,
-        *,
-        reproducible: bool = False,
+        program: SweepProgram,
+        target: Target,
+        tables: Tables,
+        results: tuple[Result, ...],
+        phases: list[Phase],
+        plan: Plan,
     ) -> None:
-        self.machine = generic_machine() if reproducible else host_machine()
-        self.reproducible = reproducible
-        self.tables = model_tables(model, points)
-        steps, self.results = _own_steps(steps, lowered.results)
-        outputs = [r.field for r in self.results]
-        self.phases = made_late(phases_of(steps, outputs), outputs)
-        names = list(lowered.inputs)
-        self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(names)}
-        shapes = [input_shapes[n] for n in names]
-        shapes += [_output_shape(r, model, points) for r in lowered.results]
-        shapes.append(())
-        self.shapes, self.pattern = shapes, core_pattern(shapes)
+        self.program, self.target, self.tables = program, target, tables
+        self.results, self.phases, self.plan = results, phases, plan
+        lowered, model, points = program.lowered, program.model, program.points
+        self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(lowered.inputs)}
+        self.shapes = [program.input_shapes[n] for n in lowered.inputs]
+        self.shapes += [_output_shape(r, program) for r in lowered.results]
+        self.shapes.append(())
+        self.pattern = core_pattern(self.shapes)
         self.has_direct = direct.available()
-        self.words = BUFFERS + 3 * len(shapes)
-        widest = max((c.nv for c in self.tables.codes), default=0)
-        steps = [s for p in self.phases for s in p.steps]
-        pairs = [x for p in self.phases for x in p.pairs]
-        self.plan = planning.make_plan(steps, pairs, outputs, widest)
-        self.seeds = {
-            p.seed_kind: seeds_of(p.seed_kind, model, points, self.machine.lanes)
-            for p in self.phases
-            if p.columns == "path"
-        }
-        self.branches, self.slots_of_paths = branch_slots(model) if pairs else (None, 0)
-        lanes = self.machine.lanes
+        self.words = BUFFERS + 3 * len(self.shapes)
+        lanes = target.lanes
+        paths = dict.fromkeys(p.seed_kind for p in phases if p.columns == "path")
+        self.seeds = {kind: seeds_of(kind, model, points, lanes) for kind in paths}
+        paired = any(p.pairs for p in phases)
+        self.branches, self.slots_of_paths = branch_slots(model) if paired else (None, 0)
         self.filled = [
-            filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in self.results
+            filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in results
         ]
-        factors = [r for r in self.results if r.left is not None and of_branches(r)]
+        factors = [r for r in results if r.left is not None and of_branches(r)]
         self.related = related(model) if factors else None
-        self.code = machine_code(self.key(), self.machine, self.emit)
-        self.data = self._data(shapes, model, points)
-        self.scratch_bytes = int(self.data[self.words])  # of a thread
-        owned = (
-            self.code, self.data, self.tables, self.seeds, self.branches, self.filled, self.related,
-            Scratch(self.data, self.words),
-        )  # fmt: skip
-        loop = self._loop = self.code.address("phipsi_loop")
-        self.ufunc = make_gufunc(loop, self.data.ctypes.data, shapes, len(names), owned)
-        self.direct: Callable[..., Any] = never
-        if self.has_direct and self.scratch_bytes < _SHORT * self.machine.lanes:
-            self.direct = direct.make_direct(self.code.address("phipsi_direct"), self.data, owned)
-        self.input_shapes = shapes[: len(names)]
-        self.output_shapes = shapes[len(names) : -1]
-        self._shares: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
-        self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
 
     def emit(self) -> str:
         """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
         module = ir.Module()
         kernels: dict[int, ir.Function] = {}
-        for lanes in (self.machine.lanes, 1):
-            kernels[lanes] = self._kernel(module, lanes).function
+        for lanes in (self.target.lanes, 1):
+            kernels[lanes] = self.kernel(module, lanes).function
         n = len(self.slots)
         matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
         define_loop(module, kernels, self.pattern, n, self.words, matrices)
@@ -146,40 +170,8 @@ class NativeCode:
             direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
         return str(module)
 
-    def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool | None:
-        """Run parts of a batch at the same time; True if no element failed.
-
-        None, and nothing done, if the numbers are not float64 or not aligned. The last array is the
-        status. Memory that was freed is mostly given out again, so the shares of a few calls are
-        kept.
-        """
-        key: tuple[Any, ...] = (count, threads)
-        for a in arrays:
-            key += (address_of(a), a.strides, a.dtype)
-        shares = self._shares.get(key)
-        if shares is None:
-            shares = self._make_shares(arrays, batch_pieces(count, min(threads, MOST + 1)))
-            if shares is None:
-                return None
-            if len(self._shares) >= _KEPT_SHARES:
-                self._shares.clear()
-            self._shares[key] = shares
-        return run_shares(shares)
-
-    def _make_shares(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
-        addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]
-        odd = any(x & 7 for x in addresses) or any(s & 7 for one in strides for s in one)
-        if odd or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
-            return None
-        sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
-        # LLVM is not asked again: in a forked process its lock may be held by a thread that is gone
-        return shares_of(self._loop, self.data.ctypes.data, list(sizes), addresses, strides, pieces)
-
-    def wide_kernel(self, module: ir.Module) -> Kernel:
-        """The kernel for a group of configurations, in another module."""
-        return self._kernel(module, self.machine.lanes)
-
-    def _kernel(self, module: ir.Module, lanes: int) -> Kernel:
+    def kernel(self, module: ir.Module, lanes: int) -> Kernel:
+        """The kernel for so many configurations side by side."""
         return Kernel(
             module,
             self.phases,
@@ -191,16 +183,16 @@ class NativeCode:
             self.tables.selections,
             self.tables.doubles.shape[1],
             lanes,
-            self.machine.lanes,
-            fused=self.machine.fused,
+            self.target.lanes,
+            fused=self.target.fused,
         )
 
     def key(self) -> str:
         """Everything the code depends on, as one digest."""
         parts = [
             _version(),
-            _machine_text(self.machine),
-            repr(self.reproducible),
+            repr(self.target),
+            repr(self.program.reproducible),
             _program_text(self.phases, self.results),
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
             repr([(c.kind, c.params) for c in self.tables.codes]),
@@ -234,11 +226,12 @@ class NativeCode:
         group are too many for the second level of caches.
         """
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
-        return min(fewest, self.machine.lanes)
+        return min(fewest, self.target.lanes)
 
-    def _data(self, shapes: list[tuple[int, ...]], model: Model, points: PointSet) -> np.ndarray:
+    def record(self) -> np.ndarray:
         """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
-        plan = self.plan
+        plan, shapes = self.plan, self.shapes
+        model, points = self.program.model, self.program.points
         sizes_at = direct.sizes_after(self.words)
         core = [size for shape in shapes for size in shape]
         data = np.zeros(sizes_at + len(core), dtype=np.int64)
@@ -272,40 +265,18 @@ class NativeCode:
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
-        aside = products.workspace(self.results, model.nv, self.machine.lanes)
-        angles = 2 * (model.nq + self.machine.lanes)
+        aside = products.workspace(self.results, model.nv, self.target.lanes)
+        angles = 2 * (model.nq + self.target.lanes)
         between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
-        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole tiles
+        rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
         data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
-        data[self.words] = starts[-1] * 8 * self.machine.lanes + 64
+        data[self.words] = starts[-1] * 8 * self.target.lanes + 64
         data[FEWEST] = self._fewest(int(data[self.words]))
         return data
-
-
-def _own_steps(
-    steps: list[Step], results: tuple[Result, ...]
-) -> tuple[list[Step], tuple[Result, ...]]:
-    """Results that are complete only after their step are written by a step of their own.
-
-    These are sums over points and links, and solutions of small systems at points and rows.
-    """
-    out: list[Result] = []
-    extra: dict[Domain, list[Field]] = {}
-    for i, r in enumerate(results):
-        x, domain = planning.root(r.field), r.field.type.domain
-        late = domain is not Domain.WORLD and x.operation.runs is not Loop.OWN
-        if late:
-            alias = Field(operation("rec"), (), None, r.field.type, -1 - i)
-            alias.equation = r.field
-            extra.setdefault(domain, []).append(alias)
-            r = replace(r, field=alias)
-        out.append(r)
-    last = [Step(StepKind.MEMORYLESS, domain, fields) for domain, fields in extra.items()]
-    return [*steps, *last], tuple(out)
 
 
 def _slot(name: str, i: int, lowered: Lowered) -> Slot:
@@ -324,7 +295,8 @@ def _row(name: str) -> Row | None:
     return CATALOGUE.get("unprescribed" if name == "free" else name)
 
 
-def _output_shape(r: Any, model: Model, points: PointSet) -> tuple[int, ...]:
+def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
+    model, points = program.model, program.points
     if r.layout == "poses":
         return (model.n_bodies, 4, 4)
     if r.layout == "diagonal":
@@ -332,17 +304,6 @@ def _output_shape(r: Any, model: Model, points: PointSet) -> tuple[int, ...]:
     if r.layout.startswith("matrix") or r.layout == "blocks":
         return tuple(layout.space_size(s, model, points) for s in (r.gives, r.takes))
     return layout.vector_shape(r.gives, model, points)
-
-
-def can_run(steps: list[Step], lowered: Lowered, model: Model) -> bool:
-    """True if the program has native code: no operands of several columns, something to compute."""
-    layouts = all(r.layout != "columns" for r in lowered.results)
-    if not layouts or model.nv == 0 or not planning.supported(steps):
-        return False
-    if not products.can_run(lowered.results):
-        return False
-    seeds = [p.seed for p in phases_of(steps, lowered.fields) if p.seed is not None]
-    return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
 
 
 # ---- keys of the code cache
@@ -360,16 +321,12 @@ def _version() -> str:
     here = Path(__file__).parent
     package = here.parent.parent
     folders = (here, here.parent, package / "model", package / "sweeps")
-    paths = sorted(path for folder in folders for path in folder.glob("*.py"))
+    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())
     if max(path.stat().st_mtime for path in paths) > LOADED:
         digest.update(f"{os.getpid()} {LOADED}".encode())
     return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
-
-
-def _machine_text(machine: Machine) -> str:
-    return f"{machine.cpu} {machine.features} {machine.lanes} {machine.fused}"
 
 
 def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:

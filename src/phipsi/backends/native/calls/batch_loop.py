@@ -9,19 +9,28 @@ same bits whatever batch it is in.
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from phipsi.backends.failures import NO_MEMORY, NOT_FINITE
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import DOUBLE, I8, I32, I64, POINTER, write_loop
-from phipsi.backends.native.mirror import turned
-from phipsi.backends.native.packing import at_most, define_pack, define_unpack
-from phipsi.backends.native.record import BUFFERS, FEWEST
-from phipsi.backends.native.scratch import acquire, release
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.calls.scratch import acquire, release
+from phipsi.backends.native.data_record import BUFFERS, FEWEST
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
+    DOUBLE,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    Emitter,
+    masked_load,
+    masked_store,
+    write_loop,
+)  # fmt: skip
+from phipsi.backends.native.text.tiles import transpose
+from phipsi.backends.native.text.trigonometry import i64
 
-_AHEAD = 2  # square blocks between a number that is written and one whose line is asked for
+_AHEAD = 2  # tiles between a number that is written and one whose line is asked for
 # FE_ALL_EXCEPT of the C library
 ALL_EXCEPTIONS = 0x3D if platform.machine().lower() in ("x86_64", "amd64") else 0x1F
 
@@ -214,7 +223,7 @@ class _Writer:
     def write_turned(
         self, count: Any, bases: list[Any], source: Any, filled: Any, lanes: int
     ) -> None:
-        """Numbers of all lanes to arrays of their own, a square block at a time.
+        """Numbers of all lanes to arrays of their own, a tile at a time.
 
         `filled` is the address of a table of the blocks that are not all zero, or 0.
         """
@@ -255,7 +264,7 @@ class _Writer:
                 for j in range(lanes)
             ]
             self.look_at(rows, lanes)
-            for row, base in zip(turned(b, rows), bases, strict=True):
+            for row, base in zip(transpose(b, rows), bases, strict=True):
                 b.store(row, b.gep(base, [b.mul(i, i64(8))], source_etype=I8), align=8)
 
         write_loop(b, whole, block, lanes)
@@ -307,3 +316,97 @@ class _Writer:
         kind = ir.FunctionType(I32, [I32])
         clear = ir.Function(self.module, kind, "feclearexcept")
         self.b.call(clear, [ir.Constant(I32, ALL_EXCEPTIONS)])
+
+
+# ---- numbers of a group of configurations into lanes, and back ----------------------------------
+#
+# A vector of one configuration stands in memory one number after the other; a kernel wants the same
+# number of all configurations side by side. Tiles of numbers are transposed in registers.
+
+
+def at_most(b: Any, x: Any, limit: Any) -> Any:
+    """The smaller of two integers."""
+    return b.select(b.icmp_signed("<", x, limit), x, limit)
+
+
+def define_pack(module: ir.Module, lanes: int) -> ir.Function:
+    """Add ``void pack(vectors, stride, last, count, lanes)``.
+
+    `last` is the number of the last vector, which the lanes behind it get too. Up to a whole tile
+    may be written.
+    """
+
+    def tile(s: _Tiles, i: Any, mask: Any) -> None:
+        for j, column in enumerate(
+            transpose(s.b, [s.read(s.row(r, i), mask) for r in range(lanes)])
+        ):
+            s.b.store(column, s.of_lanes(i, j), align=8)
+
+    return _define(module, f"phipsi_pack_{lanes}", lanes, tile)
+
+
+def define_unpack(module: ir.Module, lanes: int) -> ir.Function:
+    """Add ``void unpack(vectors, stride, last, count, lanes)``, the way back."""
+
+    def tile(s: _Tiles, i: Any, mask: Any) -> None:
+        columns = [s.b.load(s.of_lanes(i, j), align=8, typ=s.e.vector) for j in range(lanes)]
+        for r, row in enumerate(transpose(s.b, columns)):
+            s.write(row, s.row(r, i), mask)
+
+    return _define(module, f"phipsi_unpack_{lanes}", lanes, tile)
+
+
+class _Tiles:
+    """Where the numbers of a tile are."""
+
+    def __init__(self, builder: Any, e: Emitter, arguments: Any) -> None:
+        self.b, self.e = builder, e
+        self.vectors, stride, last, self.count, self.lanes = arguments
+        numbers = [at_most(builder, i64(lane), last) for lane in range(e.lanes)]
+        self.starts = [builder.mul(stride, number) for number in numbers]
+
+    def row(self, lane: int, i: Any) -> Any:
+        """Number i of a configuration's vector."""
+        offset = self.b.add(self.starts[lane], self.b.mul(i, i64(8)))
+        return self.b.gep(self.vectors, [offset], source_etype=I8)
+
+    def of_lanes(self, i: Any, j: int) -> Any:
+        """Number i + j of all configurations."""
+        offset = self.b.mul(self.b.add(i, i64(j)), i64(8 * self.e.lanes))
+        return self.b.gep(self.lanes, [offset], source_etype=I8)
+
+    def read(self, where: Any, mask: Any) -> Any:
+        """Numbers that follow each other."""
+        if mask is None:
+            return self.b.load(where, align=8, typ=self.e.vector)
+        return masked_load(self.b, self.e, where, mask)
+
+    def write(self, value: Any, where: Any, mask: Any) -> None:
+        """Numbers that follow each other."""
+        if mask is None:
+            self.b.store(value, where, align=8)
+        else:
+            masked_store(self.b, self.e, value, where, mask)
+
+
+def _define(
+    module: ir.Module, name: str, lanes: int, tile: Callable[[_Tiles, Any, Any], None]
+) -> ir.Function:
+    """A function that goes through the tiles, with a mask for the last if it is not whole."""
+    if name in module.globals:
+        return module.globals[name]
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, I64, POINTER])
+    function = ir.Function(module, kind, name)
+    function.linkage = "internal"
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    e = Emitter(lanes, fused=False)
+    e.builder = b
+    s = _Tiles(b, e, function.args)
+    whole = b.mul(b.sdiv(s.count, i64(lanes)), i64(lanes))
+    write_loop(b, whole, lambda i: tile(s, i, None), lanes)
+    left = b.sub(s.count, whole)
+    with b.if_then(b.icmp_signed(">", left, i64(0))):
+        numbers = ir.Constant(e.integers, list(range(lanes)))
+        tile(s, whole, b.icmp_signed("<", numbers, e.splat_integer(left)))
+    b.ret_void()
+    return function

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phipsi.backends.native import llvm_text as ir
+from phipsi.backends.native.text import llvm_text as ir
 
 DOUBLE, I64, I32, I8 = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
 I1 = ir.IntType(1)
@@ -188,3 +188,20 @@ def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:
 def known(x: Any) -> bool:
     """True for a number that is known when the code is written."""
     return not isinstance(x, Lane)
+
+
+def masked_load(b: Any, e: Any, where: Any, mask: Any) -> Any:
+    """A vector of which only the lanes in the mask are read; the others are zero."""
+    name = f"llvm.masked.load.v{e.lanes}f64.p0"
+    kind = ir.FunctionType(e.vector, [POINTER, I32, e.mask, e.vector])
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    zero = ir.Constant(e.vector, [0.0] * e.lanes)
+    return b.call(function, [where, ir.Constant(I32, 8), mask, zero])
+
+
+def masked_store(b: Any, e: Any, value: Any, where: Any, mask: Any) -> None:
+    """Write the lanes in the mask."""
+    name = f"llvm.masked.store.v{e.lanes}f64.p0"
+    kind = ir.FunctionType(ir.VoidType(), [e.vector, POINTER, I32, e.mask])
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    b.call(function, [value, where, ir.Constant(I32, 8), mask])

@@ -1,15 +1,15 @@
 """Threads that run parts of a batch in machine code.
 
 A thread of Python that is given a task has to be woken up and to take the GIL, each of which may
-take as long as a small batch. The threads of a crew live in machine code, without the GIL, and wait
-for the address of a share: the arguments of a compiled loop. They look for the next one a little
-while (`LOOKS`), giving way to others after every look, and go to sleep then.
+take as long as a small batch. The threads of a pool live in machine code, without the GIL, and wait
+for the address of a task: the arguments of a compiled loop. They look for the next one a little
+while (`SPINS`), giving way to others after every look, and go to sleep then.
 
-Handing out shares, waking sleepers, waiting for all of them and letting the crew go is one call of
+Handing out tasks, waking sleepers, waiting for all of them and letting the pool go is one call of
 machine code. Python handles signals and raises the exceptions that other threads set between its
 own instructions only, so nothing can be raised before every thread has let go of the arrays. What
 Python does before that call may be cut off anywhere: a thread that was started takes the next free
-slot by itself, and shares that no thread has taken are run by the caller.
+slot by itself, and tasks that no thread has taken are run by the caller.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.direct import address_of
-from phipsi.backends.native.engine import MachineCode, host_machine, machine_code
-from phipsi.backends.native.lanes import I8, I32, I64, POINTER, fold_loop, write_loop
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.calls.direct_call import address_of
+from phipsi.backends.native.targets.target import MachineCode, host_target, machine_code
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I8, I32, I64, POINTER, fold_loop, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 
-LOOKS = 500  # some 0.2 ms
-MOST = 63  # threads of a crew, besides the caller's
-CREWS = 8  # calls at the same time that have threads of their own
-# the memory of a crew, in lines of 8 words. The first: whether a call has it, how many threads have
-# come, addresses of the functions that lock and unlock. Then a slot per thread: the share to run,
+SPINS = 500  # some 0.2 ms
+MOST = 63  # threads of a pool, besides the caller's
+POOLS = 8  # calls at the same time that have threads of their own
+# the memory of a pool, in lines of 8 words. The first: whether a call has it, how many threads have
+# come, addresses of the functions that lock and unlock. Then a slot per thread: the task to run,
 # `_RUNNING` or 0; whether the thread sleeps; the lock it sleeps on
 _TAKEN, _COME, _LOCK, _UNLOCK = range(4)
 _JOB, _ASLEEP, _BED, _LINE = 0, 1, 2, 8
 _RUNNING = 1
-# a share: addresses of the loop, of its arrays of arguments, sizes and strides, and of its data;
+# a task: addresses of the loop, of its arrays of arguments, sizes and strides, and of its data;
 # address of the integers of status, how many, and whether any of them is not zero
 _LOOP, _ARGS, _SIZES, _STRIDES, _DATA, _STATUS, _COUNT, _FAILED, _HEAD = range(9)
 _BUSY = -1
 
 
-class Crew:
+class WorkerPool:
     """Threads that serve one call at a time."""
 
     def __init__(self) -> None:
@@ -65,15 +65,15 @@ class Crew:
         """Whether a call has it."""
         return bool(self._memory[0, _TAKEN])
 
-    def run(self, shares: np.ndarray) -> bool | None:
-        """Run all shares (rows), the first one here; True if no element of a batch failed.
+    def run(self, tasks: np.ndarray) -> bool | None:
+        """Run all tasks (rows), the first one here; True if no element of a batch failed.
 
-        None, and nothing done, if another call has the crew.
+        None, and nothing done, if another call has the pool.
         """
-        while self._started < min(len(shares) - 1, MOST):
+        while self._started < min(len(tasks) - 1, MOST):
             self._start()
-        at, step = address_of(shares), shares.strides[0]
-        failed = _functions().lead(address_of(self._memory), at, step, len(shares) - 1)
+        at, step = address_of(tasks), tasks.strides[0]
+        failed = _functions().lead(address_of(self._memory), at, step, len(tasks) - 1)
         return None if failed == _BUSY else not failed
 
     def _start(self) -> None:
@@ -88,7 +88,7 @@ class Crew:
 
 def _live(functions: _Functions, memory: np.ndarray) -> None:
     """What a thread does; it keeps the code and the memory that it uses."""
-    functions.serve(address_of(memory), LOOKS)
+    functions.serve(address_of(memory), SPINS)
 
 
 def _new_lock() -> int:
@@ -103,7 +103,7 @@ def _new_lock() -> int:
     return lock
 
 
-def shares_of(
+def tasks_of(
     loop: int,
     data: int,
     sizes: Sequence[int],
@@ -127,7 +127,7 @@ def shares_of(
     return out
 
 
-def shares_of_jobs(
+def tasks_of_jobs(
     function: int, data: int, jobs: Sequence[np.ndarray], status: Sequence[np.ndarray]
 ) -> np.ndarray:
     """(jobs, words): calls of ``function(job, 0, 0, data)``, each of which writes its status."""
@@ -142,10 +142,10 @@ def shares_of_jobs(
 
 
 class _Functions:
-    """``serve(crew, looks)`` runs shares for ever; it sleeps if there is none for so many looks.
+    """``serve(pool, spins)`` runs tasks for ever; it sleeps if there is none for so many spins.
 
-    ``lead(crew, shares, step, count)`` runs the first share and hands out `count` others; whether
-    any element failed, or `_BUSY`. ``alone(shares, step, count)`` runs all of them here.
+    ``lead(pool, tasks, step, count)`` runs the first task and hands out `count` others; whether
+    any element failed, or `_BUSY`. ``alone(tasks, step, count)`` runs all of them here.
     """
 
     def __init__(self, code: MachineCode) -> None:
@@ -158,9 +158,9 @@ class _Functions:
 
 @cache
 def _functions() -> _Functions:
-    text, machine = _emit(), host_machine()
-    key = hashlib.sha256(f"{machine} {text}".encode()).hexdigest()
-    return _Functions(machine_code(key, machine, lambda: text))
+    text, target = _emit(), host_target()
+    key = hashlib.sha256(f"{target} {text}".encode()).hexdigest()
+    return _Functions(machine_code(key, target, lambda: text))
 
 
 def _emit() -> str:
@@ -185,12 +185,12 @@ def _place(b: Any, base: Any, i: int) -> Any:
     return b.gep(base, [i64(8 * i)], source_etype=I8)
 
 
-def _slot(b: Any, crew: Any, i: Any) -> Any:
-    return b.gep(crew, [b.mul(b.add(i, i64(1)), i64(8 * _LINE))], source_etype=I8)
+def _slot(b: Any, pool: Any, i: Any) -> Any:
+    return b.gep(pool, [b.mul(b.add(i, i64(1)), i64(8 * _LINE))], source_etype=I8)
 
 
-def _share(b: Any, shares: Any, step: Any, i: Any) -> Any:
-    return b.gep(shares, [b.mul(i, step)], source_etype=I8)
+def _task(b: Any, tasks: Any, step: Any, i: Any) -> Any:
+    return b.gep(tasks, [b.mul(i, step)], source_etype=I8)
 
 
 def _swap(b: Any, base: Any, i: int, x: Any) -> Any:
@@ -207,16 +207,16 @@ def _seen(b: Any, base: Any, i: int) -> Any:
     return b.load_atomic(_place(b, base, i), typ=I64, ordering="seq_cst", align=8)
 
 
-def _call_word(b: Any, crew: Any, i: int, arguments: list[Any]) -> None:
-    """Call the function whose address the crew's memory has."""
+def _call_word(b: Any, pool: Any, i: int, arguments: list[Any]) -> None:
+    """Call the function whose address the pool's memory has."""
     kind = ir.FunctionType(ir.VoidType(), [x.type for x in arguments])
-    b.call_address(kind, b.inttoptr(_word(b, crew, i), POINTER), arguments)
+    b.call_address(kind, b.inttoptr(_word(b, pool, i), POINTER), arguments)
 
 
 def _define_run(module: ir.Module) -> None:
-    """Run a share, and look through its status while this processor has it at hand."""
-    b, (share,) = _function(module, "run", ir.VoidType(), [POINTER])
-    words = [b.inttoptr(_word(b, share, i), POINTER) for i in range(_HEAD)]
+    """Run a task, and look through its status while this processor has it at hand."""
+    b, (task,) = _function(module, "run", ir.VoidType(), [POINTER])
+    words = [b.inttoptr(_word(b, task, i), POINTER) for i in range(_HEAD)]
     kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
 
@@ -224,56 +224,56 @@ def _define_run(module: ir.Module) -> None:
         one = b.load(b.gep(words[_STATUS], [b.mul(i, i64(8))], source_etype=I8), typ=I64)
         return [b.or_(found[0], one)]
 
-    (found,) = fold_loop(b, _word(b, share, _COUNT), 1, [i64(0)], add)
-    b.store(found, _place(b, share, _FAILED))
+    (found,) = fold_loop(b, _word(b, task, _COUNT), 1, [i64(0)], add)
+    b.store(found, _place(b, task, _FAILED))
     b.ret_void()
 
 
 def _define_serve(module: ir.Module) -> None:
-    b, (crew, looks) = _function(module, "serve", ir.VoidType(), [POINTER, I64])
+    b, (pool, spins) = _function(module, "serve", ir.VoidType(), [POINTER, I64])
     f = b.function
     enter, look, take, run, nothing, tired, sleep, end = (
         f.append_basic_block(n)
         for n in ("enter", "look", "take", "run", "nothing", "tired", "sleep", "end")
     )
-    number = b.atomic_rmw("add", _place(b, crew, _COME), i64(1), "seq_cst")
-    slot = _slot(b, crew, number)
+    number = b.atomic_rmw("add", _place(b, pool, _COME), i64(1), "seq_cst")
+    slot = _slot(b, pool, number)
     b.cbranch(b.icmp_unsigned("<", number, i64(MOST)), enter, end)
     b.position_at_end(enter)
     b.branch(look)
     b.position_at_end(look)
     left = b.phi(I64)
-    left.add_incoming(looks, enter)
+    left.add_incoming(spins, enter)
     job = _seen(b, slot, _JOB)
     b.cbranch(b.icmp_signed("!=", job, i64(0)), take, nothing)
 
     b.position_at_end(take)  # unless the caller has taken it back
     b.cbranch(_swap_if(b, slot, _JOB, job, i64(_RUNNING)), run, look)
-    left.add_incoming(looks, take)
+    left.add_incoming(spins, take)
     b.position_at_end(run)
     b.call(module.globals["phipsi_run"], [b.inttoptr(job, POINTER)])
     _swap(b, slot, _JOB, i64(0))
-    left.add_incoming(looks, run)
+    left.add_incoming(spins, run)
     b.branch(look)
 
     b.position_at_end(nothing)
-    b.call(_give_way(module), [])
+    b.call(_yield_processor(module), [])
     fewer = b.sub(left, i64(1))
     left.add_incoming(fewer, nothing)
     b.cbranch(b.icmp_signed(">", fewer, i64(0)), look, tired)
 
-    b.position_at_end(tired)  # whoever posts a share from now on sees the flag
+    b.position_at_end(tired)  # whoever posts a task from now on sees the flag
     _swap(b, slot, _ASLEEP, i64(1))
     with b.if_then(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0))):
         woken = b.icmp_signed("==", _swap(b, slot, _ASLEEP, i64(0)), i64(0))
-        left.add_incoming(looks, b.block)
+        left.add_incoming(spins, b.block)
         b.cbranch(woken, sleep, look)  # if so, the lock is open, or will be in a moment
         b.position_at_end(f.append_basic_block("unreached"))
     b.branch(sleep)
     b.position_at_end(sleep)
     bed = b.inttoptr(_word(b, slot, _BED), POINTER)
-    _call_word(b, crew, _LOCK, [bed, ir.Constant(I32, 1)])
-    left.add_incoming(looks, b.block)
+    _call_word(b, pool, _LOCK, [bed, ir.Constant(I32, 1)])
+    left.add_incoming(spins, b.block)
     b.branch(look)
     b.position_at_end(end)
     b.ret_void()
@@ -281,54 +281,54 @@ def _define_serve(module: ir.Module) -> None:
 
 def _define_lead(module: ir.Module) -> None:
     takes = [POINTER, POINTER, I64, I64]
-    b, (crew, shares, step, count) = _function(module, "lead", I64, takes)
+    b, (pool, tasks, step, count) = _function(module, "lead", I64, takes)
     busy, free = (b.function.append_basic_block(n) for n in ("busy", "free"))
-    b.cbranch(_swap_if(b, crew, _TAKEN, i64(0), i64(1)), free, busy)
+    b.cbranch(_swap_if(b, pool, _TAKEN, i64(0), i64(1)), free, busy)
     b.position_at_end(busy)
     b.ret(i64(_BUSY))
     b.position_at_end(free)
     posted = b.select(b.icmp_signed("<", count, i64(MOST)), count, i64(MOST))
 
     def post(i: Any) -> None:
-        slot, share = _slot(b, crew, i), _share(b, shares, step, b.add(i, i64(1)))
-        _swap(b, slot, _JOB, b.ptrtoint(share, I64))
+        slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
+        _swap(b, slot, _JOB, b.ptrtoint(task, I64))
         with b.if_then(b.icmp_signed("!=", _swap(b, slot, _ASLEEP, i64(0)), i64(0))):
-            _call_word(b, crew, _UNLOCK, [b.inttoptr(_word(b, slot, _BED), POINTER)])
+            _call_word(b, pool, _UNLOCK, [b.inttoptr(_word(b, slot, _BED), POINTER)])
 
     write_loop(b, posted, post)
     run = module.globals["phipsi_run"]
-    b.call(run, [shares])
+    b.call(run, [tasks])
 
     def finish(i: Any, found: list[Any]) -> list[Any]:
         names = ("offered", "here", "look", "rest", "done")
         offered, here, look, rest, done = (b.function.append_basic_block(n) for n in names)
-        slot, share = _slot(b, crew, i), _share(b, shares, step, b.add(i, i64(1)))
+        slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
         b.cbranch(b.icmp_signed("<", i, posted), offered, here)
         b.position_at_end(offered)  # take it back if nobody has begun
-        b.cbranch(_swap_if(b, slot, _JOB, b.ptrtoint(share, I64), i64(0)), here, look)
+        b.cbranch(_swap_if(b, slot, _JOB, b.ptrtoint(task, I64), i64(0)), here, look)
         b.position_at_end(here)
-        b.call(run, [share])
+        b.call(run, [task])
         b.branch(done)
         b.position_at_end(look)
         b.cbranch(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0)), rest, done)
         b.position_at_end(rest)
-        b.call(_give_way(module), [])
+        b.call(_yield_processor(module), [])
         b.branch(look)
         b.position_at_end(done)
-        return [b.or_(found[0], _word(b, share, _FAILED))]
+        return [b.or_(found[0], _word(b, task, _FAILED))]
 
-    (found,) = fold_loop(b, count, 1, [_word(b, shares, _FAILED)], finish)
-    _swap(b, crew, _TAKEN, i64(0))
+    (found,) = fold_loop(b, count, 1, [_word(b, tasks, _FAILED)], finish)
+    _swap(b, pool, _TAKEN, i64(0))
     b.ret(_whether(b, found))
 
 
 def _define_alone(module: ir.Module) -> None:
-    b, (shares, step, count) = _function(module, "alone", I64, [POINTER, I64, I64])
+    b, (tasks, step, count) = _function(module, "alone", I64, [POINTER, I64, I64])
 
     def one(i: Any, found: list[Any]) -> list[Any]:
-        share = _share(b, shares, step, i)
-        b.call(module.globals["phipsi_run"], [share])
-        return [b.or_(found[0], _word(b, share, _FAILED))]
+        task = _task(b, tasks, step, i)
+        b.call(module.globals["phipsi_run"], [task])
+        return [b.or_(found[0], _word(b, task, _FAILED))]
 
     (found,) = fold_loop(b, count, 1, [i64(0)], one)
     b.ret(_whether(b, found))
@@ -338,42 +338,42 @@ def _whether(b: Any, x: Any) -> Any:
     return b.zext(b.icmp_signed("!=", x, i64(0)), I64)
 
 
-def _give_way(module: ir.Module) -> ir.Function:
+def _yield_processor(module: ir.Module) -> ir.Function:
     """What is waited for may need this processor."""
     found = module.globals.get("sched_yield")
     return found or ir.Function(module, ir.FunctionType(I32, []), "sched_yield")
 
 
-# ---- the crews of a process ----------------------------------------------------------------------
+# ---- the pools of a process ----------------------------------------------------------------------
 
-_crews: list[Crew] = []
+_pools: list[WorkerPool] = []
 
 
-def run_shares(shares: np.ndarray) -> bool:
-    """Run all shares (rows) at the same time; True if no element of a batch failed.
+def run_tasks(tasks: np.ndarray) -> bool:
+    """Run all tasks (rows) at the same time; True if no element of a batch failed.
 
-    Each call that runs at the same time has a crew; beyond `CREWS` of them it runs alone.
+    Each call that runs at the same time has a pool; beyond `POOLS` of them it runs alone.
     """
-    if len(shares) > 1:
-        for crew in _of_this_process():
-            good = crew.run(shares)
+    if len(tasks) > 1:
+        for pool in _of_this_process():
+            good = pool.run(tasks)
             if good is not None:
                 return good
-    return not _functions().alone(address_of(shares), shares.strides[0], len(shares))
+    return not _functions().alone(address_of(tasks), tasks.strides[0], len(tasks))
 
 
-def _of_this_process() -> Iterator[Crew]:
+def _of_this_process() -> Iterator[WorkerPool]:
     """Crews, made when they are asked for. After a fork the threads are gone: start anew."""
-    global _crews
-    crews, process = _crews, os.getpid()
-    if crews and crews[0].process != process:
-        crews = _crews = []
-    for i in range(CREWS):
-        if i == len(crews):
-            crews.append(Crew())
-        yield crews[i]
+    global _pools
+    pools, process = _pools, os.getpid()
+    if pools and pools[0].process != process:
+        pools = _pools = []
+    for i in range(POOLS):
+        if i == len(pools):
+            pools.append(WorkerPool())
+        yield pools[i]
 
 
 def any_busy() -> bool:
-    """Whether a call has one of the crews."""
-    return any(crew.busy for crew in _crews)
+    """Whether a call has one of the pools."""
+    return any(pool.busy for pool in _pools)

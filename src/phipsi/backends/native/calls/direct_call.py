@@ -17,10 +17,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpy._core._multiarray_umath as umath
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native import scratch
-from phipsi.backends.native.lanes import I1, I8, I32, I64, POINTER
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.calls import scratch
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I1, I8, I32, I64, POINTER
+from phipsi.backends.native.text.trigonometry import i64
 
 # Places in NumPy's PyArrayObject, which is part of its stable binary interface.
 _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 16, 24, 32, 56, 64

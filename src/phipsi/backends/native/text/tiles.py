@@ -1,19 +1,18 @@
-"""Squares of numbers turned in registers."""
+"""Tiles of numbers, transposed in registers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import I32, write_loop
-from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I32, masked_load, masked_store, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 
 if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 
-def turned(b: Any, rows: list[Any]) -> list[Any]:
+def transpose(b: Any, rows: list[Any]) -> list[Any]:
     """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
     n = len(rows)
     width = n // 2
@@ -49,7 +48,7 @@ def mirror_tiles(k: Kernel, base: Any, n: Any) -> None:
             limit = b.select(b.icmp_signed("<", row, n), inside, g.splat_integer(i64(0)))
             mask = b.icmp_signed("<", lanes, limit)
             rows.append(masked_load(b, g, where(row, j), mask))
-        for c, column in enumerate(turned(b, rows)):
+        for c, column in enumerate(transpose(b, rows)):
             row = b.add(j, i64(c))
             below = b.select(b.icmp_signed("<", row, n), b.sub(row, i), i64(0))
             mask = b.icmp_signed("<", lanes, g.splat_integer(below))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from phipsi.backends.native.llvm_values import (
+from phipsi.backends.native.text.llvm_values import (
     ADDRESS,
     BIT,
     Block,

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import DOUBLE, I1, I8, I64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import DOUBLE, I1, I8, I64
 
 I128 = ir.IntType(128)
 # 2/π = 0.A2F9836E…, behind one word of zeros

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import Emitter, Lane
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import Emitter, Lane
 
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _R = (
