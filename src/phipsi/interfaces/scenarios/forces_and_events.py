@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import PhipsiError, did_you_mean
-from phipsi.interfaces.scenarios.tables import Table
+from phipsi.interfaces.scenarios.toml_tables import Table
 from phipsi.model import Model
 from phipsi.simulation import forces
 from phipsi.simulation.events import Event
