@@ -85,7 +85,8 @@ class ConstrainedMotion:
         """Accelerations (nv,) of the whole, and their derivatives by q, v and tau."""
         system, q, v = self.system, self.q, self.v
         vdot = forward_dynamics(system, q, v, tau)
-        return vdot, *forward_dynamics_derivatives(system, q, v, tau)
+        change = forward_dynamics_derivatives(system, q, v, tau)
+        return vdot, change.by_q, change.by_v, change.by_tau
 
     def efforts(self, needed: Array, driven: Array) -> Array:
         """Efforts (k,) of the driven rates that do most of what efforts (nv,) would do."""
