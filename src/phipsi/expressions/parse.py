@@ -257,7 +257,8 @@ class _Reader:
     def _decorated(self, name: str, start: int) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        kind = self.leaves[name].row.brackets
+        found = self.leaves[name]  # a vocabulary may name whole expressions too
+        kind = found.row.brackets if found.name else ""
         if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
             nxt = self.text[self.at : self.at + 1]
