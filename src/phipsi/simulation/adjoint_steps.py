@@ -15,7 +15,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, forward_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend

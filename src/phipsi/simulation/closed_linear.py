@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.closed_derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
 from phipsi.simulation.adjoint_steps import pulled

@@ -18,7 +18,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.constrained.system_report import open_loops_at
-from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.tableaux import METHODS, Tableau
@@ -89,7 +89,7 @@ class ClosedSteps:
 
     def accelerations(self, q: Array, v: Array, tau: Array) -> Array:
         """vdot (n, nv) that keeps the constraints."""
-        return constrained_dynamics(self.system, q, v, tau).vdot
+        return forward_dynamics(self.system, q, v, tau)
 
     def project(self, q: Array, v: Array) -> Projection:
         """The nearest states on the constraints; raises `SimulationError` if there are none."""

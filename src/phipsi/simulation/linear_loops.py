@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.closed_derivatives import (
+from phipsi.algorithms.dynamics.derivatives import (
     ConstrainedSolver,
-    constrained_dynamics_derivatives,
+    forward_dynamics_derivatives,
 )
-from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics
 from phipsi.algorithms.dynamics.driven import driving_efforts
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.errors import InputError, did_you_mean
 from phipsi.simulation.storage import entry_names
 
@@ -84,8 +84,8 @@ class ConstrainedMotion:
     def accelerations(self, tau: Array) -> tuple[Array, Array, Array, Array]:
         """Accelerations (nv,) of the whole, and their derivatives by q, v and tau."""
         system, q, v = self.system, self.q, self.v
-        vdot = constrained_dynamics(system, q, v, tau).vdot
-        return vdot, *constrained_dynamics_derivatives(system, q, v, tau)
+        vdot = forward_dynamics(system, q, v, tau)
+        return vdot, *forward_dynamics_derivatives(system, q, v, tau)
 
     def efforts(self, needed: Array, driven: Array) -> Array:
         """Efforts (k,) of the driven rates that do most of what efforts (nv,) would do."""
