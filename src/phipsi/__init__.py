@@ -135,11 +135,11 @@ if TYPE_CHECKING:
     from phipsi.simulation.contact_margins import contact_events
     from phipsi.simulation.events import Event
     from phipsi.simulation.gradients import RolloutGradient, rollout_gradient
-    from phipsi.simulation.linear_steps import step_derivatives
     from phipsi.simulation.linear_system import LinearSystem
     from phipsi.simulation.linearization import linearize
     from phipsi.simulation.rollout import rollout
     from phipsi.simulation.run import simulate
+    from phipsi.simulation.step_derivatives import step_derivatives
     from phipsi.simulation.trajectory import Trajectory
     from phipsi.sweeps.explanation import Explanation
 
@@ -346,7 +346,7 @@ _HOMES = {
     "simulation.contact_margins": "contact_events",
     "simulation.events": "Event",
     "simulation.gradients": "RolloutGradient rollout_gradient",
-    "simulation.linear_steps": "step_derivatives",
+    "simulation.step_derivatives": "step_derivatives",
     "simulation.linear_system": "LinearSystem",
     "simulation.linearization": "linearize",
     "simulation.rollout": "rollout",

@@ -9,7 +9,7 @@ from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
 from phipsi.errors import InputError
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.gradients import rollout_gradient
-from phipsi.simulation.linear_steps import step_derivatives
+from phipsi.simulation.step_derivatives import step_derivatives
 from phipsi.spatial import inertia_regressor
 
 INTEGRATORS = ("semi_implicit", "rk4")

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_chain import constrained_dynamics
-from phipsi.algorithms.closed_derivatives import ConstrainedSolver, constrained_dynamics_derivatives
+from phipsi.algorithms.closed_derivatives import ConstrainedSolver
 from phipsi.algorithms.closed_inverse import driving_efforts
 from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.system import System
@@ -36,7 +35,7 @@ _DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determ
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class Basis:
     """How all joints move with the chosen ones: δq = Z_q ξ, δv = Z_v η + P ξ.
 
     ξ are the changes of the positions `chosen_q`, η those of the rates `chosen_v`.
@@ -49,13 +48,13 @@ class Motion:
     P: Array
 
     @staticmethod
-    def free(nv: int) -> Motion:
+    def free(nv: int) -> Basis:
         """Of a tree: every joint is chosen."""
         every, eye = np.arange(nv), np.eye(nv)
-        return Motion(every, every, eye, eye, np.zeros((nv, nv)))
+        return Basis(every, every, eye, eye, np.zeros((nv, nv)))
 
 
-class ConstrainedMotion:
+class SmallMotions:
     """Small motions of a system about a state that satisfies its constraints."""
 
     def __init__(self, system: System, q: Array, v: Array) -> None:
@@ -67,7 +66,7 @@ class ConstrainedMotion:
         if not rows.has_position.all():
             self._positions = ConstraintMetric(rows, q[None], rows_used=rows.has_position)
 
-    def basis(self, independent: Sequence[str] | None) -> Motion:
+    def basis(self, independent: Sequence[str] | None) -> Basis:
         """The motion in the joints that are named, or in those that are best suited."""
         chosen_q, chosen_v = self._chosen(independent)
         Z_q, Z_v = self._positions.motions(chosen_q), self._rates.motions(chosen_v)
@@ -76,13 +75,7 @@ class ConstrainedMotion:
             solver = ConstrainedSolver(self.system, self.q[None])
             P = -solver.least(solver.rates_by_q(self.v[None]))[0] @ Z_q
             P = P - Z_v @ P[chosen_v]
-        return Motion(chosen_q, chosen_v, Z_q, Z_v, P)
-
-    def accelerations(self, tau: Array) -> tuple[Array, Array, Array, Array]:
-        """Accelerations (nv,) of the whole, and their derivatives by q, v and tau."""
-        system, q, v = self.system, self.q, self.v
-        vdot = constrained_dynamics(system, q, v, tau).vdot
-        return vdot, *constrained_dynamics_derivatives(system, q, v, tau)
+        return Basis(chosen_q, chosen_v, Z_q, Z_v, P)
 
     def efforts(self, needed: Array, driven: Array) -> Array:
         """Efforts (k,) of the driven rates that do most of what efforts (nv,) would do."""

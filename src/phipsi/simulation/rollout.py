@@ -15,12 +15,13 @@ from phipsi.algorithms.system import System
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SimulationError, did_you_mean
+from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.checks import refuse_unfit
-from phipsi.simulation.closed_steps import closed_rollout
+from phipsi.simulation.motion import Motion
+from phipsi.simulation.stage_loop import Values, take_step
 from phipsi.simulation.tableaux import COMPILED, METHODS, Method
 from phipsi.simulation.variational import LAGRANGIAN, RATES_OF_MOMENTA
 
@@ -96,7 +97,7 @@ def rollout(
                 "pp.simulate(system, …, prescribed=…)"
             )
         state = start_q, start_v, effort
-        return closed_rollout(model, *state, dt, steps, every, integrator, records)
+        return _constrained(Motion(model), *state, dt, steps, every, method, records)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
@@ -124,6 +125,55 @@ def rollout(
     if status.any():
         raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
+
+
+def _constrained(
+    motion: Motion,
+    q0: Array,
+    v0: Array,
+    tau: Array,
+    dt: float,
+    steps: int,
+    every: int,
+    method: Method,
+    records: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Motions of a system, all of them step by step, into (..., kept, nq) and (…, nv)."""
+    batch = q0.shape[:-1]
+    count = math.prod(batch)
+    varying = tau.ndim == len(batch) + 2
+    q, v = q0.reshape(count, q0.shape[-1]), v0.reshape(count, v0.shape[-1])
+    efforts = tau.reshape(count, *tau.shape[len(batch) :])
+    kept = steps // every + 1
+    out_q, out_v = (x.reshape(count, kept, x.shape[-1]) for x in records)
+    out_q[:, 0], out_v[:, 0] = q, v
+    if not (count and steps):
+        return records
+    motion.check_start(q, v)
+    for k in range(steps):
+        try:
+            q, v = constrained_step(motion, method, q, v, efforts[:, k] if varying else efforts, dt)
+        except PhipsiError as reason:
+            done = k // every + 1
+            text = f"a motion of the system failed in step {k} (t = {k * dt:.6g} s): {reason}"
+            raise SimulationError(text, (out_q[:, :done], out_v[:, :done])) from reason
+        if (k + 1) % every == 0:
+            out_q[:, (k + 1) // every], out_v[:, (k + 1) // every] = q, v
+    return records
+
+
+def constrained_step(
+    motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
+) -> tuple[Array, Array]:
+    """States (n, nq), (n, nv) after a step and its projection."""
+    none = np.zeros((len(v), 0))
+
+    def rates(_: int, q: Array, v: Array) -> tuple[Array, Array]:
+        return motion.accelerations(q, v, tau), none
+
+    q, v, _ = take_step(method, Values(motion.chart, q, v, rates), dt)
+    end = motion.project(q, v)
+    return end.q, end.v
 
 
 def _native(form: Any, model: Model) -> NativeCode:
