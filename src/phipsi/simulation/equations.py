@@ -23,6 +23,7 @@ from phipsi.errors import InputError, PhipsiError
 from phipsi.model.model import Model
 from phipsi.operators import H, M, b, f_ext, phi, tau
 from phipsi.simulation.chart import Chart
+from phipsi.simulation.checks import place_name
 from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
 from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
@@ -323,14 +324,6 @@ class Equations:
 def _flat(masked: Any) -> tuple[Array, Array, int]:
     (vdot, f), status = masked
     return vdot, f, int(status)
-
-
-def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:
-    """The joint an entry of q or v belongs to, quoted, with the entry's number in it."""
-    for name, s in zip(names, slices, strict=True):
-        if s.start <= index < s.stop:
-            return repr(name) if s.stop - s.start == 1 else f"{name!r} (entry {index - s.start})"
-    raise IndexError(index)
 
 
 def locked(values: Array) -> Array:

@@ -18,8 +18,9 @@ from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
+from phipsi.simulation.checks import whole_number
 from phipsi.simulation.motion import Motion
-from phipsi.simulation.rollout import empty_records, rollout, rollout_arrays, whole_number
+from phipsi.simulation.rollout import empty_records, rollout, rollout_arrays
 from phipsi.simulation.stage_loop import Effort, Recording, take_step
 from phipsi.simulation.step_derivatives import checked_differentiable
 from phipsi.simulation.tableaux import METHODS
@@ -170,9 +171,7 @@ def _segment(
     segment: int | None, steps: int, batch: tuple[int, ...], model: Model | System, integrator: str
 ) -> int:
     if segment is not None:
-        if isinstance(segment, bool) or not isinstance(segment, (int, np.integer)) or segment < 1:
-            raise InputError(f"segment={segment!r} must be a whole number of at least 1")
-        return int(segment)
+        return whole_number("segment", segment)
     tableau = METHODS[integrator].tableau
     stages = 1 if tableau is None else len(tableau.b)
     tree = model.model if isinstance(model, System) else model

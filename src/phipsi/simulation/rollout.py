@@ -19,7 +19,12 @@ from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import refuse_unfit
+from phipsi.simulation.checks import (
+    check_quaternions,
+    checked_time,
+    refuse_unfit,
+    whole_number,
+)
 from phipsi.simulation.motion import Motion
 from phipsi.simulation.stage_loop import Values, take_step
 from phipsi.simulation.tableaux import COMPILED, METHODS, Method
@@ -85,7 +90,7 @@ def rollout(
     refuse_unfit(method, rows=rows, prescribed=prescribed is not None)
     if method.conserves:
         model = tree  # there are no rows
-    dt = _positive(dt)
+    dt = checked_time(dt, "dt")
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
@@ -252,14 +257,6 @@ def _method(name: Any) -> Method:
     raise InputError(f"{text} {did_you_mean(str(name), COMPILED)}")
 
 
-def _positive(dt: Any) -> float:
-    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.floating)):
-        raise InputError(f"dt={dt!r} is no step length in seconds, such as dt=1e-3")
-    if not 0 < dt < np.inf:
-        raise InputError(f"dt={dt!r} s: a step must be longer than 0 s and finite, such as dt=1e-3")
-    return float(dt)
-
-
 def empty_records(
     model: Model,
     batch: tuple[int, ...],
@@ -280,15 +277,6 @@ def empty_records(
             f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
             f"{advice}"
         ) from None
-
-
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough, and small enough for a counter."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
-    if value >= 2**63:
-        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
-    return int(value)
 
 
 def rollout_arrays(
@@ -315,7 +303,7 @@ def rollout_arrays(
     except ValueError:
         shapes = f"q0 {q.shape}, v0 {v.shape}, tau {effort.shape}"
         raise InputError(f"the leading axes of {shapes} do not broadcast") from None
-    _unit(model, q)
+    check_quaternions(Chart(model), q, "q0")
     q, v = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (q, v))
     return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch
 
@@ -345,19 +333,6 @@ def _flag(per_step: Any, effort: Array) -> bool:
             f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
         )
     return bool(per_step)
-
-
-def _unit(model: Model, q: Array) -> None:
-    for joint, at in Chart(model).named_quaternions:
-        length = np.linalg.norm(q[..., at], axis=-1)
-        bad = np.argwhere(np.abs(np.atleast_1d(length) - 1) > 1e-8)
-        if len(bad):
-            index = tuple(int(i) for i in bad[0]) if length.ndim else ()
-            raise InputError(
-                f"q0{list(index) if index else ''}: the quaternion of joint {joint!r} has length "
-                f"{float(length[index]):.9g}, but rotations have unit quaternions (w, x, y, z). "
-                "Start from model.neutral(), or divide by the length."
-            )
 
 
 def _failure(

@@ -12,6 +12,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
+from phipsi.simulation.checks import checked_time
 from phipsi.simulation.motion import Motion
 from phipsi.simulation.stage_loop import Tangents, take_step
 from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS
@@ -52,7 +53,7 @@ def step_derivatives(
            [0.3  ]]))
     """
     motion = Motion(mechanism_of(model, step_derivatives))
-    h, arrays = checked_step(dt), state_arrays(motion.tree, q=q, v=v, tau=tau)
+    h, arrays = checked_time(dt, "dt"), state_arrays(motion.tree, q=q, v=v, tau=tau)
     checked_differentiable(integrator)
     batch, nv = np.broadcast_shapes(*(x.shape[:-1] for x in arrays)), motion.tree.nv
     flat = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in arrays)
@@ -90,10 +91,3 @@ def checked_differentiable(integrator: Any) -> None:
         f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"
         "\n    integrator='rk4'"
     )
-
-
-def checked_step(dt: Any) -> float:
-    """A finite step length."""
-    if not (isinstance(dt, (int, float, np.number)) and np.isfinite(dt)):
-        raise InputError(f"dt={dt!r} must be a finite number of seconds")
-    return float(dt)
