@@ -167,8 +167,8 @@ def tensors(rounds: int, size: int = 64) -> None:
     found = race(
         {
             "forward dynamics": lambda: pp.forward_dynamics(model, s.q, s.v, s.tau),
-            "christoffel_symbols": lambda: pp.christoffel_symbols(model, s.q),
-            "mass_matrix_sensitivity": lambda: pp.mass_matrix_sensitivity(model, s.q),
+            "christoffel_symbols": lambda: pp.sensitivities.christoffel_symbols(model, s.q),
+            "mass_matrix_sensitivity": lambda: pp.sensitivities.mass_matrix_sensitivity(model, s.q),
         },
         rounds=rounds,
     )

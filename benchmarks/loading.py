@@ -63,7 +63,7 @@ def hostile_times(folder: Path) -> dict[str, float]:
         start = time.perf_counter()
         try:
             pp.load(place / file)
-        except pp.ModelError:
+        except pp.errors.ModelError:
             out[name] = time.perf_counter() - start
         else:
             raise SystemExit(f"the hostile file {name!r} was not refused")

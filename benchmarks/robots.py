@@ -18,8 +18,8 @@ import numpy as np
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.interfaces import conventions
-from phipsi.interfaces.load import load
+from phipsi.interfaces.bridges import conventions
+from phipsi.interfaces.formats.load import load
 
 SHARE = os.path.join(
     sysconfig.get_paths()["purelib"], "cmeel.prefix/share/example-robot-data/robots/"

@@ -43,7 +43,7 @@ print(
 assert np.abs(run.q[-1]).max() < 1e-2
 
 # A humanoid on bent knees with both feet on the ground: loops, so a System. How fast does it fall?
-robot = pp.robots.humanoid()
+robot = pp.examples.humanoid()
 q = robot.neutral()
 for side in ("left", "right"):
     for joint, angle in (("hip_pitch", -0.3), ("knee", 0.6), ("ankle_pitch", -0.3)):

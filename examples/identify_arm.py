@@ -7,7 +7,7 @@ import numpy as np
 import phipsi as pp
 
 rng = np.random.default_rng(1)
-drawing = pp.robots.seven_joint_arm(armature=0.1)  # what the drawings say
+drawing = pp.examples.seven_joint_arm(armature=0.1)  # what the drawings say
 
 # The machine itself: other masses, another payload, rotors and friction. Nobody knows these.
 bodies = pp.inertial_parameters(drawing).reshape(7, 10) * rng.uniform(0.8, 1.2, (7, 1))

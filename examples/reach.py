@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import phipsi as pp
 
-arm = pp.robots.seven_joint_arm(armature=0.05)
+arm = pp.examples.seven_joint_arm(armature=0.05)
 start = np.array([0.0, 0.5, 0.0, 1.0, 0.0, 0.6, 0.0])
 place = np.array([0.3, 0.4, 0.5])
 dt, steps = 0.005, 100

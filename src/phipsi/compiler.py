@@ -11,17 +11,15 @@ from typing import Any, cast
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import Mechanism, forest_of, of_mechanisms, tree_of
+from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
-from phipsi.sweeps.passes import plan_buffers
 from phipsi.sweeps.request import NEEDS_POINTS, Request, check_request, lower_request
-from phipsi.sweeps.schedule import schedule
+from phipsi.sweeps.schedule import plan_buffers, schedule
 
 
 class _Building:
@@ -42,7 +40,7 @@ _BUILDING = _Building()
 @of_mechanisms
 def compile(
     expr: Expr | str | Sequence[Expr | str],
-    model: Model | ConstrainedModel,
+    model: Model,
     *,
     mode: str | Sequence[str] = "apply",
     blocks: Sequence[tuple[Any, Any]] | None = None,
@@ -98,7 +96,7 @@ def compile(
 
 def program_of(
     expr: Expr | tuple[Expr, ...],
-    mechanism: Mechanism,
+    mechanism: Model,
     mode: str = "apply",
     function: Callable[..., Any] | None = None,
 ) -> Program:
@@ -118,7 +116,7 @@ def program_of(
 
 def program_at(
     expr: Expr | tuple[Expr, ...],
-    mechanism: Mechanism,
+    mechanism: Model,
     points: Sequence[Any] | PointSet,
     axes: str,
     function: Callable[..., Any],
@@ -170,7 +168,7 @@ def build(request: Request, model: Model, backend: str, *, reproducible: bool = 
 @of_mechanisms
 def explain(
     expr: Expr | str | Sequence[Expr | str],
-    model: Model | ConstrainedModel | None = None,
+    model: Model | None = None,
     *,
     latex: bool = False,
     rewrite: str = "full",

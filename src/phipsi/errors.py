@@ -8,8 +8,16 @@ keeps working.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+__all__ = [
+    "ConvergenceError", "FileError", "InputError", "LoweringError", "ModelError", "ParseError",
+    "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError", "SingularMatrixError",
+    "SpaceError",
+]  # fmt: skip
 
 
 def shown(text: object, most: int | None = 2000) -> str:
@@ -37,6 +45,17 @@ def shown_lines(text: object) -> str:
     return found if found.isprintable() else "\n".join(shown(x, None) for x in found.split("\n"))
 
 
+_LONGEST_MESSAGE = 2000  # characters; what a file says may be much longer
+
+
+def cut(text: str, longest: int = _LONGEST_MESSAGE) -> str:
+    """The text, or its beginning and end if it is long."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} … ({len(text) - 2 * half:,} characters left out) … {text[-half:]}"
+
+
 class PhipsiError(Exception):
     """Base of every exception raised on purpose by this library.
 
@@ -49,6 +68,23 @@ class PhipsiError(Exception):
 
 class ModelError(PhipsiError, ValueError):
     """A mechanism, or a part of one, that cannot exist or cannot be understood."""
+
+
+class FileError(ModelError):
+    """A robot file that cannot be read: `file`, `line`, the `element` by name, and the `reason`.
+
+    The text is ``file:line: element: reason``; `line` is 1 for what concerns the file as a whole.
+    Long elements and reasons are cut.
+    """
+
+    def __init__(self, file: str, line: int, element: str, reason: str) -> None:
+        element, reason = cut(element, 200), cut(reason)
+        self.file, self.line, self.element, self.reason = file, line, element, reason
+        at = f"{shown(file)}:{line}: "
+        super().__init__(f"{at}{shown(element)}: {reason}" if element else f"{at}{reason}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, int, str, str]]:
+        return FileError, (self.file, self.line, self.element, self.reason)
 
 
 class SpaceError(PhipsiError, TypeError):
@@ -99,6 +135,14 @@ class PhipsiWarning(UserWarning):
 
     def __str__(self) -> str:
         return shown_lines(super().__str__())
+
+
+def warn(message: str) -> None:
+    """Warn with a `PhipsiWarning` at the line outside this library that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "phipsi":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, PhipsiWarning, stacklevel=level)
 
 
 @contextmanager

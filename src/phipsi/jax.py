@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phipsi.interfaces.bridge import Bridge
-from phipsi.interfaces.bridge_functions import Functions
+from phipsi.interfaces.bridges.differentiable import Bridge, Functions
 from phipsi.simulation.optional import needed
 
 __all__ = [

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.interfaces.bridge import Bridge
-from phipsi.interfaces.bridge_functions import Functions
+from phipsi.interfaces.bridges.differentiable import Bridge, Functions
 from phipsi.simulation.optional import needed
 
 __all__ = [

@@ -97,7 +97,7 @@ def test_an_unaligned_array_is_left_to_the_ordinary_way():
 def test_failures_are_explained_by_the_ordinary_way():
     bad = V.copy()
     bad[1] = np.inf
-    with pytest.raises(pp.InputError, match="v is inf at joint"):
+    with pytest.raises(pp.errors.InputError, match="v is inf at joint"):
         program()(Q, bad, A)
 
 

@@ -58,7 +58,7 @@ def test_limits_are_kept_and_named():
     system = four_bar()
     narrow = system.model.with_body("rocker", limits=(-0.2, 0.2))
     limited = pp.System(narrow, system.constraints)
-    with pytest.raises(pp.ConvergenceError, match=r"'rocker' at -?0\.2") as error:
+    with pytest.raises(pp.errors.ConvergenceError, match=r"'rocker' at -?0\.2") as error:
         limited.assemble([1.0, -0.8, -0.1], fixed=["crank"])
     best = error.value.result
     assert -0.2 <= best[2] <= 0.2 and best[0] == 1.0
@@ -71,7 +71,7 @@ def test_limits_are_kept_and_named():
 
 def test_a_loop_that_is_too_short_says_which_and_by_how_much():
     system = four_bar(lengths=(0.3, 0.3, 0.2), ground=1.1)
-    with pytest.raises(pp.ConvergenceError) as error:
+    with pytest.raises(pp.errors.ConvergenceError) as error:
         system.assemble([0.4, 0.1, -0.2])
     text = str(error.value)
     assert "'pin' between 'rocker' and the world stays open by 0.3 m" in text
@@ -86,7 +86,7 @@ def test_only_the_loop_that_cannot_close_is_named():
         b.add_body(name, joint=pp.joints.Revolute(Z), inertia=inertia)
     good = c.PointOnLine((0, 1, 0), name="slot", a=("world", (0.5, 0, 0)), b=("left", (1, 0, 0)))
     bad = c.PointOnLine((0, 1, 0), name="far", a=("world", (2.5, 0, 0)), b=("right", (1, 0, 0)))
-    with pytest.raises(pp.ConvergenceError) as error:
+    with pytest.raises(pp.errors.ConvergenceError) as error:
         pp.System(b.build(), [good, bad]).assemble([0.8, 0.3])
     assert "'far' between the world and 'right'" in str(error.value)
     assert "'slot'" not in str(error.value)
@@ -114,7 +114,7 @@ def test_a_hinge_that_can_only_close_turned_over_is_reported():
     b = pp.ModelBuilder()
     b.add_body("body", joint=pp.joints.Prismatic(Z), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
     hinge = c.Revolute(Z, name="hinge", a="world", b="body", axis_b=(0, 0, -1))
-    with pytest.raises(pp.ConvergenceError, match="turned over"):
+    with pytest.raises(pp.errors.ConvergenceError, match="turned over"):
         pp.System(b.build(), [hinge]).assemble([0.3])
 
 
@@ -124,7 +124,7 @@ def test_restarts_find_what_one_start_does_not():
     b.add_body("rod", joint=pp.joints.Revolute(Z), inertia=pp.SpatialInertia(1, (1, 0, 0), 0.1))
     pin = c.Spherical(name="pin", a=("rod", (1, 0, 0)), b=("world", (-1, 0, 0)))
     system = pp.System(b.build(), [pin])
-    with pytest.raises(pp.ConvergenceError):
+    with pytest.raises(pp.errors.ConvergenceError):
         system.assemble([0.0])
     q = system.assemble([0.0], restarts=3)
     assert_allclose(np.cos(q), -1, atol=1e-12)
@@ -202,7 +202,7 @@ def test_contradictory_rates_are_named():
         c.Rows(name=name, points=["link1"], A=row, rates=rate)
         for name, rate in (("slow", 1.0), ("fast", 2.0))
     ]
-    with pytest.raises(pp.ConvergenceError, match=r"'slow\.0' .*'fast\.0'"):
+    with pytest.raises(pp.errors.ConvergenceError, match=r"'slow\.0' .*'fast\.0'"):
         pp.System(model, spin).project([0.0], [0.0])
     alone = pp.System(model, spin[:1])
     assert_allclose(alone.project([0.3], [0.0])[1], [1.0])
@@ -210,7 +210,7 @@ def test_contradictory_rates_are_named():
 
 def test_projection_from_too_far_says_so():
     system = four_bar(lengths=(0.3, 0.3, 0.2), ground=1.1)
-    with pytest.raises(pp.ConvergenceError, match="'pin'"):
+    with pytest.raises(pp.errors.ConvergenceError, match="'pin'"):
         system.project([0.4, 0.1, -0.2], np.zeros(3))
 
 
@@ -283,7 +283,7 @@ def test_summary_names_loops_mobility_and_redundant_rows():
     ],
 )
 def test_constraints_that_cannot_be_are_refused(make, message):
-    with pytest.raises(pp.ModelError, match=message):
+    with pytest.raises(pp.errors.ModelError, match=message):
         make()
 
 
@@ -299,7 +299,7 @@ def test_constraints_that_cannot_be_are_refused(make, message):
     ],
 )  # fmt: skip
 def test_constraints_that_do_not_fit_the_model_are_refused(constraint, message):
-    with pytest.raises(pp.ModelError, match=message):
+    with pytest.raises(pp.errors.ModelError, match=message):
         pp.System(pp.examples.planar_arm(2), [constraint])
 
 
@@ -310,15 +310,16 @@ def test_constraints_compare_by_content():
     )
     assert one == two and hash(one) == hash(two)
     assert one != c.Revolute((1, 0, 0), name="r", **ends[0])
-    with pytest.raises(pp.ModelError, match=r"Weld 'w': the offset of b must be three numbers"):
+    with pytest.raises(
+        pp.errors.ModelError, match=r"Weld 'w': the offset of b must be three numbers"
+    ):
         c.Weld(name="w", a="link1", b=("world", (1, 2)))
 
 
 def test_a_system_says_where_the_tree_is():
     system = four_bar()
-    with pytest.raises(AttributeError, match=r"its tree has: system\.model\.nv"):
-        system.nv  # noqa: B018
-    with pytest.raises(pp.InputError, match=r"For the tree alone.* give system\.model"):
+    assert system.nv == system.model.nv
+    with pytest.raises(pp.errors.InputError, match=r"For the tree alone.* give system\.model"):
         pp.operational_space_inertia(system, np.zeros(3), ["rocker"])
     assert not hasattr(system, "nonsense")
 
@@ -326,7 +327,7 @@ def test_a_system_says_where_the_tree_is():
 def test_couplings_refuse_joints_of_several_coordinates():
     b = pp.ModelBuilder()
     b.add_body("ball", joint=pp.joints.Spherical(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
-    with pytest.raises(pp.ModelError, match="'ball' is spherical with 3 rates"):
+    with pytest.raises(pp.errors.ModelError, match="'ball' is spherical with 3 rates"):
         pp.System(b.build(), [c.Coupling(name="g", joints=["ball"], coefficients=[1])])
 
 
@@ -334,9 +335,9 @@ def test_selections_are_checked():
     model = pp.examples.planar_arm(3)
     system = pp.System(model, [], secondary=["link3"])
     assert system.closures.selections == {"P": frozenset({0, 1}), "S": frozenset({2})}
-    with pytest.raises(pp.ModelError, match="'link2' is in primary and in secondary"):
+    with pytest.raises(pp.errors.ModelError, match="'link2' is in primary and in secondary"):
         pp.System(model, [], primary=["link1", "link2"], secondary=["link2"])
-    with pytest.raises(pp.ModelError, match="two constraints are called 's'"):
+    with pytest.raises(pp.errors.ModelError, match="two constraints are called 's'"):
         pp.System(model, [c.Spherical(name="s", a="link1", b="world")] * 2)
 
 
@@ -350,7 +351,7 @@ def test_a_distance_between_points_that_coincide_is_assembled_or_named():
     with pytest.raises(pp.errors.SingularMatrixError, match=r"Distance coincide \('rope'\)"):
         system.jacobian(np.zeros(2))
     hopeless = pp.System(arm, [c.Distance(1.0, name="never", a="link1", b="world")])
-    with pytest.raises(pp.ConvergenceError, match="'never' between 'link1' and the world"):
+    with pytest.raises(pp.errors.ConvergenceError, match="'never' between 'link1' and the world"):
         hopeless.assemble([0.0, 0.0])
 
 
@@ -365,10 +366,10 @@ def test_a_distance_between_points_that_coincide_is_assembled_or_named():
     ids=lambda x: type(x).__name__,
 )
 def test_unknown_bodies_and_joints_are_told_with_the_constraint(constraint):
-    with pytest.raises(pp.ModelError, match=r"'mine'.*'elbow'"):
+    with pytest.raises(pp.errors.ModelError, match=r"'mine'.*'elbow'"):
         pp.System(pp.examples.planar_arm(2), [constraint])
 
 
 def test_offsets_that_are_not_finite_are_refused():
-    with pytest.raises(pp.ModelError, match="'w': the offset of b"):
+    with pytest.raises(pp.errors.ModelError, match="'w': the offset of b"):
         c.Weld(name="w", a="link1", b=("world", (0, np.nan, 0)))

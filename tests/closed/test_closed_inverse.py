@@ -110,14 +110,16 @@ def test_what_cannot_be_driven_is_named():
     vdot = zero.copy()
     vdot[4] = 1.0  # the box turns about the line through its two point contacts
     motors = ["left_lower", "left_upper", "right_lower", "right_upper"]
-    with pytest.raises(pp.InputError, match=r"cannot drive this motion(.|\n)*'box' by \[1.0, "):
+    with pytest.raises(
+        pp.errors.InputError, match=r"cannot drive this motion(.|\n)*'box' by \[1.0, "
+    ):
         pp.closed_inverse_dynamics(grasp, q, zero, vdot, actuated=motors)
     pp.closed_inverse_dynamics(grasp, q, zero, zero, actuated=motors)
-    with pytest.raises(pp.InputError, match="vdot does not keep the constraints: row 'left"):
+    with pytest.raises(pp.errors.InputError, match="vdot does not keep the constraints: row 'left"):
         pp.closed_inverse_dynamics(grasp, q, zero, np.eye(10)[9], actuated=motors)
-    with pytest.raises(pp.InputError, match="v does not keep the constraints"):
+    with pytest.raises(pp.errors.InputError, match="v does not keep the constraints"):
         pp.closed_inverse_dynamics(grasp, q, np.eye(10)[9], zero, actuated=motors)
-    with pytest.raises(pp.InputError, match="Did you mean 'left_lower'"):
+    with pytest.raises(pp.errors.InputError, match="Did you mean 'left_lower'"):
         pp.closed_inverse_dynamics(grasp, q, zero, zero, actuated=["left_lowr"])
-    with pytest.raises(pp.InputError, match="above 0"):
+    with pytest.raises(pp.errors.InputError, match="above 0"):
         pp.closed_inverse_dynamics(grasp, q, zero, zero, weights=zero)

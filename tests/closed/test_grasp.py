@@ -262,9 +262,9 @@ def test_a_box_held_by_friction_from_the_sides():
 def test_contacts_that_cannot_turn_the_object_are_told():
     grasp = pp.examples.two_finger_grasp()
     q = grasp.model.neutral()
-    with pytest.raises(pp.InputError, match="cannot give the object this load"):
+    with pytest.raises(pp.errors.InputError, match="cannot give the object this load"):
         grasp.distribute(q, [1, 0, 0, 0, 0, 0])
-    with pytest.raises(pp.InputError, match="must be"):
+    with pytest.raises(pp.errors.InputError, match="must be"):
         grasp.distribute(q, [1, 0])
 
 
@@ -396,14 +396,14 @@ def test_ends_on_the_wrong_side_are_refused():
     grasp = pp.examples.two_finger_grasp()
     first = grasp.contacts[0]
     swapped = contacts.Point(0.6, name="x", finger=first.object, object=first.finger)
-    with pytest.raises(pp.ModelError, match="not part of the object"):
+    with pytest.raises(pp.errors.ModelError, match="not part of the object"):
         pp.Grasp(grasp.model, object="box", contacts=[swapped])
-    with pytest.raises(pp.ModelError, match="no contact"):
+    with pytest.raises(pp.errors.ModelError, match="no contact"):
         pp.Grasp(grasp.model, object="box",
                  contacts=[pp.constraints.Weld(name="w", a="box", b="left_tip")])  # fmt: skip
-    with pytest.raises(pp.ModelError, match="above 0"):
+    with pytest.raises(pp.errors.ModelError, match="above 0"):
         contacts.Point(0, name="x", finger="left_tip", object="box")
-    with pytest.raises(pp.ModelError, match="leans out of the surface"):
+    with pytest.raises(pp.errors.ModelError, match="leans out of the surface"):
         contacts.Edge((0, 1, 1), name="x", finger="left_tip", object="box")
 
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.errors import did_you_mean
-from phipsi.interfaces import draft as drafts
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.load import kind_of, load, load_system
-from phipsi.interfaces.sdf import _Reader  # pyright: ignore[reportPrivateUsage]
-from phipsi.interfaces.sdf_frames import FrameGraph
+from phipsi.errors import FileError, did_you_mean
+from phipsi.interfaces.formats import parsed_robot as drafts
+from phipsi.interfaces.formats.load import kind_of, load, load_system
+from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph
+from phipsi.interfaces.formats.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]
 
 MASS = (
     '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '

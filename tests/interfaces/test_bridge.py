@@ -9,9 +9,13 @@ from phipsi.algorithms.closed_forms import closed_form
 from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.errors import InputError, SpaceError
-from phipsi.interfaces.bridge import ExpressionBridge, PosesBridge, RolloutBridge
-from phipsi.interfaces.bridge_functions import Functions
-from phipsi.interfaces.coordinate_maps import CoordinateMaps
+from phipsi.interfaces.bridges.differentiable import (
+    CoordinateMaps,
+    ExpressionBridge,
+    Functions,
+    PosesBridge,
+    RolloutBridge,
+)
 from phipsi.model.points import point_set
 from phipsi.operators import A, B, D, H, J, M, P, V, f0, f_ext, mass_matrix, phi, psi, tau, v
 
@@ -228,7 +232,7 @@ def test_the_functions_of_a_framework():
     solve = functions.function(mass_matrix.inv @ tau, model)
     assert solve.inputs == ("q", "tau")
     close(solve(q, u), np.linalg.solve(pp.mass_matrix(model, q), u))
-    with pytest.raises(pp.ModelError, match="must be a list"):
+    with pytest.raises(pp.errors.ModelError, match="must be a list"):
         functions.frame_poses(model, q, model.body_names[0])
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces import cli_bench
-from phipsi.interfaces.cli import app
-from phipsi.interfaces.cli_bench import Row, table
+from phipsi.interfaces.cli import bench as cli_bench
+from phipsi.interfaces.cli.bench import Row, table
+from phipsi.interfaces.cli.commands import app
 
 COMMANDS = ("info", "check", "simulate", "explain", "bench", "demo")
 
@@ -32,7 +32,7 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys; from phipsi.interfaces.cli import app;"
+        "import sys; from phipsi.interfaces.cli.commands import app;"
         "app(['--help'], result_action='return_value');"
         "print('LOADED', *sorted({m.partition('.')[0] for m in sys.modules}))"
     )
@@ -76,7 +76,7 @@ def test_explain_is_the_explanation(capsys: pytest.CaptureFixture[str]):
     assert call("explain", "H φ M φ* H*") == 0
     assert capsys.readouterr().out == f"{pp.explain(pp.parse('H phi M phi* H*'))}\n"
     assert call("explain", "mass_matrix⁻¹", "--model", "quadruped", "--latex") == 0
-    model = pp.robots.quadruped()
+    model = pp.examples.quadruped()
     direct = pp.explain(pp.parse("mass_matrix⁻¹"), model, latex=True)
     assert capsys.readouterr().out == f"{direct}\n"
     assert call("explain", "mass_matrix", "--model", "quadruped", "--mode", "dense") == 0

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces import cli_simulate
-from phipsi.interfaces.cli import app
+from phipsi.interfaces.cli import simulate_command as cli_simulate
+from phipsi.interfaces.cli.commands import app
 
 DATA = Path(__file__).parent / "data"
 

@@ -11,11 +11,11 @@ from peers import InPinocchio, pinocchio_tree
 from phipsi import body_poses, forward_dynamics, inverse_dynamics, load
 from phipsi.errors import InputError
 from phipsi.examples import random_tree
-from phipsi.interfaces.convention_adapter import pinocchio_order
-from phipsi.interfaces.conventions import (
+from phipsi.interfaces.bridges.conventions import (
     from_drake,
     from_mujoco,
     from_pinocchio,
+    pinocchio_order,
     to_drake,
     to_mujoco,
     to_pinocchio,

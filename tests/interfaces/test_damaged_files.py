@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.errors import shown, shown_lines
-from phipsi.interfaces.cli import app
-from phipsi.interfaces.cli_common import printable
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.tree_drawing import draw_tree
+from phipsi.errors import FileError, shown, shown_lines
+from phipsi.interfaces.cli.commands import app
+from phipsi.interfaces.cli.common import printable
+from phipsi.interfaces.cli.tree_drawing import draw_tree
 
 EVIL = "a\n\x1b[31m\u202e\ud800b"
 
@@ -53,11 +52,11 @@ def test_mutants_of_scenarios(tmp_path):
 @pytest.mark.timeout(20)
 def test_what_is_no_file_does_not_hold_us_up(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
-    with pytest.raises(pp.ParseError, match="no regular file"):
+    with pytest.raises(pp.errors.ParseError, match="no regular file"):
         pp.Trajectory.load(tmp_path / "pipe.npz")
-    with pytest.raises(pp.ParseError, match="a folder"):
+    with pytest.raises(pp.errors.ParseError, match="a folder"):
         pp.Trajectory.load(tmp_path)
-    with pytest.raises(pp.ParseError, match="no regular file"):
+    with pytest.raises(pp.errors.ParseError, match="no regular file"):
         pp.Trajectory.load("/dev/zero")
 
 
@@ -71,7 +70,7 @@ def test_states_that_are_not_finite(originals, tmp_path, name, value):
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         for member, data in members.items():
             archive.writestr(member, data)
-    with pytest.raises(pp.ParseError, match=f"'{name}' has numbers that are not finite"):
+    with pytest.raises(pp.errors.ParseError, match=f"'{name}' has numbers that are not finite"):
         pp.Trajectory.load(tmp_path / "x.npz")
 
 
@@ -86,7 +85,7 @@ def test_headers_stay_within_max_bytes(originals, tmp_path):
             archive.writestr(member, data)
     size = (tmp_path / "x.npz").stat().st_size
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(pp.ParseError, match="more than max_bytes"):
+    with pytest.raises(pp.errors.ParseError, match="more than max_bytes"):
         pp.Trajectory.load(tmp_path / "x.npz", max_bytes=8 * size)
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert grown < 8 * size
@@ -106,7 +105,7 @@ def test_members_that_overlap(originals, tmp_path):
                 setattr(again, key, getattr(largest, key))
             archive.filelist.append(again)
             archive._didModify = True  # the directory is written anew
-    with pytest.raises(pp.ParseError, match="claim more bytes"):
+    with pytest.raises(pp.errors.ParseError, match="claim more bytes"):
         pp.Trajectory.load(tmp_path / "x.npz")
 
 
@@ -162,7 +161,11 @@ def test_text_that_may_be_printed():
 
 
 def test_errors_and_warnings_show_names_harmlessly():
-    for error in (pp.InputError(EVIL), pp.ParseError(EVIL), pp.SimulationError(EVIL)):
+    for error in (
+        pp.errors.InputError(EVIL),
+        pp.errors.ParseError(EVIL),
+        pp.errors.SimulationError(EVIL),
+    ):
         assert str(error) == shown_lines(EVIL) and error.args == (EVIL,)
     assert str(pp.PhipsiWarning(EVIL)) == shown_lines(EVIL)
     assert str(FileError(EVIL, 3, EVIL, "no")) == f"{shown(EVIL)}:3: {shown(EVIL)}: no"

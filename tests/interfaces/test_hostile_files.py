@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.errors import PhipsiWarning
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.load import load
-from phipsi.interfaces.roots import Refused, Roots
+from phipsi.errors import FileError, PhipsiWarning
+from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
+from phipsi.interfaces.formats.load import load
 
 MASS = (
     '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
@@ -24,7 +23,7 @@ LOAD = """
     warnings.simplefilter("ignore")
     sys.path[:0] = {path!r}
     from phipsi.errors import ModelError
-    from phipsi.interfaces.load import load
+    from phipsi.interfaces.formats.load import load
 """
 
 
@@ -288,7 +287,7 @@ def test_special_files_are_refused(tmp_path: Path):
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Refused by the system; root may read everything, so the refusal is made up."""
+    """Rejected by the system; root may read everything, so the refusal is made up."""
     path = tmp_path / "x.urdf"
     path.write_bytes(urdf())
 
@@ -313,8 +312,8 @@ def test_a_mesh_that_is_a_folder_or_pipe_is_not_found(tmp_path: Path):
     "uri", ["../x", "/x", "package://../x", "http://a/x", "a/../../x", "out/x"]
 )
 def test_roots_refuse(folder: Path, uri: str):
-    with pytest.raises(Refused):
-        Roots.of(folder / "robot.urdf").locate(uri)
+    with pytest.raises(Rejected):
+        AllowedFolders.of(folder / "robot.urdf").locate(uri)
 
 
 def run(

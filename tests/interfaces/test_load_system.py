@@ -121,12 +121,14 @@ def test_loops_of_sdf_that_cannot_be_read_are_named(tmp_path):
     screw = four_bar_sdf("screw").replace("</joint></model>",
         "<screw_thread_pitch>0.1</screw_thread_pitch></joint></model>")  # fmt: skip
     path.write_text(screw)
-    with pytest.raises(pp.ModelError, match=r"loop\.sdf:\d+: joint 'D': it closes a loop"):
+    with pytest.raises(pp.errors.ModelError, match=r"loop\.sdf:\d+: joint 'D': it closes a loop"):
         pp.load_system(path)
     path.write_text(four_bar_sdf(limit="<limit><lower>-1</lower><upper>1</upper></limit>"))
     with pytest.warns(pp.PhipsiWarning, match="'D'.*limits and damping are lost"):
         pp.load_system(path)
-    with pytest.raises(pp.ModelError, match=r"so the links form a loop(.|\n)*pp\.load_system"):
+    with pytest.raises(
+        pp.errors.ModelError, match=r"so the links form a loop(.|\n)*pp\.load_system"
+    ):
         pp.load(path)
 
 
@@ -189,7 +191,7 @@ def test_equality_constraints_are_those_of_mujoco(tmp_path, text, kind):
     assert isinstance(made, kind) and made.name == "x"
     rng = np.random.default_rng(0)
     q = system.model.random_configuration(rng)
-    residual, _ = theirs(path, pp.to_mujoco(system.model, q)[0])
+    residual, _ = theirs(path, pp.conventions.to_mujoco(system.model, q)[0])
     mine = system.residual(q)
     if kind is c.Coupling:
         assert_allclose(np.abs(mine), np.abs(residual), atol=1e-12)
@@ -199,10 +201,10 @@ def test_equality_constraints_are_those_of_mujoco(tmp_path, text, kind):
             np.linalg.norm(mine[linear]), np.linalg.norm(residual[:3]), rtol=1e-9, atol=1e-12
         )
     closed = system.assemble(q, restarts=20)
-    residual, J = theirs(path, pp.to_mujoco(system.model, closed)[0])
+    residual, J = theirs(path, pp.conventions.to_mujoco(system.model, closed)[0])
     assert_allclose(residual, 0, atol=1e-9)
     units = np.eye(system.model.nv)
-    columns = [J @ pp.to_mujoco(system.model, closed, e)[1] for e in units]
+    columns = [J @ pp.conventions.to_mujoco(system.model, closed, e)[1] for e in units]
     same_space(system.jacobian(closed), np.transpose(columns))
 
 
@@ -215,7 +217,7 @@ def test_several_constraints_and_inactive_ones(tmp_path):
     )
     system = pp.load_system(path)
     assert [x.name for x in system.constraints] == ["equality1", "equality3"]
-    with pytest.raises(pp.ModelError, match=r"ties motions together(.|\n)*pp\.load_system"):
+    with pytest.raises(pp.errors.ModelError, match=r"ties motions together(.|\n)*pp\.load_system"):
         pp.load(path)
 
 
@@ -230,5 +232,7 @@ def test_what_cannot_be_read_is_named(tmp_path, text, message):
     path = mjcf(tmp_path, text)
     two = '<body name="t"><joint name="u"/><joint name="w" axis="1 0 0"/><geom size="0.1"/></body>'
     path.write_text(path.read_text().replace("</worldbody>", f"{two}</worldbody>"))
-    with pytest.raises(pp.ModelError, match=rf"robot\.xml:3: equality <joint>(.|\n)*{message}"):
+    with pytest.raises(
+        pp.errors.ModelError, match=rf"robot\.xml:3: equality <joint>(.|\n)*{message}"
+    ):
         pp.load_system(path)

@@ -10,8 +10,8 @@ import pytest
 
 from phipsi import body_poses, forward_dynamics, frame_poses, inverse_dynamics, mass_matrix
 from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.conventions import to_mujoco
-from phipsi.interfaces.load import load
+from phipsi.interfaces.bridges.conventions import to_mujoco
+from phipsi.interfaces.formats.load import load
 from phipsi.model import Model, joints
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces import mjcf_limits
-from phipsi.interfaces.document import parse_xml
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.load import load
-from phipsi.interfaces.mjcf_plain import compiled
-from phipsi.interfaces.mjcf_text import text_for_mujoco
-from phipsi.interfaces.reader_process import READERS
+from phipsi.errors import FileError
+from phipsi.interfaces.formats.document import parse_xml
+from phipsi.interfaces.formats.load import load
+from phipsi.interfaces.formats.mjcf import checked_files as mjcf_limits
+from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled
+from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
+from phipsi.interfaces.formats.mjcf.reader_process import READERS
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BODY = '<body name="a"><joint name="j"/><geom size="0.1"/></body>'
@@ -215,7 +215,7 @@ def test_what_no_mechanism_needs_costs_nothing(tmp_path: Path):
 def test_one_file_counts_for_each_mesh_that_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from phipsi.interfaces import mjcf_files
+    from phipsi.interfaces.formats.mjcf import checked_files as mjcf_files
 
     monkeypatch.setattr(mjcf_files, "MAX_USED_BYTES", 1000)
     (tmp_path / "m.stl").write_bytes(b"x" * 300)
@@ -225,7 +225,7 @@ def test_one_file_counts_for_each_mesh_that_uses_it(
 
 
 def test_included_files_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from phipsi.interfaces import document
+    from phipsi.interfaces.formats import document
 
     monkeypatch.setattr(document, "MAX_ELEMENTS", 30)
     (tmp_path / "a.xml").write_text("<mujocoinclude>" + "<geom/>" * 20 + "</mujocoinclude>")

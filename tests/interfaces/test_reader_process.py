@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from phipsi.errors import ModelError
-from phipsi.interfaces import reader_process
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.load import load, load_system
-from phipsi.interfaces.reader_process import READERS
+from phipsi.errors import FileError, ModelError
+from phipsi.interfaces.formats.load import load, load_system
+from phipsi.interfaces.formats.mjcf import reader_process
+from phipsi.interfaces.formats.mjcf.reader_process import READERS
 
 SUPPORT = Path(__file__).parents[1] / "support"
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
@@ -224,9 +223,9 @@ def program(code: str, *arguments: object) -> subprocess.Popen[str]:
     head = f"""
     import os, signal, sys, threading, time
     sys.path[:0] = {[p for p in sys.path if p] + [str(SUPPORT)]!r}
-    from phipsi.interfaces import reader_process
-    from phipsi.interfaces.reader_process import READERS
-    from phipsi.interfaces.load import load
+    from phipsi.interfaces.formats.mjcf import reader_process
+    from phipsi.interfaces.formats.mjcf.reader_process import READERS
+    from phipsi.interfaces.formats.load import load
     """
     source = textwrap.dedent(head) + textwrap.dedent(code)
     command = [sys.executable, "-W", "error", "-c", source, *map(str, arguments)]

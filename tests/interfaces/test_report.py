@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.report_plots import picked
-from phipsi.interfaces.report_scene import frame_times
-from phipsi.interfaces.report_solids import PIN, solids_of, tips
+from phipsi.interfaces.report.plots import picked
+from phipsi.interfaces.report.scene import frame_times
+from phipsi.interfaces.report.solids import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"
@@ -294,13 +294,13 @@ def test_one_sample_and_missing_efforts_are_fine(tmp_path: Path):
 
 
 def test_wrong_arguments_are_refused(swing: pp.Trajectory, tmp_path: Path):
-    with pytest.raises(pp.InputError, match=r"ends in \.html"):
+    with pytest.raises(pp.errors.InputError, match=r"ends in \.html"):
         pp.report(swing, tmp_path / "x.pdf")
-    with pytest.raises(pp.InputError, match="needs a trajectory first"):
+    with pytest.raises(pp.errors.InputError, match="needs a trajectory first"):
         pp.report("swing", tmp_path / "x.html")  # type: ignore[arg-type]
     arm = swing.model
     none = pp.Trajectory(arm, *(np.zeros((0, *s)) for s in ((), (7,), (7,), (7,))))
-    with pytest.raises(pp.InputError, match="no samples"):
+    with pytest.raises(pp.errors.InputError, match="no samples"):
         pp.report(none, tmp_path / "x.html")
     assert not list(tmp_path.iterdir())
 

@@ -6,18 +6,18 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from phipsi import center_of_mass, frame_poses, inverse_dynamics, robots
+from phipsi import center_of_mass, examples, frame_poses, inverse_dynamics
 from phipsi.errors import PhipsiWarning
-from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
-from phipsi.interfaces.load import load
-from phipsi.interfaces.urdf_write import save_urdf
+from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
+from phipsi.interfaces.formats.load import load
+from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 
 MASS = {"seven_joint_arm": 18.9, "free_flyer": 187.8, "quadruped": 30.0, "humanoid": 79.8}
 
 
-@pytest.mark.parametrize("name", robots.__all__)
+@pytest.mark.parametrize("name", examples.ROBOTS)
 def test_mass_and_symmetry(name: str):
-    model = getattr(robots, name)()
+    model = getattr(examples, name)()
     assert sum(inertia.mass for inertia in model.inertias) == pytest.approx(MASS[name])
     if model.joints[0].kind == "free":
         assert abs(center_of_mass(model, model.neutral())[1]) < 1e-12
@@ -25,7 +25,7 @@ def test_mass_and_symmetry(name: str):
 
 @pytest.mark.parametrize("name", ["quadruped", "humanoid"])
 def test_written_as_urdf_it_is_the_same_robot(name: str, tmp_path: Path):
-    model = getattr(robots, name)()
+    model = getattr(examples, name)()
     with pytest.warns(PhipsiWarning, match="armature"):
         text = save_urdf(model, tmp_path / "robot.urdf")
     again = load(tmp_path / "robot.urdf")  # the free joint of the base is in the file
@@ -43,7 +43,7 @@ def test_written_as_urdf_it_is_the_same_robot(name: str, tmp_path: Path):
 
 
 def test_feet_are_on_the_ground_when_standing():
-    quadruped, humanoid = robots.quadruped(), robots.humanoid()
+    quadruped, humanoid = examples.quadruped(), examples.humanoid()
     feet = frame_poses(quadruped, quadruped.neutral())[:, 2, 3]
     np.testing.assert_allclose(feet, -0.6, atol=1e-12)
     height = dict(zip(humanoid.frames, frame_poses(humanoid, humanoid.neutral()), strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.cli import app
+from phipsi.interfaces.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
@@ -119,7 +119,7 @@ def test_all_forces(tmp_path: Path, text: str, force):
 
 
 def test_every_force_of_the_library_can_be_said():
-    from phipsi.interfaces.scenario_forces import READERS
+    from phipsi.interfaces.scenarios.forces_and_events import READERS
 
     assert set(READERS) == set(pp.forces.__all__) - {"Force", "State"}
 
@@ -346,7 +346,7 @@ WRONG = [
 @pytest.mark.parametrize(("text", "line", "message"), WRONG, ids=range(len(WRONG)))
 def test_file_and_line(tmp_path: Path, text: str, line: int, message: str):
     (tmp_path / "link").symlink_to("/tmp")
-    with pytest.raises(pp.ModelError) as info:
+    with pytest.raises(pp.errors.ModelError) as info:
         scenario(tmp_path, text)
     told = str(info.value)
     assert told.startswith(f"{tmp_path / 's.toml'}:{line}: "), told
@@ -359,9 +359,9 @@ def test_text_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert app(["simulate", str(file)], result_action="return_value") == 2
     assert capsys.readouterr().err == f"{file}:2: is no UTF-8 text, which TOML files are.\n"
     file.write_bytes(b"#" * 1_000_001)
-    with pytest.raises(pp.ModelError, match="more than the 1,000,000"):
+    with pytest.raises(pp.errors.ModelError, match="more than the 1,000,000"):
         pp.load_scenario(file)
-    with pytest.raises(pp.ModelError, match="none.toml:1: cannot be opened"):
+    with pytest.raises(pp.errors.ModelError, match="none.toml:1: cannot be opened"):
         pp.load_scenario(tmp_path / "none.toml")
 
 
@@ -369,7 +369,7 @@ def test_an_output_may_not_replace_an_input(tmp_path: Path):
     shutil.copy(DATA / "arm.urdf", tmp_path / "arm.urdf")
     (tmp_path / "out.csv").symlink_to(tmp_path / "arm.urdf")
     text = 'model = "arm.urdf"\nduration = 1\n[output]\ncsv = "out.csv"'
-    with pytest.raises(pp.ModelError, match=r"s\.toml:4: output: 'out.csv' is read"):
+    with pytest.raises(pp.errors.ModelError, match=r"s\.toml:4: output: 'out.csv' is read"):
         scenario(tmp_path, text)
 
 
@@ -378,6 +378,6 @@ def test_folders_can_be_allowed_by_the_caller(tmp_path: Path):
     inner.mkdir()
     shutil.copy(DATA / "arm.urdf", tmp_path)
     text = 'model = "../arm.urdf"\nduration = 1'
-    with pytest.raises(pp.ModelError, match="pp.load_scenario\\('.*s.toml', package_dirs="):
+    with pytest.raises(pp.errors.ModelError, match="pp.load_scenario\\('.*s.toml', package_dirs="):
         scenario(inner, text)
     assert scenario(inner, text, package_dirs=[tmp_path]).model.name == "arm"

@@ -7,7 +7,7 @@ import pytest
 
 from phipsi import body_poses, frame_poses, inverse_dynamics
 from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.load import load
+from phipsi.interfaces.formats.load import load
 from phipsi.model import Model, joints
 from phipsi.model.extras import Coupling
 

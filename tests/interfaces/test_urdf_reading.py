@@ -8,11 +8,10 @@ import pinocchio as pin
 import pytest
 
 from phipsi import forward_dynamics, inverse_dynamics
-from phipsi.errors import ModelError, PhipsiWarning
-from phipsi.interfaces.conventions import from_pinocchio, to_pinocchio
-from phipsi.interfaces.files import FileError
-from phipsi.interfaces.load import load
-from phipsi.interfaces.urdf_write import save_urdf
+from phipsi.errors import FileError, ModelError, PhipsiWarning
+from phipsi.interfaces.bridges.conventions import from_pinocchio, to_pinocchio
+from phipsi.interfaces.formats.load import load
+from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.model import Model, SpatialInertia, joints
 from phipsi.model.extras import Coupling
 from phipsi.model.rotations import plane_axes, rotation_of_rpy, rpy_of_rotation

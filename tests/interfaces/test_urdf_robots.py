@@ -20,10 +20,9 @@ from phipsi import (
     mass_matrix,
 )
 from phipsi.errors import ModelError, PhipsiWarning, SingularHingeError
-from phipsi.interfaces.convention_adapter import pinocchio_order
-from phipsi.interfaces.conventions import to_mujoco, to_pinocchio
-from phipsi.interfaces.load import load
-from phipsi.interfaces.urdf_write import save_urdf
+from phipsi.interfaces.bridges.conventions import pinocchio_order, to_mujoco, to_pinocchio
+from phipsi.interfaces.formats.load import load
+from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.model import Model
 
 

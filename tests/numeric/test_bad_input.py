@@ -49,8 +49,9 @@ ARRAYS = {
     "closed inverse dynamics": (
         lambda x: pp.closed_inverse_dynamics(SYSTEM, Q, O, x), "vdot", False),
     "frame accelerations": (lambda x: pp.frame_accelerations(ARM, O, O, x), "vdot", True),
-    "mass matrix sensitivity": (lambda x: pp.mass_matrix_sensitivity(ARM, x), "q", True),
-    "Christoffel symbols": (lambda x: pp.christoffel_symbols(ARM, x), "q", True),
+    "mass matrix sensitivity": (
+        lambda x: pp.sensitivities.mass_matrix_sensitivity(ARM, x), "q", True),
+    "Christoffel symbols": (lambda x: pp.sensitivities.christoffel_symbols(ARM, x), "q", True),
     "linearize": (lambda x: pp.linearize(ARM, x), "q", False),
     "step derivatives": (lambda x: pp.step_derivatives(ARM, O, x, O, 0.1), "v", False),
     "rollout": (lambda x: pp.rollout(ARM, x, O, O, 0.01, 2), "q0", False),
@@ -76,14 +77,14 @@ def test_arrays_that_are_none(name):
         (np.zeros((3, 1)), r"\(3, 1\)"),
         (1.0, r"\(\)"),
     ]:
-        with pytest.raises(pp.InputError, match=rf"(?s)^{what}\b.*{complaint}"):
+        with pytest.raises(pp.errors.InputError, match=rf"(?s)^{what}\b.*{complaint}"):
             call(values)
 
 
 @pytest.mark.parametrize("name", [name for name, (*_, keeps) in ARRAYS.items() if not keeps])
 def test_imaginary_parts_are_not_dropped(name):
     call, what, _ = ARRAYS[name]
-    with pytest.raises(pp.InputError, match=f"^{what} .*complex"):
+    with pytest.raises(pp.errors.InputError, match=f"^{what} .*complex"):
         call(O + 1j)
 
 
@@ -172,7 +173,8 @@ REFUSED = {
     "steps": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, -2, final=_final), "steps=-2"),
     "step length": (lambda: pp.step_derivatives(ARM, O, O, O, np.nan), "dt=nan"),
     "frames of nothing": (lambda: pp.frame_poses(None, O), "not NoneType"),
-    "sensitivity of nothing": (lambda: pp.mass_matrix_sensitivity(None, O), "not NoneType"),
+    "sensitivity of nothing": (
+        lambda: pp.sensitivities.mass_matrix_sensitivity(None, O), "not NoneType"),
     "points of nothing": (lambda: pp.operational_space_inertia(None, O, ["tip"]), "NoneType"),
     "path": (lambda: pp.load(3), "not int"),
     "model to write": (lambda: pp.save_urdf(SYSTEM, "a.urdf"), "system.model"),

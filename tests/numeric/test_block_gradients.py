@@ -179,7 +179,7 @@ def test_families_over_inertial_parameters():
 def test_log_det_by_inertial_parameters(model, seed):
     """tr(Υ M(π)) against ℳ⁻¹ and the change of ℳ."""
     q, u = state(model, seed)["q"], directions(model, seed, "inertia")
-    found = pp.log_det_mass_matrix_gradient(model, q, wrt="inertia")
+    found = pp.sensitivities.log_det_mass_matrix_gradient(model, q, wrt="inertia")
     assert found.shape == (model.n_bodies, 10)
     change = pp.compile(pp.diff(mass_matrix, "inertia", along="dinertia"), model, mode="dense")
     expected = np.trace(np.linalg.solve(pp.mass_matrix(model, q), change(q, u)))

@@ -9,6 +9,7 @@ from random_models import models, random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms import dynamics
+from phipsi.calculus.families import Family
 from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.operators import mass_matrix
 
@@ -43,7 +44,7 @@ def test_applied_twice(expr, model, seed):
     close(second.compile(model, **options)(q), expected)
     close(second.dense(model, q, **options), expected)
     one = second.along(model.joint_names[0])  # the last derivative by the first dof of a joint
-    assert isinstance(one, pp.Family)
+    assert isinstance(one, Family)
     close(one.compile(model, **options)(q), expected[..., 0])
     by_name = pp.diff(first, f"q[{model.joint_names[0]}]")
     close(by_name.compile(model, **options)(q), expected[..., 0])
@@ -179,7 +180,10 @@ def test_refusals_of_a_compiled_family():
         (lambda: program(p=[0, 0]), "no input 'p'"),
         (lambda: program([0, 0, 0]), r"q has shape \(3,\)"),
         (lambda: program([[0, 0], [0, np.nan]]), r"joint 'joint2' \(element \[1\] of the batch"),
-        (lambda: pp.christoffel_symbols(arm, [[0, 0], [0, 0], [np.inf, 0]]), r"element \[2\]"),
+        (
+            lambda: pp.sensitivities.christoffel_symbols(arm, [[0, 0], [0, 0], [np.inf, 0]]),
+            r"element \[2\]",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             call()

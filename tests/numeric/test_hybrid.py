@@ -104,7 +104,7 @@ def test_a_locked_joint_moves_like_a_welded_one():
 def test_what_is_no_choice_of_joints_is_refused(prescribed: object, text: str):
     arm = pp.examples.planar_arm(2)
     zero = np.zeros(2)
-    with pytest.raises(pp.InputError, match=re.escape(text)):
+    with pytest.raises(pp.errors.InputError, match=re.escape(text)):
         pp.hybrid_dynamics(arm, zero, zero, zero, zero, prescribed=prescribed)  # type: ignore[arg-type]
 
 
@@ -142,7 +142,7 @@ def test_prescribed_joints_in_simulate_are_checked():
         ({name: [1.0, 2.0]}, "must be 1 number or a function"),
         ([name], "must map names of joints"),
     ):
-        with pytest.raises(pp.InputError, match=text):
+        with pytest.raises(pp.errors.InputError, match=text):
             pp.simulate(arm, [0, 0], [0, 0], 0.1, prescribed=given)  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from phipsi.algorithms.bounded_steps import bounded_steps
 from phipsi.algorithms.ik_problem import Chart, Targets
 from phipsi.spatial import so3_log
 
-ARM = pp.robots.seven_joint_arm()
+ARM = pp.examples.seven_joint_arm()
 
 
 def goals(model: pp.Model, q: np.ndarray, frames: list[str]) -> dict:
@@ -125,8 +125,8 @@ def test_slopes_with_limits_on_planar_coordinates(seed):
     ("model", "frames"),
     [
         (ARM, ["tool"]),
-        (pp.robots.free_flyer(), ["left_tool", "right_tool"]),
-        (pp.robots.humanoid(), ["left_palm", "right_sole"]),
+        (pp.examples.free_flyer(), ["left_tool", "right_tool"]),
+        (pp.examples.humanoid(), ["left_palm", "right_sole"]),
     ],
     ids=["arm", "free flyer", "humanoid"],
 )
@@ -280,7 +280,7 @@ def test_weights_decide_between_targets_that_exclude_each_other():
 
 
 def test_fixed_joints_stay():
-    dog = pp.robots.quadruped()
+    dog = pp.examples.quadruped()
     start = dog.random_configuration(0)
     start[dog.q_slice("trunk")] = [0.6, 0.0, 0.8, 0.0, 1.0, 2.0, 3.0]
     q = start.copy()
@@ -380,7 +380,7 @@ def test_poses_of_one_joint_are_found_again(joints):
 
 
 def test_an_unreachable_target_says_by_how_much():
-    with pytest.raises(pp.ConvergenceError) as caught:
+    with pytest.raises(pp.errors.ConvergenceError) as caught:
         pp.inverse_kinematics(ARM, {"tool": (3.0, 0.0, 0.0)})
     miss = np.hypot(3.0, 0.16) - 0.94  # the shoulder is at 0.16 m, the rest of the arm 0.94 m long
     assert f"'tool' misses its position by {miss:.4g} m" in str(caught.value)
@@ -388,12 +388,14 @@ def test_an_unreachable_target_says_by_how_much():
     best = caught.value.result
     np.testing.assert_allclose(best.position_error, [miss], rtol=1e-6)
     batch = np.array([[0.3, 0.2, 0.5], [0.0, 4.0, 0.16]])
-    with pytest.raises(pp.ConvergenceError, match=r"1 of 2 .* the worst is \[1\]"):
+    with pytest.raises(pp.errors.ConvergenceError, match=r"1 of 2 .* the worst is \[1\]"):
         pp.inverse_kinematics(ARM, {"tool": batch})
 
 
 def test_limits_are_named_in_failures():
-    with pytest.raises(pp.ConvergenceError, match="joints at a limit there: .*'elbow_pitch' at"):
+    with pytest.raises(
+        pp.errors.ConvergenceError, match="joints at a limit there: .*'elbow_pitch' at"
+    ):
         pp.inverse_kinematics(ARM, {"tool": (0.0, 0.05, 0.2)}, np.full(7, 0.5))
 
 
@@ -426,13 +428,13 @@ def test_limits_are_named_in_failures():
 )
 def test_refusals(arguments, message):
     arguments = {"targets": {"tool": (0.3, 0.2, 0.5)}, **arguments}
-    with pytest.raises((pp.InputError, pp.ModelError), match=message):
+    with pytest.raises((pp.errors.InputError, pp.errors.ModelError), match=message):
         pp.inverse_kinematics(ARM, **arguments)
 
 
 def test_a_zero_quaternion_is_refused():
-    flyer = pp.robots.free_flyer()
+    flyer = pp.examples.free_flyer()
     q = flyer.neutral()
     q[:4] = 0
-    with pytest.raises(pp.InputError, match="quaternion"):
+    with pytest.raises(pp.errors.InputError, match="quaternion"):
         pp.inverse_kinematics(flyer, {"left_tool": (0, 0, 1)}, q)

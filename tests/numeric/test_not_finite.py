@@ -43,9 +43,11 @@ def test_nothing_gets_in(group):
 def test_first_joint_of_a_mass_matrix():
     """The mass matrix does not depend on the first joint's angle, and refuses NaN all the same."""
     q = np.array([np.nan, 0.1, 0.2])
-    with pytest.raises(pp.InputError, match="q is nan at joint 'joint1'"):
+    with pytest.raises(pp.errors.InputError, match="q is nan at joint 'joint1'"):
         pp.mass_matrix(ARM, q)
-    with pytest.raises(pp.InputError, match=r"joint 'joint1' \(element \[2\] of the batch\)"):
+    with pytest.raises(
+        pp.errors.InputError, match=r"joint 'joint1' \(element \[2\] of the batch\)"
+    ):
         pp.mass_matrix(ARM, np.stack([np.zeros(3), np.zeros(3), q]))
 
 
@@ -66,7 +68,7 @@ def test_symbols_are_finite_and_their_infinities_are_not():
     x = np.array([sympy.Symbol("x"), 0, 0], dtype=object)
     assert pp.mass_matrix(ARM, x).shape == (3, 3)
     for bad in (sympy.oo, sympy.nan, mpmath.mpf("inf"), mpmath.mpf("nan"), float("nan")):
-        with pytest.raises(pp.InputError, match="joint 'joint1'"):
+        with pytest.raises(pp.errors.InputError, match="joint 'joint1'"):
             pp.mass_matrix(ARM, np.array([bad, 0, 0], dtype=object))
 
 
@@ -99,7 +101,7 @@ def test_what_is_no_number(what):
         lambda x: ARM.qdot(np.zeros(3), x),
         lambda x: pp.rollout(ARM, x, np.zeros(3), np.zeros(3), 0.01, 1),
     ):
-        with pytest.raises(pp.InputError, match=message):
+        with pytest.raises(pp.errors.InputError, match=message):
             call(bad)
 
 
@@ -121,7 +123,7 @@ def test_quaternions_without_a_rotation_name_their_joint(backend, scale):
     q[:4] = TURNED * scale
     program = pp.compile(ops.H @ ops.phi @ ops.M @ ops.phi.T @ ops.gravity, FLYER, backend=backend)
     for call in (program, lambda x: program(np.stack([FLYER.neutral(), x]))):
-        with pytest.raises(pp.SingularMatrixError, match="quaternion of joint 'base'"):
+        with pytest.raises(pp.errors.SingularMatrixError, match="quaternion of joint 'base'"):
             call(q)
 
 
@@ -129,7 +131,7 @@ def test_a_matrix_of_nan_is_no_error_of_numpy():
     """The singular matrix is not the cause; what made it NaN is."""
     q = FLYER.neutral()
     q[:4] = 0
-    with pytest.raises(pp.SingularMatrixError, match="quaternion of joint 'base'"):
+    with pytest.raises(pp.errors.SingularMatrixError, match="quaternion of joint 'base'"):
         pp.operational_space_inertia(FLYER, q, ["left_tool"])
 
 

@@ -21,7 +21,7 @@ from phipsi.simulation.operational_space import (
 from phipsi.simulation.tracking import Tracking
 from phipsi.spatial import so3_log
 
-ARM = pp.robots.seven_joint_arm()
+ARM = pp.examples.seven_joint_arm()
 POSTURE = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
 
 
@@ -35,7 +35,7 @@ def native_backend(monkeypatch):
 def arm(native_backend, monkeypatch):
     """The same arm on the native backend: closed loops call the dynamics thousands of times."""
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
-    return pp.robots.seven_joint_arm()
+    return pp.examples.seven_joint_arm()
 
 
 def closed_loop(model, controller, q0, v0, times, loss=0.0):
@@ -352,7 +352,7 @@ def test_the_null_space_task_does_not_disturb_the_frame():
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5])
 def test_terms_are_those_of_the_operator_expressions(seed):
     """Λ⁻¹, μ, p and I − J* J̄*, compiled as expressions, and the textbook form of the law."""
-    flyer = pp.robots.free_flyer().with_gravity((0.1, -0.3, -9.81))
+    flyer = pp.examples.free_flyer().with_gravity((0.1, -0.3, -9.81))
     frame = "left_tool"
     rest = np.random.default_rng(seed).standard_normal(flyer.nv)
     control, q, v, wanted = operational(flyer, frame, seed, null_space=lambda t, q, v: rest)
@@ -539,7 +539,7 @@ def test_saturation_by_the_ratings_of_the_file():
     ],
 )
 def test_refusals(make, message):
-    with pytest.raises((pp.InputError, pp.ModelError), match=message):
+    with pytest.raises((pp.errors.InputError, pp.errors.ModelError), match=message):
         make()
 
 
@@ -549,5 +549,5 @@ def test_nan_states_are_refused():
         pp.controllers.PDGravity(ARM, POSTURE, 1, 1),
         pp.controllers.OperationalSpace(ARM, "tool", pp.Pose(), 1, 1),
     ):
-        with pytest.raises(pp.InputError, match="shoulder_pitch"):
+        with pytest.raises(pp.errors.InputError, match="shoulder_pitch"):
             control(0.0, np.where(np.arange(7) == 1, np.nan, POSTURE), np.zeros(7))

@@ -202,7 +202,9 @@ def test_an_action_may_switch_the_controller():
 
 
 def test_a_ball_that_comes_to_rest_is_an_error_and_not_a_hang():
-    with pytest.raises(pp.SimulationError, match=r"event 'floor' goes off without end") as info:
+    with pytest.raises(
+        pp.errors.SimulationError, match=r"event 'floor' goes off without end"
+    ) as info:
         pp.simulate(slider(gravity=G), [1.0], [0.0], 10.0, events=bounce(0.5))
     ends = 3 * np.sqrt(2 / G)  # of the infinitely many bounces
     assert info.value.trajectory.t[-1] == pytest.approx(ends, abs=1e-6)
@@ -221,7 +223,7 @@ def test_a_ball_that_comes_to_rest_is_an_error_and_not_a_hang():
     ],
 )
 def test_bad_events_are_refused(make, message):
-    with pytest.raises(pp.InputError, match=message):
+    with pytest.raises(pp.errors.InputError, match=message):
         make()
 
 
@@ -239,7 +241,7 @@ def run_with(event):
 )
 def test_bad_actions_end_the_run_and_keep_the_rest(action, message):
     event = pp.Event(lambda t, q, v: q[0], action=action, name="floor")
-    with pytest.raises(pp.SimulationError, match=message) as info:
+    with pytest.raises(pp.errors.SimulationError, match=message) as info:
         pp.simulate(slider(gravity=G), [1.0], [0.0], 1.0, events=event, integrator="rk4")
     assert 0.4 < info.value.trajectory.t[-1] <= np.sqrt(2 / G) + 1e-3
 
@@ -249,5 +251,5 @@ def test_event_functions_cannot_change_the_state():
         q[0] = 7.0
         return 1.0
 
-    with pytest.raises(pp.SimulationError, match="first call.*read-only"):
+    with pytest.raises(pp.errors.SimulationError, match="first call.*read-only"):
         run_with(pp.Event(meddle))

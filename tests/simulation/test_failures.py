@@ -52,19 +52,21 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint", "
     ],
 )
 def test_bad_input_is_refused(arguments, options, message):
-    with pytest.raises(pp.InputError, match=message):
+    with pytest.raises(pp.errors.InputError, match=message):
         pp.simulate(*arguments, **options)
 
 
 def test_quaternions_must_be_unit():
     body = floating_body()
     q0 = np.array([2.0, 0, 0, 0, 0, 0, 0])
-    with pytest.raises(pp.InputError, match=r"quaternion of joint 'body' .* of length 2") as info:
+    with pytest.raises(
+        pp.errors.InputError, match=r"quaternion of joint 'body' .* of length 2"
+    ) as info:
         pp.simulate(body, q0, np.zeros(6), 1)
     fix = str(info.value).splitlines()[-1].strip()
     exec(fix, {"q0": q0, "np": np})
     pp.simulate(body, q0, np.zeros(6), 0.1)
-    with pytest.raises(pp.InputError, match="of length 0"):
+    with pytest.raises(pp.errors.InputError, match="of length 0"):
         pp.simulate(body, np.zeros(7), np.zeros(6), 1)
     nearly = [1 + 1e-10, 0, 0, 0, 0, 0, 0]
     assert pp.simulate(body, nearly, np.zeros(6), 0.1).q[0, 0] == 1
@@ -73,7 +75,7 @@ def test_quaternions_must_be_unit():
 def test_a_joint_with_nothing_to_move_is_named():
     b = pp.ModelBuilder()
     b.add_body("wheel", joint=Revolute(), inertia=pp.SpatialInertia(1.0))
-    with pytest.raises(pp.SingularHingeError, match="'wheel'"):
+    with pytest.raises(pp.errors.SingularHingeError, match="'wheel'"):
         pp.simulate(b.build(), [0.0], [0.0], 1.0)
 
 
@@ -96,10 +98,10 @@ def broken(t, q, v):
 
 def test_a_controller_of_the_wrong_shape_is_named():
     with pytest.raises(
-        pp.InputError, match=r"'two_numbers_too_many' returned ndarray of shape \(4,\)"
+        pp.errors.InputError, match=r"'two_numbers_too_many' returned ndarray of shape \(4,\)"
     ):
         pp.simulate(ARM, ZERO, ZERO, 1.0, controller=two_numbers_too_many)
-    with pytest.raises(pp.InputError, match=r"returned NoneType at t = 0 s"):
+    with pytest.raises(pp.errors.InputError, match=r"returned NoneType at t = 0 s"):
         pp.simulate(ARM, ZERO, ZERO, 1.0, controller=lambda t, q, v: None)
     listed = pp.simulate(ARM, ZERO, ZERO, 0.1, controller=lambda t, q, v: [1, 2])
     np.testing.assert_array_equal(listed.tau[0], [1, 2])
@@ -107,7 +109,7 @@ def test_a_controller_of_the_wrong_shape_is_named():
 
 @pytest.mark.parametrize("integrator", ALL)
 def test_a_controller_that_returns_nan_is_named(integrator):
-    with pytest.raises(pp.SimulationError, match="'not_a_number' returned nan") as info:
+    with pytest.raises(pp.errors.SimulationError, match="'not_a_number' returned nan") as info:
         pp.simulate(ARM, ZERO, ZERO, 1.0, controller=not_a_number, integrator=integrator, dt=0.01)
     assert "joint 'joint2'" in str(info.value)
     run = info.value.trajectory
@@ -116,7 +118,7 @@ def test_a_controller_that_returns_nan_is_named(integrator):
 
 @pytest.mark.parametrize("integrator", ALL)
 def test_an_exception_in_a_controller_keeps_the_trajectory(integrator):
-    with pytest.raises(pp.SimulationError, match="KeyError: 'gain'") as info:
+    with pytest.raises(pp.errors.SimulationError, match="KeyError: 'gain'") as info:
         pp.simulate(ARM, ZERO, ZERO, 1.0, controller=broken, integrator=integrator, dt=0.01)
     assert isinstance(info.value.__cause__, KeyError)
     assert info.value.trajectory.t[-1] > 0.2
@@ -127,7 +129,9 @@ def test_a_controller_cannot_change_the_state():
         v[0] = 0
         return v
 
-    with pytest.raises(pp.SimulationError, match="'.*meddle' failed in its first call.*read-only"):
+    with pytest.raises(
+        pp.errors.SimulationError, match="'.*meddle' failed in its first call.*read-only"
+    ):
         pp.simulate(ARM, ZERO, ZERO, 1.0, controller=meddle)
 
 
@@ -162,7 +166,9 @@ def test_what_fails_in_its_first_call_is_named(name, changing):
     if changing:
         options = {**options, "topology": pp.topology.Lock("joint2")}
         who = {"force": "force element", "event": "event"}.get(name, who)
-    with pytest.raises(pp.SimulationError, match=f"{who}.* failed in its first call") as info:
+    with pytest.raises(
+        pp.errors.SimulationError, match=f"{who}.* failed in its first call"
+    ) as info:
         pp.simulate(ARM, ZERO, ZERO, 1.0, **options)
     error = info.value
     while error.__cause__ is not None:
@@ -197,7 +203,9 @@ TWO_ARGUMENTS = {
 
 @pytest.mark.parametrize("name", TWO_ARGUMENTS)
 def test_functions_with_other_arguments_are_told_theirs(name):
-    with pytest.raises(pp.InputError, match=r"takes \((t, )?q, v\), but it is called with \("):
+    with pytest.raises(
+        pp.errors.InputError, match=r"takes \((t, )?q, v\), but it is called with \("
+    ):
         TWO_ARGUMENTS[name]()
     pp.Event(lambda *state: state[0])  # these can be called
     pp.controllers.Saturated(lambda t, q, v, gain=1.0: gain * q, ARM, efforts=1.0)
@@ -206,7 +214,7 @@ def test_functions_with_other_arguments_are_told_theirs(name):
 @pytest.mark.parametrize("effort", [1e300, 1e160])
 def test_efforts_beyond_any_step_end_the_run(effort):
     """LSODA answers with steps of no length, and would do so for ever."""
-    with pytest.raises(pp.SimulationError, match="steps of no length") as info:
+    with pytest.raises(pp.errors.SimulationError, match="steps of no length") as info:
         pp.simulate(
             ARM, ZERO, ZERO, 1.0, integrator="lsoda", controller=lambda t, q, v: [effort] * 2
         )
@@ -225,7 +233,7 @@ class Runaway(pp.forces.Force):
 
 @pytest.mark.parametrize("integrator", ALL)
 def test_divergence_ends_the_run_with_the_last_good_state(integrator):
-    with pytest.raises(pp.SimulationError, match="the run diverged") as info:
+    with pytest.raises(pp.errors.SimulationError, match="the run diverged") as info:
         pp.simulate(slider(), [1.0], [1.0], 2.0, forces=Runaway(), integrator=integrator, dt=0.01)
     text, run = str(info.value), info.value.trajectory
     assert "joint 'block'" in text and "last good state" in text
@@ -239,7 +247,7 @@ def test_divergence_ends_the_run_with_the_last_good_state(integrator):
 
 
 def test_the_last_good_state_is_kept_with_output_times():
-    with pytest.raises(pp.SimulationError) as info:
+    with pytest.raises(pp.errors.SimulationError) as info:
         pp.simulate(slider(), [1.0], [1.0], 2.0, forces=Runaway(), output_times=[0.0, 0.5, 1.5])
     assert info.value.trajectory.t[:2].tolist() == [0.0, 0.5]
     assert 0.99 < info.value.trajectory.t[-1] < 1.01
@@ -251,7 +259,7 @@ def test_singular_coordinates_do_not_hang():
     model = model_from_parents([-1, 0, 1, 1], 12, gimbal)
     rng = np.random.default_rng(3)
     q0, v0 = model.random_configuration(rng), rng.uniform(-1, 1, model.nv)
-    with pytest.raises(pp.SimulationError, match=r"becomes singular there") as info:
+    with pytest.raises(pp.errors.SimulationError, match=r"becomes singular there") as info:
         pp.simulate(model, q0, v0, 0.3, rtol=1e-12, atol=1e-14)
     assert "joint 'j3'" in str(info.value)
     assert info.value.trajectory.t[-1] == pytest.approx(0.0626, abs=1e-4)
@@ -259,7 +267,7 @@ def test_singular_coordinates_do_not_hang():
 
 def test_a_step_too_long_for_the_implicit_midpoint_rule():
     """With forces this stiff and wild the equation has no solution near the start."""
-    with pytest.raises(pp.SimulationError, match="implicit midpoint"):
+    with pytest.raises(pp.errors.SimulationError, match="implicit midpoint"):
         pp.simulate(
             slider(), [1.0], [1.0], 4.0, forces=Runaway(), integrator="implicit_midpoint", dt=1.0
         )
@@ -363,7 +371,9 @@ def test_without_scipy_it_says_what_to_install(module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     again = pp.simulate(pendulum(), [0.0], [0.0], 0.1, integrator="rk4")
     np.testing.assert_array_equal(again.q, rk4.q)
-    with pytest.raises((ImportError, pp.SimulationError), match="needs scipy.*pip install scipy"):
+    with pytest.raises(
+        (ImportError, pp.errors.SimulationError), match="needs scipy.*pip install scipy"
+    ):
         pp.simulate(pendulum(), [0.0], [0.0], 0.1, events=event)
 
 

@@ -312,12 +312,12 @@ ARM = pp.examples.planar_arm(2)
     ],
 )
 def test_bad_elements_are_refused(element, message):
-    with pytest.raises(pp.InputError, match=message):
+    with pytest.raises(pp.errors.InputError, match=message):
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=[element()])
 
 
 def test_stops_need_coordinates():
-    with pytest.raises(pp.InputError, match=r"joint 'body' \(free\) has no coordinates"):
+    with pytest.raises(pp.errors.InputError, match=r"joint 'body' \(free\) has no coordinates"):
         pp.simulate(
             floating_body(), floating_body().neutral(), np.zeros(6), 0.1,
             forces=F.JointStop("body", 1.0, lower=0),
@@ -336,7 +336,7 @@ class Bad(F.Force):
 
 
 def test_an_element_of_the_user_is_checked():
-    with pytest.raises(pp.InputError, match=r"Bad\(\): efforts returned shape \(3,\)"):
+    with pytest.raises(pp.errors.InputError, match=r"Bad\(\): efforts returned shape \(3,\)"):
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.zeros(3)))
-    with pytest.raises(pp.InputError, match=r"Bad\(\): efforts is inf at joint 'joint2'"):
+    with pytest.raises(pp.errors.InputError, match=r"Bad\(\): efforts is inf at joint 'joint2'"):
         pp.simulate(ARM, [0, 0], [0, 0], 0.1, forces=Bad(np.array([0, np.inf])))

@@ -218,7 +218,7 @@ def test_lqr_is_optimal():
         with pytest.raises(InputError, match=message):
             found.lqr(Q, R)
     free = pp.linearize(arm.with_gravity((0, 0, 0)), [0.0, 0.3], inputs=["joint1"])
-    with pytest.raises(pp.SingularMatrixError, match=r"tau\[joint1\] do not reach"):
+    with pytest.raises(pp.errors.SingularMatrixError, match=r"tau\[joint1\] do not reach"):
         free.lqr(1, 1)
 
 
@@ -266,7 +266,7 @@ def spatial():
         try:
             q = system.assemble(tree.random_configuration(seed))
             break
-        except pp.ConvergenceError:
+        except pp.errors.ConvergenceError:
             continue
     assert q is not None
     return system, q

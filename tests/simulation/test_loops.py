@@ -243,10 +243,12 @@ def test_constraints_survive_files_and_resampling(tmp_path):
 
 def test_a_start_that_does_not_close_is_refused_with_the_way_out():
     system = four_bar()
-    with pytest.raises(pp.InputError, match=r"'pin' .* stays open by .* m.*\n.*\n.*\n.*assemble"):
+    with pytest.raises(
+        pp.errors.InputError, match=r"'pin' .* stays open by .* m.*\n.*\n.*\n.*assemble"
+    ):
         pp.simulate(system, [1.0, -0.8, -1.5], np.zeros(3), 1.0)
     q = system.assemble([1.0, -0.8, -1.5])
-    with pytest.raises(pp.InputError, match=r"'pin\.x' by .*\n.*system\.project"):
+    with pytest.raises(pp.errors.InputError, match=r"'pin\.x' by .*\n.*system\.project"):
         pp.simulate(system, q, [1.0, 0.0, 0.0], 1.0)
 
 
@@ -261,7 +263,7 @@ def test_a_start_that_is_turned_over_is_refused():
     b = pp.ModelBuilder()
     b.add_body("body", joint=pp.joints.Free(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
     system = pp.System(b.build(), [c.Revolute(Z, name="hinge", a="world", b="body")])
-    with pytest.raises(pp.InputError, match="turned over"):
+    with pytest.raises(pp.errors.InputError, match="turned over"):
         pp.simulate(system, [0, 1, 0, 0, 0, 0, 0], np.zeros(6), 1.0)
 
 
@@ -276,7 +278,7 @@ def test_a_start_that_is_turned_over_is_refused():
 )
 def test_options_that_cannot_be_are_refused(options, message):
     system = four_bar()
-    with pytest.raises(pp.InputError, match=message):
+    with pytest.raises(pp.errors.InputError, match=message):
         pp.simulate(system, *start(system), 1.0, **options)
 
 
@@ -293,7 +295,7 @@ def test_contradictory_accelerations_at_the_start_are_named():
     assert_allclose(G @ mixed, 0, atol=1e-12)
     N = np.linalg.svd(G)[2][1:]
     bad = N.T @ np.array([1.0, 0.7])
-    with pytest.raises(pp.InputError, match=r"'pin0\.x' .*contradict.*'pin0' between"):
+    with pytest.raises(pp.errors.InputError, match=r"'pin0\.x' .*contradict.*'pin0' between"):
         pp.simulate(system, flat, bad, 1.0)
 
 
@@ -313,7 +315,7 @@ def test_a_mechanism_at_the_end_of_its_reach_keeps_its_trajectory():
     q = system.assemble([0.9, -1.8, 1.2])
     q, v = system.project(q, np.zeros(3))
     reach = 2.0 - q[2]
-    with pytest.raises(pp.SimulationError) as error:
+    with pytest.raises(pp.errors.SimulationError) as error:
         pp.simulate(system, q, v, 5.0)
     run = error.value.trajectory
     assert not run.complete and len(run) > 5
@@ -331,7 +333,7 @@ def test_a_controller_that_fails_keeps_the_trajectory():
             raise ValueError("no more")
         return np.zeros(3)
 
-    with pytest.raises(pp.SimulationError, match="no more") as error:
+    with pytest.raises(pp.errors.SimulationError, match="no more") as error:
         pp.simulate(system, *start(system), 1.0, controller=controller)
     assert error.value.trajectory.t[-1] > 0.1
     assert error.value.trajectory.constraint_residuals.shape[1] == 5

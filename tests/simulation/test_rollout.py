@@ -187,15 +187,15 @@ def test_bad_input_is_refused(change: dict[str, Any], text: str):
     good: dict[str, Any] = {
         "q0": np.zeros((4, 2)), "v0": np.zeros(2), "tau": np.zeros(2), "dt": 1e-3, "steps": 3
     }  # fmt: skip
-    with pytest.raises(pp.InputError, match=re.escape(text)):
+    with pytest.raises(pp.errors.InputError, match=re.escape(text)):
         pp.rollout(pp.examples.planar_arm(2), **{**good, **change})
 
 
 def test_a_quaternion_that_is_none_is_refused_with_its_joint():
-    model = pp.robots.humanoid()
+    model = pp.examples.humanoid()
     q0 = np.array([model.neutral(), 1.5 * model.neutral()])
     name = re.escape(repr(model.joint_names[0]))
-    with pytest.raises(pp.InputError, match=rf"q0\[1\].*joint {name} is .* of length 1.5"):
+    with pytest.raises(pp.errors.InputError, match=rf"q0\[1\].*joint {name} is .* of length 1.5"):
         pp.rollout(model, q0, np.zeros(model.nv), np.zeros(model.nv), 1e-3, 1)
 
 
@@ -204,7 +204,7 @@ def test_divergence_names_the_trajectory_and_keeps_the_rest():
     v0 = np.zeros((9, 2))
     v0[4] = 1e200
     with pytest.raises(
-        pp.SimulationError, match=r"trajectory \[4\] failed in step \d+ .*1 of 9"
+        pp.errors.SimulationError, match=r"trajectory \[4\] failed in step \d+ .*1 of 9"
     ) as e:
         pp.rollout(model, np.zeros((9, 2)), v0, np.zeros(2), 1e-3, 5)
     q, _ = e.value.trajectory  # type: ignore[misc]
@@ -219,7 +219,7 @@ def test_a_joint_with_nothing_to_move_is_named():
     builder.add_body("ghost", parent="rod", joint=pp.joints.Revolute(axis=(0, 0, 1)),
                      inertia=pp.SpatialInertia(0.0, (0, 0, 0), 0.0))  # fmt: skip
     model = builder.build()
-    with pytest.raises(pp.SimulationError, match="joint 'ghost' has nothing to move"):
+    with pytest.raises(pp.errors.SimulationError, match="joint 'ghost' has nothing to move"):
         pp.rollout(model, np.zeros(2), np.zeros(2), np.zeros(2), 1e-3, 5)
 
 
@@ -260,10 +260,10 @@ def test_gradients_know_the_axes_of_efforts():
             model, q, np.zeros(2), effort, 1e-2, 3, final=final, **options
         ).tau
 
-    with pytest.raises(pp.InputError, match="per_step=True for efforts"):
+    with pytest.raises(pp.errors.InputError, match="per_step=True for efforts"):
         gradient(q0, tau)
     for i, found in enumerate(gradient(q0, tau, per_step=False)):
         np.testing.assert_allclose(found, gradient(q0[i], tau[i]), rtol=1e-12)
     assert gradient(q0, tau, per_step=True).shape == (3, 3, 2)
-    with pytest.raises(pp.InputError, match="no memory .* shorter motion"):
+    with pytest.raises(pp.errors.InputError, match="no memory .* shorter motion"):
         pp.rollout_gradient(model, q0[0], q0[0], q0[0], 1e-2, 2**62, final=final, segment=1)

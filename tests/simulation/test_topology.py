@@ -272,7 +272,8 @@ def test_changes_that_cannot_be_keep_what_there_is():
     q, v = moving(model)
     far = c.Spherical(name="far", a="one", b="two")
     with pytest.raises(
-        pp.SimulationError, match=r"'far' between 'one' and 'two' is open by(.|\n)*as_is=True"
+        pp.errors.SimulationError,
+        match=r"'far' between 'one' and 'two' is open by(.|\n)*as_is=True",
     ) as caught:
         pp.simulate(model, q, v, 1.0, events=[top.at(0.5, top.Attach(far))])
     assert caught.value.trajectory.t[-1] == pytest.approx(0.5)
@@ -281,11 +282,11 @@ def test_changes_that_cannot_be_keep_what_there_is():
         (top.Unlock("panel"), "'panel' is not locked"),
         (top.Replace(into="one"), "are there already"),
     ):
-        with pytest.raises(pp.SimulationError, match=message):
+        with pytest.raises(pp.errors.SimulationError, match=message):
             pp.simulate(model, q, v, 1.0, events=[top.at(0.5, change)])
-    with pytest.raises(pp.InputError, match="takes contacts"):
+    with pytest.raises(pp.errors.InputError, match="takes contacts"):
         top.Grasp(far)
-    with pytest.raises(pp.InputError, match="changes of phipsi.topology"):
+    with pytest.raises(pp.errors.InputError, match="changes of phipsi.topology"):
         pp.Event(lambda t, q, v: t, action=["lock"])
 
 
@@ -460,7 +461,7 @@ def test_a_change_that_fails_keeps_what_there_is(change, message):
     b.add_body("ball", joint=joints.Free(), inertia=ball)
     model = pp.examples.planar_arm(2).attach(b.build())
     event = pp.Event(lambda t, q, v: t - 0.1, 1, change, "change")
-    with pytest.raises(pp.SimulationError, match=message) as caught:
+    with pytest.raises(pp.errors.SimulationError, match=message) as caught:
         pp.simulate(model, model.neutral(), np.zeros(model.nv), 0.2, events=[event])
     kept = caught.value.trajectory
     assert kept.t[-1] == pytest.approx(0.1) and len(kept) > 2 and not kept.complete

@@ -113,7 +113,7 @@ def test_hermite_does_not_smear_a_jump():
     ],
 )
 def test_times_outside_are_refused(times, message):
-    with pytest.raises(pp.InputError, match=message):
+    with pytest.raises(pp.errors.InputError, match=message):
         motion().resample(times)
 
 
@@ -289,7 +289,7 @@ def test_hostile_files_are_refused(attack, tmp_path):
     contents = members(tmp_path / "run.npz")
     change(contents)
     write(tmp_path / "bad.npz", contents)
-    with pytest.raises(pp.ParseError, match=message):
+    with pytest.raises(pp.errors.ParseError, match=message):
         pp.Trajectory.load(tmp_path / "bad.npz")
 
 
@@ -299,9 +299,9 @@ def test_bombs_are_refused(tmp_path):
     contents["t.npy"] = npy(np.zeros(10_000_000))
     write(tmp_path / "bomb.npz", contents, zipfile.ZIP_DEFLATED)
     assert (tmp_path / "bomb.npz").stat().st_size < 1_000_000
-    with pytest.raises(pp.ParseError, match="more than 200 times"):
+    with pytest.raises(pp.errors.ParseError, match="more than 200 times"):
         pp.Trajectory.load(tmp_path / "bomb.npz")
-    with pytest.raises(pp.ParseError, match="max_bytes"):
+    with pytest.raises(pp.errors.ParseError, match="max_bytes"):
         pp.Trajectory.load(tmp_path / "run.npz", max_bytes=100)
 
 
@@ -309,7 +309,7 @@ def test_files_that_are_no_archives(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"")
     (tmp_path / "b.npz").write_bytes(b"PK\x03\x04 and nothing else")
     for name in ("a.npz", "b.npz"):
-        with pytest.raises(pp.ParseError, match=f"{name} is no trajectory file"):
+        with pytest.raises(pp.errors.ParseError, match=f"{name} is no trajectory file"):
             pp.Trajectory.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         pp.Trajectory.load(tmp_path / "c.npz")
@@ -332,7 +332,7 @@ def test_damaged_files_give_one_kind_of_error(tmp_path):
             warnings.simplefilter("ignore")
             try:
                 pp.Trajectory.load(tmp_path / "bad.npz")
-            except pp.ParseError:
+            except pp.errors.ParseError:
                 refused += 1
     assert refused > 100
 
@@ -353,7 +353,7 @@ def test_plot(monkeypatch):
     one = pp.simulate(pendulum(), [0.0], [0.0], 0.1).plot("bob")
     assert len(one.axes) == 3 and one.axes[0].get_legend() is not None
     plt.close("all")
-    with pytest.raises(pp.InputError, match="no joint 'elbow'"):
+    with pytest.raises(pp.errors.InputError, match="no joint 'elbow'"):
         run.plot("elbow")
 
 

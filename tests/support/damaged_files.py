@@ -203,7 +203,7 @@ def trajectory_outcome(path: Path) -> str:
         warnings.simplefilter("ignore")
         try:
             run = pp.Trajectory.load(path)
-        except pp.ParseError as error:
+        except pp.errors.ParseError as error:
             _check_text(str(error))
             return "error"
         arrays = (run.t, run.q, run.v, run.tau, run.energy, run.momentum, run.constraint_residuals)
@@ -285,7 +285,7 @@ def _key(text: str, rng: random.Random) -> str:
 def scenario_outcome(path: Path) -> str:
     """ "scenario" or "error", the two ways to end well; anything else raises."""
     import phipsi as pp
-    from phipsi.interfaces.files import FileError
+    from phipsi.errors import FileError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -312,9 +312,8 @@ def outcome(path: str) -> str:
     """
     import numpy as np
 
-    from phipsi.errors import ModelError
-    from phipsi.interfaces.files import FileError
-    from phipsi.interfaces.load import load
+    from phipsi.errors import FileError, ModelError
+    from phipsi.interfaces.formats.load import load
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -96,9 +96,9 @@ def functions_of_models(model: pp.Model, label: str, batch: tuple[int, ...] = ()
     given = {"points": points, "frames": points, "prescribed": [model.joint_names[-1]]}
     given |= {"dt": 0.01, "steps": 2, "final": lambda q, v: ((v * v).sum(-1), None, 2 * v)}
     at, out = states(model, batch), []
-    for name in pp.__all__:
-        f = getattr(pp, name)
-        if not inspect.isfunction(f) or name in SKIPPED or name.startswith(("to_", "from_")):
+    public = vars(pp.sensitivities) | {name: getattr(pp, name) for name in pp.__all__}
+    for name, f in public.items():
+        if not inspect.isfunction(f) or name in SKIPPED or name.startswith("_"):
             continue
         parameters = inspect.signature(f).parameters
         if next(iter(parameters), "") != "model" or not {"q", "q0"} & set(parameters):
@@ -136,7 +136,7 @@ def methods(model: pp.Model) -> list[Case]:
     arm = pp.examples.seven_joint_arm()
     for name in ("to_pinocchio", "to_mujoco", "to_drake", "from_pinocchio", "from_mujoco"):
         arrays = {n: states(arm)[n] for n in ("q", "v", "vdot", "tau")}
-        out.append(Case(name, _bound(getattr(pp, name), arm, {}), arrays))
+        out.append(Case(name, _bound(getattr(pp.conventions, name), arm, {}), arrays))
     out.append(Case("simulate", lambda **a: pp.simulate(model, **a, duration=0.01), {
         "q0": model.neutral(), "v0": v}))  # fmt: skip
     target = pp.body_poses(arm, np.full(7, 0.3))[-1]

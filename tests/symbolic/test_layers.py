@@ -1,7 +1,7 @@
 """Imports flow downhill, `import phipsi` is light, names are ASCII, files are short."""
 
 import ast
-import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -34,7 +34,6 @@ LAYERS = [
     "proofs",
     "algorithms",
     "examples",
-    "robots",
     "demo",
     "simulation",
     "interfaces",
@@ -156,10 +155,13 @@ def test_import_phipsi_is_light():
         ("import phipsi.operators", ["algorithms", "backends", "simulation", "interfaces"]),
         ("import phipsi; phipsi.ModelBuilder", ["expressions", "algorithms", "interfaces"]),
         (
-            "import phipsi as pp; pp.forward_dynamics(pp.robots.seven_joint_arm(), *[7 * [0]] * 3)",
+            "import phipsi as p; p.forward_dynamics(p.examples.seven_joint_arm(), *[7 * [0]] * 3)",
             ["algorithms.regressors", "algorithms.identification", "simulation", "interfaces"],
         ),
-        ("import phipsi; phipsi.load", ["simulation", "interfaces.report", "interfaces.sdf"]),
+        (
+            "import phipsi; phipsi.load",
+            ["simulation", "interfaces.report", "interfaces.formats.sdf"],
+        ),
         ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
     ],
 )
@@ -174,38 +176,50 @@ def test_a_name_loads_what_it_needs(use: str, needless: list[str]):
     assert not loaded & {f"{PACKAGE}.{name}" for name in needless}
 
 
-def promised() -> dict[str, str]:
-    """What the package's file tells type checkers: name -> where it is imported from."""
-    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)][:1]
-    names = {}
-    for node in block.body:
-        assert isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names:
-            names[alias.name] = node.module
-    return names
-
-
-def test_what_type_checkers_see_is_what_users_get():
-    names = promised()
-    assert sorted(names) == sorted(phipsi.__all__)
-    for name, module in names.items():
-        home = importlib.import_module(module)
-        if not hasattr(home, name):  # a module itself
-            home = importlib.import_module(f"{module}.{name}")
-            assert getattr(phipsi, name) is home
-        else:
-            assert getattr(phipsi, name) is getattr(home, name)
-
-
-def test_the_package_lists_what_it_has():
+def test_the_package_lists_its_public_names_only():
     space: dict[str, object] = {}
     exec("from phipsi import *", space)
-    assert set(phipsi.__all__) <= set(space)
-    assert {*phipsi.__all__, "operators", "simulation", "__version__"} <= set(dir(phipsi))
+    assert set(phipsi.__all__) == set(space) - {"__builtins__"}
+    assert set(dir(phipsi)) == {*phipsi.__all__, "__version__"}
+    assert len(set(phipsi.__all__)) == len(phipsi.__all__)
+    listed = " ".join(names for rows in phipsi._TABLE.values() for names in rows.values())
+    assert len(listed.split()) == len(phipsi.__all__), "a name stands twice in the table"
+
+
+def test_modules_that_are_not_public_can_be_reached_too():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert "sweeps" in packages and "sweeps" not in dir(phipsi)
     for name in packages:
         assert getattr(phipsi, name).__name__ == f"phipsi.{name}"
+
+
+def test_names_that_stand_elsewhere_say_where():
+    from phipsi.interfaces import other_names
+
+    for where, names in other_names._ELSEWHERE.items():
+        for name in names.split():
+            with pytest.raises(AttributeError, match=re.escape(f"it is {where}.{name}")):
+                getattr(phipsi, name)
+            module = where.replace("pp.", "phipsi.")
+            home = getattr(phipsi, module[7:]) if where.startswith("pp.") else None
+            assert hasattr(home or importlib.import_module(module), name), (where, name)
+    for name, now in other_names._BEFORE.items():
+        with pytest.raises(AttributeError, match=re.escape(f"it is {now} now")):
+            getattr(phipsi, name)
+        assert hasattr(phipsi, now.removeprefix("pp.")), (name, now)
+
+
+def test_what_type_checkers_see_is_current():
+    """Their stub, written from the table that users get their names from."""
+    path = ROOT.parents[1] / "scripts" / "public_names.py"
+    spec = importlib.util.spec_from_file_location("public_names", path)
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.STUB.read_text(encoding="utf-8") == script.stub(), "run scripts/public_names.py"
+    for name, (home, inner) in phipsi._HOMES.items():
+        module = importlib.import_module(f"phipsi.{home}")
+        assert getattr(phipsi, name) is (getattr(module, inner) if inner else module)
 
 
 def test_a_name_it_does_not_have():
@@ -271,7 +285,7 @@ def test_every_error_is_public():
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources()]
     classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     names = {node.name for node in classes if node.name.endswith(("Error", "Warning"))}
-    assert names - set(phipsi.__all__) == {"NoOperatorError"}  # caught inside the library
+    assert names - set(phipsi.errors.__all__) == {"NoOperatorError"}  # caught inside the library
 
 
 def test_texts_speak_of_the_project_only():

@@ -15,16 +15,19 @@ from phipsi.backends.program import Program
 from phipsi.errors import LoweringError
 from phipsi.operators import H, M, P, V, a, b, gravity, mass_matrix, parse, phi, psi, tau, v, vdot
 from phipsi.sweeps.builder import Builder
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind, Type
-from phipsi.sweeps.schedule import dependencies, reachable, runs_in, schedule
+from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind, Type, dependencies
+from phipsi.sweeps.schedule import reachable, runs_in, schedule
 
 MODEL = branching(5, 2, armature=True)
 POINTS = ["b2", "b4", "world"]
 compiled = partial(pp.compile, backend="reference")
 BODY = Type(Domain.BODY, "6", "1")
-DIRECTION = {"up": StepKind.TIP_TO_BASE, "down": StepKind.BASE_TO_TIP}
-# complete only when the loop that makes them has ended
-WHOLE = ("total", "scatter", "pair", "small_solve", "assemble", "matrix")
+DIRECTED = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
+
+
+def is_late(x: Field) -> bool:
+    """Complete only when the loop that makes it has ended."""
+    return x.operation.runs is not Loop.OWN
 
 
 def assert_legal(steps: list[Step], outputs: list[Field]) -> None:
@@ -37,11 +40,11 @@ def assert_legal(steps: list[Step], outputs: list[Field]) -> None:
         inside, before = set(step.fields), set[Field]()
         for x in step.fields:
             assert runs_in(x) is step.domain
-            moving = DIRECTION.get(x.op)
+            moving = x.operation.step
             assert moving in (None, step.kind) or step.kind is StepKind.PATH, (x, step.kind)
             for y in dependencies(x):
-                neighbour = moving is not None and y in inside and y.op not in WHOLE
-                assert y in done or neighbour or (y in before and y.op not in WHOLE), (x, y)
+                neighbour = moving is not None and y in inside and not is_late(y)
+                assert y in done or neighbour or (y in before and not is_late(y)), (x, y)
             before.add(x)
         done |= inside
 
@@ -71,7 +74,7 @@ def test_buffers_are_kept_as_long_as_they_are_read(first: int):
             read = {y for x in step.fields for y in dependencies(x)}
             assert not read & forgotten
             assert not outputs & set(step.last_used) and step.local <= set(step.fields)
-            elsewhere = {y for x in step.fields if x.op in DIRECTION for y in x.args}
+            elsewhere = {y for x in step.fields if x.operation.step is not None for y in x.args}
             assert not step.local & (elsewhere | outputs)
             forgotten |= set(step.last_used) | step.local
 
@@ -82,7 +85,7 @@ def test_sweeps_alternate(first: int):
     for seed in range(first, first + 50):
         steps = random_program(seed).steps
         for one, two in zip(steps, steps[1:], strict=False):
-            assert one.kind is not two.kind or one.kind not in DIRECTION.values()
+            assert one.kind is not two.kind or one.kind not in DIRECTED
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +18,8 @@ from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import of_systems, system_of
+from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.model import Model
 from phipsi.operators import A, B, H, J, M, a, b, gravity, mass_matrix, phi
 from phipsi.operators import f_ext as f_ext_leaf
 from phipsi.operators import vdot as vdot_leaf
@@ -36,9 +36,9 @@ class ConstrainedMotion(NamedTuple):
     f: Array
 
 
-@of_systems
+@of_mechanisms
 def constrained_dynamics(
-    system: ConstrainedModel,
+    system: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -68,8 +68,7 @@ def constrained_dynamics(
     >>> motion.vdot.shape, motion.f.shape
     ((3,), (3,))
     """
-    if not isinstance(cast(object, system), ConstrainedModel):
-        system_of(system, constrained_dynamics)
+    tree_of(system, constrained_dynamics)
     plain = f_ext is Udot is algorithm is None
     if plain:
         program = system.programs.get(constrained_dynamics)  # the shortest way, for single calls
@@ -87,9 +86,9 @@ def constrained_dynamics(
     return ConstrainedMotion(*program(q, v, tau, *extras))
 
 
-@of_systems
+@of_mechanisms
 def constraint_forces(
-    system: ConstrainedModel,
+    system: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -114,7 +113,7 @@ def constraint_forces(
     >>> f.round(3).tolist()                       # half the weight of the rod hangs on the string
     [4.905]
     """
-    system_of(system, constraint_forces)
+    tree_of(system, constraint_forces)
     f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot).f
     if not system.closures.n_rows:
         return f
@@ -129,7 +128,7 @@ def _reaction_forms(external: bool) -> tuple[Expr, Expr]:
 
 
 def constrained_reactions(
-    system: ConstrainedModel,
+    system: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -146,7 +145,7 @@ def constrained_reactions(
     return needed + added
 
 
-def least_multipliers(system: ConstrainedModel, q: ArrayLike, f: Array) -> Array:
+def least_multipliers(system: Model, q: ArrayLike, f: Array) -> Array:
     """The f (..., rows) of least norm that loads the joints alike: without self-stress.
 
     Of multipliers that `constrained_dynamics` found: zero on rows that follow from others, so that
@@ -161,9 +160,9 @@ def least_multipliers(system: ConstrainedModel, q: ArrayLike, f: Array) -> Array
     return metric.without_self_stress(f.reshape(-1, f.shape[-1])).reshape(f.shape)
 
 
-@of_systems
+@of_mechanisms
 def constraint_impulse(
-    system: ConstrainedModel, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
+    system: Model, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
 ) -> tuple[Array, Array]:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
@@ -181,7 +180,8 @@ def constraint_impulse(
     >>> after.round(4).tolist()
     [1.3125, 0.0]
     """
-    if not system_of(system, constraint_impulse).closures.n_rows:
+    tree_of(system, constraint_impulse)
+    if not system.n_rows:
         (v,) = state_arrays(system.model, v=v)
         return v.copy(), np.zeros((*v.shape[:-1], 0))
     wanted = np.zeros(system.closures.n_rows) if rates is None else rates
@@ -192,8 +192,8 @@ def constraint_impulse(
     return np.asarray(v, dtype=np.float64) - change, p
 
 
-@of_systems
-def delassus_matrix(system: ConstrainedModel, q: ArrayLike) -> Array:
+@of_mechanisms
+def delassus_matrix(system: Model, q: ArrayLike) -> Array:
     """A Λ A*: constraint multipliers → accelerations of the rows.
 
     By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
@@ -209,14 +209,15 @@ def delassus_matrix(system: ConstrainedModel, q: ArrayLike) -> Array:
            [0.   , 3.429, 0.   ],
            [0.   , 0.   , 0.   ]])
     """
-    if not system_of(system, delassus_matrix).closures.n_rows:
+    tree_of(system, delassus_matrix)
+    if not system.n_rows:
         (q,) = state_arrays(system.model, q=q)
         return np.zeros((*q.shape[:-1], 0, 0))
     return program_of(ROW_MATRIX, system, "dense")(q)
 
 
 def _program(
-    system: ConstrainedModel,
+    system: Model,
     f_ext: ArrayLike | None,
     Udot: ArrayLike | None,
     algorithm: str | None,

@@ -17,27 +17,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.closed_chain import constrained_dynamics
+from phipsi.algorithms.closure_rows import rows_of
 from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
-from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import of_systems, system_of
+from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.model import Model
 from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, operand, phi, vdot
 
 Array = NDArray[Any]
 
 
-@of_systems
+@of_mechanisms
 def constrained_dynamics_derivatives(
-    system: ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
+    system: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Derivatives of the accelerations of a system with constraints, by q, v and tau.
 
@@ -57,8 +57,7 @@ def constrained_dynamics_derivatives(
     array([[0.2143, 0.2143],
            [0.2143, 0.2143]])
     """
-    system_of(system, constrained_dynamics_derivatives)
-    assert isinstance(system, System)
+    tree_of(system, constrained_dynamics_derivatives)
     tree = system.model
     q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
@@ -83,9 +82,9 @@ class ConstrainedSolver:
     **Attributes:** `jacobian`, G (..., rows, nv); `by_efforts` (..., nv, nv), x by the forces.
     """
 
-    def __init__(self, system: System, q: Array, limit: float | None = None) -> None:
+    def __init__(self, system: Model, q: Array, limit: float | None = None) -> None:
         self.system, self.q = system, q
-        self._at = at = ConstraintMetric(system.rows, q.reshape(-1, q.shape[-1]), limit)
+        self._at = at = ConstraintMetric(rows_of(system), q.reshape(-1, q.shape[-1]), limit)
         self.jacobian, self.by_efforts = self._shaped(at.jacobian), self._shaped(at.by_efforts)
         self._reach = self._shaped(at.reach)
 

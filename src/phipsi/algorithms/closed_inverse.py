@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.closure_rows import rows_of
 from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.dynamics import inverse_dynamics
 from phipsi.algorithms.row_rank import Ranked, least
-from phipsi.algorithms.system import System
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError, did_you_mean
-from phipsi.model.mechanisms import of_systems, system_of
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -32,9 +32,9 @@ class DrivenMotion(NamedTuple):
     f: Array
 
 
-@of_systems
+@of_mechanisms
 def closed_inverse_dynamics(
-    system: System,
+    system: Model,
     q: ArrayLike,
     v: ArrayLike,
     vdot: ArrayLike,
@@ -65,7 +65,7 @@ def closed_inverse_dynamics(
     >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held.tau)).max() < 1e-9)
     True
     """
-    system_of(system, closed_inverse_dynamics)
+    tree_of(system, closed_inverse_dynamics)
     model = system.model
     q, v, vdot = state_arrays(model, q=q, v=v, vdot=vdot)
     driven = _rates(model, actuated)
@@ -78,7 +78,7 @@ def closed_inverse_dynamics(
     )
     count = math.prod(batch)
     q, v, vdot, needed = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
-    at = ConstraintMetric(system.rows, q)
+    at = ConstraintMetric(rows_of(system), q)
     _check_motion(system, at, q, v, vdot)
     x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
     tau = np.zeros((count, model.nv))
@@ -108,15 +108,15 @@ def driving_efforts(
     return found[..., 0] / size, (wanted - through @ found)[..., 0]
 
 
-def _check_motion(system: System, at: ConstraintMetric, q: Array, v: Array, vdot: Array) -> None:
-    drift = system.rows.bias(q, v)
+def _check_motion(system: Model, at: ConstraintMetric, q: Array, v: Array, vdot: Array) -> None:
+    drift = at.rows.bias(q, v)
     # what a row may miss is measured by its own terms, so that a large mechanism hides no small one
     together = np.stack([np.ones_like(v), v, vdot], axis=-1)
-    unit, speed, gain = np.moveaxis(system.rows.rate_sizes(at.matrix, at.motion, together), -1, 0)
+    unit, speed, gain = np.moveaxis(at.rows.rate_sizes(at.matrix, at.motion, together), -1, 0)
     fast = np.abs(v).max(axis=-1, initial=0.0, keepdims=True)
     slips, opens = np.moveaxis(at.jacobian @ together[..., 1:], -1, 0)
     parts = (
-        ("v", "rad/s, m/s", slips - system.rates, speed + np.abs(system.rates)),
+        ("v", "rad/s, m/s", slips - at.rows.rates, speed + np.abs(at.rows.rates)),
         ("vdot", "rad/s², m/s²", opens + drift, gain + fast * speed),
     )
     for name, what, wrong, size in parts:
@@ -139,10 +139,10 @@ def _check_motion(system: System, at: ConstraintMetric, q: Array, v: Array, vdot
 
 
 def _check_driven(
-    system: System, back: Array, missing: Array, x: Array, actuated: Sequence[str] | None
+    system: Model, back: Array, missing: Array, x: Array, actuated: Sequence[str] | None
 ) -> None:
     # what a mechanism lacks is measured by what it needs itself, and by the rounding of the whole
-    label = system.rows.components
+    label = rows_of(system).components
     together = (label[:, None] == label).astype(float)
     left, own = (np.sqrt(np.square(a) @ together) for a in (missing, x))
     allowed = _UNDRIVEN * np.maximum(own, 1e-12) + _ROUNDING * np.linalg.norm(x, axis=-1)[:, None]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr
 from phipsi.model.closure_rows import closure_residual, closure_row
-from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet, ConstrainedModel
+from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
 from phipsi.model.model import Model
 from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, pose
 
@@ -338,7 +338,7 @@ class ClosureRows:
         return self._programs[expr]
 
 
-def rows_of(system: ConstrainedModel) -> ClosureRows:
+def rows_of(system: Model) -> ClosureRows:
     """The rows of a system as arrays."""
     rows = getattr(system, "rows", None)
     if rows is None:  # a forest with rows that is no `System`: they bind rates, and prescribe none

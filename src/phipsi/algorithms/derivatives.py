@@ -12,7 +12,6 @@ from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms, of_trees
 from phipsi.model.model import Model
 from phipsi.operators import as_matrix
@@ -70,7 +69,7 @@ def inverse_dynamics_derivatives(
 
 @of_mechanisms
 def forward_dynamics_derivatives(
-    model: Model | ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """Derivatives of the joint accelerations that efforts cause, by q, v and tau.
 
@@ -89,7 +88,7 @@ def forward_dynamics_derivatives(
     >>> by_tau.round(6)
     array([[3.]])
     """
-    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
+    if getattr(model, "constraints", ()) and model.n_rows:
         from phipsi.algorithms import closed_derivatives  # which needs this module
 
         return closed_derivatives.constrained_dynamics_derivatives(model, q, v, tau)

@@ -24,15 +24,13 @@ from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST
 from phipsi.backends.program import Program
 from phipsi.compiler import program_of
-from phipsi.model.closures import ConstrainedModel
+from phipsi.model.model import Model
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
 
 
-def with_doubts_settled(
-    program: Program, system: ConstrainedModel, how: Callable[..., Any]
-) -> Program:
+def with_doubts_settled(program: Program, system: Model, how: Callable[..., Any]) -> Program:
     """The program of a system, with `how` for elements whose rows are in doubt."""
     rows = rows_of(system)
     if program.resolve is None:

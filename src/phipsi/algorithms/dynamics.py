@@ -13,8 +13,7 @@ from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
-from phipsi.model.mechanisms import Mechanism, of_given_motion, of_mechanisms, of_trees, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import (
@@ -108,7 +107,7 @@ def _loaded(form: Callable[[Expr], Any], external: bool, tip: bool) -> Any:
 def _program(
     function: Callable[..., Any],
     form: Callable[[Expr], Any],
-    model: Mechanism,
+    model: Model,
     external: ArrayLike | None,
     points: Points | None,
     tip: ArrayLike | None,
@@ -170,7 +169,7 @@ def inverse_dynamics(
 
 @of_mechanisms
 def forward_dynamics(
-    model: Model | ConstrainedModel,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -209,7 +208,7 @@ def forward_dynamics(
     >>> forward_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # a rod let go: 3 g / 2 l
     array([-14.715])
     """
-    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
+    if getattr(model, "constraints", ()) and model.n_rows:
         if points is not None or f0 is not None:
             raise InputError(
                 "a system has no forces at points, because its points are its closure frames: give "
@@ -232,7 +231,7 @@ def forward_dynamics(
 
 
 @of_given_motion
-def mass_matrix(model: Mechanism, q: ArrayLike) -> Array:
+def mass_matrix(model: Model, q: ArrayLike) -> Array:
     """Joint-space mass matrix.
 
     ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
@@ -324,7 +323,7 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
 
 @of_mechanisms
 def joint_reactions(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -351,7 +350,7 @@ def joint_reactions(
     >>> joint_reactions(planar_arm(1), [0.0], [0.0], [4.905]).round(3)     # at rest: the weight
     array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])
     """
-    if isinstance(model, ConstrainedModel) and model.closures.n_rows:
+    if mechanism_of(model, joint_reactions).n_rows:
         return constrained_reactions(model, q, v, tau, f_ext, Udot=Udot)
     program, loads = _program(joint_reactions, _reactions, model, f_ext, None, None, "as_written")
     return program(q, v, tau, *loads)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.kinematics import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
-from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import I, Jr, M, V, cross, total, v
 from phipsi.spatial import skew
@@ -28,7 +28,7 @@ WHOLE_INERTIA = total(M @ total(I).T)
 
 
 @of_given_motion
-def kinetic_energy(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
+def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """Kinetic energy, rotors included.
 
     ½ v* ℳ v = ½ V* M V + ½ v* Jr v, in J.
@@ -45,7 +45,7 @@ def kinetic_energy(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
 
 
 @of_given_motion
-def potential_energy(model: Mechanism, q: ArrayLike) -> Array:
+def potential_energy(model: Model, q: ArrayLike) -> Array:
     """Potential energy of gravity, 0 when the mass centre is at the world's origin.
 
     −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. In J.
@@ -63,7 +63,7 @@ def potential_energy(model: Mechanism, q: ArrayLike) -> Array:
 
 
 @of_given_motion
-def center_of_mass(model: Mechanism, q: ArrayLike) -> Array:
+def center_of_mass(model: Model, q: ArrayLike) -> Array:
     """Mass centre of the whole mechanism.
 
     c from total M total* = [[·, m c~], [−m c~, m I]], in m from the world's origin, world axes.
@@ -84,7 +84,7 @@ def center_of_mass(model: Mechanism, q: ArrayLike) -> Array:
 
 
 @of_given_motion
-def center_of_mass_jacobian(model: Mechanism, q: ArrayLike) -> Array:
+def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
     """Joint rates → velocity of the mass centre, m/s in world axes.
 
     The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
@@ -105,7 +105,7 @@ def center_of_mass_jacobian(model: Mechanism, q: ArrayLike) -> Array:
 
 
 @of_given_motion
-def momentum(model: Mechanism, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
+def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
     """Total momentum of the bodies, without that of rotors.
 
     total M V about the world's origin; ``about="com"`` moves it to the mass centre. World axes,
@@ -129,7 +129,7 @@ def momentum(model: Mechanism, q: ArrayLike, v: ArrayLike, *, about: str = "orig
 
 
 @of_given_motion
-def centroidal_momentum_matrix(model: Mechanism, q: ArrayLike) -> Array:
+def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
     """Joint rates → momentum about the mass centre.
 
     total M φ* H*, moved from the world's origin to the mass centre: times v it is
@@ -149,7 +149,7 @@ def centroidal_momentum_matrix(model: Mechanism, q: ArrayLike) -> Array:
 
 
 @of_given_motion
-def centroidal_momentum_matrix_dot(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
+def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """Time derivative of the centroidal momentum matrix.
 
     d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,

@@ -75,7 +75,8 @@ class Grasp(System):
     **Arguments:** `model`, arms and object, each a tree of it; `object`, the body held, or the
     bodies of an articulated object; `contacts`, from `phipsi.contacts`; `constraints`, any others;
     `stages` as for `System`.
-    **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies. The
+    **Attributes:** those of `System`; `contacts`; `contact_names`; `object`, names of bodies;
+    `object_rates`, where the rates of their joints are in v. The
     object's bodies are the secondary system "S", the rest the primary "P".
 
     >>> import numpy as np, phipsi as pp
@@ -90,6 +91,9 @@ class Grasp(System):
 
     contacts: tuple[Contact, ...]
     object: tuple[str, ...]
+    object_rates: Array
+    _contact_rows: int
+    _cones: list[tuple[int, Cone]]
 
     def __init__(
         self,
@@ -115,7 +119,6 @@ class Grasp(System):
                     f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
                 )
         super().__init__(model, [*listed, *constraints], secondary=held, stages=stages)
-        self.contacts, self.object = listed, held
         if not held:
             raise ModelError("object names no body: pp.Grasp(model, object='box', contacts=[…])")
         bodies = {model.body_index(name) for name in held}
@@ -128,22 +131,20 @@ class Grasp(System):
                         f"{'not ' if inside else ''}part of the object {list(held)}. The object's "
                         f"end must be on the object, the finger's end must not."
                     )
-        places = [np.arange(s.start, s.stop) for s in map(self._slice_of_body, sorted(bodies))]
-        self._object_rates = np.concatenate(places).astype(int)
-        self._contact_rows = sum(len(x.rows) for x in self.closures.closures[: len(listed)])
-        self._cones: list[tuple[int, Cone]] = [
-            (i, cone) for i, c in enumerate(listed) for cone in c.cones()
-        ]
+        slices = [model.v_slices[body] for body in sorted(bodies)]
+        places = [np.arange(s.start, s.stop) for s in slices]
+        self._set(
+            contacts=listed,
+            object=held,
+            object_rates=np.concatenate(places).astype(int),
+            _contact_rows=sum(len(x.rows) for x in self.closures.closures[: len(listed)]),
+            _cones=[(i, cone) for i, c in enumerate(listed) for cone in c.cones()],
+        )
 
     @property
     def contact_names(self) -> tuple[str, ...]:
         """Names of the contacts, in the order of all results."""
         return tuple(c.name for c in self.contacts)
-
-    @property
-    def object_rates(self) -> Array:
-        """Where the rates of the object's joints are in v."""
-        return self._object_rates
 
     # ---- forces -------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ class Grasp(System):
         **Source:** 88-11 Part II eq. 2.9.
         """
         rows = self.jacobian(q)[..., : self._contact_rows, :]
-        return -np.swapaxes(rows[..., self._object_rates], -1, -2)
+        return -np.swapaxes(rows[..., self.object_rates], -1, -2)
 
     def internal_forces(self, q: ArrayLike) -> Array:
         """Orthonormal contact multipliers (contact rows, k) that do not load the object: null(W).
@@ -286,10 +287,10 @@ class Grasp(System):
         cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
         """
         at, wanted = self._one(q), real_array("load", load)
-        if wanted.shape != self._object_rates.shape:
+        if wanted.shape != self.object_rates.shape:
             raise InputError(
                 f"load has shape {wanted.shape}; the object {list(self.object)} has "
-                f"{len(self._object_rates)} rates, so it must be ({len(self._object_rates)},)"
+                f"{len(self.object_rates)} rates, so it must be ({len(self.object_rates)},)"
             )
         holding, rows = self._holding(at), self._contact_rows
         f = holding.multipliers_of(-wanted[None])[0, :rows]
@@ -326,7 +327,7 @@ class Grasp(System):
 
     def object_load(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
         """What the contacts must exert on the object's rates (..., object rates) for a motion."""
-        return inverse_dynamics(self.model, q, v, vdot)[..., self._object_rates]
+        return inverse_dynamics(self.model, q, v, vdot)[..., self.object_rates]
 
     def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f: ArrayLike) -> Array:
         """Efforts tau (..., nv) for a motion with given contact multipliers: ID + (A J)* f.
@@ -349,7 +350,7 @@ class Grasp(System):
         """The contact rows as the object alone feels them, the arms held."""
         contacts = np.arange(self.n_rows) < self._contact_rows
         return ConstraintMetric(
-            self.rows, q[None], rows_used=contacts, rates_used=self._object_rates
+            self.rows, q[None], rows_used=contacts, rates_used=self.object_rates
         )
 
     def _one(self, q: ArrayLike) -> Array:
@@ -358,8 +359,26 @@ class Grasp(System):
             raise InputError(f"this needs one configuration ({self.model.nq},), not {at.shape}")
         return at
 
-    def _slice_of_body(self, body: int) -> slice:
-        return self.model.v_slices[body]
+    def _on(self, model: Model, constraints: Sequence[Constraint]) -> System:
+        touching = [c for c in constraints if isinstance(c, Contact)]
+        others = [c for c in constraints if not isinstance(c, Contact)]
+        held = [name for name in self.object if name in model.body_names]
+        try:
+            return Grasp(
+                model, object=held, contacts=touching, constraints=others, stages=self.stages
+            )
+        except ModelError:  # an object that is locked to something else is no object
+            return System(model, constraints, stages=self.stages)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), self.object, tuple(map(repr, self.contacts)))
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        others = self.constraints[len(self.contacts) :]
+        return _again, (self.model, self.object, self.contacts, others)
 
     def __repr__(self) -> str:
         held = ", ".join(map(repr, self.object))
@@ -370,3 +389,13 @@ class Grasp(System):
             f"<Grasp of {held}: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
             f"{len(self.contacts)} contact{plural}{listed}>"
         )
+
+
+def _again(
+    model: Model,
+    held: tuple[str, ...],
+    contacts: tuple[Contact, ...],
+    constraints: tuple[Constraint, ...],
+) -> Grasp:
+    """The grasp that was pickled."""
+    return Grasp(model, object=held, contacts=contacts, constraints=constraints)

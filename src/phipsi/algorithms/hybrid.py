@@ -108,8 +108,8 @@ def hybrid_dynamics(
     **Arguments:** `q` (..., nq), `v` (..., nv); `tau` (..., nv), read where the effort is given;
     `vdot` (..., nv), read where the acceleration is; `prescribed`, names of joints, or booleans
     (..., nv) that are true where the acceleration is given. **Returns:** (vdot, tau), all of them.
-    **Cost:** five sweeps, O(N). **Source:** theory/closed-chains 11 (locked hinges); the Riccati family of
-    (S H, E_φ, M, S Jr S* + prescribed), S = unprescribed.
+    **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S* + prescribed),
+    S = unprescribed. **Source:** theory/closed-chains 11 (hinge k locked).
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.compiler import program_at, program_of
-from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import (
@@ -45,7 +45,7 @@ JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
 
 @of_given_motion
-def body_poses(model: Mechanism, q: ArrayLike) -> Array:
+def body_poses(model: Model, q: ArrayLike) -> Array:
     """Pose of every body in the world.
 
     X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses. Row k is the
@@ -64,7 +64,7 @@ def body_poses(model: Mechanism, q: ArrayLike) -> Array:
 
 
 @of_given_motion
-def frame_poses(model: Mechanism, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
+def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
     """Pose of named frames in the world.
 
     X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
@@ -90,7 +90,7 @@ def frame_poses(model: Mechanism, q: ArrayLike, frames: Points | PointSet | None
 
 
 @of_given_motion
-def body_velocities(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
+def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     """Spatial velocity of every body.
 
     V = φ* H* v. Row k is the velocity of body k measured in the world, at its origin O(k), in body
@@ -109,7 +109,7 @@ def body_velocities(model: Mechanism, q: ArrayLike, v: ArrayLike) -> Array:
 
 @of_given_motion
 def frame_velocities(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     frames: Points | None = None,
@@ -140,7 +140,7 @@ def frame_velocities(
 
 @of_given_motion
 def body_accelerations(
-    model: Mechanism, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, *, classical: bool = False
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, *, classical: bool = False
 ) -> Array:
     """True acceleration of every body; gravity is not added.
 
@@ -163,7 +163,7 @@ def body_accelerations(
 
 @of_given_motion
 def frame_accelerations(
-    model: Mechanism,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     vdot: ArrayLike,
@@ -205,7 +205,7 @@ def frame_accelerations(
 
 
 @of_given_motion
-def jacobian(model: Mechanism, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
+def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
     """Jacobian of points: joint rates → motions of the points.
 
     J = B* φ* H*. Six rows per point, [angular (rad/s); linear (m/s)]: at the point in world axes
@@ -227,7 +227,7 @@ def jacobian(model: Mechanism, q: ArrayLike, points: Points, *, axes: str = "wor
 
 @of_given_motion
 def jacobian_dot(
-    model: Mechanism, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
 ) -> Array:
     """Time derivative of the Jacobian of points.
 
@@ -248,7 +248,7 @@ def jacobian_dot(
 
 @of_given_motion
 def jacobian_dot_v(
-    model: Mechanism, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
 ) -> Array:
     """J̇ v: acceleration of points that the rates alone cause.
 

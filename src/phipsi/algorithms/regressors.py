@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics import body_poses
 from phipsi.compiler import program_of
-from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import H, V, a, cross, gravity, phi, regress, vdot
 
@@ -77,7 +77,7 @@ def regressor(
 
 @of_given_motion
 def inertial_parameters(
-    model: Mechanism, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> Array:
     """The parameters of a model that its equations of motion are linear in.
 
@@ -107,7 +107,7 @@ def inertial_parameters(
 
 @of_given_motion
 def parameter_names(
-    model: Mechanism, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> tuple[str, ...]:
     """What the columns of `regressor` belong to, such as "hand.mcx" or "wrist.armature".
 
@@ -134,7 +134,7 @@ def parameter_names(
 
 @of_given_motion
 def kinetic_energy_regressor(
-    model: Mechanism, q: ArrayLike, v: ArrayLike, *, armature: bool = False
+    model: Model, q: ArrayLike, v: ArrayLike, *, armature: bool = False
 ) -> Array:
     """Row that gives the kinetic energy from the inertial parameters.
 
@@ -160,7 +160,7 @@ def kinetic_energy_regressor(
 
 
 @of_given_motion
-def potential_energy_regressor(model: Mechanism, q: ArrayLike) -> Array:
+def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.
 
     −g · (m p + R m c) of every body, with p and R its position and rotation in the world; zero for

@@ -27,7 +27,6 @@ from phipsi.backends.scalars import natural_square
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.operators import A, H, J, Lambda, M, Udot, a, b, f_ext, gravity, mass_matrix, phi, tau
 
@@ -51,7 +50,7 @@ def _terms(external: bool, prescribed: bool) -> tuple[Expr, Expr, Expr]:
 
 
 def secondary_dynamics(
-    system: ConstrainedModel,
+    system: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -97,7 +96,7 @@ def secondary_dynamics(
 class _Split:
     """Rates of S, rows that involve P and rows inside S, and the blocks of the former."""
 
-    def __init__(self, system: ConstrainedModel, P: frozenset[int], S: frozenset[int]) -> None:
+    def __init__(self, system: Model, P: frozenset[int], S: frozenset[int]) -> None:
         model, closures = system.model, system.closures
         places = [np.arange(s.start, s.stop) for i, s in enumerate(model.v_slices) if i in S]
         self.rates = np.concatenate([np.zeros(0, dtype=int), *places]).astype(int)
@@ -124,7 +123,7 @@ class _Split:
 class _Blocks:
     """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
 
-    def __init__(self, system: ConstrainedModel, mine: _Split, q: Array) -> None:
+    def __init__(self, system: Model, mine: _Split, q: Array) -> None:
         matrix = compile(_REFLECTED, system, mode="dense")(q)
         size = np.sqrt(_natural_squares(system, q))
         self._parts: list[tuple[Array, Array]] = []
@@ -151,7 +150,7 @@ class _Blocks:
         return out
 
 
-def split(system: ConstrainedModel) -> _Split:
+def split(system: Model) -> _Split:
     """How a system falls into primary and secondary; refuses one whose trees mix them."""
     chosen = system.closures.selections
     if "P" not in chosen or not chosen["S"]:
@@ -180,7 +179,7 @@ def _roots(model: Model) -> list[int]:
     return out
 
 
-def _natural_squares(system: ConstrainedModel, q: Array) -> Array:
+def _natural_squares(system: Model, q: Array) -> Array:
     """How large the diagonal of A_P Λ A_P* (..., rows) would be if nothing in it cancelled."""
     points = range(len(system.closures.points))
     own = compile(Lambda, system, mode="blocks", blocks=[(p, p) for p in points])(q)
@@ -191,7 +190,7 @@ def _natural_squares(system: ConstrainedModel, q: Array) -> Array:
 
 
 def _solved(
-    system: ConstrainedModel,
+    system: Model,
     mine: _Split,
     q: Array,
     inertia: Array,

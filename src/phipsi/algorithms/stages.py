@@ -41,7 +41,6 @@ from phipsi.backends.scalars import natural_square, solve_semidefinite
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import (
@@ -98,7 +97,7 @@ class Stages:
         self._kept: dict[str, tuple[Model, dict[Any, Any]]] = {}
 
     def dynamics(
-        self, system: ConstrainedModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike
+        self, system: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
     ) -> tuple[Array, Array]:
         """vdot (nv,) and multipliers f (rows,) at one state; steps A–F."""
         q, v, tau = _one_state(system.model, q=q, v=v, tau=tau)
@@ -117,7 +116,7 @@ class Stages:
         return vdot - self._correction(system, trees, q, f), f
 
     def impulse(
-        self, system: ConstrainedModel, q: ArrayLike, v: ArrayLike, rates: ArrayLike = 0.0
+        self, system: Model, q: ArrayLike, v: ArrayLike, rates: ArrayLike = 0.0
     ) -> tuple[Array, Array]:
         """v⁺ (nv,) and impulses p (rows,) when all rows act at once; see `constraint_impulse`."""
         q, v = _one_state(system.model, q=q, v=v)
@@ -140,12 +139,12 @@ class Stages:
 
     # ---- steps --------------------------------------------------------------------------------
 
-    def _rows(self, system: ConstrainedModel, q: Array, motions: Array) -> Array:
+    def _rows(self, system: Model, q: Array, motions: Array) -> Array:
         if not system.closures.n_rows:
             return np.zeros(0)
         return program_of(A, system)(q, motions)
 
-    def _solve(self, system: ConstrainedModel, trees: list[_Tree], q: Array, right: Array) -> Array:
+    def _solve(self, system: Model, trees: list[_Tree], q: Array, right: Array) -> Array:
         """Step D: A Λ A* f = right."""
         self.counts["solve", ""] += 1
         if not system.closures.n_rows:
@@ -159,7 +158,7 @@ class Stages:
         return f[:, 0]
 
     @staticmethod
-    def _check_rows(system: ConstrainedModel, gap: Array, right: Array) -> None:
+    def _check_rows(system: Model, gap: Array, right: Array) -> None:
         """Refuse rows that ask for something else than those they depend on, as programs do."""
         limit = ROW_GAP * float(np.abs(right).max(initial=0.0)) + ROW_GAP_LEAST
         for i in np.flatnonzero(np.abs(gap) > limit):
@@ -168,7 +167,7 @@ class Stages:
             failure = Failure(CONTRADICTION, int(i), name, np.ones((), dtype=bool), value)
             raise error_of(failure, system.model, system.closures)
 
-    def _admittance(self, system: ConstrainedModel, trees: list[_Tree], q: Array) -> Array:
+    def _admittance(self, system: Model, trees: list[_Tree], q: Array) -> Array:
         """Λ (6 points, 6 points): Λ(i, j) = X_i* Υ(c) X_j, c where the paths of i and j meet."""
         size = len(system.closures.points)
         out = np.zeros((size, 6, size, 6))
@@ -199,9 +198,7 @@ class Stages:
                     )
         return out.reshape(6 * size, 6 * size)
 
-    def _correction(
-        self, system: ConstrainedModel, trees: list[_Tree], q: Array, f: Array
-    ) -> Array:
+    def _correction(self, system: Model, trees: list[_Tree], q: Array, f: Array) -> Array:
         """Step E: ℳ⁻¹ J* A* f, tree by tree."""
         out = np.zeros(system.model.nv)
         if not system.closures.n_rows:
@@ -277,12 +274,12 @@ class _Tree:
             body = self.model.parent[body]
         return way
 
-    def points(self, system: ConstrainedModel) -> Array:
+    def points(self, system: Model) -> Array:
         """Which closure frames are on this tree."""
         hosts = system.closures.points.body
         return np.array([p for p, k in enumerate(hosts) if k in self.hosts], dtype=int)
 
-    def frame(self, system: ConstrainedModel, p: int) -> tuple[Any, ...]:
+    def frame(self, system: Model, p: int) -> tuple[Any, ...]:
         """A closure frame as a value: body, axes and offset there."""
         where = system.closures.points
         body = self.hosts[where.body[p]]
@@ -298,7 +295,7 @@ class _Tree:
             axes="body",
         )
 
-    def _set_of(self, system: ConstrainedModel) -> PointSet:
+    def _set_of(self, system: Model) -> PointSet:
         return self.point_set([self.frame(system, p) for p in self.points(system)])
 
     def free(self, stages: Stages, q: Array, v: Array, tau: Array) -> Any:
@@ -330,11 +327,11 @@ class _Tree:
         c = next(k for k in self._above[f2[0]] if k in above)
         return X1[c].T @ up[c] @ X2[c]
 
-    def pick_off(self, system: ConstrainedModel, q: Array, along: Array) -> Array:
+    def pick_off(self, system: Model, q: Array, along: Array) -> Array:
         """B* α̃ (frames, 6): products only."""
         return compile(B.T, self.model, points=self._set_of(system))(q, along)
 
-    def correct(self, stages: Stages, system: ConstrainedModel, q: Array, forces: Array) -> Array:
+    def correct(self, stages: Stages, system: Model, q: Array, forces: Array) -> Array:
         """(I − H ψ K)* D⁻¹ H ψ B x."""
         known, where = stages.articulated(self, q), self._set_of(system)
         return compile(_CORRECT, self.model, points=where, given=GIVEN)(q, *known, forces)

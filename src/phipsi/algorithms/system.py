@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,11 @@ from phipsi.algorithms.system_report import open_loops, rate_errors, summary
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
-from phipsi.model.closures import Closure, ConstrainedModel, closure_set
+from phipsi.model.body import Description
+from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
+from phipsi.model.value import read_only
 
 Array = NDArray[Any]
 POSITION_TOLERANCE = 1e-10
@@ -49,12 +51,13 @@ class Mobility:
     smallest: float
 
 
-class System(ConstrainedModel):
-    """A mechanism with loops: one tree, and constraints between its bodies.
+class System(Model):
+    """A mechanism with loops: a model with constraints between its bodies.
 
-    The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. Functions that take a
-    model take a system too, or say why not: what is about the given motion answers as for the tree
-    `system.model`, what constraint forces would change is rejected.
+    The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. A system is a `Model`: it
+    has the bodies, joints, names and coordinates of its tree `system.model`, and changed copies
+    keep the constraints. Functions that take a model take a system too, or say why not: what is
+    about the given motion answers as for the tree, what constraint forces would change is rejected.
 
     **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `primary`,
     `secondary`, names of bodies: a selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only
@@ -78,7 +81,11 @@ class System(ConstrainedModel):
     """
 
     constraints: tuple[Constraint, ...]
+    rates: Array
+    rows: ClosureRows
+    stages: Stages
     cut_joints: tuple[str, ...] = ()
+    _tree: Model
 
     def __init__(
         self,
@@ -89,26 +96,32 @@ class System(ConstrainedModel):
         secondary: Sequence[str] | None = None,
         stages: Stages | None = None,
     ) -> None:
-        if not isinstance(model, Model):
+        if not isinstance(cast(object, model), Model) or isinstance(model, System):
             raise InputError(
-                f"System needs a model first: pp.System(model, constraints), not "
-                f"{type(model).__name__}; see pp.ModelBuilder and pp.load"
+                f"System needs a model without constraints first: pp.System(model, constraints), "
+                f"not {type(model).__name__}; see pp.ModelBuilder and pp.load"
             )
-        self.constraints = _checked(constraints)
-        closures = [c.closure(model) for c in self.constraints]
-        selections = _selections(model, primary, secondary)
-        super().__init__(model, closure_set(closures, selections))
-        rates = [c.prescribed(len(x.rows)) for c, x in zip(self.constraints, closures, strict=True)]
-        self.rates: Array = np.concatenate([np.zeros(0), *rates])
-        self.rates.flags.writeable = False
-        first = np.concatenate([[0], np.cumsum([len(x.rows) for x in closures])]).astype(int)
+        listed = _checked(constraints)
+        found = [c.closure(model) for c in listed]
+        closures = closure_set(found, _selections(model, primary, secondary))
+        rates = [c.prescribed(len(x.rows)) for c, x in zip(listed, found, strict=True)]
+        wanted = read_only(np.concatenate([np.zeros(0), *rates]))
+        first = np.concatenate([[0], np.cumsum([len(x.rows) for x in found])]).astype(int)
         coordinates: dict[int, tuple[Array, float]] = {}
-        for c, row in zip(self.constraints, first, strict=False):
+        for c, row in zip(listed, first, strict=False):
             given = c.coordinates(model)
             if given is not None:
                 coordinates[int(row)] = given
-        self._rows = ClosureRows(model, self.closures, self.rates, coordinates)
-        self.stages = Stages() if stages is None else stages
+        self._set(**{name: getattr(model, name) for name in Model.__slots__[:-1]})
+        self._set(
+            _tree=model,
+            constraints=listed,
+            closures=closures,
+            rates=wanted,
+            rows=ClosureRows(model, closures, wanted, coordinates),
+            stages=Stages() if stages is None else stages,
+            programs={},
+        )
 
     @classmethod
     def from_graph(
@@ -148,7 +161,7 @@ class System(ConstrainedModel):
         """
         opened = open_graph(bodies, joints, gravity, cut)
         system = cls(opened.model, opened.constraints)
-        system.cut_joints = opened.cut
+        system._set(cut_joints=opened.cut)
         return system
 
     def with_locked(
@@ -173,29 +186,48 @@ class System(ConstrainedModel):
         at = q if isinstance(q, Mapping) else None
         values = {n: np.asarray(q)[self.model.q_slice(n)] if at is None else at[n] for n in names}
         left = [c.with_locked(model, values) for c in self.constraints]
+        return self._on(model, [c for c in left if c is not None])
+
+    def _rebuilt(self, description: Description) -> System:
+        return self._on(Model(description), self.constraints)
+
+    def _on(self, model: Model, constraints: Sequence[Constraint]) -> System:
+        """Constraints on another tree with the same names, with the same stages."""
         bodies: dict[str, list[str]] = {}
         for key, chosen in self.closures.selections.items():
-            listed = [self.model.body_names[k] for k in sorted(chosen)]
+            listed = [self.body_names[k] for k in sorted(chosen)]
             bodies[key] = [name for name in listed if name in model.body_names]
         return System(
             model,
-            [c for c in left if c is not None],
+            constraints,
             primary=bodies.get("P"),
             secondary=bodies.get("S"),
             stages=self.stages,
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Rejected: constraints have no stored form."""
+        raise ModelError(
+            "to_dict stores trees, and this system has constraints, which would be lost. Store the "
+            "tree, system.model.to_dict(), and make the system again:\n"
+            "    pp.System(pp.Model.from_dict(data), constraints)"
+        )
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.description, self.closures, self.rates.tobytes())
+
+    def __hash__(self) -> int:
+        return hash((self._hash, self.closures))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.model, self.constraints, self.closures.selections, self.cut_joints)
+
+    @property
+    def model(self) -> Model:
+        """The tree of the system, with its loops cut open."""
+        return self._tree
+
     # ---- rows ---------------------------------------------------------------------------------
-
-    @property
-    def row_names(self) -> tuple[str, ...]:
-        """Name of every constraint row: the constraint and what the row measures."""
-        return self.closures.row_names
-
-    @property
-    def n_rows(self) -> int:
-        """Number of constraint rows."""
-        return self.closures.n_rows
 
     def residual(self, q: ArrayLike) -> Array:
         """How far each row is from being satisfied, g(q).
@@ -207,7 +239,7 @@ class System(ConstrainedModel):
         **Cost:** one sweep for the poses, O(N + rows). **Source:** theory/closed-chains 2.
         """
         flat, batch = self._flat(q)
-        values, _ = self._rows.residual(flat, self._rows.poses(flat))
+        values, _ = self.rows.residual(flat, self.rows.poses(flat))
         return values.reshape(*batch, self.n_rows)
 
     def jacobian(self, q: ArrayLike) -> Array:
@@ -219,7 +251,7 @@ class System(ConstrainedModel):
         **Cost:** the Jacobians of the closure frames, O(rows · depth). **Source:** SOA eq. 0.20.
         """
         flat, batch = self._flat(q)
-        return self._rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
+        return self.rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
         """d/dt(A J) v: what the rows accelerate by at vdot = 0; the papers' U is its negative.
@@ -228,7 +260,7 @@ class System(ConstrainedModel):
         **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
         """
         flat, batch, rates = self._flat_state(q, v)
-        return self._rows.bias(flat, rates).reshape(*batch, self.n_rows)
+        return self.rows.bias(flat, rates).reshape(*batch, self.n_rows)
 
     # ---- configurations -----------------------------------------------------------------------
 
@@ -264,7 +296,7 @@ class System(ConstrainedModel):
             fixed=held, limits=limits, tolerance=tolerance, max_iterations=max_iterations
         )
         start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
-        q, closed = search(self._rows, start, **options)
+        q, closed = search(self.rows, start, **options)
         chart = Chart(self.model, held, limits)
         for attempt in range(restarts):
             left = np.flatnonzero(~closed)
@@ -275,7 +307,7 @@ class System(ConstrainedModel):
             )
             begin = start[left].copy()
             begin[:, chart.moving_q] = draws[left][:, chart.moving_q]
-            found, met = search(self._rows, begin, **options)
+            found, met = search(self.rows, begin, **options)
             better = met | (self._gap(found) < self._gap(q[left]))
             q[left[better]], closed[left] = found[better], met
         answer = q.reshape(*batch, self.model.nq)
@@ -303,7 +335,7 @@ class System(ConstrainedModel):
         """
         flat, batch, rates = self._flat_state(q, v, real=True)
         _check_search(tolerance=tolerance)
-        found, closed, at = project_position(self._rows, flat, tolerance)
+        found, closed, at = project_position(self.rows, flat, tolerance)
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
             text = open_loops(
@@ -319,8 +351,8 @@ class System(ConstrainedModel):
     def is_turned_over(self, q: ArrayLike) -> Array:
         """Whether some closure satisfies its rows the wrong way round (...): z_b = −z_a."""
         flat, batch = self._flat(q, real=True)
-        _, found = self._rows.residual(flat, self._rows.poses(flat))
-        return np.asarray(turned_over(found, self._rows).any(axis=-1)).reshape(batch)
+        _, found = self.rows.residual(flat, self.rows.poses(flat))
+        return np.asarray(turned_over(found, self.rows).any(axis=-1)).reshape(batch)
 
     def mobility(self, q: ArrayLike, *, tolerance: float | None = None) -> Mobility:
         """Degrees of freedom at a configuration (nq,), and which rows the others imply.
@@ -335,7 +367,7 @@ class System(ConstrainedModel):
             raise InputError(f"mobility needs one configuration (nq,), not shape {np.shape(q)}")
         if tolerance is not None:
             _check_search(tolerance=tolerance)
-        at = ConstraintMetric(self._rows, flat, tolerance)
+        at = ConstraintMetric(self.rows, flat, tolerance)
         rank, nv = int(at.rank[0]), self.model.nv
         chosen = set(at.independent_rows())
         spare = tuple(name for i, name in enumerate(self.row_names) if i not in chosen)
@@ -370,14 +402,9 @@ class System(ConstrainedModel):
 
     # ---- helpers ------------------------------------------------------------------------------
 
-    @property
-    def rows(self) -> ClosureRows:
-        """The rows as arrays, for algorithms."""
-        return self._rows
-
     def _gap(self, q: Array) -> Array:
-        _, found = self._rows.residual(q, self._rows.poses(q))
-        return np.square(self._rows.strict_residual(q, found)).sum(axis=-1)
+        _, found = self.rows.residual(q, self.rows.poses(q))
+        return np.square(self.rows.strict_residual(q, found)).sum(axis=-1)
 
     def _flat(self, q: ArrayLike, *, real: bool = False) -> tuple[Array, tuple[int, ...]]:
         (array,) = state_arrays(self.model, real=real, q=q)
@@ -396,12 +423,6 @@ class System(ConstrainedModel):
         ]
         return flat[0], batch, flat[1]
 
-    def __getattr__(self, name: str) -> Any:
-        """Only called for what is not there: say where it is."""
-        if name.startswith("_") or not hasattr(Model, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise AttributeError(f"a system has no {name!r}; its tree has: system.model.{name}")
-
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
@@ -412,6 +433,19 @@ class System(ConstrainedModel):
             f"<System: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
             f"{len(names)} constraint{plural} with {rows}{listed}>"
         )
+
+
+def _again(
+    model: Model,
+    constraints: tuple[Constraint, ...],
+    selections: Mapping[str, frozenset[int]],
+    cut_joints: tuple[str, ...],
+) -> System:
+    """The system that was pickled."""
+    bodies = {key: [model.body_names[k] for k in sorted(x)] for key, x in selections.items()}
+    system = System(model, constraints, primary=bodies.get("P"), secondary=bodies.get("S"))
+    system._set(cut_joints=cut_joints)
+    return system
 
 
 def _check_search(**options: Any) -> None:

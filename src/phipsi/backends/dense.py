@@ -24,7 +24,6 @@ from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import forest_of, of_mechanisms
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import as_expression
@@ -36,7 +35,7 @@ Array = NDArray[Any]
 @of_mechanisms
 def dense(
     expr: Expr | str,
-    model: Model | ConstrainedModel,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike | None = None,
     *,
@@ -77,7 +76,7 @@ def dense(
 
 def _inputs(
     expr: Expr,
-    model: Model | ConstrainedModel,
+    model: Model,
     points: Sequence[Any] | PointSet | None,
     named: Mapping[str, ArrayLike | None],
     given: Mapping[str | Expr, ArrayLike] | None,

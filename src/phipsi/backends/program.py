@@ -32,7 +32,7 @@ from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers, finite, surely_numbers
 from phipsi.rewrite.engine import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
-from phipsi.sweeps.ir import Step, SweepProgram
+from phipsi.sweeps.ir import Step, StepKind
 from phipsi.sweeps.request import Lowered, Request, Result
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class Program:
     ) -> None:
         self.request, self.rewriting, self.lowered = request, rewriting, lowered
         self.model, self.steps = model, steps
-        self.sweep_program = SweepProgram(steps, [], list(lowered.inputs))
         native = backend == "native" and native_runner().can_run(steps, lowered, model)
         self._by_column = by_column  # the program for one column, if several are asked for
         if by_column is not None and by_column.backend == "native":
@@ -129,7 +128,8 @@ class Program:
 
     def __repr__(self) -> str:
         what = ", ".join(str(x) for x in self.request.expressions)
-        sweeps = len(self.sweep_program.sweeps())
+        directed = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
+        sweeps = sum(s.kind in directed for s in self.steps)
         plural = "" if sweeps == 1 else "s"
         return f"<Program {what}: ({', '.join(self.inputs)}) in {sweeps} sweep{plural}>"
 
@@ -417,7 +417,7 @@ class Program:
             name: a if name == "columns" else a.astype(dtype, copy=False)
             for name, a in arrays.items()
         }
-        run = Run(self.sweep_program, self.model, self.request.points, widened, batch, dtype)
+        run = Run(self.steps, self.model, self.request.points, widened, batch, dtype)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             values = run.run()
         return [self._write(r, values, batch, dtype) for r in self.lowered.results], run.failures

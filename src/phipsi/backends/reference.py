@@ -45,7 +45,7 @@ from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind, SweepProgram
+from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
 
 Array = np.ndarray
 
@@ -55,14 +55,14 @@ class Run(ClosureOperations, VariationOperations):
 
     def __init__(
         self,
-        program: SweepProgram,
+        steps: list[Step],
         model: Model,
         points: PointSet,
         inputs: Mapping[str, Array],
         batch: tuple[int, ...],
         dtype: np.dtype[Any],
     ) -> None:
-        self.program, self.model, self.points = program, model, points
+        self.steps, self.model, self.points = steps, model, points
         self.inputs, self.batch, self.dtype = inputs, batch, dtype
         self.closures = points.closures or NO_CLOSURES
         self.scalars = Scalars(dtype)
@@ -82,7 +82,7 @@ class Run(ClosureOperations, VariationOperations):
 
     def run(self) -> dict[Field, Any]:
         """Evaluate all steps."""
-        for step in self.program.steps:
+        for step in self.steps:
             self._run_step(step)
             for x in step.last_used:
                 self.values.pop(x, None)
@@ -102,16 +102,14 @@ class Run(ClosureOperations, VariationOperations):
             Domain.WORLD: 1,
         }
         for x in step.fields:
-            if x.op == "total":
-                self.values[x] = self._zeros(x, -1)
-            elif x.type.domain is Domain.WORLD:
-                self.values[x] = None
+            adds = x.operation.runs is Loop.SUMMANDS
+            if x.type.domain is Domain.WORLD:
+                self.values[x] = self._zeros(x, -1) if adds else None
             elif x in step.local:
                 self.values[x] = Local()
             else:
-                self.values[x] = [None] * sizes[x.type.domain]
-            if x.op in ("scatter", "to_point", "to_row"):
-                self.values[x] = [self._zeros(x, k) for k in range(sizes[x.type.domain])]
+                places = range(sizes[x.type.domain])
+                self.values[x] = [self._zeros(x, k) if adds else None for k in places]
         order: Any = range(sizes[step.domain])
         if step.kind is StepKind.TIP_TO_BASE:
             order = reversed(order)
@@ -119,7 +117,7 @@ class Run(ClosureOperations, VariationOperations):
         for k in order:
             for x, operation in plan:
                 out = operation(x, k)
-                if x.op in _STORED:
+                if x.operation.runs is Loop.SUMMANDS or x.operation.solves:
                     continue  # these store their own result
                 if x.type.domain is Domain.WORLD:
                     self.values[x] = out
@@ -173,8 +171,8 @@ class Run(ClosureOperations, VariationOperations):
     def _run_pairs(self, step: Step) -> None:
         tree = self.model.tree
         for x in step.fields:
-            if x.op == "square":
-                self.values[x] = self._square(x)
+            if x.op == "gram":
+                self.values[x] = self._gram(x)
                 continue
             left, middle, right = (self.values[y] for y in x.args)
             strict: Any = x.data
@@ -194,7 +192,7 @@ class Run(ClosureOperations, VariationOperations):
                     natural_square(z[c][..., 0], middle[c]) if c >= 0 else 0 for z, c in at
                 ]
 
-    def _square(self, x: Field) -> dict[tuple[int, int], Array]:
+    def _gram(self, x: Field) -> dict[tuple[int, int], Array]:
         """Sums over the bodies that two paths have in common."""
         left, right = (self.values[y] for y in x.args)
         out: dict[tuple[int, int], Array] = {}
@@ -579,7 +577,3 @@ class Run(ClosureOperations, VariationOperations):
         self.values[x] = (
             y if world else [y[..., i : i + width, :] for i in range(0, y.shape[-2], width)]
         )
-
-
-_STORED = ("total", "scatter", "small_solve", "row_solve", "to_point", "to_row")
-"""Operations that store their own result."""

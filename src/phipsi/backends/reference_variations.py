@@ -46,12 +46,12 @@ class VariationOperations:
         before, after = given[:place], given[place:]
         return [self._hinge_along(k, [*before, u[:, None], *after]) for u in units]
 
-    def _hinge_bend(self, x: Field, k: int) -> Array:
+    def _dHT(self, x: Field, k: int) -> Array:
         w = self._at(x.args[0], k)
         columns = [n @ w for n in self._bent(x, k)]
         return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
 
-    def _hinge_bend_trace(self, x: Field, k: int) -> Array:
+    def _dH_trace(self, x: Field, k: int) -> Array:
         z = self._at(x.args[0], k)
         rows = [(n * z).sum((-2, -1)) for n in self._bent(x, k)]
         out = self._zeros(x, k)
@@ -59,7 +59,7 @@ class VariationOperations:
             out[..., a, 0] = row
         return out
 
-    def _hinge_bend_force(self, x: Field, k: int) -> Array:
+    def _dH(self, x: Field, k: int) -> Array:
         f = self._at(x.args[0], k)
         columns = [np.swapaxes(n, -1, -2) @ f for n in self._bent(x, k)]
         return np.concatenate([self._zeros(x, k)[..., :0], *columns], axis=-1)
@@ -108,10 +108,10 @@ class VariationOperations:
         out[..., 3:, :3] = spatial.skew(y[..., 3:, 0])
         return out
 
-    def _pick(self, x: Field, k: int) -> Array:
+    def _unit_rate(self, x: Field, k: int) -> Array:
         hinge = self.model.v_slices[k]
         rows = np.arange(hinge.start, hinge.stop)
         return self._const((rows == x.data).astype(float))[:, None]
 
-    def _pick_parameter(self, x: Field, k: int) -> Array:
+    def _unit_parameter(self, x: Field, k: int) -> Array:
         return self._const((np.arange(10 * k, 10 * k + 10) == x.data).astype(float))[:, None]

@@ -16,7 +16,6 @@ from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
 from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -165,7 +164,7 @@ def _check_expression(expr: Expr, function: str) -> None:
 @of_mechanisms
 def vjp(
     expr: Expr,
-    model: Model | ConstrainedModel,
+    model: Model,
     wrt: str | Sequence[str] = "q",
     *,
     points: Sequence[Any] | PointSet | None = None,

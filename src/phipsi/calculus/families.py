@@ -19,7 +19,6 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import PARAMETERS
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
@@ -87,7 +86,7 @@ class Family:
         parameters = self.directions[-1].gives is PARAMETERS
         return self.contract(unit_inertia(joint, i) if parameters else unit_rate(joint, i))
 
-    def compile(self, model: Model | ConstrainedModel, **options: Any) -> FamilyProgram:
+    def compile(self, model: Model, **options: Any) -> FamilyProgram:
         """A function of the inputs that returns all derivatives, (..., out, in, nv)."""
         if not self.expr.is_vector:
             options = {"mode": "dense", **options}
@@ -96,13 +95,13 @@ class Family:
 
     def dense(
         self,
-        model: Model | ConstrainedModel,
+        model: Model,
         q: ArrayLike,
         v: ArrayLike | None = None,
         **named: Any,
     ) -> Array:
         """All derivatives (..., out, in, nv) by plain linear algebra; arguments as `pp.dense`."""
-        tree = model.model if isinstance(model, ConstrainedModel) else model
+        tree = model.model
         q = np.asarray(q)
         sizes = [_count(x.name, tree) for x in self.directions]
         columns: list[Array] = []
@@ -118,7 +117,7 @@ class Family:
         whole = np.stack(columns, axis=-1)
         return whole.reshape(*whole.shape[:-1], *sizes)
 
-    def explain(self, model: Model | ConstrainedModel | None = None, **options: Any) -> Explanation:
+    def explain(self, model: Model | None = None, **options: Any) -> Explanation:
         """How the derivative along the directions is computed; arguments as `pp.explain`."""
         return explain(self.expr, model, **options)
 

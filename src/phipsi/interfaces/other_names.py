@@ -1,12 +1,36 @@
-"""What the functions of Pinocchio, MuJoCo and Drake are called here.
+"""Names that `phipsi` does not have, and what to write instead.
 
-For those who type the name they know: ``pp.rnea`` answers with `inverse_dynamics`. The table of
-Pinocchio's names in README.md is the same one; a test compares them.
+Names of Pinocchio, MuJoCo and Drake, for those who type what they know: ``pp.rnea`` answers with
+`inverse_dynamics`. The table of Pinocchio's names in README.md is the same one; a test compares
+them. And names that were here before, or that are found in a module.
 """
 
 from __future__ import annotations
 
-# Their names, in groups with one answer. Without brackets, an answer is a name below `pp`.
+# Where names are that do not stand at the top: errors, results of functions, and the like.
+_ELSEWHERE = {
+    "pp.errors": "ConvergenceError FileError InputError LoweringError ModelError ParseError "
+    "SimulationError SingularHingeError SingularMatrixError SpaceError",
+    "pp.conventions": "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio",
+    "pp.sensitivities": "christoffel_symbols log_det_mass_matrix_gradient mass_matrix_sensitivity "
+    "mass_matrix_inverse_sensitivity operational_space_inertia_sensitivity",
+    "phipsi.algorithms.closed_chain": "ConstrainedMotion",
+    "phipsi.algorithms.closed_inverse": "DrivenMotion",
+    "phipsi.algorithms.grasp": "GraspCheck",
+    "phipsi.algorithms.hybrid": "HybridDynamics",
+    "phipsi.algorithms.identification": "Identification",
+    "phipsi.algorithms.ik_search": "IKResult",
+    "phipsi.algorithms.minimal_parameters": "BaseParameters",
+    "phipsi.algorithms.operational": "Innovations",
+    "phipsi.algorithms.system": "Mobility",
+    "phipsi.calculus.families": "Family",
+    "phipsi.proofs": "Proof",
+    "phipsi.simulation.gradients": "RolloutGradient",
+    "phipsi.sweeps.explanation": "Explanation",
+}
+# Names that were here before, and what does their work now.
+_BEFORE = {"robots": "pp.examples"}
+# Names of others, in groups with one answer. Without brackets, an answer is a name below `pp`.
 _PINOCCHIO = {
     "rnea": "inverse_dynamics",
     "aba": "forward_dynamics",
@@ -95,6 +119,11 @@ _NO_DATA = "Data createData MjData mj_makeData mj_resetData CreateDefaultContext
 
 def name_here(name: str) -> str:
     """What to say behind "has no attribute": the name here, or nothing."""
+    if name in _BEFORE:
+        return f": it is {_BEFORE[name]} now"
+    for where, names in _ELSEWHERE.items():
+        if name in names.split():
+            return f": it is {where}.{name}"
     if name in _NO_DATA:
         return ": there is no data object; functions take the model and arrays, and return arrays"
     for library, table in (("Pinocchio", _PINOCCHIO), ("MuJoCo", _MUJOCO), ("Drake", _DRAKE)):

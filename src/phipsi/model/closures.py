@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
 
@@ -204,14 +202,4 @@ def closure_set(
 
 
 NO_CLOSURES = closure_set(())
-
-
-class ConstrainedModel:
-    """A forest of bodies with constraint rows: what expressions with A are compiled for."""
-
-    model: Model
-    closures: ClosureSet
-
-    def __init__(self, model: Model, closures: ClosureSet) -> None:
-        self.model, self.closures = model, closures
-        self.programs: dict[Any, Any] = {}  # of named algorithms, by expression
+"""Those of a tree."""

@@ -5,7 +5,6 @@ Every function that takes a model says it once, in a line above its definition:
     @of_given_motion           about the q, v, vdot that are given: constraints change nothing
     @of_mechanisms             right for trees and for systems, constraint forces included
     @of_trees(why, instead)    for trees; a system with constraints is rejected, with the reason
-    @of_systems                for systems; a tree has no constraints to ask about
 
 The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
 system without constraints is a tree to all of them.
@@ -16,16 +15,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from phipsi.errors import InputError
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 
-Mechanism = Model | ConstrainedModel
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -53,12 +50,6 @@ def of_mechanisms(function: Function) -> Function:
     return function
 
 
-def of_systems(function: Function) -> Function:
-    """Note that the function is about constraints."""
-    LOOPS[function] = Loops("of_systems")
-    return function
-
-
 def of_trees(why: str, instead: str = "") -> Callable[[Function], Function]:
     """Note that the answer would be wrong for a system: `why` in physics, and what to use."""
 
@@ -71,13 +62,11 @@ def of_trees(why: str, instead: str = "") -> Callable[[Function], Function]:
 
 def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
     """The tree that a function works on, or an error if constraints would change its answer."""
-    if isinstance(mechanism, Model):
-        return mechanism
-    if not isinstance(mechanism, ConstrainedModel):
+    if not isinstance(mechanism, Model):
         raise _model_first(mechanism, function)
-    rule, closures = LOOPS[function], mechanism.closures
-    if rule.kind == "of_trees" and closures.n_rows:
-        names = [repr(c.name) for c in closures.closures]
+    rule = LOOPS[function]
+    if rule.kind == "of_trees" and mechanism.n_rows:
+        names = [repr(c.name) for c in mechanism.constraints]
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         instead = f"\n{rule.instead}" if rule.instead else ""
         raise InputError(
@@ -89,39 +78,23 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
 
 
 def forest_of(
-    mechanism: Mechanism, points: Sequence[Any] | PointSet | None, axes: str | None = None
+    mechanism: Model, points: Sequence[Any] | PointSet | None, axes: str | None = None
 ) -> tuple[Model, Sequence[Any] | PointSet | None]:
     """What operators are compiled for: the forest, and of a system its closure frames as points."""
-    if not isinstance(mechanism, ConstrainedModel):
-        return mechanism, points
+    if not isinstance(cast(object, mechanism), Model) or not mechanism.n_rows:
+        return getattr(mechanism, "model", mechanism), points
     if points is None and axes is None:
         return mechanism.model, mechanism.closures.points
-    if mechanism.closures.n_rows:
-        raise InputError(
-            "the points of a system are the frames of its closures, in their own axes; for other "
-            "points and axes compile for system.model"
-        )
-    return mechanism.model, points
-
-
-def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Any:
-    """The mechanism itself, checked; of a system without constraints, its tree."""
-    if isinstance(mechanism, ConstrainedModel) and mechanism.closures.n_rows:
-        return mechanism
-    return tree_of(mechanism, function)
-
-
-def system_of(mechanism: Any, function: Callable[..., Any]) -> ConstrainedModel:
-    """The system that a function works on, or an error if it is none."""
-    if isinstance(mechanism, ConstrainedModel):
-        return mechanism
-    if not isinstance(mechanism, Model):
-        raise _model_first(mechanism, function)
-    name = function.__name__
     raise InputError(
-        f"{name} is for a System, and a model has no constraints. Give it some, or none:\n"
-        f"    {name}(pp.System(model, []), …)"
+        "the points of a system are the frames of its closures, in their own axes; for other "
+        "points and axes compile for system.model"
     )
+
+
+def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Model:
+    """The mechanism itself, checked; of a system without constraints, its tree."""
+    tree = tree_of(mechanism, function)
+    return mechanism if mechanism.n_rows else tree
 
 
 def _model_first(given: Any, function: Callable[..., Any]) -> InputError:

@@ -1,15 +1,20 @@
-"""Model: a mechanism, frozen. "Changing" it returns a new one."""
+"""Model: a mechanism, frozen. "Changing" it returns a new one.
+
+A tree is a mechanism without constraints: every model has `constraints` and `closures`, and those
+of a tree are empty. `System`, the model with constraints, is defined where they can be solved.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.errors import ModelError
 from phipsi.model import edit, serialize
 from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import (
@@ -21,6 +26,7 @@ from phipsi.model.body import (
     Numbers,
     checked_gravity,
 )
+from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.extras import Coupling, Finding, Rating, Shape
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
@@ -53,7 +59,6 @@ class JointView:
     limits: Limits
 
 
-@final
 class Model(Value):
     """A tree of rigid bodies, each attached to its parent by a joint.
 
@@ -68,7 +73,8 @@ class Model(Value):
     about the body origins in body axes; `armature`, `damping` (nv,); `has_armature`; `lower`,
     `upper` (nq,), limits of q, ∓inf for none; `q_slices`, `v_slices`, per joint; `frames`, name →
     (body index or −1, pose of the frame in that body). A model from a file also has its `name`,
-    `couplings`, `ratings`, `geometry` and `diagnosis`.
+    `couplings`, `ratings`, `geometry` and `diagnosis`. `constraints` and `closures`, their resolved
+    rows, are empty here and filled in a `System`; `model` is the same mechanism without them.
     """
 
     __slots__ = (
@@ -97,6 +103,8 @@ class Model(Value):
     # What was compiled for this model. Programs refer to their model, so they are kept here, where
     # the two are freed together, and not in a table of the compiler.
     programs: dict[Any, Any]
+    constraints: tuple[Any, ...] = ()
+    closures: ClosureSet = NO_CLOSURES
 
     def __init__(self, description: Description) -> None:
         bodies = description.bodies
@@ -136,6 +144,21 @@ class Model(Value):
         )
 
     # -------------------------------------------------------------- sizes and look-up
+
+    @property
+    def model(self) -> Model:
+        """The tree of the mechanism, without constraints: of a tree the model itself."""
+        return self
+
+    @property
+    def n_rows(self) -> int:
+        """Number of constraint rows."""
+        return self.closures.n_rows
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Name of every constraint row: the constraint and what the row measures."""
+        return self.closures.row_names
 
     @property
     def n_bodies(self) -> int:
@@ -300,7 +323,7 @@ class Model(Value):
         damping: ArrayLike | None = None,
         limits: LimitsArgument | edit.Keep = "keep",
         moments: InertiaPolicy = "error",
-    ) -> Model:
+    ) -> Self:
         """Return a model in which one body has other data; what is not given stays.
 
         `moments` says what to do if the new inertia is one no rigid body has: "error" or "warn".
@@ -315,7 +338,7 @@ class Model(Value):
             limits=limits,
             moments=moments,
         )
-        return Model(assemble(edit.with_body(self.description, changed)))
+        return self._rebuilt(assemble(edit.with_body(self.description, changed)))
 
     def with_inertial_parameters(
         self,
@@ -324,7 +347,7 @@ class Model(Value):
         armature: ArrayLike | None = None,
         damping: ArrayLike | None = None,
         moments: InertiaPolicy = "error",
-    ) -> Model:
+    ) -> Self:
         """Return the model whose bodies have other inertial parameters.
 
         **Arguments:** `parameters` (10 n,) or (n, 10): [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz]
@@ -339,11 +362,11 @@ class Model(Value):
             edit.reparametrised(body, values[i], rotors[s], dampers[s])
             for i, (body, s) in enumerate(zip(self.description.bodies, self.v_slices, strict=True))
         ]
-        return Model(assemble(edit.with_bodies(self.description, bodies, moments)))
+        return self._rebuilt(assemble(edit.with_bodies(self.description, bodies, moments)))
 
     def with_locked(
         self, joints: str | Iterable[str], q: ArrayLike | Mapping[str, ArrayLike]
-    ) -> Model:
+    ) -> Self:
         """Return the reduced model with some joints held still.
 
         **Arguments:** `joints`, names; `q`, a full configuration (nq,) of this model, or a mapping
@@ -357,27 +380,34 @@ class Model(Value):
         else:
             full = self._layout.checked_q(q)
             values = {name: full[..., at] for name, at in where.items()}
-        return Model(assemble(edit.with_locked(self.description, values)))
+        return self._rebuilt(assemble(edit.with_locked(self.description, values)))
 
     def attach(
         self, other: Model, at: Point = WORLD_NAME, placement: Pose | None = None, prefix: str = ""
-    ) -> Model:
+    ) -> Self:
         """Return one model of both, with the other's world frame fixed in a body of this one.
 
         **Arguments:** `at`, a body, a frame, "world", or (name, offset); `placement`, pose of the
         other's world frame there; `prefix`, put before all names of `other`. Gravity is this
         model's. What is welded to the other's world becomes part of the body it is attached to,
-        with its inertia.
+        with its inertia. Constraints of this mechanism stay; `other` must be a tree.
         """
+        if other.constraints:
+            names = ", ".join(repr(c.name) for c in other.constraints[:3])
+            raise ModelError(
+                f"attach is for trees, and the mechanism to attach has constraints ({names}), "
+                f"whose ends would need other names. Attach its tree and constrain the whole:\n"
+                f"    pp.System(robot.attach(other.model, …), [constraints with the new names])"
+            )
         host, X = self.resolve_point(at)
         body = WORLD_NAME if host == WORLD else self.body_names[host]
         X_body = X if placement is None else X @ placement
         both = edit.attached(self.description, other.description, body, X_body, prefix)
-        return Model(assemble(both))
+        return self._rebuilt(assemble(both))
 
     def with_payload(
         self, at: Point, inertia: SpatialInertia, *, moments: InertiaPolicy = "error"
-    ) -> Model:
+    ) -> Self:
         """Return the model with a payload fixed to one of its bodies.
 
         **Arguments:** `at`, a body, a frame, or (name, offset); `inertia`, of the payload, about
@@ -394,16 +424,16 @@ class Model(Value):
         host, X = self.resolve_point(at)
         edit.checked_payload(inertia, at, moments)
         body = WORLD_NAME if host == WORLD else self.body_names[host]
-        return Model(edit.with_payload(self.description, body, inertia.transformed(X)))
+        return self._rebuilt(edit.with_payload(self.description, body, inertia.transformed(X)))
 
-    def with_trees(self, bodies: str | Iterable[str]) -> Model:
+    def with_trees(self, bodies: str | Iterable[str]) -> Self:
         """Return the model of the trees that contain these bodies, without the other trees."""
         names = [bodies] if isinstance(bodies, str) else list(bodies)
         for name in names:
             self.body_index(name)
-        return Model(assemble(edit.with_trees(self.description, set(names))))
+        return self._rebuilt(assemble(edit.with_trees(self.description, set(names))))
 
-    def with_paths(self, bodies: str | Iterable[str]) -> Model:
+    def with_paths(self, bodies: str | Iterable[str]) -> Self:
         """Return the model of these bodies and all between them and the base.
 
         What hangs on them elsewhere is not there.
@@ -415,11 +445,15 @@ class Model(Value):
         names = [bodies] if isinstance(bodies, str) else list(bodies)
         for name in names:
             self.body_index(name)
-        return Model(assemble(edit.with_paths(self.description, set(names))))
+        return self._rebuilt(assemble(edit.with_paths(self.description, set(names))))
 
-    def with_gravity(self, gravity: ArrayLike) -> Model:
+    def with_gravity(self, gravity: ArrayLike) -> Self:
         """Return the same mechanism under another gravity (3,), m/s², world axes."""
-        return Model(replace(self.description, gravity=checked_gravity(gravity)))
+        return self._rebuilt(replace(self.description, gravity=checked_gravity(gravity)))
+
+    def _rebuilt(self, description: Description) -> Self:
+        """The same mechanism of other bodies."""
+        return cast(Self, Model(description))
 
     # -------------------------------------------------------------- storage
 
@@ -432,7 +466,7 @@ class Model(Value):
         """Inverse of `to_dict`, checked like a build; `inertia` as in `ModelBuilder.build`."""
         description = serialize.from_dict(data)
         validate(description, inertia)
-        return cls(assemble(description))
+        return Model(assemble(description))
 
     def _key(self) -> tuple[Any, ...]:
         return (self.description,)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from phipsi.errors import InputError, ModelError
-
-if TYPE_CHECKING:
-    from phipsi.model.closures import ClosureSet
-    from phipsi.model.model import Model
+from phipsi.model.names import Point
+from phipsi.model.pose import Pose
 
 AXES = ("world", "body", "spatial")
 
@@ -25,8 +23,8 @@ class PointSet:
     from the body's origin in body axes (m), `rotation[i]` the axes of the frame it was named by, in
     body axes. `axes` says in which axes and about which point motions and forces are given: "world"
     (at the point, world axes), "body" (at the point, axes of the named body or frame), "spatial"
-    (at the world origin, world axes). `closures` are the constraint rows on them, if the points are
-    the frames of loop closures.
+    (at the world origin, world axes). `closures` is the `ClosureSet` whose frames
+    they are, or None.
     """
 
     names: tuple[str, ...]
@@ -34,7 +32,7 @@ class PointSet:
     rotation: np.ndarray
     offset: np.ndarray
     axes: str = "world"
-    closures: ClosureSet | None = None
+    closures: Any = None
 
     def __len__(self) -> int:
         return len(self.body)
@@ -75,8 +73,14 @@ def checked_axes(axes: str) -> str:
     return axes
 
 
+class _Named(Protocol):
+    """What knows its bodies and frames by name: a model."""
+
+    def resolve_point(self, point: Point) -> tuple[int, Pose]: ...
+
+
 def point_set(
-    model: Model, points: Sequence[Any] | PointSet | None, axes: str | None = None
+    model: _Named, points: Sequence[Any] | PointSet | None, axes: str | None = None
 ) -> PointSet:
     """Resolve ``[(body_or_frame, offset), …]`` or ``[body_or_frame, …]``; None means no points.
 

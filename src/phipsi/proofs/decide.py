@@ -15,7 +15,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.row import Op
 from phipsi.model import Model
-from phipsi.model.closures import ClosureSet, ConstrainedModel
+from phipsi.model.closures import ClosureSet
 from phipsi.proofs.degree import Degrees, chance
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.exact_array import NotRational
@@ -123,7 +123,7 @@ def _power(x: Array, n: int) -> Any:
 
 def modular(
     identity: Identity,
-    model: Model | ConstrainedModel,
+    model: Model,
     states: Callable[[int], State],
     bits: int,
     enough: float,
@@ -156,7 +156,7 @@ def modular(
             return Verdict(True, "exact", left, points)
 
 
-def _degree(identity: Identity, model: Model | ConstrainedModel, state: State) -> int:
+def _degree(identity: Identity, model: Model, state: State) -> int:
     degrees = Degrees(parts(model)[0], state.points)
     if identity.check is not None:
         return degrees.of_check(identity.rigid)
@@ -170,7 +170,7 @@ def equal(lhs: Any, rhs: Any) -> bool:
 
 
 @lru_cache(maxsize=32)
-def modular_state(model: Model | ConstrainedModel, seed: int, i: int, own: bool) -> State:
+def modular_state(model: Model, seed: int, i: int, own: bool) -> State:
     """The i-th random point, with the model's own numbers or with random ones."""
     rng = np.random.default_rng((seed, i, int(own)))
     kind = field(random_prime(rng), seed)
@@ -179,14 +179,12 @@ def modular_state(model: Model | ConstrainedModel, seed: int, i: int, own: bool)
     return State(mechanism, (seed, i, int(own)), closures)
 
 
-def parts(model: Model | ConstrainedModel) -> tuple[Model, ClosureSet | None]:
+def parts(model: Model) -> tuple[Model, ClosureSet | None]:
     """The tree of a mechanism, and its loop closures if it has any."""
-    if isinstance(model, ConstrainedModel):
-        return model.model, model.closures
-    return model, None
+    return model.model, model.closures if model.n_rows else None
 
 
-def bits_of(mechanism: Model | ConstrainedModel) -> int:
+def bits_of(mechanism: Model) -> int:
     """The size of the model's own numbers in bits, over a common power of two."""
     model, closures = parts(mechanism)
     frames = [] if closures is None else [closures.points.rotation, closures.points.offset]
@@ -205,7 +203,7 @@ def bits_of(mechanism: Model | ConstrainedModel) -> int:
 
 def in_digits(
     identity: Identity,
-    model: Model | ConstrainedModel,
+    model: Model,
     seed: int,
     *,
     own: bool = True,
@@ -225,7 +223,7 @@ def in_digits(
 
 
 def digits_state(
-    model: Model | ConstrainedModel,
+    model: Model,
     seed: int,
     *,
     own: bool = True,
@@ -240,7 +238,7 @@ def digits_state(
 
 
 @lru_cache(maxsize=4)
-def _random_digits(model: Model | ConstrainedModel, seed: int, own: bool) -> State:
+def _random_digits(model: Model, seed: int, own: bool) -> State:
     rng = np.random.default_rng((seed, 0, 3))
     tree, closures = parts(model)
     mechanism = Mechanism(tree, Digits, None if own else drawing(Digits, rng))

@@ -26,7 +26,6 @@ from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.node import identity as identity_of
 from phipsi.expressions.row import Op
 from phipsi.model import Model
-from phipsi.model.closures import ConstrainedModel
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
@@ -94,7 +93,7 @@ def identity_named(name: str) -> Identity:
 @of_mechanisms
 def prove(
     identity: Identity | str,
-    model: Model | ConstrainedModel,
+    model: Model,
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
     *,
@@ -122,7 +121,7 @@ def prove(
     """
     if isinstance(identity, str):
         identity = _found(identity)
-    if not isinstance(cast(object, model), (Model, ConstrainedModel)):
+    if not isinstance(cast(object, model), Model):
         raise InputError(
             f"prove needs an identity, then a model: pp.prove(identity, model), not "
             f"{type(model).__name__}"
@@ -141,7 +140,7 @@ def prove(
 
 def _decided(
     identity: Identity,
-    model: Model | ConstrainedModel,
+    model: Model,
     seed: int,
     given: dict[str, Array] | None,
 ) -> Proof:
@@ -163,9 +162,7 @@ def _decided(
     return Proof(identity, here.holds, reason, general, here)
 
 
-def _with_own_numbers(
-    identity: Identity, model: Model | ConstrainedModel, seed: int, enough: float
-) -> Verdict:
+def _with_own_numbers(identity: Identity, model: Model, seed: int, enough: float) -> Verdict:
     states = partial(modular_state, model, seed, own=True)
     bits = 0 if enough == 1.0 else bits_of(model)
     try:
@@ -174,7 +171,7 @@ def _with_own_numbers(
         return in_digits(identity, model, seed)
 
 
-def _in_general(identity: Identity, model: Model | ConstrainedModel, seed: int) -> Verdict:
+def _in_general(identity: Identity, model: Model, seed: int) -> Verdict:
     states = partial(modular_state, model, seed, own=False)
     try:
         return modular(identity, model, lambda i: states(i), 0, GOAL)
@@ -194,7 +191,7 @@ def _words(general: Verdict, here: Verdict, where: str) -> str:
     return f"the sides differ{by} {where} ({here}){also}"
 
 
-def _gap(identity: Identity, model: Model | ConstrainedModel, seed: int) -> float:
+def _gap(identity: Identity, model: Model, seed: int) -> float:
     """How far the two sides are apart in one random state, in floating point; for the reader."""
     if identity.before is None or identity.after is None:
         return float("nan")
@@ -277,7 +274,7 @@ def _about_rows(identity: Identity) -> bool:
     return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)
 
 
-def _singular(identity: Identity, model: Model | ConstrainedModel, seed: int) -> PhipsiError:
+def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
     """What cannot be inverted: the hinge by name if there is one."""
     try:
         tree = parts(model)[0]

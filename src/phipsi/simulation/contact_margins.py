@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.grasp import Grasp
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import of_systems
+from phipsi.model.mechanisms import of_mechanisms
 from phipsi.simulation.events import Event
 from phipsi.simulation.force import Force, State, bind_forces, provides
 
@@ -67,7 +67,7 @@ class ContactMargin:
         return ContactMargin(system, self.contact, controller, forces)
 
 
-@of_systems
+@of_mechanisms
 def contact_events(
     grasp: Grasp,
     controller: Callable[..., Any] | None = None,

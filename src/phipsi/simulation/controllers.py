@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics import gravity_forces, inverse_dynamics
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.simulation.references import Constant, JointReference
@@ -156,7 +156,7 @@ class Saturated:
     """
 
     def __init__(
-        self, controller: Controller, model: Mechanism, efforts: ArrayLike | None = None
+        self, controller: Controller, model: Model, efforts: ArrayLike | None = None
     ) -> None:
         model = tree_of(model, Saturated)
         check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")

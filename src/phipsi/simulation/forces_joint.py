@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from phipsi.algorithms.dynamics import mass_matrix
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import Mechanism, of_given_motion, tree_of
+from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.force import Array, Force, State, not_negative, per_rate, rates_of
@@ -321,7 +321,7 @@ class JointStop(_OnRates):
 
 @of_given_motion
 def from_ratings(
-    model: Mechanism,
+    model: Model,
     *,
     stop_time: float = 0.02,
     dissipation: float = 0.0,

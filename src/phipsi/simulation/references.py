@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import Mechanism, of_given_motion, of_trees, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
@@ -70,7 +70,7 @@ class Constant:
     array([0., 0.])
     """
 
-    def __init__(self, model: Mechanism, q: ArrayLike) -> None:
+    def __init__(self, model: Model, q: ArrayLike) -> None:
         model = tree_of(model, Constant)
         self.q = _checked_q(model, q, "q")
         self._still = np.zeros(model.nv)

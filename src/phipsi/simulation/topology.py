@@ -57,8 +57,6 @@ class Topology:
     @classmethod
     def of(cls, system: Model | System) -> Topology:
         """That of a model or system."""
-        if isinstance(system, Model):
-            return cls(system)
         held = system.object if isinstance(system, HeldObject) else ()
         return cls(system.model, system.constraints, object=held)
 

@@ -22,14 +22,6 @@ from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
 
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
-# how H changes: operation, rows and columns of its block
-VARIATIONS = {
-    "Hdot": ("hinge_axes_along", "6", "r"),
-    "dHT": ("hinge_bend", "6", "r"),
-    "dH": ("hinge_bend_force", "r", "r"),
-}
-
-
 _MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
@@ -86,15 +78,13 @@ class Blocks:
                 return self._riccati(family_of(inner))["D^-1"]
             return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
         if x.op is Op.CROSS:
-            return self._of_vector("crm", x.args[0])
+            return b.apply("crm", self.vector(x.args[0]))
         if x.op is Op.CROSS_FORCE:
-            return self._of_vector("crq", x.args[0])
+            return b.apply("crq", self.vector(x.args[0]))
         if x.op is Op.REGRESS:
-            return b.unary("regress", self.vector(x.args[0]), "6", "10")
+            return b.apply("regress", self.vector(x.args[0]))
         if x.op is Op.INERTIA_OF:
-            pi = self.vector(x.args[0])
-            type_ = Type(Domain.BODY, "6", "6", Kind.INERTIA)
-            return b.zero(type_) if pi.op == "zero" else b.make("inertia_of", (pi,), None, type_)
+            return b.apply("inertia_of", self.vector(x.args[0]))
         if x.op is Op.OUTER:
             left, right = (self.vector(y) for y in x.args)
             times = b.mul_symmetric if left is right else b.mul
@@ -102,7 +92,7 @@ class Blocks:
         if x.op is Op.BD:
             return self.diagonal(x.args[0])
         if x.op is Op.HALF:
-            return b.unary("half", self.block(x.args[0]), "r", "r", Kind.LOWER)
+            return b.apply("half", self.block(x.args[0]))
         raise LoweringError(f"{shown(x)} has no blocks")
 
     def _gyration(self, x: Expr) -> Field | None:
@@ -120,24 +110,12 @@ class Blocks:
             return None
         V = cores[0].args[0]
         parts = {M @ cores[0], cores[0].T @ M}
-        name, kind = "inertia_rate", Kind.INERTIA
-        if len(x.args) == 3:
+        name = "inertia_rate" if len(x.args) == 2 else "gyration"
+        if name == "gyration":
             parts.update(t for _, t in cross_force(M @ V).terms)
-            name, kind = "gyration", Kind.GYRATION
         if set(x.args) != parts:
             return None
-        moving = self.vector(V)
-        if moving.op == "zero":
-            return b.zero(Type(Domain.BODY, "6", "6"))
-        made = b.make(name, (self.block(M), moving), None, Type(Domain.BODY, "6", "6", kind))
-        return b.add([(-x.data[0], made)])
-
-    def _of_vector(self, op: str, x: Expr) -> Field:
-        """A 6 × 6 block that is linear in a vector."""
-        u = self.vector(x)
-        if u.op == "zero":
-            return self.builder.zero(Type(Domain.BODY, "6", "6"))
-        return self.builder.unary(op, u, "6", "6")
+        return b.add([(-x.data[0], b.apply(name, self.block(M), self.vector(V)))])
 
     def _block_product(self, x: Expr) -> Field:
         b = self.builder
@@ -163,29 +141,21 @@ class Blocks:
         if x.name == "H":
             return b.transpose(self.hinge_axes())
         if x.name == "Hdot" and not x.args:
-            return b.transpose(b.leaf("hinge_axes_rate", Type(Domain.BODY, "6", "r")))
-        if x.name in VARIATIONS:
-            op, rows, cols = VARIATIONS[x.name]
-            args = tuple(self.vector(y) for y in x.args)
-            if any(y.op == "zero" for y in args):
-                out = b.zero(Type(Domain.BODY, rows, cols))
-            else:
-                place = hole_of(x) if x.params else None
-                out = b.make(op, args, place, Type(Domain.BODY, rows, cols))
+            return b.transpose(b.apply("hinge_axes_rate"))
+        if x.name in ("Hdot", "dH", "dHT"):  # along motions
+            op = "hinge_axes_along" if x.name == "Hdot" else x.name
+            place = hole_of(x) if x.params else None
+            out = b.apply(op, *(self.vector(y) for y in x.args), data=place)
             return b.transpose(out) if x.name == "Hdot" else out
         if x.name == "dB":
-            return b.scatter(self.swing_block(x))
-        if x.name == "angular":
-            return b.leaf("angular", Type(Domain.BODY, "6", "6", Kind.SYMMETRIC))
-        if x.name == "M":
-            return b.leaf("M", Type(Domain.BODY, "6", "6", Kind.INERTIA))
+            return b.shift("scatter", self.swing_block(x))
+        if x.name in ("angular", "M"):
+            return b.apply(x.name)
         if x.name == "Jr":
-            type_ = Type(Domain.BODY, "r", "r", Kind.SYMMETRIC)
-            return b.leaf("Jr", type_) if self.armature else b.zero(type_)
+            return b.apply("Jr") if self.armature else b.zero(Type(Domain.BODY, "r", "r"))
         if x.name in ("unprescribed", "prescribed"):
-            mask = b.unary("diag", b.leaf("input", Type(Domain.BODY, "r", "1"), "free"), "r", "r",
-                           Kind.SYMMETRIC)  # fmt: skip
-            eye = b.leaf("eye", Type(Domain.BODY, "r", "r", Kind.SYMMETRIC))
+            mask = b.apply("diag", b.leaf("input", Type(Domain.BODY, "r", "1"), "free"))
+            eye = b.eye(Domain.BODY, "r")
             return mask if x.name == "unprescribed" else b.add([(1, eye), (-1, mask)])
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
@@ -207,29 +177,28 @@ class Blocks:
 
     def hinge_axes(self) -> Field:
         """H*(k), 6 × r, in body axes."""
-        return self.builder.leaf("hinge_axes", Type(Domain.BODY, "6", "r"))
+        return self.builder.apply("hinge_axes")
 
     def hinge_transform(self) -> Field:
         """X(k) = φ(parent, k) in body axes: the placement of the joint, then its motion."""
         b = self.builder
         if "placement" not in self.given:
-            return b.leaf("transform", _RIGID)
+            return b.apply("transform")
         place = b.leaf("input", Type(Domain.BODY, "4", "4"), "placement")
-        fixed = b.unary("rigid_of_pose", place, "6", "6", Kind.RIGID)
-        return b.mul(fixed, b.leaf("joint_transform", _RIGID))
+        return b.mul(b.apply("rigid_of_pose", place), b.apply("joint_transform"))
 
     def one_step(self, x: Expr) -> Field:
         """The block of E_φ or of the shift, from body k to its parent."""
         if x.name == "E_phi":
             return self.hinge_transform()
-        return self.builder.unary("rotation", self.hinge_transform(), "6", "6", Kind.RIGID)
+        return self.builder.apply("rotation", self.hinge_transform())
 
     def pose(self) -> Field:
         """W(k) = φ(world, k): the pose of body k in the world as a force transformation."""
         b = self.builder
         if "pose" in self.given:
             matrices = b.leaf("input", Type(Domain.BODY, "4", "4"), "pose")
-            return b.unary("rigid_of_pose", matrices, "6", "6", Kind.RIGID)
+            return b.apply("rigid_of_pose", matrices)
         if self._pose is None:
             world = b.make("eye", (), None, Type(Domain.WORLD, "6", "6", Kind.RIGID))
             self._pose = b.fixpoint(
@@ -243,9 +212,7 @@ class Blocks:
         b = self.builder
         if self._root_pose is None:
             step = self.hinge_transform()
-            self._root_pose = b.fixpoint(
-                _RIGID, lambda w: b.make("below_root", (b.down(w), step), None, _RIGID)
-            )
+            self._root_pose = b.fixpoint(_RIGID, lambda w: b.apply("below_root", b.down(w), step))
             self._root_pose.label = "X_root"
         return self._root_pose
 
@@ -271,7 +238,7 @@ class Blocks:
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
-        u = u if force else b.gather(u)
+        u = u if force else b.shift("gather", u)
         first, factors, last = self._point_factors(motions)
         before, after = factors[:place], factors[place:]
         if force:
@@ -282,9 +249,9 @@ class Blocks:
         for y in reversed(right):
             u = b.mul(y, u)
         if self.axes == "spatial":
-            out = b.unary("crq", u, "6", "6") if force else b.scale(-1, b.unary("crm", u, "6", "6"))
+            out = b.apply("crq", u) if force else b.scale(-1, b.apply("crm", u))
         else:
-            out = b.scale(1 if force else -1, b.unary("swing", u, "6", "6"))
+            out = b.scale(1 if force else -1, b.apply("swing", u))
         for y in reversed(left):
             out = b.mul(y, out)
         return out
@@ -292,24 +259,21 @@ class Blocks:
     def _point_factors(self, motions: list[Field]) -> tuple[Field, list[Field], Field]:
         """B = first · last, and what every motion puts between them."""
         b = self.builder
-        pose = b.gather(self.pose())
-        gathered = [b.gather(m) for m in motions]
+        pose = b.shift("gather", self.pose())
+        gathered = [b.shift("gather", m) for m in motions]
         if self.axes == "spatial":
-            inverse = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
-            crosses = [b.transpose(b.unary("crm", m, "6", "6")) for m in gathered]
-            return b.eye(Domain.POINT, "6"), crosses, inverse
-        arm = b.leaf("point_arm", Type(Domain.POINT, "6", "6", Kind.RIGID))
-        turn = b.transpose(b.unary("rotation", pose, "6", "6", Kind.RIGID))
-        return arm, [b.scale(-1, b.unary("spin", m, "6", "6")) for m in gathered], turn
+            crosses = [b.transpose(b.apply("crm", m)) for m in gathered]
+            return b.eye(Domain.POINT, "6"), crosses, b.apply("rigid_inverse", pose)
+        turn = b.transpose(b.apply("rotation", pose))
+        return b.apply("point_arm"), [b.scale(-1, b.apply("spin", m)) for m in gathered], turn
 
     def _point_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
         b = self.builder
         point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
         if self.axes == "body":
-            frame = b.leaf("point_frame", point6)
-            return frame if name == "B" else b.zero(point6)
+            return b.apply("point_frame") if name == "B" else b.zero(point6)
         if name == "B" and self.axes == "spatial":
-            return b.unary("rigid_inverse", b.gather(self.pose()), "6", "6", Kind.RIGID)
+            return b.apply("rigid_inverse", b.shift("gather", self.pose()))
         if name == "B":
             first, _, last = self._point_factors([])
             return b.make("mul", (first, last), None, point6)
@@ -323,41 +287,37 @@ class Blocks:
 
     def relative(self) -> Field:
         """φ(p, mate of p) for every frame p of a closure, in the axes of p."""
-        type_ = Type(Domain.POINT, "6", "6", Kind.RIGID)
-        return self.builder.make("relative", (self.pose(),), None, type_)
+        return self.builder.apply("relative", self.pose())
 
     def link_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
         """A* or its change along motions: what a row has at a point, in the axes of the point."""
         b = self.builder
-        row = Type(Domain.LINK, "6", "1")
         relative = self.relative()
+        seen = b.shift("of_point", relative)
         moving = [self.vector(y) for y in motions] or [self.velocity()]
         if name == "A":
-            out = b.make("closure_row", (b.along("of_point", relative),), None, row)
+            out = b.apply("closure_row", seen)
         elif any(m.op == "zero" for m in moving):
-            return b.zero(row)
+            return b.zero(Type(Domain.LINK, "6", "1"))
         elif len(moving) > 1:
-            args = (b.along("of_point", relative), *self._link_motions(moving))
-            out = b.make("closure_row_along", args, None, row)
+            out = b.apply("closure_row_along", seen, *self._link_motions(moving))
         else:
             motion = self._point_motion(moving[0])
-            args = (relative, motion, b.along("of_mate", motion))
-            twist = b.make("relative_twist", args, None, Type(Domain.POINT, "6", "1"))
-            args = (b.along("of_point", relative), b.along("of_point", twist))
-            out = b.make("closure_row_rate", args, None, row)
+            twist = b.apply("relative_twist", relative, motion, b.shift("of_mate", motion))
+            out = b.apply("closure_row_rate", seen, b.shift("of_point", twist))
         out.label = name
         return out
 
     def _point_motion(self, motion: Field) -> Field:
         """Motions of the frames of closures in their own axes."""
         b = self.builder
-        return b.mul(b.transpose(self.point_block("B")), b.gather(motion))
+        return b.mul(b.transpose(self.point_block("B")), b.shift("gather", motion))
 
     def _link_motions(self, motions: list[Field]) -> list[Field]:
         """Motions of the frame of a link and of its mate, one after the other."""
         b = self.builder
-        ends = [(m, b.along("of_mate", m)) for m in map(self._point_motion, motions)]
-        return [b.along("of_point", y) for pair in ends for y in pair]
+        ends = [(m, b.shift("of_mate", m)) for m in map(self._point_motion, motions)]
+        return [b.shift("of_point", y) for pair in ends for y in pair]
 
     def sway_blocks(self, x: Expr) -> tuple[Field, Field]:
         """How the row at a link changes with the motion of its frame and with that of the mate.
@@ -366,24 +326,21 @@ class Blocks:
         """
         b = self.builder
         held, *motions = (self.vector(y) for y in x.args)
-        times = [b.along("of_row", held)] if x.name == "dAT" else []
-        args = (b.along("of_point", self.relative()), *self._link_motions(motions), *times)
-        type_ = Type(Domain.LINK, "6", "6")
-        one, other = (b.make("closure_sway", args, (hole_of(x), end), type_) for end in (0, 1))
+        times = [b.shift("of_row", held)] if x.name == "dAT" else []
+        args = (b.shift("of_point", self.relative()), *self._link_motions(motions), *times)
+        one, other = (b.apply("closure_sway", *args, data=(hole_of(x), end)) for end in (0, 1))
         return one, other
 
     def selection(self, x: Expr) -> Field:
         """The identity at the points of a selection, zero elsewhere."""
-        type_ = Type(Domain.POINT, "6", "6", Kind.SYMMETRIC)
-        return self.builder.leaf("selected", type_, x.params[0])
+        return self.builder.apply("selected", data=x.params[0])
 
     def world_block(self, x: Expr) -> Field:
         """φ(point, k) in world axes, for `total` about a point."""
         b = self.builder
         if not x.params:
             return self.pose()
-        arm = b.leaf("world_arm", Type(Domain.WORLD, "6", "6", Kind.RIGID), x.params)
-        return b.mul(arm, self.pose())
+        return b.mul(b.apply("world_arm", data=x.params), self.pose())
 
     # -- the Riccati family ------------------------------------------------------------------------
 
@@ -403,7 +360,7 @@ class Blocks:
             # rounding errors are as large as what cancels: the inertias of the bodies outboard
             known = f.M == Riccati().M and not _OWN_INERTIA.intersection(self.given)
             sizes = None if known else "given"
-            scale = b.make("hinge_scale", (p, axes), sizes, Type(Domain.BODY, "r", "1"))
+            scale = b.apply("hinge_scale", p, axes, data=sizes)
             return b.inverse(d, definite=True, owner=f.D.text("ascii"), scale=scale)
 
         def hinge(p: Field) -> tuple[Field, Field, Field]:
@@ -428,7 +385,7 @@ class Blocks:
         p.label = p.label or f.P.text("ascii")
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
-        out["D_half"] = b.unary("chol", d, "r", "r", Kind.LOWER)
+        out["D_half"] = b.apply("chol", d)
         for name in ("D", "G", "D_half"):
             out[name].label = out[name].label or f.leaf(name).text("ascii")
         self._families[f] = out

@@ -14,22 +14,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from phipsi.errors import LoweringError
-from phipsi.sweeps.ir import Domain, EquationMaker, Field, Kind, Number, Type, is_vector_like
+from phipsi.sweeps.ir import (
+    Domain,
+    EquationMaker,
+    Field,
+    Kind,
+    Number,
+    Operation,
+    Type,
+    is_vector_like,
+    terms_of,
+)
+from phipsi.sweeps.operations import operation
 
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
 _STRONGER = (Kind.SYMMETRIC, Kind.INERTIA)
-_ALWAYS_SYMMETRIC = {"eye"}
-# between index sets: closures' frames and their mates, links and what they join
-_MAPS = {
-    "of_mate": Domain.POINT,
-    "of_point": Domain.LINK,
-    "of_row": Domain.LINK,
-    "to_point": Domain.POINT,
-    "to_row": Domain.ROW,
-}
 MOST_WORK = 10_000
 """The most blocks to make for one program; the largest of the library makes 1,300."""
-_LINEAR_SHIFTS = ("up", "down", "gather", "scatter", "total", "spread", *_MAPS)
 
 
 class Builder:
@@ -53,7 +54,7 @@ class Builder:
                 "itself, and let its value be an input of the rest"
             )
         if found is None:
-            found = self._made[key] = Field(op, args, data, type_, self._count)
+            found = self._made[key] = Field(operation(op), args, data, type_, self._count)
             self._count += 1
         return found
 
@@ -78,7 +79,7 @@ class Builder:
         """Block transpose."""
         if x.op == "T":
             return x.args[0]
-        if x.type.kind in _SYMMETRIC or x.op in _ALWAYS_SYMMETRIC or _is_scalar(x):
+        if _symmetric(x) or _is_scalar(x):
             return x
         t = x.type
         if x.op == "zero":
@@ -103,11 +104,11 @@ class Builder:
         if inner is not None:
             return inner
         if x.op == "crm" and is_vector_like(y.type.cols):
-            return self._cross("cross", x.args[0], y)
+            return self.apply("cross", x.args[0], y) if x.args[0] is not y else self.zero(y.type)
         if x.op == "T" and x.args[0].op == "crm" and is_vector_like(y.type.cols):
-            return self.add([(-1, self._cross("cross_force", x.args[0].args[0], y))])
+            return self.add([(-1, self.apply("cross_force", x.args[0].args[0], y))])
         if x.op == "crq" and is_vector_like(y.type.cols):
-            return self.make("lever", (x.args[0], y), None, Type(domain, "6", y.type.cols))
+            return self.apply("lever", x.args[0], y)
         kinds = (x.type.kind, y.type.kind)
         kind = Kind.RIGID if kinds == (Kind.RIGID, Kind.RIGID) else Kind.GENERAL
         return self.make("mul", (x, y), None, Type(domain, x.type.rows, y.type.cols, kind))
@@ -119,13 +120,8 @@ class Builder:
         t = Type(x.type.domain, x.type.rows, y.type.cols, Kind.SYMMETRIC)
         return self.make("mul", (x, y), None, t)
 
-    def _cross(self, op: str, x: Field, y: Field) -> Field:
-        if x is y and op == "cross":
-            return self.zero(y.type)
-        return self.make(op, (x, y), None, Type(y.type.domain, "6", y.type.cols))
-
     def _in(self, domain: Domain, x: Field) -> Field:
-        return x if x.type.domain is domain else self.spread(x)
+        return x if x.type.domain is domain else self.shift("spread", x)
 
     def _congruence(self, x: Field, y: Field) -> Field | None:
         """A S A* written as a product, with S symmetric."""
@@ -185,7 +181,7 @@ class Builder:
         domains = {x.type.domain for _, x in kept}
         domain = domains.pop() if len(domains) == 1 else Domain.BODY
         t = like.type
-        args = tuple(x if x.type.domain is domain else self.spread(x) for _, x in kept)
+        args = tuple(x if x.type.domain is domain else self.shift("spread", x) for _, x in kept)
         type_ = Type(domain, t.rows, t.cols, kind)
         if len(kept) > 1 and kept[0][0] < 0:  # X − Y and Y − X are one sum and its negative
             core = self.make("add", args, tuple(-c for c, _ in kept), type_)
@@ -238,7 +234,7 @@ class Builder:
                 out.append((sign, self.down(inner, self.add(roots) if roots else None)))
             else:
                 inner = self.add([(c, y.args[0]) for c, y in group])
-                out.append((sign, self._shift(x.op, inner, x.type.domain, x.data)))
+                out.append((sign, self.shift(x.op, inner)))
         # collecting can bring out a new common factor, e.g. a coefficient of −1
         flat = [(c * d, y) for c, x in out for d, y in terms_of(x)]
         return flat if len(flat) == len(terms) else self._merge(flat)
@@ -267,15 +263,34 @@ class Builder:
         args = (x,) if scale is None else (x, scale)
         return self.make("inv", args, data, Type(t.domain, t.cols, t.rows, kind))
 
-    def unary(self, op: str, x: Field, rows: str, cols: str, kind: Kind = Kind.GENERAL) -> Field:
-        """An operation on the block of one body, e.g. "chol", "crm", "rot", "gauge"."""
-        return self.make(op, (x,), None, Type(x.type.domain, rows, cols, kind))
+    def apply(self, op: str, *args: Field, data: Hashable = None) -> Field:
+        """An operation whose row says what it gives; zero if it is linear in an argument that is.
+
+        It is evaluated at the bodies, points, links or rows that its first argument has.
+        """
+        row = operation(op)
+        domain = row.domain or args[0].type.domain
+        type_ = Type(domain, row.rows, row.cols or args[-1].type.cols, row.kind)
+        if any(args[i].op == "zero" for i in row.linear if i < len(args)):
+            return self.zero(type_)
+        return self.make(op, args, data, type_)
 
     # -- neighbours and other index sets ---------------------------------------------------------
 
+    def shift(self, op: str, x: Field) -> Field:
+        """The same blocks elsewhere, or sums of them: "gather", "scatter", "of_point", …."""
+        domain = operation(op).domain
+        assert domain is not None
+        t = Type(domain, x.type.rows, x.type.cols, x.type.kind)
+        if x.op == "zero":
+            return self.zero(t)
+        if x.op == "add" and len(x.args) == 1:
+            return self.add([(c, self.shift(op, u)) for c, u in terms_of(x)])
+        return self.make(op, (x,), None, t)
+
     def up(self, x: Field) -> Field:
         """Σ over children."""
-        return self._shift("up", x, Domain.BODY, None)
+        return self.shift("up", x)
 
     def down(self, x: Field, root: Field | None = None) -> Field:
         """The parent's block; `root` is a world constant used at roots (zero if None)."""
@@ -293,38 +308,6 @@ class Builder:
         """
         return x if x.op == "zero" else self.make("down", (x,), "local", x.type)
 
-    def gather(self, x: Field) -> Field:
-        """Blocks of the bodies the points are on."""
-        return self._shift("gather", x, Domain.POINT, None)
-
-    def scatter(self, x: Field) -> Field:
-        """Sum over the points of each body."""
-        return self._shift("scatter", x, Domain.BODY, None)
-
-    def total(self, x: Field) -> Field:
-        """Sum over all bodies (or points)."""
-        return self._shift("total", x, Domain.WORLD, None)
-
-    def along(self, op: str, x: Field) -> Field:
-        """Values elsewhere, or sums over links.
-
-        "of_mate": of the mate of a point; "of_point", "of_row": of what a link joins; "to_point",
-        "to_row": sums over the links of a point or row.
-        """
-        return self._shift(op, x, _MAPS[op], None)
-
-    def spread(self, x: Field) -> Field:
-        """The same block at every body."""
-        return self._shift("spread", x, Domain.BODY, None)
-
-    def _shift(self, op: str, x: Field, domain: Domain, data: Hashable) -> Field:
-        t = Type(domain, x.type.rows, x.type.cols, x.type.kind)
-        if x.op == "zero":
-            return self.zero(t)
-        if x.op == "add" and len(x.args) == 1:
-            return self.add([(c, self._shift(op, u, domain, data)) for c, u in terms_of(x)])
-        return self.make(op, (x,), data, t)
-
     def fixpoint(self, type_: Type, equation: EquationMaker) -> Field:
         """The field z with z = equation(z), where z stands behind `up` or `down`.
 
@@ -334,9 +317,8 @@ class Builder:
         if type_.kind is Kind.GENERAL:
             candidates = [Kind.GENERAL]
         for kind in candidates:
-            z = Field(
-                "rec", (), None, Type(type_.domain, type_.rows, type_.cols, kind), self._count
-            )
+            t = Type(type_.domain, type_.rows, type_.cols, kind)
+            z = Field(operation("rec"), (), None, t, self._count)
             self._count += 1
             z.equation = equation(z)
             found = z.equation.type.kind
@@ -397,26 +379,20 @@ def same_equation(x: Field, y: Field) -> bool:
     return True
 
 
-def terms_of(x: Field) -> list[tuple[Number, Field]]:
-    """The terms of a sum; anything else is one term."""
-    if x.op != "add":
-        return [(1, x)]
-    terms: list[tuple[Number, Field]] = list(zip(x.data, x.args, strict=True))  # type: ignore
-    if len(terms) == 1 and terms[0][1].op == "add":
-        c, inner = terms[0]
-        return [(c * d, y) for d, y in terms_of(inner)]
-    return terms
-
-
 def _head(x: Field) -> tuple[object, ...]:
     """What a term starts with; terms with equal heads can be collected."""
     if x.op == "mul":
         return ("mul", x.args[0], x.args[1].type.cols)
     if x.op == "down":
         return ("alone", x) if x.data == "local" else ("down",)
-    if x.op in _LINEAR_SHIFTS:
+    if _is_shift(x.operation):
         return (x.op, x.args[0].type.domain)
     return ("alone", x)
+
+
+def _is_shift(row: Operation) -> bool:
+    """True for the same blocks, or sums of them, elsewhere."""
+    return row.domain is not None and tuple(row.linear) == (0,) and not row.rows
 
 
 def _symmetric(x: Field) -> bool:

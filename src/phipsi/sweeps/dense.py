@@ -74,9 +74,9 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     terms = multiplied_out(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
-    square = _square(low, x, terms)
-    if square is not None:
-        return square
+    gram = _gram(low, x, terms)
+    if gram is not None:
+        return gram
     parts: list[tuple[Part, Field]] = []
     causal: list[tuple[Number, Expr]] = []
     anticausal: list[tuple[Number, Expr]] = []
@@ -105,9 +105,9 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     return b.make("matrix", tuple(f for _, f in parts), data, type_)
 
 
-def _square(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
+def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
     """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
-    if not low.squares or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
+    if not low.grams or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
         return None
     found = {product(factors): c for c, factors in terms}
     middles = [y for y in found if is_memoryless(y.structure) and y.T is y]
@@ -125,7 +125,7 @@ def _square(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Fiel
         operator, seed = _seeded(low, inner.factors)
         column = b.add([(1, seed), (sign, low.apply(operator, seed))])
         made = b.make(
-            "square", (column, b.mul(low.block(s), column)), None, Type(Domain.WORLD, SEED, SEED)
+            "gram", (column, b.mul(low.block(s), column)), None, Type(Domain.WORLD, SEED, SEED)
         )
         type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))  # type: ignore
         return b.make("matrix", (made,), (Part("pairs", 1),), type_)
@@ -264,7 +264,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
     if x.factors[at].name == "phi_tilde":
         z = b.up(z)
-    back = b.unary("rigid_inverse", pose, "6", "6", Kind.RIGID)
+    back = b.apply("rigid_inverse", pose)
     return b.mul(b.mul(low.block(product(head)), back), z)
 
 
@@ -280,7 +280,7 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
         for y in reversed(tail[: len(tail) - (block is not None)]):
             mine = low.point_block("B") if y.name == "B" else low.selection(_core(y))
             if kind == "links":
-                mine = b.along("of_point", mine)
+                mine = b.shift("of_point", mine)
             block = mine if block is None else b.mul(mine, block)
         assert block is not None
         start = b.make("path_seed", (block,), kind, Type(Domain.BODY, "6", SEED))

@@ -9,8 +9,8 @@ from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.rewrite.engine import RewriteStep
-from phipsi.sweeps.flops import flops
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.operations import flops
 from phipsi.sweeps.recursion import Recursion
 
 

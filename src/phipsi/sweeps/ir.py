@@ -12,6 +12,9 @@ with X(k) = φ(parent, k). So causal operators become loops over `up` (tip_to_ba
 anticausal ones loops over `down` (base_to_tip sweeps): that is the one sentence tying the two
 vocabularies together.
 
+What an operation is stands in one row of `sweeps/operations.py`, an `Operation`: everything else
+asks the row.
+
 Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
 "10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
 dimension of a space). `kind` says what structure the numbers have, for backends that exploit it;
@@ -20,10 +23,11 @@ the reference ignores it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from typing import Any
 
 Number = int | float | Fraction
 
@@ -78,20 +82,153 @@ class Type:
         return f"{self.domain.value} {self.rows}×{self.cols}{kind}"
 
 
+class Reads(Enum):
+    """Where an operation finds its arguments, seen from the block that it computes."""
+
+    HERE = "here"
+    PARENT = "parent"
+    CHILDREN = "children"
+    HOST = "host"  # the body that a point is on
+    FRAMES = "frames"  # the bodies that a point and its mate are on
+    MATE = "mate"  # the other frame of a closure
+    POINT = "point"  # the point of a link
+    ROW = "row"  # the constraint row of a link
+    SEED = "seed"  # the point or link at which a path starts
+    PATHS = "paths"  # all bodies of two paths
+    WHOLE = "whole"  # all blocks
+
+
+class Loop(Enum):
+    """The loop in which an operation runs."""
+
+    OWN = "own"  # over the blocks that it computes
+    SUMMANDS = "summands"  # over the blocks that it adds up
+    PAIRS = "pairs"  # over pairs of paths
+    ONCE = "once"
+
+
+class Keep(Enum):
+    """What happens to a value that a later step needs."""
+
+    STORED = "stored"
+    AGAIN = "again"  # it is computed again: reading its parts costs no more than reading it
+    KNOWN = "known"  # mostly constants, which take no room
+
+
+class Naming(Enum):
+    """When the printed recursion gives a value a name of its own."""
+
+    SHARED = "shared"  # if it is used more than once
+    ALWAYS = "always"
+    INLINE = "inline"
+    HIDDEN = "hidden"
+
+
+class Variant(Enum):
+    """What the code of an operation is written for."""
+
+    ANY = "any"
+    JOINT = "joint"  # each type of joint
+    LINK = "link"  # each form of constraint row
+
+
+class Binding(Enum):
+    """How tightly a printed form holds together; brackets follow from it."""
+
+    ATOM = 0
+    PRODUCT = 1
+    SUM = 2
+
+
+Size = Callable[[str], int]
+Cost = Callable[["Field", Size], int]
+Form = Callable[[Any, "Field", str], str]
+Body = Callable[[Any, "Field"], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One row of the table of operations: all that is known about an operation.
+
+    **Attributes:** `meaning` in a few words; `reads` and `runs`, what it needs and in which loop it
+    runs; `rows`, `cols`, `kind` and `domain` of the result, where they do not depend on the
+    arguments; `linear`, the arguments in each of which it is linear; `keep`, what becomes of a
+    value that is needed later; `cost` in floating-point operations; `form` and `latex`, how the
+    recursion prints it, and `starred`, its transpose; `variant`, what its code depends on besides
+    its arguments; `solves`, whether it solves with a whole matrix; `body`, its definition in the
+    arithmetic of a backend, or None if every backend has its own way to move the data.
+
+    A new row is known by its name from then on.
+    """
+
+    name: str
+    meaning: str
+    rows: str = ""
+    cols: str = ""
+    kind: Kind = Kind.GENERAL
+    domain: Domain | None = None
+    reads: Reads = Reads.HERE
+    runs: Loop = Loop.OWN
+    linear: Sequence[int] = ()
+    keep: Keep = Keep.STORED
+    variant: Variant = Variant.ANY
+    solves: bool = False
+    cost: Cost | int = 0
+    form: Form | str = ""
+    latex: str = ""
+    starred: tuple[str, str] | None = None
+    binding: Binding = Binding.ATOM
+    naming: Naming = Naming.SHARED
+    letter: str = "w"
+    body: Body | None = None
+
+    def __post_init__(self) -> None:
+        if self.name in _OPERATIONS:
+            raise ValueError(f"there is an operation {self.name!r} already")
+        _OPERATIONS[self.name] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Operation.named, (self.name,)
+
+    @staticmethod
+    def named(name: str) -> Operation:
+        """The row of an operation."""
+        return _OPERATIONS[name]
+
+    @property
+    def elsewhere(self) -> bool:
+        """True if it needs more than the blocks of the body, point, link or row it is at."""
+        return self.reads is not Reads.HERE or self.runs is not Loop.OWN
+
+    @property
+    def step(self) -> StepKind | None:
+        """The direction of the sweep that it needs."""
+        return _DIRECTIONS.get(self.reads)
+
+
+_OPERATIONS: dict[str, Operation] = {}
+
+
 class Field:
     """One node of the equation graph. Made by a `Builder`, which interns it.
 
-    `op` names the operation (the reference backend has one plain definition of each), `args` are
-    fields, `data` what else the operation needs. `equation` is set for op "rec" only: the field is
-    defined by an equation that may contain the field itself behind `up` or `down`.
+    `operation` is its row in the table of operations and `op` the name of it, `args` are fields,
+    `data` what else the operation needs. `equation` is set for op "rec" only: the field is defined
+    by an equation that may contain the field itself behind `up` or `down`.
     """
 
-    __slots__ = ("args", "data", "equation", "label", "number", "op", "type")
+    __slots__ = ("args", "data", "equation", "label", "number", "op", "operation", "type")
 
     def __init__(
-        self, op: str, args: tuple[Field, ...], data: Hashable, type_: Type, number: int
+        self,
+        operation: Operation,
+        args: tuple[Field, ...],
+        data: Hashable,
+        type_: Type,
+        number: int,
     ) -> None:
-        self.op, self.args, self.data, self.type, self.number = op, args, data, type_, number
+        self.operation, self.op = operation, operation.name
+        self.args, self.data, self.type, self.number = args, data, type_, number
         self.equation: Field | None = None
         self.label = ""
 
@@ -99,6 +236,22 @@ class Field:
         inside = ", ".join(f"%{a.number}" for a in self.args)
         data = f" {self.data}" if self.data not in (None, ()) else ""
         return f"%{self.number} = {self.op}({inside}){data} : {self.type}"
+
+
+def dependencies(x: Field) -> tuple[Field, ...]:
+    """The fields a field is computed from; for an equation, its right-hand side."""
+    return (x.equation,) if x.equation is not None else x.args
+
+
+def terms_of(x: Field) -> list[tuple[Number, Field]]:
+    """The terms of a sum; anything else is one term."""
+    if x.op != "add":
+        return [(1, x)]
+    terms: list[tuple[Number, Field]] = list(zip(x.data, x.args, strict=True))  # type: ignore
+    if len(terms) == 1 and terms[0][1].op == "add":
+        c, inner = terms[0]
+        return [(c * d, y) for d, y in terms_of(inner)]
+    return terms
 
 
 class StepKind(Enum):
@@ -112,6 +265,9 @@ class StepKind(Enum):
     SMALL = "small"
 
 
+_DIRECTIONS = {Reads.CHILDREN: StepKind.TIP_TO_BASE, Reads.PARENT: StepKind.BASE_TO_TIP}
+
+
 @dataclass
 class Step:
     """One loop: over the bodies (or points) in one direction, evaluating `fields` in order."""
@@ -121,29 +277,6 @@ class Step:
     fields: list[Field] = field(default_factory=list[Field])
     local: frozenset[Field] = frozenset()  # needed at the same body of the same step only
     last_used: tuple[Field, ...] = ()  # not needed after this step
-
-
-@dataclass(frozen=True)
-class Output:
-    """What one result of a program is: a field, how it is laid out, and its spaces."""
-
-    field: Field
-    layout: str
-    name: str
-
-
-@dataclass
-class SweepProgram:
-    """Scheduled equations: the whole of what a backend needs besides the model."""
-
-    steps: list[Step]
-    outputs: list[Output]
-    inputs: list[str]
-
-    def sweeps(self) -> list[Step]:
-        """The steps that run over the bodies in a direction."""
-        directed = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
-        return [s for s in self.steps if s.kind in directed]
 
 
 EquationMaker = Callable[[Field], Field]

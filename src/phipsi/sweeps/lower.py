@@ -35,13 +35,8 @@ DOMAINS = {
 }
 
 
-# vectors made from a memoryless operator by taking traces: operation and rows
-TRACES = {
-    Op.VEE: ("vee", "6"),
-    Op.VEE_FORCE: ("vee_force", "6"),
-    Op.DH_TRACE: ("hinge_bend_trace", "r"),
-    Op.INERTIA_TRACE: ("inertia_trace", "10"),
-}
+# vectors made from a memoryless operator by taking traces
+TRACES = (Op.VEE, Op.VEE_FORCE, Op.DH_TRACE, Op.INERTIA_TRACE)
 
 
 def field_type(space: Space, cols: str = "1") -> Type:
@@ -65,7 +60,7 @@ class Lowering(Diagonals):
         self.model = model
         self.flat = flat  # whether paths of φ may be walked in the frame of their root body
         self.simplify = False  # whether what stands inside leaves is to be rewritten too
-        self.squares = False  # whether C* S C is made from C instead of where paths meet
+        self.grams = False  # whether C* S C is made from C instead of where paths meet
         self.several = False  # whether several matrices share these frames
         self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
         self._applied: dict[tuple[Expr, Field], Field] = {}
@@ -135,25 +130,25 @@ class Lowering(Diagonals):
         if name in ("B", "Bdot") and not core.params:
             blocks = self.point_block(name, core.args)
             if flipped:
-                return b.mul(b.transpose(blocks), b.gather(u))
-            return b.scatter(b.mul(blocks, u))
+                return b.mul(b.transpose(blocks), b.shift("gather", u))
+            return b.shift("scatter", b.mul(blocks, u))
         if name == "dBT":
             blocks = self.swing_block(core)
             if flipped:
-                return b.scatter(b.mul(b.transpose(blocks), u))
-            return b.mul(blocks, b.gather(u))
+                return b.shift("scatter", b.mul(b.transpose(blocks), u))
+            return b.mul(blocks, b.shift("gather", u))
         if name in ("A", "Adot") and not core.params:
             rows = self.link_block(name, core.args)
             if flipped:
-                return b.along("to_point", b.mul(rows, b.along("of_row", u)))
-            return b.along("to_row", b.mul(b.transpose(rows), b.along("of_point", u)))
+                return b.shift("to_point", b.mul(rows, b.shift("of_row", u)))
+            return b.shift("to_row", b.mul(b.transpose(rows), b.shift("of_point", u)))
         if name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if name == "select":
             return b.mul(self.selection(core), u)
         if name == "total":
             blocks = self.world_block(core)
-            return b.mul(b.transpose(blocks), u) if flipped else b.total(b.mul(blocks, u))
+            return b.mul(b.transpose(blocks), u) if flipped else b.shift("total", b.mul(blocks, u))
         meaning = definition(core)
         if meaning is not None:
             return self.apply(adjoint(meaning) if flipped else meaning, u)
@@ -171,18 +166,18 @@ class Lowering(Diagonals):
             assert gives is not None
             return b.zero(field_type(gives, u.type.cols))
         own, other = self.sway_blocks(x)
-        here = b.along("of_point", held) if row_side else None
+        here = b.shift("of_point", held) if row_side else None
         if not flipped:
             motion = self._point_motion(u)
-            ends = b.along("of_point", motion), b.along("of_point", b.along("of_mate", motion))
+            ends = b.shift("of_point", motion), b.shift("of_point", b.shift("of_mate", motion))
             row = b.add([(1, b.mul(own, ends[0])), (1, b.mul(other, ends[1]))])
             if here is not None:
-                return b.along("to_row", b.mul(b.transpose(here), row))
-            return b.along("to_point", row)
-        force = b.along("of_point", u) if here is None else b.mul(here, b.along("of_row", u))
-        parts = [b.along("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
-        whole = b.add([(1, parts[0]), (1, b.along("of_mate", parts[1]))])
-        return b.scatter(b.mul(self.point_block("B"), whole))
+                return b.shift("to_row", b.mul(b.transpose(here), row))
+            return b.shift("to_point", row)
+        force = b.shift("of_point", u) if here is None else b.mul(here, b.shift("of_row", u))
+        parts = [b.shift("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
+        whole = b.add([(1, parts[0]), (1, b.shift("of_mate", parts[1]))])
+        return b.shift("scatter", b.mul(self.point_block("B"), whole))
 
     def _recursion(self, step: Expr, u: Field) -> Field:
         """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""
@@ -195,12 +190,8 @@ class Lowering(Diagonals):
         b = self.builder
         name = x.name
         if x.op in TRACES:
-            op, rows = TRACES[x.op]
             args = (self.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
-            type_ = Type(Domain.BODY, rows, "1")
-            if any(y.op == "zero" for y in args):
-                return b.zero(type_)
-            return b.make(op, args, x.data, type_)
+            return b.apply(x.op.value, *args, data=x.data)
         if name == "operand":
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), "x")
@@ -210,21 +201,19 @@ class Lowering(Diagonals):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
         if name in ("unit_rate", "unit_effort"):
-            return b.leaf("pick", Type(Domain.BODY, "r", "1"), self.picked(x))
+            return b.apply("unit_rate", data=self.picked(x))
         if name == "unit_inertia":
-            type_ = Type(Domain.BODY, "10", "1")
-            return b.leaf("pick_parameter", type_, self.picked_parameter(x))
+            return b.apply("unit_parameter", data=self.picked_parameter(x))
         if name == "gravity":
             zero = b.zero(Type(Domain.BODY, "6", "1"))
-            world = b.leaf("gravity", Type(Domain.WORLD, "6", "1"))
+            world = b.apply("gravity")
             if name in self.given:  # g itself, in world axes
-                g = b.leaf("input", Type(Domain.WORLD, "3", "1"), name)
-                world = b.unary("against", g, "6", "1")
+                world = b.apply("against", b.leaf("input", Type(Domain.WORLD, "3", "1"), name))
             return b.mul(b.transpose(self.hinge_transform()), b.down(zero, world))
         if name == "s_gauge":
-            return b.unary("gauge", self.velocity(), "6", "1")
+            return b.apply("gauge", self.velocity())
         if name == "pose":
-            return b.unary("pose_matrix", self.pose(), "4", "4")
+            return b.apply("pose_matrix", self.pose())
         meaning = definition(x)
         if meaning is None:
             raise LoweringError(
@@ -265,7 +254,7 @@ class Lowering(Diagonals):
             raise LoweringError(f"{shown(x)} cannot be applied")
         mine = self.vector(x.args[0])
         dot = b.mul(b.transpose(mine), u)
-        return dot if u.type.domain is Domain.WORLD else b.total(dot)
+        return dot if u.type.domain is Domain.WORLD else b.shift("total", dot)
 
     # -- inverses ----------------------------------------------------------------------------------
 
@@ -327,11 +316,10 @@ class Lowering(Diagonals):
     def _logdet(self, x: Expr) -> Field:
         b = self.builder
         if is_block_operator(x):
-            per_body = b.unary("logdet", self.block(x), "1", "1")
-            return b.total(per_body)
+            return b.shift("total", b.apply("logdet", self.block(x)))
         assert x.takes is not None
         if not x.takes.per_body:
-            return b.unary("logdet", self.small_matrix(x), "1", "1")
+            return b.apply("logdet", self.small_matrix(x))
         factored = innovations_form(x)
         if factored is not None:  # det of the unit triangular factors is one
             middle = factored.factors[len(factored.factors) // 2]

@@ -26,7 +26,7 @@ from phipsi.sweeps.lower import DOMAINS, Lowering
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 BACKENDS = ("native", "reference")
-SHALLOW = 24  # rates on the longest path for which squares are cheaper than pairs
+SHALLOW = 24  # rates on the longest path for which Gram products are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 _INPUTS = {*INPUT_ORDER, "operand"}
@@ -245,7 +245,7 @@ def lower_request(
     given = dict.fromkeys(request.given, "")
     low = Matrices(given, request.points.axes, armature, pairs, model, flat)
     low.simplify = request.rewrite == "full"
-    low.squares = pairs == "symmetric" and _shallow(model)
+    low.grams = pairs == "symmetric" and _shallow(model)
     low.several = sum(mode == "dense" for mode in request.modes) > 1
     results: list[Result] = []
     operands: list[Space] = []

@@ -6,6 +6,10 @@ its parent. What a step needs of other bodies in the other direction, of points 
 must have been computed by an earlier step. A step takes all equations that can run in it, so
 sweeps of equal direction fuse whenever the second needs the first only at bodies already visited
 (theory/open-chains 14.2).
+
+The last pass plans buffers: which fields live at one body only, and when the others can be
+forgotten. Most are needed at the body being visited only and never reach memory that grows with the
+number of bodies.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phipsi.errors import LoweringError
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
 
 # steps that run as soon as something can run in them
 _AT_ONCE = (
@@ -24,11 +28,10 @@ _AT_ONCE = (
     (Domain.PATH, StepKind.PATH),
     (Domain.PAIR, StepKind.PAIRS),
 )
-_DIRECTED = {"up": StepKind.TIP_TO_BASE, "down": StepKind.BASE_TO_TIP}
-_WHOLE = ("small_solve", "row_solve", "assemble", "matrix")
-_SUMS = ("total", "scatter", "to_point", "to_row")
-# fields that are complete only when the step that computes them has ended
-_AFTER = (*_SUMS, "pair", "square", *_WHOLE)
+_OTHER = {
+    StepKind.BASE_TO_TIP: StepKind.TIP_TO_BASE,
+    StepKind.TIP_TO_BASE: StepKind.BASE_TO_TIP,
+}
 
 MOST_WORK = 200_000
 """Steps times blocks that are still to be put into one; 60 mass matrices in a row need 45,000."""
@@ -46,11 +49,6 @@ def schedule(outputs: Iterable[Field]) -> list[Step]:
     return _sink_leaves(best)
 
 
-def dependencies(x: Field) -> tuple[Field, ...]:
-    """The fields a field is computed from; for an equation, its right-hand side."""
-    return (x.equation,) if x.equation is not None else x.args
-
-
 def reachable(outputs: Iterable[Field]) -> list[Field]:
     """All fields the outputs need, without duplicates (no recursion: chains may be long)."""
     seen: dict[Field, None] = {}
@@ -66,19 +64,18 @@ def reachable(outputs: Iterable[Field]) -> list[Field]:
 
 def runs_in(x: Field) -> Domain:
     """The loop a field is computed in: over bodies, over points, or once."""
-    if x.op in _WHOLE:
+    runs = x.operation.runs
+    if runs is Loop.ONCE:
         return Domain.WORLD
-    if x.op in ("pair", "square"):
+    if runs is Loop.PAIRS:
         return Domain.PAIR
     if x.type.cols == "p":
         return Domain.PATH
-    if x.op in _SUMS:
-        return x.args[0].type.domain
-    return x.type.domain
+    return x.args[0].type.domain if runs is Loop.SUMMANDS else x.type.domain
 
 
 def _cost(steps: list[Step]) -> tuple[int, int]:
-    return sum(s.kind in _DIRECTED.values() for s in steps), len(steps)
+    return sum(s.kind in _OTHER for s in steps), len(steps)
 
 
 class _Left:
@@ -105,12 +102,12 @@ class _Left:
     def closure(self, domain: Domain, direction: StepKind | None) -> list[Field]:
         """The largest set of fields that one step can compute (cycles through it count)."""
         here, done = self.places.get(domain, []), self.done
-        candidates = {x for x in here if x.op not in _DIRECTED or _DIRECTED[x.op] is direction}
+        candidates = {x for x in here if x.operation.step in (None, direction)}
         bad = {
             x
             for x in candidates
             for y in dependencies(x)
-            if y not in done and (y not in candidates or y.op in _AFTER or x.op == "of_mate")
+            if y not in done and (y not in candidates or _waits(x, y))
         }
         while bad:
             candidates -= bad
@@ -118,13 +115,14 @@ class _Left:
         return [x for x in here if x in candidates]
 
 
+def _waits(x: Field, y: Field) -> bool:
+    """Whether x needs y as it is when the step that computes y has ended."""
+    return y.operation.runs is not Loop.OWN or x.operation.reads is Reads.MATE
+
+
 def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
     left = _Left(fields)
     steps: list[Step] = []
-    other = {
-        StepKind.BASE_TO_TIP: StepKind.TIP_TO_BASE,
-        StepKind.TIP_TO_BASE: StepKind.BASE_TO_TIP,
-    }
     direction, work = first, 0
     while len(left):
         work += len(left)
@@ -134,7 +132,7 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
                 f"other, with {len(fields):,} blocks. Compile a part of the expression by itself, "
                 "and let its value be an input of the rest"
             )
-        step = _next_step(left, direction) or _next_step(left, other[direction])
+        step = _next_step(left, direction) or _next_step(left, _OTHER[direction])
         if step is None:
             ready = left.closure(Domain.BODY, None)
             step = Step(StepKind.MEMORYLESS, Domain.BODY, ready) if ready else None
@@ -147,8 +145,7 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
         step.fields = _in_order(step)
         steps.append(step)
         left.take(step)
-        if step.kind in other:
-            direction = other[step.kind]
+        direction = _OTHER.get(step.kind, direction)
     return steps
 
 
@@ -158,7 +155,7 @@ def _next_step(left: _Left, direction: StepKind) -> Step | None:
         if ready:
             return Step(kind, domain, ready)
     ready = left.closure(Domain.BODY, direction)
-    if any(_DIRECTED.get(x.op) is direction for x in ready):
+    if any(x.operation.step is direction for x in ready):
         return Step(direction, Domain.BODY, ready)
     return None
 
@@ -182,7 +179,7 @@ def _in_order(step: Step) -> list[Field]:
                 raise LoweringError(f"an equation depends on itself at one body: {x!r}")
             state[x] = 1
             stack.append((x, True))
-            if x.op in _DIRECTED:
+            if x.operation.step is not None:
                 continue
             stack.extend((y, False) for y in dependencies(x) if y in inside and state.get(y) != 2)
     return out
@@ -206,3 +203,33 @@ def _sink_leaves(steps: list[Step]) -> list[Step]:
     for i, xs in moved.items():
         steps[i].fields = xs + steps[i].fields
     return [s for s in steps if s.fields]
+
+
+def plan_buffers(steps: list[Step], outputs: Iterable[Field]) -> list[Step]:
+    """The steps with their local fields and the fields that are last used in them."""
+    kept = set(outputs)
+    made: dict[Field, int] = {}
+    used: dict[Field, int] = {}
+    shared: set[Field] = set(kept)
+    for i, step in enumerate(steps):
+        for x in step.fields:
+            made[x] = i
+        for x in step.fields:
+            for y in dependencies(x):
+                used[y] = i
+                if made.get(y, i) != i or x.operation.elsewhere:
+                    shared.add(y)
+    out: list[Step] = []
+    for i, step in enumerate(steps):
+        simple = step.kind is not StepKind.PATH and step.domain is not Domain.WORLD
+        local = frozenset(
+            x
+            for x in step.fields
+            if simple
+            and x not in shared
+            and x.type.domain is step.domain
+            and x.operation.runs is Loop.OWN
+        )
+        last = tuple(x for x, j in used.items() if j == i and x not in kept)
+        out.append(Step(step.kind, step.domain, step.fields, local, last))
+    return out

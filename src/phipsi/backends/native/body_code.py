@@ -12,11 +12,10 @@ from phipsi.backends.native import solve, tables
 from phipsi.backends.native.closure_code import ClosureCode
 from phipsi.backends.native.lanes import Lane, known
 from phipsi.backends.native.memory import Memory
-from phipsi.backends.native.plan import REMADE, root
+from phipsi.backends.native.plan import is_remade, root
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.variation_code import VariationCode
-from phipsi.sweeps.builder import terms_of
-from phipsi.sweeps.ir import Domain, Field, Kind
+from phipsi.sweeps.ir import Domain, Field, Kind, Reads, terms_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class BodyCode(ClosureCode, VariationCode):
         elif x.op == "add" and len(x.args) == 1:
             data: Any = x.data
             out = bl.combine([(data[0], self.value(x.args[0]))])
-        elif self.inside(x) or _remade(x):
+        elif self.inside(x) or is_remade(x):
             out = getattr(self, "_" + x.op)(x)
         else:
             out = self._kept(x)
@@ -72,7 +71,7 @@ class BodyCode(ClosureCode, VariationCode):
 
     def _kept(self, x: Field) -> bl.Block:
         """A value from an earlier step: numbers known then are known now."""
-        out = self.memory.load(x, "here", self.blank(x))
+        out = self.memory.load(x, Reads.HERE, self.blank(x))
         known_then = self.templates.get((x, self._kind()))
         if known_then is None:
             return out
@@ -145,10 +144,10 @@ class BodyCode(ClosureCode, VariationCode):
     def _seed(self, x: Field) -> bl.Block:
         return self.memory.seed(x, self.size(x.type.rows))
 
-    def _pick(self, x: Field) -> bl.Block:
+    def _unit_rate(self, x: Field) -> bl.Block:
         return self.memory.unit(x, self.size("r"))
 
-    def _pick_parameter(self, x: Field) -> bl.Block:
+    def _unit_parameter(self, x: Field) -> bl.Block:
         return self.memory.unit(x, 10)
 
     def _path_seed(self, x: Field) -> bl.Block:
@@ -384,14 +383,14 @@ class BodyCode(ClosureCode, VariationCode):
     # -- neighbours and other index sets -----------------------------------------------------------
 
     def _up(self, x: Field) -> bl.Block:
-        return self.memory.load(x, "sum", self.blank(x))
+        return self.memory.load(x, Reads.CHILDREN, self.blank(x))
 
     def _down(self, x: Field) -> bl.Block:
         y = x.args[0]
         if root(y).op == "zero":
             out = self.blank(x)
         else:
-            out = self._view(y, lambda r: self.memory.load(r, "parent", self.blank(r)))
+            out = self._view(y, lambda r: self.memory.load(r, Reads.PARENT, self.blank(r)))
         if x.data == "local":
             return self.memory.off_hubs(out)
         if len(x.args) == 1:
@@ -399,16 +398,11 @@ class BodyCode(ClosureCode, VariationCode):
         return self.memory.at_root(self.value(x.args[1]), out)
 
     def _gather(self, x: Field) -> bl.Block:
-        return self._view(x.args[0], lambda r: self.memory.load(r, "body of point", self.blank(r)))
+        return self._view(
+            x.args[0], lambda r: self.memory.load(r, x.operation.reads, self.blank(r))
+        )
 
-    def _of_mate(self, x: Field) -> bl.Block:
-        return self._view(x.args[0], lambda r: self.memory.load(r, "of_mate", self.blank(r)))
-
-    def _of_point(self, x: Field) -> bl.Block:
-        return self._view(x.args[0], lambda r: self.memory.load(r, "of_point", self.blank(r)))
-
-    def _of_row(self, x: Field) -> bl.Block:
-        return self._view(x.args[0], lambda r: self.memory.load(r, "of_row", self.blank(r)))
+    _of_mate = _of_point = _of_row = _gather
 
     def _view(self, y: Field, load: Callable[[Field], bl.Block]) -> bl.Block:
         """y read elsewhere: through equations, transposes and negatives to what is stored."""
@@ -423,7 +417,3 @@ class BodyCode(ClosureCode, VariationCode):
 
     def _spread(self, x: Field) -> bl.Block:
         return self.value(x.args[0])
-
-
-def _remade(x: Field) -> bool:
-    return x.op in REMADE or x.op == "spread"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.body_code import BodyCode
+from phipsi.backends.native.gram import Gram
 from phipsi.backends.native.lanes import (
     DOUBLE,
     I8,
@@ -25,7 +26,7 @@ from phipsi.backends.native.lanes import (
 from phipsi.backends.native.masks import masked_load, masked_store
 from phipsi.backends.native.pairs import Pairs
 from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import REMADE, is_column, root
+from phipsi.backends.native.plan import is_column, is_remade, root
 from phipsi.backends.native.record import (
     COLUMN,
     COUNT,
@@ -37,11 +38,9 @@ from phipsi.backends.native.record import (
     START,
     TOGETHER,
 )
-from phipsi.backends.native.squares import Square
 from phipsi.backends.native.trigonometry import i64
 from phipsi.expressions.spaces import space_named
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind
-from phipsi.sweeps.schedule import dependencies
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant, dependencies
 
 if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
@@ -61,7 +60,7 @@ class Columns:
         self._component: Any = None  # of the seed's block
         self._seed_index: Any = None  # body or point the current path starts at
         self._pairs: list[Pairs] = []
-        self._squares: list[Square] = []
+        self._grams: list[Gram] = []
 
     def emit(self, phase: Phase) -> None:
         """The code of one phase."""
@@ -195,7 +194,7 @@ class Columns:
         self.kind = phase.seed_kind
         pairs = [x for x in phase.pairs if x.op == "pair"]
         self._pairs = [Pairs(k, self, x, i) for i, x in enumerate(pairs)]
-        self._squares = [k.squares[x] for x in phase.pairs if x.op == "square"]
+        self._grams = [k.grams[x] for x in phase.pairs if x.op == "gram"]
         word = SEEDS[self.kind] + (TOGETHER if self.several else SINGLE)
         groups, count = b.inttoptr(k.word(word), POINTER), k.word(word + 1)
         step = Step(StepKind.PATH, Domain.BODY, [x for s in phase.steps for x in s.fields])
@@ -223,7 +222,7 @@ class Columns:
             self._walk(step, start)
 
         write_loop(b, count, group)
-        self._pairs, self._squares = [], []
+        self._pairs, self._grams = [], []
 
     def _walk(self, step: Step, start: Any) -> None:
         k, b = self.k, self.k.b
@@ -278,8 +277,8 @@ class Columns:
         for pair in self._pairs:
             if needs_joint(pair.field.args[0]):
                 pair.visit(values)
-        for square in self._squares:
-            square.visit(self, values)
+        for gram in self._grams:
+            gram.visit(self, values)
         sums = [x for x in step.fields if x.op == "up"]
         found = [values.value(x) for x in sums]
         blocks = [values.stored_form(x, values.value(x.args[0])) for x in sums]
@@ -368,13 +367,13 @@ def needs_joint(x: Field) -> bool:
     stack, seen = [x], set[Field]()
     while stack:
         y = stack.pop()
-        if y in seen or y.op == "up":
+        if y in seen or y.operation.reads is Reads.CHILDREN:
             continue
         seen.add(y)
-        if "r" in (y.type.rows, y.type.cols) or y.op in ("transform", "joint_transform"):
+        if "r" in (y.type.rows, y.type.cols) or y.operation.variant is Variant.JOINT:
             return True
         if y.type.cols == "p":
             stack.extend(dependencies(y))
-        elif y.op not in REMADE:
+        elif not is_remade(y):
             return True  # kept, with numbers that only the joint type knows
     return False

@@ -282,7 +282,7 @@ class InputsOutputs(MatrixMemory):
     def finish(self) -> None:
         """Mirror what is symmetric, look for what is not finite, and write the status."""
         k, b, e = self.k, self.k.b, self.k.config
-        self._add_squares()
+        self._add_grams()
         for r in k.results:
             if self.mirrored(r) or self.of_rows(r):
                 self.mirror(r)
@@ -296,14 +296,14 @@ class InputsOutputs(MatrixMemory):
         first = b.and_(bad, b.icmp_signed("==", status, zero))
         b.store(b.select(first, code, status), self.base(self.buffers - 1), align=8)
 
-    def _add_squares(self) -> None:
+    def _add_grams(self) -> None:
         """Products of the columns that paths have left, into the upper halves of results."""
         for r in self.matrices():
             data: Any = r.field.data
             for part, y in zip(data, r.field.args, strict=True):
-                if y.op == "square":
+                if y.op == "gram":
                     assert part.coefficient == 1
-                    self.k.squares[y].emit(self.matrix_base(r))
+                    self.k.grams[y].emit(self.matrix_base(r))
 
     def status_of_inputs(self) -> Any:
         """The status with which a kernel begins: whether all inputs are finite, read or not."""

@@ -11,6 +11,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.columns import Columns
+from phipsi.backends.native.gram import Gram
 from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
 from phipsi.backends.native.lanes import (
     DOUBLE,
@@ -54,11 +55,10 @@ from phipsi.backends.native.record import (
 )
 from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
-from phipsi.backends.native.squares import Square
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant
 from phipsi.sweeps.request import Result
 
 
@@ -185,8 +185,8 @@ class Kernel(PointMemory):
         self._clear_world_record()
         self._clear_sums()
         self.small = {x: Small(self, x) for x in self.plan.small}
-        squares = [x for p in self.phases for x in p.pairs if x.op == "square"]
-        self.squares = {x: Square(self, x, i) for i, x in enumerate(squares)}
+        grams = [x for p in self.phases for x in p.pairs if x.op == "gram"]
+        self.grams = {x: Gram(self, x, i) for i, x in enumerate(grams)}
         self.row_matrices = {x: RowMatrix(self, x) for x in self.plan.row_matrices}
         self.io.clear_matrices()
         for phase in self.phases:
@@ -330,7 +330,7 @@ class Kernel(PointMemory):
             self.host_point = self.both(Domain.POINT, point)
             self.host_row = self.both(Domain.ROW, row)
             self.link_table = self.at(self.word(LINK_DOUBLES), self.b.mul(k, i64(48)))
-            if any(x.op.startswith("closure_") for x in step.fields):
+            if any(x.operation.variant is Variant.LINK for x in step.fields):
                 write_cases(self.b, kind, len(self.link_codes), lambda i: self._link(step, i))
                 return
         self._visit(step, None)
@@ -474,30 +474,26 @@ class Kernel(PointMemory):
 
     def unit(self, x: Field, rows: int) -> bl.Block:
         """This body's part of one unit vector of joint rates or inertial parameters."""
-        start = self.v_offset if x.op == "pick" else self.b.mul(self.index, i64(rows))
+        start = self.v_offset if x.op == "unit_rate" else self.b.mul(self.index, i64(rows))
         numbers = [self.b.add(start, i64(i)) for i in range(rows)]
         dof: Any = x.data
         hits = [self.b.uitofp(self.b.icmp_signed("==", n, i64(dof)), DOUBLE) for n in numbers]
         return bl.Dense([[self.emitter.splat(hit)] for hit in hits])
 
-    def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
+    def load(self, x: Field, where: Reads, like: bl.Block) -> bl.Block:
         """A stored block: of this body, of its parent, of a point's body, or a sum of children."""
         columns = is_column(x)
         if x in self.plan.carried:
             if self.columns.at_start:
                 return like
             base, start = self.records[Domain.WORLD, True], self.plan.carried[x]
-        elif where == "sum":
+        elif where is Reads.CHILDREN:
             base, start = self.sum[columns], self.plan.sums[x]
-        elif where == "parent":
-            base, start = self.above[columns], self.plan.body[x]
-        elif where == "body of point":
-            base, start = self.host[columns], self.plan.body[x]
-        elif where in ("of_mate", "of_point", "of_row"):
-            record = {"of_mate": "mate", "of_point": "host_point", "of_row": "host_row"}[where]
-            base, start = getattr(self, record)[columns], self.plan.others[x.type.domain][x]
-        else:
+        elif where is Reads.HERE:
             base, start = self._place(x)
+        else:
+            slots = self.plan.others.get(x.type.domain, self.plan.body)
+            base, start = getattr(self, _RECORDS[where])[columns], slots[x]
         return like.like([self.entry_load(x, base, start, i) for i in range(len(like.entries))])
 
     def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
@@ -569,6 +565,13 @@ def step_is_world(x: Field) -> bool:
     return x.type.domain is Domain.WORLD
 
 
+_RECORDS = {
+    Reads.PARENT: "above",
+    Reads.HOST: "host",
+    Reads.MATE: "mate",
+    Reads.POINT: "host_point",
+    Reads.ROW: "host_row",
+}
 _COUNTS = {
     Domain.BODY: N_BODIES,
     Domain.POINT: N_POINTS,

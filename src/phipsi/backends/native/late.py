@@ -14,23 +14,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import (
-    ELSEWHERE,
-    MEETINGS,
-    REMADE,
-    SOLVES,
-    SUMS,
-    entry_count,
-    is_column,
-    root,
-)
-from phipsi.sweeps.flops import flops
-from phipsi.sweeps.ir import Domain, Field, StepKind
-from phipsi.sweeps.schedule import dependencies
+from phipsi.backends.native.plan import entry_count, is_column, root
+from phipsi.sweeps.ir import Domain, Field, Keep, StepKind, dependencies
+from phipsi.sweeps.operations import flops
 
-_STAY = (*ELSEWHERE, *SUMS, *SOLVES, *MEETINGS, "up", "matrix", "assemble", "rec")
 _SWEEPS = (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE, StepKind.MEMORYLESS)
-_FREE = (*REMADE, "hinge_axes")  # costs nothing to keep: known numbers, for most joints
 _CHEAP = 5  # operations for every number of a field that is made twice
 
 Where = tuple[int, int]  # number of the phase, and of the step in it
@@ -58,7 +46,7 @@ class _Program:
         for x in self._made:
             for y in dependencies(x) if root(x) is x else ():
                 self._users.setdefault(root(y), []).append(x)
-                if x.op in _STAY:
+                if x.operation.elsewhere:
                     self._fixed.add(root(y))
         met = [x for phase in phases for x in phase.pairs]
         for x in (*results, *met):
@@ -91,7 +79,7 @@ class _Program:
 
     def _kept(self, x: Field) -> bool:
         """True for what is in memory anyway, or need not be."""
-        if x in self._fixed or x.op in _FREE or x not in self._made:
+        if x in self._fixed or x.operation.keep is not Keep.STORED or x not in self._made:
             return True
         return not self._uses(x) <= self._made[x]
 
@@ -99,7 +87,7 @@ class _Program:
         """The sweeps over bodies that use x, if all of them are later ones of the same phase."""
         if x in self._fixed or is_column(x) or root(x) is not x or len(self._made[x]) > 1:
             return set()
-        if x.op in _FREE or (x.op in _STAY and not _of_roots(x)):
+        if x.operation.keep is not Keep.STORED or (x.operation.elsewhere and not _of_roots(x)):
             return set()
         (old,), uses = self._made[x], self._uses(x)
         fits = not self._phases[old[0]].columns and self._steps[old].domain is Domain.BODY
@@ -133,7 +121,7 @@ class _Program:
             self._made[y] = uses if y is x else self._made[y] | uses
 
     def _is_cheap(self, x: Field) -> bool:
-        if x.op in _STAY or is_column(x) or flops(x, 1) > _CHEAP * entry_count(x, 1):
+        if x.operation.elsewhere or is_column(x) or flops(x, 1) > _CHEAP * entry_count(x, 1):
             return False
         return all(self._kept(y) or self._is_cheap(y) for y in {root(y) for y in x.args})
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.lanes import I1, I8, I64, POINTER
-from phipsi.backends.native.mirror import mirror_squares
+from phipsi.backends.native.mirror import mirror_tiles
 from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES
 from phipsi.backends.native.trigonometry import i64
-from phipsi.backends.native.zeros import is_square, of_branches, zeros_stay
+from phipsi.backends.native.zeros import is_gram, of_branches, zeros_stay
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.request import Result
 
@@ -77,25 +77,25 @@ class MatrixMemory:
             b.call(fill, [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)])
 
         kept = [r for r in k.results if self.kept(r)]
-        squares = [r for r in k.results if self._of_groups() and is_square(r)]
+        grams = [r for r in k.results if self._of_groups() and is_gram(r)]
         for r in k.results:
             hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
-            if r in squares:
+            if r in grams:
                 continue
             if r in kept or self.masked(r):
                 if any(part.how == "diagonal" for part in r.field.data):  # type: ignore[union-attr]
                     self._clear_diagonal(r)
             elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
                 clear(self.result_base(r), self.entries(r))
-        if k.group is k.config and (kept or k.squares):
+        if k.group is k.config and (kept or k.grams):
             with b.if_then(k.fresh):
-                for r in (*kept, *squares):
+                for r in (*kept, *grams):
                     clear(self.result_base(r), self.entries(r))
-                for square in k.squares.values():
-                    square.clear(clear)
+                for gram in k.grams.values():
+                    gram.clear(clear)
         else:
-            for square in k.squares.values():
-                square.clear(clear)
+            for gram in k.grams.values():
+                gram.clear(clear)
         for small in k.small.values():
             clear(small.matrix, b.mul(small.size, small.size))
         for rows in k.row_matrices.values():
@@ -162,7 +162,7 @@ class MatrixMemory:
         k, b = self.k, self.k.b
         n, base, halves = k.count_of(r.takes), self.result_base(r), self.of_rows(r)
         if k.group is not k.config and not halves:
-            mirror_squares(k, base, n)
+            mirror_tiles(k, base, n)
             return
 
         def row(i: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.lanes import Emitter, Lane
 from phipsi.backends.native.tables import JointCode
-from phipsi.sweeps.ir import Field
+from phipsi.sweeps.ir import Field, Reads
 
 
 class Memory(Protocol):
@@ -62,7 +62,7 @@ class Memory(Protocol):
         """Rotation from the simple frame of the body to its own frame."""
         ...
 
-    def load(self, x: Field, where: str, like: bl.Block) -> bl.Block:
+    def load(self, x: Field, where: Reads, like: bl.Block) -> bl.Block:
         """A stored block."""
         ...
 

@@ -32,7 +32,7 @@ def turned(b: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def mirror_squares(k: Kernel, base: Any, n: Any) -> None:
+def mirror_tiles(k: Kernel, base: Any, n: Any) -> None:
     """Fill the lower half of an n × n matrix of one configuration from its upper half."""
     b, g = k.b, k.group
     lanes = ir.Constant(g.integers, list(range(g.lanes)))

@@ -6,9 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from phipsi.backends.native.plan import MEETINGS, SOLVES, is_column
-from phipsi.sweeps.ir import Field, Step, StepKind
-from phipsi.sweeps.schedule import dependencies
+from phipsi.backends.native.plan import is_column
+from phipsi.sweeps.ir import Field, Loop, Reads, Step, StepKind, dependencies
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,11 @@ def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]
     """Split the steps of a program into phases, each after those it needs values from."""
     everything = [x for s in steps for x in s.fields]
     whole = [x for x in everything if x.op == "matrix" and x in set(results)]
-    used = {y for x in everything if x.op in SOLVES for y in x.args[:1]}
-    left = [x for x in everything if x.op not in MEETINGS and (x not in whole or x in used)]
+    used = {y for x in everything if x.operation.solves for y in x.args[:1]}
+    left = [x for x in everything if not _meets(x) and (x not in whole or x in used)]
     kinds = {x: (x.type.cols,) if is_column(x) else ("",) for x in left}
     for x in left:
-        if x.op in ("matrix", "assemble") or (x.op in SOLVES and not is_column(x)):
+        if x.operation.runs is Loop.ONCE and not is_column(x):
             kinds[x] = ("small",)
     behind = {seed: _behind(steps, seed) for seed in _path_seeds(steps)}
     for seed, fields in behind.items():
@@ -60,7 +59,7 @@ def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]
         seed: Any = kind[1] if len(kind) > 1 else None
         met: tuple[Field, ...] = ()
         if seed is not None:
-            met = tuple(x for x in everything if x.op in MEETINGS and x.args[0] in behind[seed])
+            met = tuple(x for x in everything if _meets(x) and x.args[0] in behind[seed])
         out.append(Phase(kind[0], part, seed, met))
     return out or [Phase("", ())]
 
@@ -108,11 +107,16 @@ def _with_sources(mine: set[Field], kinds: dict[Field, tuple[Any, ...]]) -> set[
     return out
 
 
+def _meets(x: Field) -> bool:
+    """True for what the paths of two columns make together."""
+    return x.operation.runs is Loop.PAIRS
+
+
 def _sources(x: Field) -> list[Field]:
     """What a field is computed from; the paths instead of their pairs."""
     out: list[Field] = []
     for y in dependencies(x):
-        out += dependencies(y) if y.op in MEETINGS else [y]
+        out += dependencies(y) if _meets(y) else [y]
     return out
 
 
@@ -122,20 +126,20 @@ def _only(steps: list[Step], keep: object) -> list[Step]:
         fields = [x for x in s.fields if keep(x)]  # type: ignore[operator]
         if not fields:
             continue
-        directed = any(x.op in ("up", "down") for x in fields)
+        directed = any(x.operation.step is not None for x in fields)
         kind = s.kind if directed or s.kind is StepKind.SMALL else StepKind.MEMORYLESS
         out.append(Step(kind, s.domain, fields))
     return out
 
 
 def _path_seeds(steps: list[Step]) -> list[Field]:
-    return [x for s in steps for x in s.fields if x.op == "path_seed"]
+    return [x for s in steps for x in s.fields if x.operation.reads is Reads.SEED]
 
 
 def _behind(steps: list[Step], seed: Field) -> set[Field]:
     """The fields that depend on a seed."""
     found = {seed}
-    fields = [x for s in steps for x in s.fields if x.type.cols == "p" and x.op not in MEETINGS]
+    fields = [x for s in steps for x in s.fields if x.type.cols == "p" and not _meets(x)]
     while True:
         more = {x for x in fields if x not in found and any(y in found for y in dependencies(x))}
         if not more:

@@ -10,33 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phipsi.expressions.spaces import space_named
-from phipsi.sweeps.ir import Domain, Field, Kind, Step
-from phipsi.sweeps.schedule import dependencies
+from phipsi.sweeps.ir import Domain, Field, Keep, Kind, Loop, Reads, Step, dependencies
 
-# made anew where they are needed instead of being kept
-REMADE = (
-    "input", "zero", "eye", "M", "Jr", "gravity", "point_frame", "point_arm", "world_arm", "seed",
-    "path_seed", "pick", "pick_parameter", "selected", "angular",
-)  # fmt: skip
-_CROSS_BODY = ("down", "gather", "relative")
-ELSEWHERE = (*_CROSS_BODY, "of_mate", "of_point", "of_row")  # read the block of another index
-SOLVES = ("small_solve", "row_solve")
-MEETINGS = ("pair", "square")  # what the paths of two columns make together
-SUMS = ("total", "scatter", "to_point", "to_row")
-SUPPORTED = {
-    "input", "zero", "eye", "transform", "hinge_axes", "hinge_axes_rate", "M", "Jr", "gravity",
-    "point_frame", "point_arm", "world_arm", "rec", "mul", "cong", "T", "add", "cross",
-    "cross_force", "crm", "regress", "spin", "gauge", "rotation", "rigid_inverse", "pose_matrix",
-    "rigid_of_pose", "hinge_scale", "inv", "chol", "logdet", "up", "down", "gather", "scatter",
-    "total", "spread", "diag", "against", "joint_transform", "seed", "path_seed", "matrix",
-    "pair", "square", "assemble", "small_solve", "row_solve", "relative", "relative_twist",
-    "closure_row", "closure_row_rate", "closure_row_along", "closure_sway",
-    "of_mate", "of_point", "of_row", "to_point",
-    "to_row", "selected",
-    "crq", "lever", "swing", "hinge_axes_along", "hinge_bend", "hinge_bend_force", "pick",
-    "below_root", "gyration", "inertia_rate", "vee", "half", "hinge_bend_trace",
-    "vee_force", "inertia_trace", "inertia_of", "angular", "pick_parameter", "sym",
-}  # fmt: skip
+# operations that read the record of another body, point, link or row
+_OTHER_BODY = (Reads.PARENT, Reads.HOST, Reads.FRAMES)
+_OTHER_RECORD = (*_OTHER_BODY, Reads.MATE, Reads.POINT, Reads.ROW)
+
+
+def is_remade(x: Field) -> bool:
+    """True for what is computed again where it is needed instead of being kept."""
+    return x.operation.keep is Keep.AGAIN
+
+
+def is_whole(x: Field) -> bool:
+    """True for a whole matrix, which has memory of its own."""
+    return x.operation.runs is Loop.ONCE and not x.operation.solves
 
 
 def root(x: Field) -> Field:
@@ -69,8 +57,7 @@ def entry_count(x: Field, widest: int) -> int:
 
 def is_column(x: Field) -> bool:
     """True for a field that has a value for every column of a matrix."""
-    whole = x.op in ("matrix", "assemble")
-    return not whole and (x.type.cols == "p" or x.type.cols.startswith("all:"))
+    return not is_whole(x) and (x.type.cols == "p" or x.type.cols.startswith("all:"))
 
 
 @dataclass
@@ -108,15 +95,18 @@ class Plan:
 
 
 def supported(steps: list[Step]) -> bool:
-    """True if every operation of the program can be emitted."""
+    """True if machine code can be written for the program.
+
+    Whole matrices are for solving only, between constraint rows pair by pair; columns of operands
+    are done one by one.
+    """
     fields = [x for s in steps for x in s.fields]
-    of_matrices = any(
-        x.op not in (*SOLVES, "assemble", "matrix")
-        and any(y.op in ("matrix", "assemble") for y in x.args)
+    return not any(
+        x.type.cols == "c"
+        or (x.operation.runs is not Loop.ONCE and any(is_whole(y) for y in x.args))
+        or (x.op == "row_solve" and not _of_pairs(x.args[0]))
         for x in fields
     )
-    of_matrices |= any(x.op == "row_solve" and not _of_pairs(x.args[0]) for x in fields)
-    return not of_matrices and all(x.op in SUPPORTED and x.type.cols != "c" for x in fields)
 
 
 def small_size(x: Field, n_points: int, n_rows: int) -> int:
@@ -153,46 +143,48 @@ def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], wides
                 if x.op == "assemble":
                     wanted[r] = None
                     continue
-                if x.op == "matrix" or r.op in ("matrix", "assemble"):
+                if x.op == "matrix" or is_whole(r):
                     continue  # written and read in memory of their own
-                if x.op in SOLVES:
+                if x.operation.solves:
                     wanted[r] = wanted[x] = None
                     continue
-                if x.op == "path_seed":  # paths read the blocks of their points from memory
+                reads = x.operation.reads
+                if reads is Reads.SEED:  # paths read the blocks of their points from memory
                     wanted[r] = None
                     continue
-                elsewhere = x.op in ELSEWHERE and y is dependencies(x)[0] and r.op != "zero"
-                if r.op in REMADE and not elsewhere:
+                first = y is dependencies(x)[0] and r.op != "zero"
+                elsewhere = reads in _OTHER_RECORD and first
+                if is_remade(r) and not elsewhere:
                     continue
-                if x.type.cols == "p" and x.op == "up":
+                if x.type.cols == "p" and reads is Reads.CHILDREN:
                     continue  # carried from body to body along the path
                 if elsewhere:
                     wanted[r] = None
-                    if x.op in _CROSS_BODY:
+                    if reads in _OTHER_BODY:
                         plan.cross.add(r)
-                elif i not in again[r] or r.op in SUMS:
+                elif i not in again[r] or r.operation.runs is Loop.SUMMANDS:
                     wanted[r] = None
-            if x.op in SOLVES:
+            if x.operation.solves:
                 mine = plan.row_matrices if x.op == "row_solve" else plan.small
                 mine.setdefault(x.args[0], len(mine))
-            if x.op == "up" and x.type.cols == "p":
-                plan.carried[x] = plan.new(x, Domain.WORLD, widest)
-            elif x.op == "up":
-                plan.sums[x] = plan.new(x, Domain.BODY, widest)
-            if x.op in SUMS:
+            if x.operation.reads is Reads.CHILDREN:
+                carried = x.type.cols == "p"
+                place = plan.new(x, Domain.WORLD if carried else Domain.BODY, widest)
+                (plan.carried if carried else plan.sums)[x] = place
+            if x.operation.runs is Loop.SUMMANDS:
                 wanted[x] = None
     for x in pairs:
-        if x.op == "pair" and root(x.args[1]).op not in REMADE:
+        if x.op == "pair" and not is_remade(root(x.args[1])):
             wanted[root(x.args[1])] = None
             plan.whole.add(root(x.args[1]))
     for x in outputs:
-        if x.type.domain is Domain.WORLD and root(x).op not in (*REMADE, "matrix"):
+        if x.type.domain is Domain.WORLD and not (is_remade(root(x)) or root(x).op == "matrix"):
             wanted[root(x)] = None
     for r in wanted:
         if r.type.domain is Domain.WORLD:
             plan.world[r] = plan.new(r, Domain.WORLD, widest)
         elif r.type.domain in plan.others:
             plan.others[r.type.domain][r] = plan.new(r, r.type.domain, widest)
-        elif r.op != "up" and r.type.cols != "p":
+        elif r.operation.reads is not Reads.CHILDREN and r.type.cols != "p":
             plan.body[r] = plan.new(r, Domain.BODY, widest)
     return plan

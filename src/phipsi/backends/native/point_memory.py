@@ -10,7 +10,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.lanes import DOUBLE, I64, Emitter, Lane
 from phipsi.backends.native.record import POINT_DOUBLES, POINT_INTEGERS
 from phipsi.backends.native.trigonometry import i64
-from phipsi.sweeps.ir import Domain, Field
+from phipsi.sweeps.ir import Domain, Field, Reads
 
 
 class PointMemory:
@@ -24,7 +24,7 @@ class PointMemory:
     at: Callable[[Any, Any], Any]
     word: Callable[[int], Any]
     both: Callable[[Domain, Any], tuple[Any, Any]]
-    load: Callable[[Field, str, bl.Block], bl.Block]
+    load: Callable[[Field, Reads, bl.Block], bl.Block]
 
     def at_point(self, k: Any) -> None:
         """Read constants of point k, and what its body and its mate have."""
@@ -65,7 +65,7 @@ class PointMemory:
     def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
         """The pose of the current point's body in the world, which is its own pose."""
         e, b = self.emitter, self.b
-        found = self.load(x, "body of point", like)
+        found = self.load(x, Reads.HOST, like)
         is_world = b.icmp_signed("<", self.body_of_point, i64(0))
         still = [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
         pairs = zip(still, found.entries, strict=True)

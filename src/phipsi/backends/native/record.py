@@ -18,10 +18,10 @@ BRANCH = 50  # address: branching bodies
 RELATED = 51  # address: for every two rates, whether one of their joints is above the other
 # start of the scratch areas, in numbers: records of bodies, points, links, rows and the whole for
 # what a configuration has once, what paths leave for each other, small matrices, matrices between
-# rows, columns moved aside, factors of squares, sines and cosines, then records per column
+# rows, columns moved aside, factors of Gram products, sines and cosines, then records per column
 OFFSETS = 52
 (
-    BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, ASIDE, SQUARES, ANGLES,
+    BODIES, POINTS, LINKS, ROWS, WORLD, PATHS, SMALLS, ROW_MATRICES, ASIDE, GRAMS, ANGLES,
     COLUMN_BODIES, COLUMN_POINTS, COLUMN_LINKS, COLUMN_ROWS, COLUMN_WORLD,
 ) = range(OFFSETS, OFFSETS + 16)  # fmt: skip
 PATH_STRIDE = OFFSETS + 16  # numbers that one pair of paths leaves

@@ -57,7 +57,8 @@ from phipsi.loaded import LOADED
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps.ir import Domain, Field, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
+from phipsi.sweeps.operations import operation
 from phipsi.sweeps.request import Lowered, Result
 
 _FLOAT64 = np.dtype(np.float64)
@@ -265,16 +266,16 @@ class NativeCode:
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
         met = [x.op for p in self.phases for x in p.pairs]
-        n_pairs, squares = met.count("pair"), 2 * met.count("square") * model.nv**2
+        n_pairs, grams = met.count("pair"), 2 * met.count("gram") * model.nv**2
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.machine.lanes)
         angles = 2 * (model.nq + self.machine.lanes)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, squares, angles]
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
-        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole squares
+        rooms = [-(-n // self.machine.lanes) * self.machine.lanes for n in counts]  # whole tiles
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
@@ -295,9 +296,9 @@ def _own_steps(
     extra: dict[Domain, list[Field]] = {}
     for i, r in enumerate(results):
         x, domain = planning.root(r.field), r.field.type.domain
-        late = domain is not Domain.WORLD and x.op in (*planning.SUMS, *planning.SOLVES)
+        late = domain is not Domain.WORLD and x.operation.runs is not Loop.OWN
         if late:
-            alias = Field("rec", (), None, r.field.type, -1 - i)
+            alias = Field(operation("rec"), (), None, r.field.type, -1 - i)
             alias.equation = r.field
             extra.setdefault(domain, []).append(alias)
             r = replace(r, field=alias)

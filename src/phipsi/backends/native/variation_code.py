@@ -43,16 +43,16 @@ class VariationCode:
         units = [[int(i == a) for i in range(n)] for a in range(n)]
         return [self._along([*given[:place], u, *given[place:]]) for u in units]
 
-    def _hinge_bend(self, x: Field) -> bl.Block:
+    def _dHT(self, x: Field) -> bl.Block:
         w = self._column(x.args[0])
         columns = [bl.matvec(rows, w) for rows in self._bent(x)]
         return bl.Dense(bl.transpose_rows(columns) if columns else [[] for _ in range(6)])
 
-    def _hinge_bend_trace(self, x: Field) -> bl.Block:
+    def _dH_trace(self, x: Field) -> bl.Block:
         z = [e for row in self.value(x.args[0]).dense() for e in row]
         return bl.Dense([[bl.dot([e for row in n for e in row], z)] for n in self._bent(x)])
 
-    def _hinge_bend_force(self, x: Field) -> bl.Block:
+    def _dH(self, x: Field) -> bl.Block:
         f = self._column(x.args[0])
         columns = [bl.matvec(bl.transpose_rows(rows), f) for rows in self._bent(x)]
         return bl.Dense(bl.transpose_rows(columns) if columns else [])

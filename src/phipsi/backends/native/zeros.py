@@ -47,9 +47,9 @@ def _of_paths(r: Result) -> bool:
     return all(part.how in whole for part in data) and written_once(r.field)
 
 
-def is_square(r: Result) -> bool:
-    """True for a matrix that is nothing but a `square`: zero between trees, and there only."""
-    return r.field.op == "matrix" and r.left is None and [y.op for y in r.field.args] == ["square"]
+def is_gram(r: Result) -> bool:
+    """True for a matrix that is one `gram` product: zero between trees, and there only."""
+    return r.field.op == "matrix" and r.left is None and [y.op for y in r.field.args] == ["gram"]
 
 
 def filled_chunks(r: Result, model: Model, points: PointSet, lanes: int) -> np.ndarray:

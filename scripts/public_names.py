@@ -1,0 +1,139 @@
+"""Write what follows from the table of public names in `src/phipsi/__init__.py`.
+
+    python scripts/public_names.py          writes src/phipsi/__init__.pyi and docs/api.md
+    python scripts/public_names.py --check  says whether they are current
+
+`__init__.pyi` is what type checkers and editors read; docs/api.md lists every name with its
+signature, what it does in a line, and the page that explains it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import types
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import phipsi
+
+ROOT = Path(__file__).parents[1]
+STUB, PAGE = ROOT / "src" / "phipsi" / "__init__.pyi", ROOT / "docs" / "api.md"
+_WIDEST = 100
+_HEAD = """# Every public name
+
+`import phipsi as pp` and write `pp.` before a name; `help(pp.simulate)` says more than a line here.
+The mechanism comes first, then the state: q, v, vdot, tau, with batches on leading axes. Operators
+are in `phipsi.operators` ([expressions](expressions.md)), functions of tensors in `phipsi.torch`
+and `phipsi.jax` ([derivatives](derivatives.md))."""
+
+
+def stub() -> str:
+    """The text of `__init__.pyi`."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, (path, inner) in phipsi._HOMES.items():
+        home = f"phipsi.{path}" if inner else f"phipsi.{path}".rpartition(".")[0]
+        found[home].add(name)
+    lines = ['"""Written by scripts/public_names.py from the table in `__init__.py`."""', ""]
+    for home in sorted(found):
+        names = sorted(found[home], key=_order)
+        line = f"from {home} import {', '.join(names)}"
+        if len(line) > _WIDEST:
+            line = "\n    ".join([f"from {home} import (", *(f"{name}," for name in names)]) + "\n)"
+        lines.append(line)
+    lines += ["", "__version__: str", "__all__ = [", *(f'    "{n}",' for n in phipsi.__all__), "]"]
+    return "\n".join(lines) + "\n"
+
+
+def _order(name: str) -> tuple[bool, str]:
+    """As import sorting wants it: classes first."""
+    return not name[0].isupper(), name
+
+
+def page() -> str:
+    """The text of docs/api.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    for (topic, where), rows in phipsi._TABLE.items():
+        yield f"\n## {topic}\n\nExplained in [{where.removesuffix('.md')}]({where}).\n"
+        yield "| name | what it is |"
+        yield "|---|---|"
+        for path, names in rows.items():
+            for name in names.split():
+                yield from _rows(path, name)
+
+
+def _rows(path: str, name: str) -> Iterator[str]:
+    module = importlib.import_module(f"phipsi.{path}")
+    if name != ".":
+        value = getattr(module, name)
+        yield f"| `{name}{_signature(value)}` | {_summary(value)} |"
+        return
+    short = path.rpartition(".")[2]
+    yield f"| `{short}` | module: {_summary(module)} |"
+    for inner, value in _members(module):
+        yield f"| `{short}.{inner}{_signature(value)}` | {_summary(value)} |"
+
+
+def _members(module: types.ModuleType) -> Iterator[tuple[str, object]]:
+    """What a public module defines: functions and classes, in the order of the file."""
+    if module.__name__ == "phipsi.operators":
+        return
+    listed = getattr(module, "__all__", None)
+    for name, value in vars(module).items():
+        if name.startswith("_") or not callable(value) or isinstance(value, types.GenericAlias):
+            continue
+        ours = getattr(value, "__module__", "").startswith("phipsi.")
+        mine = name in listed if listed else value.__module__ == module.__name__
+        is_at_top = getattr(phipsi, name, None) is value if name in phipsi._HOMES else False
+        if ours and mine and not is_at_top:
+            yield name, value
+
+
+def _signature(value: object) -> str:
+    """Names of the arguments; * where keywords begin, = where there is a default."""
+    if isinstance(value, type) and issubclass(value, Exception | Warning):
+        return ""
+    try:
+        parameters = inspect.signature(value).parameters.values()  # type: ignore[arg-type]
+    except ValueError:
+        return ""
+    shown, is_open = [], True
+    for x in parameters:
+        if x.kind is x.KEYWORD_ONLY and is_open:
+            is_open = False
+            shown.append("*")
+        if x.kind is x.VAR_POSITIONAL:
+            is_open = False
+        stars = {x.VAR_POSITIONAL: "*", x.VAR_KEYWORD: "**"}.get(x.kind, "")
+        shown.append(f"{stars}{x.name}{'' if x.default is x.empty else '='}")
+    return f"({', '.join(shown)})"
+
+
+def _summary(value: object) -> str:
+    text = inspect.getdoc(value) or ""
+    return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def main() -> int:
+    """Write both, or compare them with `--check`."""
+    stale = 0
+    for path, text in ((STUB, stub()), (PAGE, page())):
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale = 1
+        if "--check" in sys.argv:
+            print(f"{path.relative_to(ROOT)} is not current: run scripts/public_names.py")
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"written: {path.relative_to(ROOT)}")
+    return stale if "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""Written by scripts/public_names.py from the table in `__init__.py`."""
+
+from phipsi import constraints, contacts, errors, examples, operators
+from phipsi.algorithms import sensitivities
+from phipsi.algorithms.closed_chain import (
+    constrained_dynamics,
+    constraint_forces,
+    constraint_impulse,
+    delassus_matrix,
+)
+from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
+from phipsi.algorithms.closed_inverse import closed_inverse_dynamics
+from phipsi.algorithms.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
+from phipsi.algorithms.diagonal import diagonal_coriolis, innovations_rates
+from phipsi.algorithms.dynamics import (
+    bias_forces,
+    forward_dynamics,
+    gravity_forces,
+    inverse_dynamics,
+    joint_reactions,
+    mass_matrix,
+    mass_matrix_inverse,
+)
+from phipsi.algorithms.energy import (
+    center_of_mass,
+    center_of_mass_jacobian,
+    centroidal_momentum_matrix,
+    centroidal_momentum_matrix_dot,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+)
+from phipsi.algorithms.grasp import Grasp
+from phipsi.algorithms.hybrid import hybrid_dynamics
+from phipsi.algorithms.identification import identify
+from phipsi.algorithms.inverse_kinematics import inverse_kinematics
+from phipsi.algorithms.kinematics import (
+    body_accelerations,
+    body_poses,
+    body_velocities,
+    frame_accelerations,
+    frame_poses,
+    frame_velocities,
+    jacobian,
+    jacobian_dot,
+    jacobian_dot_v,
+)
+from phipsi.algorithms.loop_graph import GraphJoint
+from phipsi.algorithms.minimal_parameters import base_parameters
+from phipsi.algorithms.operational import (
+    innovations,
+    log_det_mass_matrix,
+    operational_space_inertia,
+    tip_force_correction,
+)
+from phipsi.algorithms.regressors import (
+    inertial_parameters,
+    kinetic_energy_regressor,
+    parameter_names,
+    potential_energy_regressor,
+    regressor,
+)
+from phipsi.algorithms.sensitivities import coriolis_matrix
+from phipsi.algorithms.stages import Stages
+from phipsi.algorithms.system import System
+from phipsi.backends.dense import dense
+from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import diff, vjp
+from phipsi.compiler import compile, explain
+from phipsi.errors import PhipsiError, PhipsiWarning
+from phipsi.expressions.node import Expr
+from phipsi.interfaces.bridges import conventions
+from phipsi.interfaces.formats.load import load, load_system
+from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
+from phipsi.interfaces.report.report_page import report
+from phipsi.interfaces.scenarios.load_scenario import load_scenario
+from phipsi.interfaces.scenarios.scenario import Scenario
+from phipsi.model import joints
+from phipsi.model.builder import ModelBuilder
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.model import Model
+from phipsi.model.pose import Pose
+from phipsi.operators import parse
+from phipsi.proofs import identities, prove
+from phipsi.simulation import controllers, forces, references, topology
+from phipsi.simulation.contact_margins import contact_events
+from phipsi.simulation.events import Event
+from phipsi.simulation.gradients import rollout_gradient
+from phipsi.simulation.linear_system import LinearSystem
+from phipsi.simulation.linearization import linearize
+from phipsi.simulation.rollout import rollout
+from phipsi.simulation.run import simulate
+from phipsi.simulation.step_derivatives import step_derivatives
+from phipsi.simulation.trajectory import Trajectory
+
+__version__: str
+__all__ = [
+    "Event",
+    "Expr",
+    "GraphJoint",
+    "Grasp",
+    "LinearSystem",
+    "Model",
+    "ModelBuilder",
+    "PhipsiError",
+    "PhipsiWarning",
+    "Pose",
+    "Program",
+    "Scenario",
+    "SpatialInertia",
+    "Stages",
+    "System",
+    "Trajectory",
+    "base_parameters",
+    "bias_forces",
+    "body_accelerations",
+    "body_poses",
+    "body_velocities",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "centroidal_momentum_matrix",
+    "centroidal_momentum_matrix_dot",
+    "closed_inverse_dynamics",
+    "compile",
+    "constrained_dynamics",
+    "constrained_dynamics_derivatives",
+    "constraint_forces",
+    "constraint_impulse",
+    "constraints",
+    "contact_events",
+    "contacts",
+    "controllers",
+    "conventions",
+    "coriolis_matrix",
+    "delassus_matrix",
+    "dense",
+    "diagonal_coriolis",
+    "diff",
+    "errors",
+    "examples",
+    "explain",
+    "forces",
+    "forward_dynamics",
+    "forward_dynamics_derivatives",
+    "frame_accelerations",
+    "frame_poses",
+    "frame_velocities",
+    "gravity_forces",
+    "hybrid_dynamics",
+    "identify",
+    "identities",
+    "inertial_parameters",
+    "innovations",
+    "innovations_rates",
+    "inverse_dynamics",
+    "inverse_dynamics_derivatives",
+    "inverse_kinematics",
+    "jacobian",
+    "jacobian_dot",
+    "jacobian_dot_v",
+    "joint_reactions",
+    "joints",
+    "kinetic_energy",
+    "kinetic_energy_regressor",
+    "linearize",
+    "load",
+    "load_scenario",
+    "load_system",
+    "log_det_mass_matrix",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "momentum",
+    "operational_space_inertia",
+    "operators",
+    "parameter_names",
+    "parse",
+    "potential_energy",
+    "potential_energy_regressor",
+    "prove",
+    "references",
+    "regressor",
+    "report",
+    "rollout",
+    "rollout_gradient",
+    "save_urdf",
+    "sensitivities",
+    "simulate",
+    "step_derivatives",
+    "tip_force_correction",
+    "topology",
+    "vjp",
+]

@@ -1,0 +1,1 @@
+"""Other libraries: their arrays, gradients and conventions."""

@@ -1,0 +1,393 @@
+"""What the bridges to PyTorch and JAX have in common: value, tangent and pullback on NumPy arrays.
+
+A bridge is a function of arrays with a common batch in front. Derivatives are by the components of
+the arrays, so that chain rules of other frameworks fit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.closed_forms import closed_form
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS, inverse_dynamics
+from phipsi.algorithms.energy import KINETIC_ENERGY
+from phipsi.algorithms.kinematics import frame_poses
+from phipsi.algorithms.system import System
+from phipsi.backends.layout import input_shapes, vector_shape
+from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import diff, vjp
+from phipsi.calculus.families import Family
+from phipsi.calculus.tangent import VARIABLES
+from phipsi.compiler import compile
+from phipsi.errors import InputError, SpaceError
+from phipsi.expressions import check
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import POSES
+from phipsi.model.mechanisms import tree_of
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet, point_set
+from phipsi.model.scalars import NUMPY_OPS, dot
+from phipsi.operators import J
+from phipsi.simulation.gradients import rollout_gradient
+from phipsi.simulation.rollout import rollout
+
+Array = NDArray[Any]
+
+
+class Bridge(ABC):
+    """A differentiable function.
+
+    **Attributes:** `names` of the inputs; `core`, the shape of each without the batch; `results`,
+    the shape of each result without the batch.
+    """
+
+    names: tuple[str, ...]
+    core: tuple[tuple[int, ...], ...]
+    results: tuple[tuple[int, ...], ...]
+
+    @abstractmethod
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Results for inputs with a common batch."""
+
+    @abstractmethod
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Changes of the results for changes of the inputs."""
+
+    @abstractmethod
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """Gradients of Σ weights · results by every input."""
+
+    def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """The common batch of arrays of these shapes, each checked."""
+        if len(shapes) != len(self.core):
+            listed = ", ".join(self.names)
+            raise InputError(f"{len(shapes)} arrays given, but the inputs are ({listed})")
+        batches: list[tuple[int, ...]] = []
+        for name, shape, core in zip(self.names, shapes, self.core, strict=True):
+            if tuple(shape[len(shape) - len(core) :]) != core or len(shape) < len(core):
+                raise InputError(f"{name} has shape {tuple(shape)}, but must end with {core}")
+            batches.append(tuple(shape[: len(shape) - len(core)]))
+        try:
+            return np.broadcast_shapes(*batches)
+        except ValueError:
+            listed = ", ".join(f"{n} {tuple(s)}" for n, s in zip(self.names, shapes, strict=True))
+            raise InputError(f"the leading axes of {listed} do not broadcast") from None
+
+
+@final
+class ExpressionBridge(Bridge):
+    """A vector expression compiled for a model or a system, differentiable by all its inputs."""
+
+    def __init__(
+        self,
+        expr: Expr,
+        model: Model,
+        points: Sequence[Any] | None,
+        backend: str | None,
+    ) -> None:
+        if not isinstance(expr, Expr) or not expr.is_vector or expr.gives is POSES:
+            shown = f"{expr} : {check.signature(expr)}" if isinstance(expr, Expr) else repr(expr)
+            raise SpaceError(
+                f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "
+                f"got\n    {shown}"
+            )
+        tree = tree_of(model, compile)
+        self.expr, self.model = expr, model
+        self._options: dict[str, Any] = {"points": points, "backend": backend}
+        self.program: Program = compile(expr, model, **self._options)
+        self.names = self.program.inputs
+        unknown = [name for name in self.names if name not in VARIABLES]
+        if unknown:
+            raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
+        shapes = input_shapes(self.program)
+        self.core = tuple(shapes[name] for name in self.names)
+        assert expr.gives is not None
+        self.results = (vector_shape(expr.gives, tree, self.program.request.points),)
+        self._maps = CoordinateMaps(tree)
+        self._q = self.names.index("q") if "q" in self.names else None
+
+    @cached_property
+    def _changes(self) -> tuple[Any, ...]:
+        """The derivative by every input: an operator, or a family where there is none."""
+        return tuple(diff(self.expr, name) for name in self.names)
+
+    @cached_property
+    def _derivatives(self) -> Program:
+        parts = tuple(x.expr if isinstance(x, Family) else x for x in self._changes)
+        return compile(parts, self.model, **self._options)
+
+    @cached_property
+    def _gradients(self) -> Program:
+        return vjp(self.expr, self.model, self.names, **self._options)
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The value of the expression."""
+        return (np.asarray(self.program(*inputs)),)
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Σ over inputs of the derivative times the change."""
+        moved = list(changes)
+        if self._q is not None:
+            moved[self._q] = self._maps.rates(inputs[self._q], changes[self._q])
+        named = dict(zip(self.names, inputs, strict=True))
+        applied: list[Array] = []
+        for change, u in zip(self._changes, moved, strict=True):
+            if isinstance(change, Family):  # its direction is an input of the program
+                named[change.directions[0].name] = u
+            else:
+                applied.append(u)
+        operands = [n for n in self._derivatives.inputs if n not in named]
+        named |= dict(zip(operands, applied, strict=True))
+        parts: Any = self._derivatives(*(named[n] for n in self._derivatives.inputs))
+        return (np.asarray(sum(parts) if isinstance(parts, tuple) else parts),)
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """The sweeps of the derivative, run the other way."""
+        named = dict(zip(self.names, inputs, strict=True)) | {"x": weights[0]}
+        program = self._gradients
+        found: Any = program(*(named[n] for n in program.inputs))
+        out = list(found) if isinstance(found, tuple) else [found]
+        if self.expr.is_scalar:  # its adjoint derivative is a vector, not applied to anything
+            scaled = zip(out, self.core, strict=True)
+            out = [g * weights[0].reshape(*weights[0].shape, *(1 for _ in c)) for g, c in scaled]
+        if self._q is not None:
+            out[self._q] = self._maps.gradient(inputs[self._q], out[self._q])
+        shapes = [np.shape(x) for x in inputs]
+        return tuple(np.broadcast_to(g, s) for g, s in zip(out, shapes, strict=True))
+
+
+@final
+class PosesBridge(Bridge):
+    """Poses of frames in the world, as matrices (4, 4)."""
+
+    def __init__(self, model: Model, frames: PointSet, backend: str | None) -> None:
+        self.model, self.frames = model, frames
+        self.names, self.core = ("q",), ((model.nq,),)
+        self.results = ((len(frames), 4, 4),)
+        self._moves = compile(J, model, points=frames, backend=backend)
+        self._pulls = compile(J.T, model, points=frames, backend=backend)
+        self._maps = CoordinateMaps(model)
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The poses."""
+        return (frame_poses(self.model, inputs[0], self.frames),)
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """δR = δθ × R and δp, from the Jacobian in world axes."""
+        q = inputs[0]
+        poses = self.value(inputs)[0]
+        motion = self._moves(q, self._maps.rates(q, changes[0]))
+        out = np.zeros_like(poses)
+        turn = np.swapaxes(poses[..., :3, :3], -1, -2)  # columns of R as rows
+        out[..., :3, :3] = np.swapaxes(np.cross(motion[..., None, :3], turn), -1, -2)
+        out[..., :3, 3] = motion[..., 3:]
+        return (out,)
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """Weights of R and p as moments and forces on the frames."""
+        q, w = inputs[0], weights[0]
+        turn = np.swapaxes(self.value(inputs)[0][..., :3, :3], -1, -2)
+        moment = np.cross(turn, np.swapaxes(w[..., :3, :3], -1, -2)).sum(-2)
+        force = np.concatenate([moment, w[..., :3, 3]], axis=-1)
+        return (self._maps.gradient(q, self._pulls(q, force)),)
+
+
+@final
+class RolloutBridge(Bridge):
+    """A motion of given efforts: initial state and efforts → all states."""
+
+    def __init__(self, model: Model | System, dt: float, steps: int, integrator: str) -> None:
+        tree = tree_of(model, rollout)
+        self.model, self.dt, self.steps, self.integrator = model, dt, steps, integrator
+        self.names = ("q0", "v0", "tau")
+        nq, nv = tree.nq, tree.nv
+        self.core = ((nq,), (nv,), (steps, nv))
+        self.results = ((steps + 1, nq), (steps + 1, nv))
+        self._maps = CoordinateMaps(tree)
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The states."""
+        q0, v0, tau = inputs
+        return rollout(
+            self.model, q0, v0, tau, self.dt, self.steps, integrator=self.integrator, per_step=True
+        )
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Not offered: gradients of motions go backwards."""
+        raise InputError(
+            "a rollout has reverse-mode derivatives only (grad, vjp, backward); for forward mode "
+            "use step_derivatives"
+        )
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """The adjoint of the integrator, with the weights as its sources."""
+        q0, v0, tau = inputs
+        by_q, by_v = weights
+
+        def running(k: Array, q: Array, v: Array, tau: Array) -> tuple[Any, ...]:
+            along = self._maps.adjoint(q, by_q[..., k, :])
+            return 0.0, along, by_v[..., k, :], None
+
+        def final(q: Array, v: Array) -> tuple[Any, ...]:
+            return 0.0, self._maps.adjoint(q, by_q[..., -1, :]), by_v[..., -1, :]
+
+        found = rollout_gradient(
+            self.model,
+            q0,
+            v0,
+            tau,
+            self.dt,
+            self.steps,
+            running=running,  # type: ignore[arg-type]
+            final=final,  # type: ignore[arg-type]
+            integrator=self.integrator,
+            per_step=True,
+        )
+        return self._maps.gradient(q0, found.q0), found.v0, found.tau
+
+
+# ---- changes along v and changes of the numbers in q ---------------------------------------------
+#
+# q̇ = N(q) v. Learning frameworks differentiate by the components of q, quaternions included; the
+# functions here do not depend on the length of a quaternion, so their derivatives by components are
+# N (N* N)⁻¹ g for derivatives g along v.
+
+
+@final
+class CoordinateMaps:
+    """N(q) of a model, its adjoint and their inverses, on batches."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        places = zip(model.joints, model.q_slices, model.v_slices, strict=True)
+        self._curved = [x for x in places if not x[0].is_additive]
+        flat = [
+            (q, v)
+            for joint, q, v in zip(model.joints, model.q_slices, model.v_slices, strict=True)
+            if joint.is_additive
+        ]
+        self._flat_q, self._flat_v = (
+            np.array([i for x in flat for i in range(x[k].start, x[k].stop)], dtype=int)
+            for k in range(2)
+        )
+
+    def rates(self, q: Array, dq: Array) -> Array:
+        """Changes along v (..., nv) of changes of the components of q (..., nq): N⁺ dq."""
+        return self._sizes(q) * self.adjoint(q, dq) if self._curved else dq
+
+    def gradient(self, q: Array, along: Array) -> Array:
+        """Gradient by the components of q (..., nq) from one along v (..., nv): N⁺* g."""
+        return self.model.qdot(q, self._sizes(q) * along) if self._curved else along
+
+    def adjoint(self, q: Array, by_components: Array) -> Array:
+        """Gradient along v (..., nv) from one by the components of q (..., nq): N* g."""
+        if not self._curved:
+            return by_components
+        batch = np.broadcast_shapes(q.shape[:-1], by_components.shape[:-1])
+        out = np.zeros((*batch, self.model.nv))
+        out[..., self._flat_v] = by_components[..., self._flat_q]
+        for at, j, column in self._columns(q):
+            out[..., j] = dot(column, [by_components[..., i] for i in at])
+        return out
+
+    def _sizes(self, q: Array) -> Array:
+        """(N* N)⁻¹, which is diagonal: 4/|quaternion|² for rotations, 1 elsewhere."""
+        out = np.ones((*q.shape[:-1], self.model.nv))
+        for _, j, column in self._columns(q):
+            out[..., j] = 1 / dot(column, column)
+        return out
+
+    def _columns(self, q: Array) -> Iterator[tuple[range, int, list[Any]]]:
+        """Columns of N(q) at the joints with q̇ ≠ v: where in q, which rate, and the entries."""
+        for joint, at, to in self._curved:
+            here = range(at.start, at.stop)
+            for k, j in enumerate(range(to.start, to.stop)):
+                unit = [int(i == k) for i in range(joint.nv)]
+                place = [q[..., i] for i in here]
+                yield here, j, joint.q_rate(joint.params, place, unit, NUMPY_OPS)
+
+
+# ---- the functions that phipsi.torch and phipsi.jax offer ----------------------------------------
+
+Function = Callable[..., Any]
+
+
+@final
+class Functions:
+    """The named functions of one framework.
+
+    **Arguments:** `wrap`, which makes a bridge a function of the framework's arrays.
+    """
+
+    def __init__(self, wrap: Callable[[Bridge], Function]) -> None:
+        def wrapped(kind: Callable[..., Bridge], *arguments: Any) -> Function:
+            call = wrap(bridge := kind(*arguments))
+            call.inputs = bridge.names  # type: ignore[attr-defined]
+            return call
+
+        self._new = wrapped
+        self._kept = lru_cache(maxsize=128)(wrapped)
+
+    def function(
+        self,
+        expr: Expr,
+        model: Model | System,
+        *,
+        points: Sequence[Any] | None = None,
+        backend: str | None = None,
+    ) -> Function:
+        """A vector or scalar expression as a function that is differentiable by all its inputs.
+
+        It takes the inputs of the compiled program in their order (`.inputs`), with batches on
+        leading axes. Forward mode uses the derivative of the expression, reverse mode the sweeps of
+        its adjoint.
+
+        >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
+        >>> from phipsi.operators import mass_matrix, tau
+        >>> solve = pt.function(mass_matrix.inv @ tau, model)                # doctest: +SKIP
+        >>> vdot = solve(q, tau)                                             # doctest: +SKIP
+        """
+        return self._new(ExpressionBridge, expr, model, points, backend)
+
+    def forward_dynamics(self, model: Model | System, q: Any, v: Any, tau: Any) -> Any:
+        """Joint accelerations (..., nv) that efforts cause; see `phipsi.forward_dynamics`."""
+        loops = isinstance(model, System) and model.n_rows > 0
+        form = closed_form(None, False, False)[0] if loops else FORWARD_DYNAMICS
+        return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
+
+    def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
+        """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
+        model = tree_of(model, inverse_dynamics)
+        return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
+
+    def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
+        """Kinetic energy (...); see `phipsi.kinetic_energy`."""
+        return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
+
+    def frame_poses(self, model: Model, q: Any, frames: Sequence[Any]) -> Any:
+        """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
+        tree = tree_of(model, frame_poses)
+        return self._kept(PosesBridge, tree, point_set(tree, frames), None)(q)
+
+    def rollout(
+        self,
+        model: Model | System,
+        q0: Any,
+        v0: Any,
+        tau: Any,
+        dt: float,
+        *,
+        integrator: str = "rk4",
+    ) -> tuple[Any, Any]:
+        """States (..., steps + 1, nq) and (..., steps + 1, nv) under the efforts (..., steps, nv).
+
+        Reverse mode runs the adjoint of the integrator; see `phipsi.rollout_gradient`.
+        """
+        steps = int(np.shape(tau)[-2])
+        return self._kept(RolloutBridge, model, float(dt), steps, integrator)(q0, v0, tau)

@@ -1,0 +1,3 @@
+"""The command line."""
+
+from phipsi.interfaces.cli.commands import main as main

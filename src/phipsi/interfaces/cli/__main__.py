@@ -1,0 +1,5 @@
+"""`python -m phipsi.interfaces.cli` is the command `phipsi`."""
+
+from phipsi.interfaces.cli import main
+
+main()

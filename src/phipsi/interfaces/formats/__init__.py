@@ -1,0 +1,1 @@
+"""Robot files: URDF, SDF and MJCF, and what their readers share."""

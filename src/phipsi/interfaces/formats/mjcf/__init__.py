@@ -1,0 +1,1 @@
+"""MJCF, read by MuJoCo."""

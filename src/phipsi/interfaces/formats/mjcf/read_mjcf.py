@@ -1,0 +1,410 @@
+"""MJCF, by way of MuJoCo's own compiler: defaults, frames, inertia from geoms are MuJoCo's.
+
+    pip install "phipsi[mjcf]"
+    model = pp.load("robot.xml")
+
+A body with several joints gets a composite joint when the joints share their anchor, and else one
+massless body per joint but the last, which moves in the same way with the same rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from phipsi import constraints as c
+from phipsi.constraints import Constraint
+from phipsi.errors import ModelError
+from phipsi.interfaces.formats.body_frames import frame_name, in_body, moved_inertia
+from phipsi.interfaces.formats.document import Element, shortened
+from phipsi.interfaces.formats.files import Place
+from phipsi.interfaces.formats.folders import AllowedFolders
+from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, read_mjcf_files
+from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
+from phipsi.interfaces.formats.mjcf.mujoco_model import Compiled, compiled_model
+from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
+from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model.body import WORLD_NAME, Frame
+from phipsi.model.extras import Rating, Shape
+from phipsi.spatial import quat_normalize
+
+
+def read_mjcf(
+    data: bytes, file: str, folders: AllowedFolders, options: Options
+) -> tuple[Model, list[Constraint]]:
+    """Make a model, and constraints if they are wanted, of the bytes of an MJCF file."""
+    found = read_mjcf_files(data, file, folders)
+    compiled = compiled_model(found, options)
+    robot = _Reader(found, compiled, options).read()
+    for remark in compiled.remarks:
+        robot.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", found.root)
+    return robot.finish(options, "fixed"), robot.constraints
+
+
+@final
+class _Reader:
+    def __init__(self, found: MjcfFiles, compiled: Compiled, options: Options) -> None:
+        self.found, self.m, self.options = found, compiled, options
+        name, gravity = found.root.attributes.get("model", ""), tuple(compiled.gravity.tolist())
+        self.robot = ParsedRobot(found.root, name, "body", gravity, deadline=options.deadline)
+        self.stated: dict[tuple[str, str], Element] = {}
+        for element in found.elements():
+            self.stated.setdefault((element.tag, element.name), element)
+        self.names: dict[int, str] = {}
+        self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
+
+    def read(self) -> ParsedRobot:
+        if not self.options.loops:
+            self._refuse_constraints()
+        taken = {self.m.names["body"][i] for i in range(1, self.m.nbody)}
+        for i in range(1, self.m.nbody):
+            name = self.m.names["body"][i]
+            if not name:  # those that have a name have one of their own
+                name = f"body{i}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+            self.names[i] = name
+        for i in range(1, self.m.nbody):
+            self._body(i)
+        self._apply_base(self.options.base)
+        self._note_free_joints()
+        self._frames()
+        self.robot.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
+        self._note_what_is_left_out()
+        if self.options.loops:
+            self._constraints()
+        return self.robot
+
+    def _at(self, tag: str, name: str) -> Place:
+        """Where an element with a name is stated; the whole file for one without."""
+        return self.stated.get((tag, name), self.found.root) if name else self.found.root
+
+    # ---------------------------------------------------------------- bodies and joints
+
+    def _body(self, i: int) -> None:
+        m, name = self.m, self.names[i]
+        at = self._at("body", name)
+        parent = int(m.body_parentid[i])
+        X_link = Pose(_unit(m.body_quat[i]), m.body_pos[i])
+        rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
+        try:
+            chain = chain_of(m, rows, name)
+            inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
+            inertia = inertia.transformed(Pose(_unit(m.body_iquat[i]), m.body_ipos[i]))
+            inertia = moved_inertia(inertia, chain.shift)
+        except ModelError as error:
+            raise self.robot.error(at, f"body {shortened(name)}", str(error)) from error
+        self.shifts[i] = chain.shift
+        has_mass = bool(inertia.mass) or bool(inertia.given_moment_B.any())
+        link = Link(name, at, inertia, has_inertia=has_mass)
+        outer = GROUND if parent == 0 else self.names[parent]
+        placement = in_body(self.shifts[parent]) @ X_link
+        self._connect(chain, name, outer, placement, at)
+        self.robot.add_link(link)
+
+    def _connect(self, chain: Chain, name: str, outer: str, placement: Pose, at: Place) -> None:
+        for k, step in enumerate(chain.steps):
+            is_last = k == len(chain.steps) - 1
+            child = name if is_last else f"{name}/{step.name}"
+            if not is_last:
+                self.robot.add_link(Link(child, at, is_internal=True))
+            self.robot.add_joint(
+                Connection(
+                    step.name,
+                    self._at("joint", step.first) if step.first else at,
+                    outer,
+                    child,
+                    step.joint,
+                    placement @ step.placement,
+                    step.limits,
+                    step.damping,
+                    step.armature,
+                )
+            )
+            if step.joint.nv:
+                self.robot.ratings.append(
+                    Rating(step.name, step.words, step.effort, math.inf, step.friction)
+                )
+            outer, placement = child, Pose()
+
+    def _apply_base(self, base: Base | None) -> None:
+        """`base=` against what the file says about its outermost bodies."""
+        outermost = [joint for joint in self.robot.joints.values() if joint.parent == GROUND]
+        if base == "fixed":
+            for joint in outermost:
+                if is_free(joint.joint):
+                    joint.joint, joint.damping, joint.armature = joints.Fixed(), 0.0, 0.0
+        elif base == "free":
+            welded = [joint for joint in outermost if isinstance(joint.joint, joints.Fixed)]
+            if len(outermost) == 1 and welded:
+                welded[0].joint, welded[0].damping, welded[0].armature = joints.Free(), 0.0, 0.0
+            elif not any(is_free(joint.joint) for joint in outermost):
+                raise self.robot.error(
+                    self.robot.root,
+                    "<worldbody>",
+                    'base="free" needs one outermost body '
+                    f"without joints, but there are {len(outermost)} outermost bodies. Add "
+                    "<freejoint/> to the right one.",
+                )
+
+    def _note_free_joints(self) -> None:
+        for joint in self.robot.joints.values():
+            if joint.joint == FREE_WITH_ARMATURE:
+                self.robot.note(
+                    "free",
+                    f"joint {shortened(joint.name)}",
+                    joint.name,
+                    "MuJoCo adds the armature of a free joint to rates in world axes, so it is "
+                    "read as a translation and a ball joint, which move in the same way: "
+                    "q = [position, quaternion], v = [linear in the axes of the body's pose in the "
+                    "file, angular in body axes]. Without armature it is a free joint.",
+                    joint.at,
+                )
+
+    # ---------------------------------------------------------------- frames and the rest
+
+    def _frames(self) -> None:
+        m, robot = self.m, self.robot
+        taken = set(self.names.values())
+        sites = set(m.names["site"])
+        used = taken | sites
+        for i, shift in self.shifts.items():
+            if i and shift.any():
+                name = frame_name(self.names[i], used)
+                taken.add(name)
+                robot.frames.append(Frame(name, self.names[i], in_body(shift)))
+        for k in range(m.nsite):
+            name = m.names["site"][k]
+            if not name:
+                continue
+            if name in taken or name == "world":
+                new = f"{name}_site"
+                while new in taken or new in sites:
+                    new += "_"
+                robot.note(
+                    "renamed",
+                    f"site {shortened(name)}",
+                    new,
+                    f"a body has this name; it is {new!r} here.",
+                    self._at("site", name),
+                )
+                name = new
+            taken.add(name)
+            host = int(m.site_bodyid[k])
+            X = in_body(self.shifts[host]) @ Pose(_unit(m.site_quat[k]), m.site_pos[k])
+            body = "world" if host == 0 else self.names[host]
+            robot.frames.append(Frame(name, body, X))
+
+    def _active_constraints(self) -> Iterator[tuple[int, str, Element]]:
+        """Number, name and place of every equality constraint that acts."""
+        m = self.m
+        stated = [
+            child
+            for element in self.found.elements()
+            if element.tag == "equality"
+            for child in element.children
+        ]
+        by_name = {each.name: each for each in reversed(stated) if each.name}
+        for k in range(m.neq):
+            if not m.eq_active0[k]:
+                continue
+            name = m.names["equality"][k]
+            at = stated[k] if k < len(stated) else self.found.root
+            yield k, name, by_name.get(name, at)
+
+    def _refuse_constraints(self) -> None:
+        for _, _, at in self._active_constraints():
+            raise at.error(
+                "this constraint ties motions together, which a tree cannot. Load it as a system:"
+                "\n    pp.load_system(path)\n"
+                'To load without it, delete the line or write active="false".',
+                f"equality {at.label}",
+            )
+
+    def _constraints(self) -> None:
+        taken = {name for _, name, _ in self._active_constraints()}
+        for k, name, at in self._active_constraints():
+            if not name:
+                name = f"equality{k + 1}"
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+            try:
+                found = equality(self.m, k, name, self._link_end, self._joint_name)
+            except ModelError as error:
+                raise at.error(str(error), f"equality {at.label}") from error
+            self.robot.constraints.append(found)
+
+    def _link_end(self, body: int, X: Pose) -> tuple[str, Pose]:
+        """A pose in the frame of MuJoCo's body, as an end on ours."""
+        if body == 0:
+            return WORLD_NAME, X
+        return self.names[body], in_body(self.shifts[body]) @ X
+
+    def _joint_name(self, k: int) -> str:
+        body = int(self.m.jnt_bodyid[k])
+        place = k - int(self.m.body_jntadr[body]) + 1
+        name = self.m.names["joint"][k] or f"{self.names[body]}_joint{place}"
+        if name not in self.robot.joints:
+            raise ModelError(
+                f"joint {shortened(name)} is one of several joints of body "
+                f"{shortened(self.names[body])} that share an anchor and are one joint here, so it "
+                "has no coordinate of its own to be tied. Put a body between the joints."
+            )
+        return name
+
+    def _note_what_is_left_out(self) -> None:
+        m = self.m
+        for k in range(m.njnt):
+            name = m.names["joint"][k]
+            if np.any(m.jnt_stiffness[k]):
+                self._left_out("joint", name, "its spring")
+        for k in range(m.ntendon):
+            name = m.names["tendon"][k]
+            acts = any(
+                np.any(getattr(m, f"tendon_{what}")[k])
+                for what in ("stiffness", "damping", "frictionloss")
+            )
+            self._left_out("tendon", name, "it", acts)
+        for i in range(1, m.nbody):
+            if m.body_gravcomp[i]:
+                self._left_out("body", self.names[i], "gravity compensation")
+            if m.body_mocapid[i] >= 0:
+                message = "a mocap body is fixed in the world here."
+                self.robot.note(
+                    "ignored",
+                    f"body {shortened(self.names[i])}",
+                    self.names[i],
+                    message,
+                    self._at("body", self.names[i]),
+                )
+        if m.fluid.any():
+            self._left_out("option", "", "the fluid (density, viscosity)")
+        if m.nu:
+            self._left_out("actuator", "", f"{m.nu} actuator(s)", False)
+
+    def _left_out(self, tag: str, name: str, what: str, is_problem: bool = True) -> None:
+        who = f"{tag} {shortened(name)}" if name else f"<{tag}>"
+        message = f"{what} is not part of the model and is left out."
+        self.robot.note("ignored", who, name, message, self._at(tag, name), is_problem)
+
+
+def _unit(quaternion: Any) -> np.ndarray:
+    values = np.asarray(quaternion, dtype=np.float64)
+    return values / np.linalg.norm(values)
+
+
+# ---- equality constraints: connect, weld and joint -----------------------------------------------
+
+_CONNECT, _WELD, _JOINT = 0, 1, 2
+_WORDS = {3: "tendon", 4: "flex", 5: "flexvert", 6: "flexstrain"}
+
+LinkEnd = Callable[[int, Pose], tuple[str, Pose]]
+
+
+def equality(m: Any, k: int, name: str, end: LinkEnd, joint_name: Callable[[int], str]) -> Any:
+    """Constraint k of the compiled model `m`, or a `ModelError` that says why there is none.
+
+    `end(i, X)` is the end at the pose X in the link frame of MuJoCo's body i; `joint_name(j)` the
+    name of its joint j.
+    """
+    kind, data = int(m.eq_type[k]), np.asarray(m.eq_data[k], dtype=np.float64)
+    ids = (int(m.eq_obj1id[k]), int(m.eq_obj2id[k]))
+    if kind == _JOINT:
+        return _coupling(m, name, ids, data, joint_name)
+    if kind not in (_CONNECT, _WELD):
+        raise ModelError(
+            f"a constraint on a {_WORDS.get(kind, kind)} is not read; bodies and joints can be "
+            "tied together. Delete it, or write what it does as pp.constraints."
+        )
+    if m.eq_on_sites[k]:
+        hosts, places = zip(*(_site(m, i) for i in ids), strict=True)
+    elif kind == _CONNECT:
+        hosts, places = ids, (Pose(translation=data[0:3]), Pose(translation=data[3:6]))
+    else:  # pose of body 2 in body 1, about an anchor that is given in body 2
+        hosts = ids
+        places = (Pose(quat_normalize(data[6:10]), data[3:6]), Pose(translation=data[0:3]))
+    a, b = (end(int(i), X) for i, X in zip(hosts, places, strict=True))
+    return (c.Spherical if kind == _CONNECT else c.Weld)(name=name, a=a, b=b)
+
+
+def _coupling(
+    m: Any, name: str, ids: tuple[int, int], data: np.ndarray, joint_name: Callable[[int], str]
+) -> c.Coupling:
+    """q1 − ref1 = c0 + c1 (q2 − ref2); higher powers are refused."""
+    first, second = ids
+    constant, factor = float(data[0]), float(data[1])
+    if second >= 0 and np.any(data[2:5]):
+        raise ModelError(
+            f"its polynomial {data[:5].tolist()} is not linear. A coupling of ours is a linear "
+            "relation between coordinates; use polycoef with two numbers."
+        )
+    ref = [float(m.qpos0[int(m.jnt_qposadr[i])]) for i in ids if i >= 0]
+    if second < 0 or factor == 0:
+        return c.Coupling(
+            name=name,
+            joints=(joint_name(first),),
+            coefficients=(1.0,),
+            offset=ref[0] + constant,
+        )
+    return c.Coupling(
+        name=name,
+        joints=(joint_name(first), joint_name(second)),
+        coefficients=(1.0, -factor),
+        offset=ref[0] + constant - factor * ref[1],
+    )
+
+
+def _site(m: Any, k: int) -> tuple[int, Pose]:
+    return int(m.site_bodyid[k]), Pose(quat_normalize(m.site_quat[k]), m.site_pos[k])
+
+
+# ---- shapes --------------------------------------------------------------------------------------
+
+_PLANE, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = 0, 2, 3, 4, 5, 6, 7
+
+
+def shapes_of(
+    m: Compiled, found: MjcfFiles, names: Mapping[int, str], shifts: Mapping[int, np.ndarray]
+) -> Iterator[Shape]:
+    """Every geom; one that touches nothing is visual."""
+    for k in range(m.ngeom):
+        host = int(m.geom_bodyid[k])
+        role = "collision" if m.geom_contype[k] or m.geom_conaffinity[k] else "visual"
+        X = in_body(shifts[host]) @ _pose(m.geom_quat[k], m.geom_pos[k])
+        kind, size = _size(int(m.geom_type[k]), m.geom_size[k].tolist())
+        uri, file = "", None
+        if kind == "mesh":
+            mesh = int(m.geom_dataid[k])
+            uri, file = found.meshes.get(m.names["mesh"][mesh], ("", None))
+            # MuJoCo centres meshes and turns them to their principal axes; undo both
+            X = X @ _pose(m.mesh_quat[mesh], m.mesh_pos[mesh]).inv
+            size = tuple(m.mesh_scale[mesh].tolist())
+        if kind:
+            color = tuple(float(x) for x in m.geom_rgba[k])
+            link = "world" if host == 0 else names[host]
+            yield Shape(link, role, kind, size, X, m.names["geom"][k], uri, file, color)
+
+
+def _size(kind: int, size: list[float]) -> tuple[str, tuple[float, ...]]:
+    a, b, c = size
+    known: dict[int, tuple[str, tuple[float, ...]]] = {
+        _PLANE: ("plane", (a, b)),
+        _SPHERE: ("sphere", (a,)),
+        _CAPSULE: ("capsule", (a, 2 * b)),
+        _CYLINDER: ("cylinder", (a, 2 * b)),
+        _ELLIPSOID: ("ellipsoid", (a, b, c)),
+        _BOX: ("box", (2 * a, 2 * b, 2 * c)),
+        _MESH: ("mesh", (1.0, 1.0, 1.0)),
+    }
+    return known.get(kind, ("", ()))
+
+
+def _pose(quaternion: Any, position: Any) -> Pose:
+    values = np.asarray(quaternion, dtype=np.float64)
+    return Pose(values / np.linalg.norm(values), position)

@@ -1,0 +1,450 @@
+"""A robot as a file describes it: links and joints with their lines, made into a Model at the end.
+
+Every reader fills a `ParsedRobot`; what all formats share (the tree, the base, the judgement of
+inertias, the one warning) happens here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+
+from phipsi.constraints import Constraint
+from phipsi.constraints import Coupling as JointCoupling
+from phipsi.errors import FileError, ModelError, cut, did_you_mean
+from phipsi.interfaces.formats.document import Element, Spelling, shortened
+from phipsi.interfaces.formats.files import Place, where
+from phipsi.interfaces.formats.findings import (
+    Source,
+    inertia_findings,
+    repaired,
+    report_findings,
+)
+from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.model import Body, Model, Pose, SpatialInertia, joints
+from phipsi.model.assemble import assemble, parent_indices
+from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body
+from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
+from phipsi.model.validate import check_attachment, check_body, check_names
+
+ROOT_JOINT = "root_joint"
+_LOOP_HINT = (
+    "Remove one of its joints, or swap parent and child of one if that opens it. Loops of SDF "
+    "files are read by\n    pp.load_system(path)"
+)
+_HINTS = 10
+GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
+
+
+@final
+@dataclass
+class Link:
+    """A link of the file; `has_inertia` tells a stated inertia from none at all.
+
+    `is_internal` is one the reader put between two joints of the same body.
+    """
+
+    name: str
+    at: Place
+    inertia: SpatialInertia = SpatialInertia()
+    inertia_at: Place | None = None
+    has_inertia: bool = False
+    is_internal: bool = False
+
+
+@final
+@dataclass
+class Connection:
+    """A joint of the file between two links, or between `GROUND` and a link."""
+
+    name: str
+    at: Place
+    parent: str
+    child: str
+    joint: joints.Joint
+    placement: Pose = Pose()
+    limits: LimitsArgument = None
+    damping: Sequence[float] | float = 0.0
+    armature: Sequence[float] | float = 0.0
+
+
+@final
+@dataclass
+class ParsedRobot:
+    """Everything read from one file, in the order of the file."""
+
+    root: Place
+    name: str = ""
+    link_word: str = "link"
+    gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
+    links: dict[str, Link] = field(default_factory=dict)
+    joints: dict[str, Connection] = field(default_factory=dict)
+    frames: list[Frame] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    ratings: list[Rating] = field(default_factory=list)
+    mimics: list[tuple[Coupling, Place]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    root_placements: dict[str, Pose] = field(default_factory=dict)
+    constraints: list[Constraint] = field(default_factory=list)
+    spelling: Spelling = field(default_factory=Spelling)
+    deadline: float = math.inf  # of time.monotonic()
+
+    def error(self, at: Place, element: str, reason: str) -> FileError:
+        """Return a complaint, to be raised."""
+        return FileError(at.file, at.line, element, reason)
+
+    def note(
+        self, kind: str, element: str, name: str, message: str, at: Place, is_problem: bool = False
+    ) -> None:
+        """Record a remark that is not about an inertia."""
+        element, message = cut(element, 200), cut(message)
+        self.findings.append(
+            Finding(kind, element, name, message, (), at.file, at.line, is_problem)
+        )
+
+    def note_unknown(self, at: Element, known: tuple[str, ...], who: str, name: str) -> None:
+        """Record children of an element that look like typing errors."""
+        for child, message in self.spelling.notes(at, known):
+            self.note("ignored", who, name, message, child, True)
+
+    def add_link(self, link: Link) -> None:
+        """Add a link; its name must be new."""
+        self._check_time(link.at)
+        if link.name in self.links:
+            self._refuse_second(link, self.links[link.name], self.link_word)
+        self.links[link.name] = link
+
+    def add_joint(self, joint: Connection) -> None:
+        """Add a joint; its name must be new."""
+        self._check_time(joint.at)
+        if joint.name in self.joints:
+            self._refuse_second(joint, self.joints[joint.name], "joint")
+        self.joints[joint.name] = joint
+
+    def _check_time(self, at: Place) -> None:
+        if time.monotonic() > self.deadline:
+            reason = "reading takes longer than max_seconds allows; if it is right, give it more."
+            raise self.error(at, "", reason)
+
+    def _refuse_second(self, new: Link | Connection, old: Link | Connection, word: str) -> None:
+        raise self.error(
+            new.at,
+            f"{word} {shortened(new.name)}",
+            f"the name is used before, {where(old.at, new.at)}. Rename one of them; {word}s are "
+            "told apart by their names.",
+        )
+
+    # ---------------------------------------------------------------- the tree
+
+    def inboard_joints(self) -> dict[str, Connection]:
+        """The joint each link hangs on; raises if a link is unknown or hangs on two."""
+        inboard: dict[str, Connection] = {}
+        for joint in self.joints.values():
+            who = f"joint {shortened(joint.name)}"
+            for role, link in (("parent", joint.parent), ("child", joint.child)):
+                if link not in self.links and not (role == "parent" and link == GROUND):
+                    raise self.error(
+                        joint.at,
+                        who,
+                        f"its {role} {shortened(link)} is no {self.link_word} of this file. "
+                        + did_you_mean(link, self.links),
+                    )
+            if joint.parent == joint.child:
+                raise self.error(
+                    joint.at, who, f"connects {shortened(joint.child)} to itself; name two links."
+                )
+            if joint.child in inboard:
+                other = inboard[joint.child]
+                raise self.error(
+                    joint.at,
+                    who,
+                    f"its child {shortened(joint.child)} already hangs on joint "
+                    f"{shortened(other.name)} ({where(other.at, joint.at)}), so the links form a "
+                    "loop, and a model is a tree with one joint per link. " + _LOOP_HINT,
+                )
+            inboard[joint.child] = joint
+        self._refuse_cycles(inboard)
+        return inboard
+
+    def _refuse_cycles(self, inboard: dict[str, Connection]) -> None:
+        grounded: set[str] = {GROUND}
+        for name in self.links:
+            trail: dict[str, None] = {}
+            at = name
+            while at not in grounded and at in inboard and at not in trail:
+                trail[at] = None
+                at = inboard[at].parent
+            if at in trail:
+                cycle = list(trail)[list(trail).index(at) :]
+                loop = " → ".join(map(shortened, [*cycle[:8], *(["…"] if len(cycle) > 8 else [])]))
+                joint = inboard[at]
+                raise self.error(
+                    joint.at,
+                    f"joint {shortened(joint.name)}",
+                    f"links hang on each other in a cycle (child → parent): {loop}, so none is the "
+                    f"base. " + _LOOP_HINT,
+                )
+            grounded.update(trail)
+            grounded.add(at)
+
+    # ---------------------------------------------------------------- the model
+
+    def finish(self, options: Options, default_base: Base = "fixed") -> Model:
+        """Check the whole, tell the user what is remarkable, and return the model."""
+        self._rename_joint_called_world()
+        inboard = self.inboard_joints()
+        if options.repair:
+            self._repair()
+        self._judge_inertias()
+        names = self._free_names(options.base or default_base, inboard)
+        bodies = self._bodies(inboard, names, options.base or default_base)
+        frames = tuple(
+            Frame(frame.name, names.get(frame.body, frame.body), frame.placement)
+            for frame in self.frames
+        )
+        couplings = self._couplings(options)
+        coupled = options.loops and options.mimic == "couple"
+        if coupled:
+            self.constraints.extend(map(_mimicry, couplings))
+        is_ground = names.get(WORLD_NAME) == WORLD_NAME
+        description = Description(
+            bodies,
+            frames,
+            self.gravity,
+            parts=bodies,
+            world_inertia=self.links[WORLD_NAME].inertia if is_ground else SpatialInertia(),
+        )
+        description = self._assembled(description)
+        self._judge_moving(description, names)
+        moving = {body.joint_name for body in description.bodies}
+        extras = Extras(
+            self.name,
+            couplings,
+            tuple(r for r in self.ratings if r.joint in moving),
+            tuple(_renamed_shape(shape, names) for shape in self.shapes),
+            tuple(self.findings),
+        )
+        model = Model(replace(description, extras=extras))
+        self._check_finite(model)
+        independent = () if coupled else couplings
+        report_findings(self.root.file, self.findings, independent, strict=options.strict)
+        return model
+
+    def _free_names(self, base: Base, inboard: dict[str, Connection]) -> dict[str, str]:
+        """New names for links called "world", which is the name of the inertial frame."""
+        world = self.links.get(WORLD_NAME)
+        if world is None:
+            return {}
+        if base == "fixed" and WORLD_NAME not in inboard:
+            if world.has_inertia and world.inertia.mass:
+                message = "it is the inertial frame, so its mass has no effect."
+                self.note("world", f"{self.link_word} 'world'", WORLD_NAME, message, world.at)
+            return {WORLD_NAME: WORLD_NAME}
+        new = WORLD_NAME + "_link"
+        while new in self.links:
+            new += "_"
+        message = (
+            f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
+        )
+        self.note("renamed", f"{self.link_word} 'world'", new, message, world.at)
+        return {WORLD_NAME: new}
+
+    def _bodies(
+        self, inboard: dict[str, Connection], names: dict[str, str], base: Base
+    ) -> tuple[Body, ...]:
+        taken = set(self.joints)
+        bodies: list[Body] = []
+        for link in self.links.values():
+            if link.name in inboard or names.get(link.name) == WORLD_NAME:
+                continue
+            name = ROOT_JOINT if ROOT_JOINT not in taken else f"{link.name}_{ROOT_JOINT}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            joint = joints.Free() if base == "free" else joints.Fixed()
+            placement = self.root_placements.get(link.name, Pose())
+            root = Connection(name, link.at, GROUND, link.name, joint, placement)
+            bodies.append(self._body(root, names))
+        bodies.extend(self._body(joint, names) for joint in self.joints.values())
+        return tuple(bodies)
+
+    def _rename_joint_called_world(self) -> None:
+        joint = self.joints.get(WORLD_NAME)
+        if joint is None:
+            return
+        new = WORLD_NAME + "_joint"
+        while new in self.joints:
+            new += "_"
+        joint.name = new
+        self.joints = {each.name: each for each in self.joints.values()}
+        self.ratings = [
+            replace(rating, joint=new) if rating.joint == WORLD_NAME else rating
+            for rating in self.ratings
+        ]
+        self.mimics = [
+            (
+                replace(
+                    coupling,
+                    joint=new if coupling.joint == WORLD_NAME else coupling.joint,
+                    of=new if coupling.of == WORLD_NAME else coupling.of,
+                ),
+                at,
+            )
+            for coupling, at in self.mimics
+        ]
+        message = f"'world' names the inertial frame, so this joint is called {new!r} here."
+        self.note("renamed", "joint 'world'", new, message, joint.at)
+
+    def _body(self, at: Connection, names: dict[str, str]) -> Body:
+        self._check_time(at.at)
+        link = self.links[at.child]
+        parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
+        try:
+            body = make_body(
+                names.get(link.name, link.name),
+                parent=parent,
+                joint=at.joint,
+                placement=at.placement,
+                inertia=link.inertia,
+                joint_name=at.name,
+                armature=at.armature,
+                damping=at.damping,
+                limits=at.limits,
+            )
+            check_body(body)
+        except ModelError as error:
+            raise self.error(at.at, f"joint {shortened(at.name)}", str(error)) from error
+        return body
+
+    def _assembled(self, description: Description) -> Description:
+        try:
+            check_names(description)
+            check_attachment(description)
+            return assemble(description)
+        except ModelError as error:
+            raise self.error(self.root, f"robot {shortened(self.name)}", str(error)) from error
+
+    def _check_finite(self, model: Model) -> None:
+        arrays = {
+            "inertias": model.inertia_matrices,
+            "positions": model.placement_translations,
+            "orientations": model.placement_rotations,
+        }
+        for what, array in arrays.items():
+            if not np.isfinite(array).all():
+                bad = int(
+                    np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0]
+                )
+                raise self.error(
+                    self.root,
+                    f"body {shortened(model.body_names[bad])}",
+                    f"the {what} of the links fixed together here overflow. Are the units kg "
+                    "and m?",
+                )
+
+    # ---------------------------------------------------------------- judgements
+
+    def _source(self, link: Link, name: str | None = None) -> Source:
+        element = f"{self.link_word} {shortened(link.name)}"
+        return Source(element, name or link.name, link.inertia_at or link.at, link.inertia)
+
+    def _judge_inertias(self) -> None:
+        stated = [self._source(link) for link in self.links.values() if link.has_inertia]
+        self.findings.extend(inertia_findings(stated))
+
+    def _repair(self) -> None:
+        for link in self.links.values():
+            if link.has_inertia:
+                link.inertia, finding = repaired(self._source(link))
+                if finding is not None:
+                    self.findings.append(finding)
+
+    def _judge_moving(self, description: Description, names: dict[str, str]) -> None:
+        """Moving bodies without any inertia, their own or of what is fixed to them."""
+        bodies = description.bodies
+        if not any(body.inertia.is_zero for body in bodies):
+            return
+        old = {new: name for name, new in names.items()}
+        parents = parent_indices(bodies)
+        outboard = [0 if body.inertia.is_zero else 1 for body in bodies]
+        for i in range(len(bodies) - 1, -1, -1):
+            if parents[i] >= 0:
+                outboard[parents[i]] += outboard[i]
+        for i, body in enumerate(bodies):
+            if not body.inertia.is_zero:
+                continue
+            name = body.name
+            link = self.links[old.get(name, name)]
+            if link.is_internal and outboard[i]:
+                continue
+            carried = (
+                "bodies outboard of it do, and its joint moves them."
+                if outboard[i]
+                else "nothing outboard of it has either: its joint has nothing to move, and "
+                "forward dynamics will say so. Give it inertia, or hold the joint still:  "
+                f"model.with_locked({shortened(body.joint_name)}, model.neutral())."
+            )
+            self.findings.append(
+                self._source(link, name).finding(
+                    "immovable",
+                    f"it moves on joint {shortened(body.joint_name)} but has neither mass nor "
+                    f"moment of inertia; {carried}",
+                    (0.0,),
+                    True,
+                )
+            )
+
+    def _couplings(self, options: Options) -> tuple[Coupling, ...]:
+        kept: list[Coupling] = []
+        unknown = 0
+        for coupling, at in self.mimics:
+            who = f"joint {shortened(coupling.joint)}"
+            source = self.joints.get(coupling.of)
+            problem = ""
+            if source is None:
+                unknown += 1  # hints are slow, and after a few nobody reads them
+                hint = did_you_mean(coupling.of, self.joints) if unknown <= _HINTS else ""
+                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. {hint}"
+            elif coupling.of == coupling.joint:
+                problem = "mimics itself."
+            elif source.joint.nv == 0 or self.joints[coupling.joint].joint.nv == 0:
+                problem = f"mimics {shortened(coupling.of)}, but one of the two is fixed."
+            elif source.joint.nv > 1 or self.joints[coupling.joint].joint.nv > 1:
+                problem = (
+                    f"mimics {shortened(coupling.of)}, but one of the two has several freedoms."
+                )
+            if problem:
+                message = f"{problem} The coupling is left out."
+                self.note("mimic", who, coupling.joint, message, at, is_problem=True)
+                continue
+            kept.append(coupling)
+            if options.mimic == "couple" and not options.loops:
+                raise self.error(
+                    at,
+                    who,
+                    f"mimics {shortened(coupling.of)}, and closed chains, which hold the two "
+                    f"together, need a system instead of a model:\n"
+                    f"    pp.load_system(path)\n"
+                    f"or load with independent joints:\n"
+                    f'    pp.load(path, mimic="independent")',
+                )
+        return tuple(kept)
+
+
+def _mimicry(coupling: Coupling) -> Constraint:
+    """q[joint] = multiplier · q[of] + offset as a constraint."""
+    joints_, numbers = [coupling.joint], [1.0]
+    if coupling.multiplier:
+        joints_.append(coupling.of)
+        numbers.append(-coupling.multiplier)
+    name = f"{coupling.joint} mimics {coupling.of}"
+    return JointCoupling(name=name, joints=joints_, coefficients=numbers, offset=coupling.offset)
+
+
+def _renamed_shape(shape: Shape, names: dict[str, str]) -> Shape:
+    return replace(shape, link=names[shape.link]) if shape.link in names else shape

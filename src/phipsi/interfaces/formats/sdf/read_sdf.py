@@ -1,0 +1,425 @@
+"""SDF: one model with its links, joints, frames, nested, included and merged models.
+
+    model = pp.load("robot.sdf")
+    model = pp.load("world.sdf", model="robot")
+
+Read as the specification says from version 1.7 on: poses of links are in the model, poses of joints
+in their child, axes in the joint frame, unless `relative_to` and `expressed_in` say otherwise. What
+no joint holds floats on a free joint, unless the model is static.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.loop_graph import AS_CONSTRAINT
+from phipsi.constraints import Constraint
+from phipsi.interfaces.formats.body_frames import (
+    frame_name,
+    hinge_shift,
+    in_body,
+    in_link,
+    moved_inertia,
+)
+from phipsi.interfaces.formats.document import (
+    Element,
+    parse_vector,
+    parse_xml,
+    shortened,
+)
+from phipsi.interfaces.formats.folders import AllowedFolders
+from phipsi.interfaces.formats.load_options import Base, Options
+from phipsi.interfaces.formats.mesh_paths import MeshPaths
+from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
+from phipsi.interfaces.formats.sdf.frame_graph import (
+    MODEL,
+    WORLD,
+    FrameGraph,
+    Node,
+    Scope,
+    is_true,
+    read_pose,
+    text_number,
+    text_of,
+)
+from phipsi.interfaces.formats.sdf.included_models import Chosen, Includes, choose, name_of
+from phipsi.interfaces.formats.sdf.joint_types import joint_of, read_drive
+from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model.body import WORLD_NAME, Frame
+from phipsi.model.extras import Shape
+
+_LINK = ("inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light")
+_JOINT = (
+    "parent",
+    "child",
+    "axis",
+    "axis2",
+    "pose",
+    "sensor",
+    "physics",
+    "screw_thread_pitch",
+    "thread_pitch",
+)
+_OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
+
+
+def read_sdf(
+    data: bytes, file: str, folders: AllowedFolders, options: Options
+) -> tuple[Model, list[Constraint]]:
+    """Make a model, and constraints if they are wanted, of the bytes of an SDF file."""
+    includes = Includes(folders)
+    chosen = choose(parse_xml(data, file), includes, options.model)
+    robot, default = _Reader(chosen, folders, includes, options).read()
+    return robot.finish(options, default), robot.constraints
+
+
+@final
+class _Reader:
+    def __init__(
+        self, chosen: Chosen, folders: AllowedFolders, includes: Includes, options: Options
+    ) -> None:
+        self.opens_loops = options.loops
+        self.closing: list[tuple[Connection, Element, NDArray[np.float64]]] = []
+        self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
+        model, gravity = chosen.model, chosen.gravity
+        self.robot = ParsedRobot(model, model.name, gravity=gravity, deadline=options.deadline)
+        self.meshes = MeshPaths(folders, self.robot)
+        self.joints: list[tuple[Element, Scope, bool]] = []
+        self.frames: list[tuple[Element, Scope]] = []
+        self.shapes: list[tuple[Element, Scope, str, str]] = []
+        self.shifts: dict[str, NDArray[np.float64]] = {}
+        self.links: list[str] = []  # those of the robot, in order
+        self.hangs: dict[str, str] = {}  # from a link towards the one its chain hangs on at last
+
+    def read(self) -> tuple[ParsedRobot, Base]:
+        model, robot = self.chosen.model, self.robot
+        for other in self.chosen.others:
+            message = f"it is not read; choose it with model={name_of(other)[:40]!r}."
+            robot.note("ignored", f"model {shortened(name_of(other))}", "", message, other)
+        self._collect(model, Scope("", MODEL), self.chosen.version, WORLD, self.chosen.pose)
+        if not robot.links:
+            raise model.error("there is no <link>, so there is no robot.")
+        for element, scope, in_model in self.joints:
+            self._joint(element, scope, in_model)
+        self._place()
+        is_static = is_true(model, "static")
+        if is_static and any(joint.joint.nv for joint in robot.joints.values()):
+            message = "it is static, so simulators hold its joints too; here only its base is held."
+            robot.note("static", model.label, model.name, message, model, True)
+        return robot, "fixed" if is_static else "free"
+
+    # ---------------------------------------------------------------- first pass: names and poses
+
+    def _collect(self, model: Element, scope: Scope, version: str, base: str, pose: Pose) -> None:
+        """Names and poses of a model whose own pose is in the frame `base`."""
+        before = len(self.links)
+        for element in model.children:
+            if element.tag == "link":
+                self._link(element, scope)
+            elif element.tag == "joint":
+                self._joint_frame(element, scope, version)
+            elif element.tag == "frame":
+                self._frame(element, scope)
+            elif element.tag == "model":
+                self._inner(element, scope, version)
+            elif element.tag == "include":
+                inner, inner_version = self.includes.open(element)
+                merge = element.attributes.get("merge", "false").strip().lower() in ("true", "1")
+                self._inner(inner, scope, inner_version, merge)
+        own = self.links[before:]
+        direct = [name for name in own if "::" not in name[len(scope.prefix) :]]
+        first = (direct or own or [""])[0]
+        stated = model.attributes.get("canonical_link")
+        placement = model.attributes.get("placement_frame")
+        if placement:  # the pose is that of this frame instead of the model's own
+            pose = pose @ self.graph.pose_within(scope(placement), scope.origin, model).inv
+        canonical = scope(stated) if stated else first
+        self.graph.add(scope.origin, Node(base, pose, canonical, model))
+
+    def _inner(self, model: Element, outer: Scope, version: str, merge: bool = False) -> None:
+        """A nested model; one that is merged puts its elements among those of the outer."""
+        name = model.required_name()
+        pose, relative = read_pose(model, model.label)
+        base = outer(relative or MODEL)
+        if is_true(model, "static") and not is_true(self.chosen.model, "static"):
+            message = "it is static inside a model that is not; it moves with what it is joined to."
+            self.robot.note("static", model.label, name, message, model, True)
+        if merge:
+            scope = Scope(outer.prefix, f"{outer.prefix}_merged__{name}__model__")
+            self._collect(model, scope, version, base, pose)
+            return
+        scope = Scope(f"{outer.prefix}{name}::", f"{outer.prefix}{name}::{MODEL}")
+        self._collect(model, scope, version, base, pose)
+        self.graph.add(outer(name), Node(scope.origin, Pose(), scope.origin, model))
+
+    def _link(self, element: Element, scope: Scope) -> None:
+        name, who = scope(element.required_name()), element.label
+        pose, relative = read_pose(element, who)
+        self.graph.add(name, Node(scope(relative or MODEL), pose, "", element))
+        link = Link(name, element, has_inertia=True)
+        inertial = element.only("inertial", who)
+        if inertial is None:
+            message = "it has no <inertial>; the format then means 1 kg and moments of 1 kg·m²."
+            self.robot.note("default", who, name, message, element)
+            link.inertia = SpatialInertia(1.0, (0, 0, 0), 1.0)
+        else:
+            link.inertia, link.inertia_at = _inertia(inertial, who), inertial
+            if inertial.only("fluid_added_mass", who) is not None:
+                self._left_out(inertial, who, name, "the added mass of a fluid")
+        self.robot.add_link(link)
+        self.links.append(name)
+        if not is_true(element, "gravity", True):
+            self._left_out(element, who, name, "<gravity>false</gravity>")
+        if is_true(element, "kinematic"):
+            self._left_out(element, who, name, "<kinematic>true</kinematic>")
+        self.robot.note_unknown(element, _LINK, who, name)
+        for role in ("visual", "collision"):
+            self.shapes.extend((shape, scope, name, role) for shape in element.all(role))
+
+    def _left_out(self, at: Element, who: str, name: str, what: str) -> None:
+        message = f"{what} is not part of the model and is left out."
+        self.robot.note("ignored", who, name, message, at, True)
+
+    def _joint_frame(self, element: Element, scope: Scope, version: str) -> None:
+        name, who = scope(element.required_name()), element.label
+        pose, relative = read_pose(element, who)
+        child = _end(element, "child", who)
+        if child == WORLD_NAME:
+            raise element.error("the world cannot be a child; swap <parent> and <child>.", who)
+        node = Node(scope(relative or child), pose, scope(child), element)
+        self.graph.add(name, node)
+        self.robot.note_unknown(element, _JOINT, who, name)
+        self.joints.append((element, scope, _is_before(version, _OLD_AXES)))
+
+    def _frame(self, element: Element, scope: Scope) -> None:
+        pose, relative = read_pose(element, element.label)
+        attached = element.attributes.get("attached_to", "") or MODEL
+        name, base = scope(element.required_name()), scope(relative or attached)
+        self.graph.add(name, Node(base, pose, scope(attached), element))
+        self.frames.append((element, scope))
+
+    # ---------------------------------------------------------------- second pass: joints
+
+    def _joint(self, element: Element, scope: Scope, in_model: bool) -> None:
+        name, who, graph = scope(element.name), element.label, self.graph
+        kind = element.attributes.get("type", "").strip()
+        links = self.robot.links
+        parent = _end(element, "parent", who)
+        host = GROUND if parent == WORLD_NAME else graph.link_of(scope(parent), element, links)
+        child = graph.link_of(scope(_end(element, "child", who)), element, links)
+        X_child = graph.pose(child, element).inv @ graph.pose(name, element)
+        axes = [
+            self._axis(at, element, scope, child, in_model)
+            for tag in ("axis", "axis2")
+            if (at := element.only(tag, who)) is not None
+        ]
+        joint = joint_of(kind, axes, element, who)
+        anchor = X_child.translation
+        if isinstance(joint, joints.Revolute | joints.Helical):
+            shift = hinge_shift(anchor, axes[0])
+        elif isinstance(joint, joints.Fixed | joints.Prismatic):
+            shift = 0 * anchor
+        else:
+            shift = anchor
+        if self.opens_loops and self._closes_a_loop(host, child):
+            self.closing.append((Connection(name, element, host, child, joint), element, anchor))
+            drive = read_drive(self.robot, element, kind, name, scope, who)
+            if drive.limits is not None or np.any(drive.damping):
+                message = "it closes a loop and has no coordinate; its limits and damping are lost."
+                self.robot.note("loop", who, name, message, element, True)
+            return
+        self.shifts[child] = shift
+        drive = read_drive(self.robot, element, kind, name, scope, who)
+        self.robot.add_joint(
+            Connection(name, element, host, child, joint, Pose(), drive.limits, drive.damping)
+        )
+        if joint.nv:
+            self.robot.ratings.append(drive.rating)
+
+    def _closes_a_loop(self, parent: str, child: str) -> bool:
+        """Whether the child hangs on a joint already, or the parent hangs on the child.
+
+        If not, the child hangs on the parent from now on.
+        """
+        root = parent
+        while root in self.hangs:
+            root = self.hangs[root]
+        while parent != root:  # the way is short next time
+            above = self.hangs[parent]
+            self.hangs[parent] = root
+            parent = above
+        if child in self.hangs or root == child:
+            return True
+        self.hangs[child] = root
+        return False
+
+    def _axis(
+        self, at: Element, element: Element, scope: Scope, child: str, in_model: bool
+    ) -> tuple[float, ...]:
+        """A unit axis in the child's axes."""
+        who = element.label
+        xyz_at = at.only("xyz", who)
+        xyz = (
+            (0.0, 0.0, 1.0) if xyz_at is None else parse_vector(xyz_at.text, 3, xyz_at, "xyz", who)
+        )
+        if not any(xyz):
+            raise (xyz_at or at).error(
+                "axis xyz 0 0 0 is no direction; give for example 0 0 1.", who
+            )
+        frame = xyz_at.attributes.get("expressed_in", "") if xyz_at is not None else ""
+        if not frame and (in_model or is_true(at, "use_parent_model_frame")):
+            frame = MODEL
+        expressed = self.graph.pose(scope(frame or element.name), element)
+        R = self.graph.pose(child, element).rotation.T @ expressed.rotation
+        return tuple((R @ xyz).tolist())
+
+    # ---------------------------------------------------------------- third pass: places
+
+    def _place(self) -> None:
+        """Placements between body frames, and everything that is fixed in a link."""
+        robot, graph = self.robot, self.graph
+        X_body: dict[str, Pose] = {}
+        for name, link in robot.links.items():
+            shift = self.shifts.get(name, (0.0, 0.0, 0.0))
+            X_body[name] = graph.pose(name, graph.nodes[name].at) @ in_link(shift)
+            link.inertia = moved_inertia(link.inertia, shift)
+        inboard = robot.inboard_joints()
+        for joint in robot.joints.values():
+            inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
+            joint.placement = inner @ X_body[joint.child]
+        for joint, element, anchor in self.closing:
+            X = graph.pose(joint.child, element) @ in_link(anchor)
+            ends = [
+                (host or WORLD_NAME, X if host == GROUND else X_body[host].inv @ X)
+                for host in (joint.parent, joint.child)
+            ]
+            make = AS_CONSTRAINT.get(type(joint.joint))
+            if make is None:
+                raise robot.error(
+                    joint.at,
+                    f"joint {shortened(joint.name)}",
+                    f"it closes a loop, and a {joint.joint.kind} joint cannot be a constraint. "
+                    "Let it come before the other joints of its loop in the file.",
+                )
+            robot.constraints.append(make(joint.joint, name=joint.name, a=ends[0], b=ends[1]))
+        taken = set(robot.links) | {scope(element.name) for element, scope in self.frames}
+        for name in robot.links:
+            shift = self.shifts.get(name)
+            if shift is not None and shift.any():
+                robot.frames.append(Frame(frame_name(name, taken), name, in_body(shift)))
+            if name not in inboard and not X_body[name].is_identity:
+                robot.root_placements[name] = X_body[name]
+        for element, scope in self.frames:
+            name = scope(element.name)
+            host = graph.link_of(name, element, robot.links)
+            robot.frames.append(Frame(name, host, X_body[host].inv @ graph.pose(name, element)))
+        for element, scope, link, role in self.shapes:
+            pose, relative = read_pose(element, element.label)
+            X = in_body(self.shifts.get(link, (0.0, 0.0, 0.0)))
+            if relative:
+                X = X_body[link].inv @ graph.pose(scope(relative), element)
+            robot.shapes.extend(read_shape(element, link, role, X @ pose, self.meshes))
+
+
+# ---- elements -----------------------------------------------------------------------------------
+
+
+def _inertia(inertial: Element, who: str) -> SpatialInertia:
+    if inertial.attributes.get("auto", "false").strip().lower() in ("true", "1"):
+        raise inertial.error(
+            'auto="true" asks to compute the inertia from the collision shapes, which is not done '
+            "here. Write the numbers into the file:\n"
+            "    gz sdf --expand-auto-inertials -p robot.sdf > numbers.sdf",
+            who,
+        )
+    mass = text_number(inertial, "mass", who, 1.0)
+    if mass < 0:
+        raise inertial.error(f"mass {mass:g} kg is negative. Write <mass>{-mass:g}</mass>.", who)
+    at = inertial.only("inertia", who)
+    moments = {"ixx": 1.0, "iyy": 1.0, "izz": 1.0, "ixy": 0.0, "ixz": 0.0, "iyz": 0.0}
+    if at is not None:
+        moments = {key: text_number(at, key, who, value) for key, value in moments.items()}
+    pose, relative = read_pose(inertial, who)
+    if relative:
+        raise inertial.error(
+            "the pose of <inertial> is always in its link; remove relative_to.", who
+        )
+    m = moments
+    matrix = [
+        [m["ixx"], m["ixy"], m["ixz"]],
+        [m["ixy"], m["iyy"], m["iyz"]],
+        [m["ixz"], m["iyz"], m["izz"]],
+    ]
+    return SpatialInertia(mass, (0, 0, 0), matrix).transformed(pose)
+
+
+def _end(element: Element, role: str, who: str) -> str:
+    name = text_of(element, role, who)
+    if not name:
+        raise element.error(f"it needs <{role}>link</{role}>.", who)
+    return name
+
+
+def _is_before(version: str, than: tuple[int, int]) -> bool:
+    parts = version.split(".")
+    try:
+        return (int(parts[0]), int(parts[1])) < than
+    except (ValueError, IndexError):
+        return False
+
+
+# ---- visual and collision shapes -----------------------------------------------------------------
+
+
+def read_shape(
+    element: Element, link: str, role: str, placement: Pose, meshes: MeshPaths
+) -> list[Shape]:
+    """The shape of a <visual> or <collision>; kinds that are no solid shape are left out."""
+    who = element.label
+    geometry = element.only("geometry", who)
+    if geometry is None:
+        raise element.error(f"its <{role}> has no <geometry>.", who)
+    color = _color(element, who)
+    out: list[Shape] = []
+    for at in geometry.children:
+        uri, file = "", None
+        if at.tag == "box":
+            size = _vector(at, "size", 3, who, (1.0, 1.0, 1.0))
+        elif at.tag == "sphere":
+            size = (text_number(at, "radius", who, 1.0),)
+        elif at.tag in ("cylinder", "capsule"):
+            size = (text_number(at, "radius", who, 0.5), text_number(at, "length", who, 1.0))
+        elif at.tag == "ellipsoid":
+            size = _vector(at, "radii", 3, who, (1.0, 1.0, 1.0))
+        elif at.tag == "plane":
+            width, depth = _vector(at, "size", 2, who, (1.0, 1.0))
+            size = (width / 2, depth / 2)
+        elif at.tag == "mesh":
+            uri_at = at.only("uri", who)
+            uri = uri_at.text.strip() if uri_at is not None else ""
+            file = meshes.locate(uri, at, who) if uri else None
+            size = _vector(at, "scale", 3, who, (1.0, 1.0, 1.0))
+        else:
+            continue
+        out.append(Shape(link, role, at.tag, size, placement, element.name, uri, file, color))
+    return out
+
+
+def _vector(
+    parent: Element, tag: str, size: int, who: str, default: tuple[float, ...]
+) -> tuple[float, ...]:
+    at = parent.only(tag, who)
+    return default if at is None else parse_vector(at.text, size, at, tag, who)
+
+
+def _color(element: Element, who: str) -> tuple[float, ...]:
+    material = element.only("material", who)
+    diffuse = material.only("diffuse", who) if material is not None else None
+    if diffuse is None:
+        return ()
+    words = diffuse.text.split()
+    values = parse_vector(diffuse.text, 3 if len(words) == 3 else 4, diffuse, "diffuse", who)
+    return (*values, 1.0) if len(values) == 3 else values

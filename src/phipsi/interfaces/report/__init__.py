@@ -1,0 +1,1 @@
+"""A trajectory as one HTML page, and checks of a model."""

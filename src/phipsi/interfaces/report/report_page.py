@@ -1,0 +1,263 @@
+"""`report`: a trajectory as one HTML page with an animation, plots, and how it was computed.
+
+The page contains everything it needs and forbids itself every request, so it opens offline and can
+be sent by mail. Its parts are in `assets/`.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phipsi.algorithms.closed_forms import closed_form
+from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+from phipsi.algorithms.energy import kinetic_energy
+from phipsi.compiler import explain
+from phipsi.errors import InputError, shown, shown_lines
+from phipsi.expressions.node import Expr
+from phipsi.interfaces.report.model_checks import Check
+from phipsi.interfaces.report.plots import plots
+from phipsi.interfaces.report.scene import scene
+from phipsi.interfaces.scenarios.joint_values import joint_values
+from phipsi.simulation.tableaux import METHODS
+from phipsi.simulation.trajectory import Trajectory
+
+_MOST_ROWS = 200
+
+
+def report(
+    trajectory: Trajectory,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "",
+    expression: Expr | None = None,
+    checks: Sequence[Check | tuple[str, bool | None, str]] = (),
+) -> Path:
+    """Write a trajectory as one self-contained HTML page.
+
+    It has an animation of the mechanism (drag, zoom, play, scrub), plots of energy, coordinates,
+    rates and efforts that share its time, and an operator expression with its recursion. Nothing
+    is fetched when it is opened.
+
+    **Arguments:** `path`, a file that ends in .html; `title`, the model's name by default;
+    `expression`, the one to explain, by default that of forward dynamics, ℳ⁻¹ (tau − bias), of a
+    system with its constraints;
+    `checks`, results to list: (what, passed or None, the numbers as text).
+    **Returns:** the path. **Cost:** a file of about 100 kB, 16 kB per rate, and 2.2 kB per body and
+    second.
+
+    >>> import tempfile, pathlib, phipsi as pp
+    >>> fall = pp.simulate(pp.examples.planar_arm(2), [0.3, 0.4], [0.0, 0.0], 1.0)
+    >>> page = pp.report(fall, pathlib.Path(tempfile.mkdtemp()) / "fall.html")
+    >>> page.name
+    'fall.html'
+    """
+    if not isinstance(trajectory, Trajectory):
+        raise InputError(
+            f"report needs a trajectory first: pp.report(pp.simulate(…), 'run.html'), not "
+            f"{type(trajectory).__name__}"
+        )
+    if not len(trajectory):
+        raise InputError("the trajectory has no samples, so there is nothing to report.")
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{target}: a report is a page; give it a name that ends in .html")
+    listed = [c if isinstance(c, Check) else Check(*c) for c in checks]
+    text = _page(trajectory, title, expression, listed)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _page(
+    trajectory: Trajectory, title: str, expression: Expr | None, checks: Sequence[Check]
+) -> str:
+    model = trajectory.model
+    name = title or model.name or f"{model.n_bodies} bodies"
+    parts = {
+        "title": _safe(shown(name[:200])),
+        "subtitle": _safe(_subtitle(trajectory)),
+        "style": _part("style.css"),
+        "tiles": "\n".join(_tile(*tile) for tile in _tiles(trajectory)),
+        "equation": _equation(expression, trajectory),
+        "checks": _checks(checks),
+        "tables": _tables(trajectory),
+        "footer": _safe(_footer(trajectory)),
+        "data": _data(trajectory),
+        "viewer": _part("viewer.js"),
+        "charts": _part("charts.js"),
+    }
+    page = _part("page.html")
+    out = []
+    for k, piece in enumerate(page.split("{{")):
+        key, closed, rest = piece.partition("}}")
+        out.append(piece if k == 0 or not closed else parts[key] + rest)
+    return "".join(out)
+
+
+def _safe(text: str) -> str:
+    """Text inside a page: no markup, and nothing that acts or cannot be written."""
+    return html.escape(shown_lines(text))
+
+
+def _part(name: str) -> str:
+    return files("phipsi.interfaces.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _data(trajectory: Trajectory) -> str:
+    data = {
+        "start": float(trajectory.t[0]),
+        "end": float(trajectory.t[-1]),
+        "events": [
+            {"t": event.t, "name": shown(event.name)} for event in trajectory.events[:_MOST_ROWS]
+        ],
+        "scene": scene(trajectory),
+        "charts": plots(trajectory),
+    }
+    # inside <script> only "</" and "<!" would mean something
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+# ---- text -------------------------------------------------------------------------------------
+
+
+def _subtitle(trajectory: Trajectory) -> str:
+    model = trajectory.model
+    mass = sum(inertia.mass for inertia in model.inertias)
+    cut = "" if trajectory.complete else " — the run did not come to its end"
+    return (
+        f"{model.n_bodies} bodies, {_freedoms(trajectory)}, {mass:.4g} kg, "
+        f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
+    )
+
+
+def _freedoms(trajectory: Trajectory) -> str:
+    system, nv = trajectory.system, trajectory.model.nv
+    if system is None or not system.n_rows:
+        changes = len(trajectory.phases) - 1
+        many = f", {changes} change{'s' * (changes != 1)} of the mechanism" if changes > 0 else ""
+        return f"{nv} degrees of freedom{many}"
+    left = system.mobility(trajectory.q[0]).mobility
+    many = "1 degree" if left == 1 else f"{left} degrees"
+    return f"{nv} rates, {system.n_rows} constraint rows, {many} of freedom"
+
+
+def _tiles(trajectory: Trajectory) -> list[tuple[str, str]]:
+    energy = trajectory.energy
+    kinetic = float(kinetic_energy(trajectory.model, trajectory.q, trajectory.v).max())
+    change = float(np.abs(energy - energy[0]).max())
+    method = METHODS.get(trajectory.integrator)
+    tiles = [
+        (f"{trajectory.t[-1] - trajectory.t[0]:.4g} s", "simulated time"),
+        (f"{len(trajectory)}", "samples"),
+        (f"{kinetic:.4g} J", "largest kinetic energy"),
+        (f"{change:.2g} J", "largest change of energy"),
+    ]
+    if change < 0.01 * kinetic:  # else nobody meant it to be constant
+        tiles.append((f"{change / kinetic:.1e}", "of the largest kinetic energy"))
+    if trajectory.constraint_residuals.size:
+        gap = float(np.abs(trajectory.constraint_residuals).max())
+        tiles.append((f"{gap:.1e}", "largest constraint residual (rad, m)"))
+    if method is not None:
+        tiles.append((f"{method.name}, order {method.order}", "integrator"))
+    if trajectory.events:
+        tiles.append((f"{len(trajectory.events)}", "events"))
+    return tiles
+
+
+def _tile(number: str, what: str) -> str:
+    return f'<div class="tile"><b>{_safe(number)}</b><span>{_safe(what)}</span></div>'
+
+
+def _equation(expression: Expr | None, trajectory: Trajectory) -> str:
+    model: Any = trajectory.model
+    what = FORWARD_DYNAMICS if expression is None else expression
+    if expression is None and trajectory.system is not None and trajectory.system.n_rows:
+        what, _ = closed_form(None, False, False)
+        text = explain(what, trajectory.system)
+    else:
+        text = explain(what, model)
+    sweeps = []
+    for i, sweep in enumerate(text.sweeps, 1):
+        sweeps += [f"{i}. {sweep.heading}", *(f"      {line}" for line in sweep.equations)]
+    rewrites = "".join(
+        f"<tr><td>{_safe(step.name)}</td>"
+        f"<td class='dim'>{_safe(step.source or '')}</td>"
+        f"<td>{_safe(str(step.before))}<br>= {_safe(str(step.after))}</td></tr>"
+        for step in text.rewrites
+    )
+    formulas = [f'<p class="formula">{_safe(str(x))}</p>' for x in text.expressions]
+    formulas += [
+        f'<p class="formula"><span class="eq">=</span>{_safe(str(x))}</p>'
+        for x, given in zip(text.lowered, text.expressions, strict=True)
+        if str(x) != str(given)
+    ]
+    steps = f"<details><summary>{len(text.rewrites)} rewrites, with their sources</summary>"
+    steps += f"<table>{rewrites}</table></details>" if rewrites else ""
+    return (
+        '<section class="card wide"><h2>The equation, and the recursion it became'
+        f"<small>{_safe(text.order)}, about {text.flops:,} flops for {model.n_bodies} bodies"
+        f"</small></h2>{''.join(formulas)}<pre>{_safe(chr(10).join(sweeps))}</pre>"
+        f"{steps if rewrites else ''}</section>"
+    )
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    if not checks:
+        return ""
+    words = {True: ("pass", "✓ pass"), False: ("fail", "✗ FAIL"), None: ("skip", "– skip")}
+    rows = "".join(
+        f'<tr><td class="{words[c.passed][0]}">{words[c.passed][1]}</td>'
+        f"<td>{_safe(c.name)}</td><td>{_safe(c.detail)}</td></tr>"
+        for c in checks
+    )
+    return f'<section class="card wide"><h2>Checked</h2><table>{rows}</table></section>'
+
+
+def _tables(trajectory: Trajectory) -> str:
+    model = trajectory.model
+    rows = "".join(
+        f"<tr><td>{_safe(shown(name))}</td><td class='dim'>{kind}</td>"
+        f'<td class="number">{_numbers(q)}</td><td class="number">{_numbers(v)}</td></tr>'
+        for name, kind, q, v in joint_values(model, trajectory.q[-1], trajectory.v[-1])[:_MOST_ROWS]
+    )
+    out = (
+        f'<div class="card"><h2>State at the end<small>t = {trajectory.t[-1]:.6g} s</small></h2>'
+        f'<div class="scroll"><table><tr><th>joint</th><th>type</th><th class="number">q (rad, m)'
+        f'</th><th class="number">v (rad/s, m/s)</th></tr>{rows}</table></div></div>'
+    )
+    if trajectory.events:
+        rows = "".join(
+            f'<tr><td>{_safe(shown(event.name))}</td><td class="number">{event.t:.9g} s</td></tr>'
+            for event in trajectory.events[:_MOST_ROWS]
+        )
+        table = f'<div class="scroll"><table>{rows}</table></div>'
+        out += f'<div class="card"><h2>Events</h2>{table}</div>'
+    return f'<section class="two">{out}</section>'
+
+
+def _numbers(values: Any) -> str:
+    return " ".join(f"{x:.6g}".replace("-", "−") for x in values)
+
+
+def _footer(trajectory: Trajectory) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        made = f"phipsi {version('phipsi')}"
+    except PackageNotFoundError:
+        made = "phipsi"
+    meshes = sum(shape.kind == "mesh" for shape in trajectory.model.geometry)
+    drawn = f" {meshes} mesh shapes of the file are not drawn." if meshes else ""
+    return f"Made by {made}. This page is complete: nothing is loaded when it is opened.{drawn}"

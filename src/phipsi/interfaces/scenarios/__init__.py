@@ -1,0 +1,1 @@
+"""Runs described in TOML files."""

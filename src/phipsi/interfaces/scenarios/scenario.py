@@ -1,0 +1,176 @@
+"""Scenario: everything a run needs, from a TOML file or the command line.
+
+    scenario = pp.load_scenario("swing.toml")
+    trajectory = scenario.simulate()
+    scenario.write(trajectory)
+
+docs/scenarios.md shows all that a file may say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError
+from phipsi.model import Model
+from phipsi.simulation.events import Event
+from phipsi.simulation.force import Force
+from phipsi.simulation.run import simulate
+from phipsi.simulation.trajectory import Trajectory
+
+_MOST_OUTPUTS = 10_000_000
+
+
+@final
+@dataclass(frozen=True)
+class Scenario:
+    """A run that can be repeated: the model, its initial state, and all arguments of `simulate`.
+
+    **Attributes:** `model`; `q0` (nq,), `v0` (nv,); `duration`, s; `integrator`, `dt`, `rtol`,
+    `atol`, `controller`, `forces`, `events` as in `phipsi.simulate`; `every`, s between recorded
+    samples, None for every step; `outputs`, files to write; `title`.
+    """
+
+    model: Model
+    q0: NDArray[np.float64]
+    v0: NDArray[np.float64]
+    duration: float
+    integrator: str = "dopri"
+    dt: float = 1e-3
+    rtol: float = 1e-9
+    atol: float = 1e-12
+    every: float | None = None
+    controller: Any = None
+    forces: Sequence[Force] = ()
+    events: Sequence[Event] = ()
+    outputs: tuple[Path, ...] = ()
+    title: str = ""
+
+    @property
+    def is_conservative(self) -> bool:
+        """Whether nothing but gravity acts, so that the energy must not change."""
+        return self.controller is None and not self.forces
+
+    def simulate(self, progress: Any = None) -> Trajectory:
+        """Run it; see `phipsi.simulate`, also for `progress`."""
+        return simulate(
+            self.model,
+            self.q0,
+            self.v0,
+            self.duration,
+            controller=self.controller,
+            integrator=self.integrator,
+            dt=self.dt,
+            rtol=self.rtol,
+            atol=self.atol,
+            output_times=self.output_times(),
+            events=self.events,
+            forces=self.forces,
+            progress=progress,
+        )
+
+    def output_times(self) -> NDArray[np.float64] | None:
+        """Multiples of `every` within the duration, and the end."""
+        if self.every is None:
+            return None
+        if not 0 < self.every < np.inf:
+            raise InputError(
+                f"output every {self.every!r} s: it must be a positive time, like 0.01"
+            )
+        count = self.duration / self.every
+        if count > _MOST_OUTPUTS:
+            raise InputError(
+                f"output every {self.every:g} s in {self.duration:g} s are {count:.2g} samples; "
+                f"more than {_MOST_OUTPUTS:.0e} do not fit. Record less often."
+            )
+        whole = int(count * (1 + 1e-12))
+        times = np.minimum(self.every * np.arange(whole + 1), self.duration)
+        if times[-1] < self.duration * (1 - 1e-9):
+            times = np.append(times, self.duration)
+        return times
+
+    def write(self, trajectory: Trajectory) -> tuple[Path, ...]:
+        """Write the trajectory to all `outputs`, and return them."""
+        for path in self.outputs:
+            write_output(trajectory, path, title=self.title)
+        return self.outputs
+
+
+# ---- files to write, by their suffix -------------------------------------------------------------
+
+# suffix -> what it is
+KINDS = {
+    ".npz": "everything, the model included, for pp.Trajectory.load",
+    ".csv": "columns with names, for other programs",
+    ".html": "a report with plots and an animation",
+    ".png": "a figure",
+    ".svg": "a figure",
+    ".pdf": "a figure",
+}
+
+
+def checked_output(path: str | os.PathLike[str]) -> Path:
+    """A path that can be written to, found out before a long run."""
+    out = Path(path)
+    if out.suffix.lower() not in KINDS:
+        listed = "\n".join(f"    {suffix:6} {what}" for suffix, what in KINDS.items())
+        raise InputError(f"{out}: the suffix says what to write, and it is none of\n{listed}")
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; give the name of a file.")
+    folder = out.parent
+    if not folder.is_dir():
+        raise InputError(f"{out}: there is no folder {folder}. Make it first:  mkdir -p {folder}")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{out}: nothing can be written to the folder {folder}.")
+    if out.suffix.lower() in (".png", ".svg", ".pdf"):
+        _matplotlib()
+    return out
+
+
+def write_output(trajectory: Trajectory, path: Path, *, title: str = "") -> None:
+    """Write a trajectory as what the suffix says; it is whole or not there."""
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        trajectory.save(path)
+    elif suffix == ".html":
+        from phipsi.interfaces.report.report_page import report
+
+        report(trajectory, path, title=title)
+    else:
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part{suffix}")
+        try:
+            if suffix == ".csv":
+                trajectory.to_csv(partial)
+            else:
+                _save_figure(trajectory, partial)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _save_figure(trajectory: Trajectory, path: Path) -> None:
+    plt = _matplotlib()
+    figure = trajectory.plot()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _matplotlib() -> Any:
+    """The pyplot module, drawing to files only: a run need not have a screen."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise InputError(
+            'figures need matplotlib, which is not installed:  pip install "phipsi[plot]"'
+        ) from error
+    return plt

@@ -1,0 +1,447 @@
+"""The operations of the intermediate form: one row each, and nothing about them anywhere else.
+
+A row says what an operation reads and in which loop it runs, what it gives and in what it is
+linear, whether its value is kept or computed again, what it costs, how it is printed, and what it
+is (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
+and the backends ask the row.
+
+Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
+{0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
+the step from it to its parent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phipsi.operators.catalogue import CATALOGUE
+from phipsi.sweeps.ir import (
+    Binding,
+    Domain,
+    Field,
+    Keep,
+    Kind,
+    Loop,
+    Naming,
+    Operation,
+    Reads,
+    Size,
+    Variant,
+    terms_of,
+)
+
+EACH = range(100)
+"""Linear in each of its arguments."""
+
+
+def operation(name: str) -> Operation:
+    """The row of an operation."""
+    return Operation.named(name)
+
+
+_RIGID = (Kind.RIGID, Kind.RIGID_T)
+
+# ---- cost --------------------------------------------------------------------------------------
+
+
+def flops(x: Field, r: int, columns: int = 1) -> int:
+    """Floating-point operations to evaluate a field at one body with an r-dof hinge."""
+
+    def size(s: str) -> int:
+        if s == "r":
+            return r
+        return int(s) if s.isdigit() else columns
+
+    cost = x.operation.cost
+    return cost if isinstance(cost, int) else cost(x, size)
+
+
+def _entries(x: Field, size: Size) -> int:
+    """One operation for each number of a block."""
+    rows, cols = size(x.type.rows), size(x.type.cols)
+    return rows * (rows + 1) // 2 if x.type.kind is Kind.SYMMETRIC else rows * cols
+
+
+def _product_cost(x: Field, size: Size) -> int:
+    left = x.args[0].type
+    rows, inner, cols = size(x.type.rows), size(left.cols), size(x.type.cols)
+    if left.kind in (*_RIGID, Kind.INERTIA):
+        return 42 * cols
+    whole = rows * cols * (2 * inner - 1)
+    return whole * (rows + 1) // (2 * rows) if x.type.kind is Kind.SYMMETRIC and rows else whole
+
+
+def _congruence_cost(x: Field, size: Size) -> int:
+    left = x.args[0].type
+    if left.kind in _RIGID:
+        return {Kind.INERTIA: 90, Kind.GYRATION: 130}.get(x.type.kind, 258)
+    rows, inner = size(x.type.rows), size(left.cols)
+    return rows * inner * (2 * inner - 1) + rows * (rows + 1) // 2 * (2 * inner - 1)
+
+
+def _sum_cost(x: Field, size: Size) -> int:
+    entries = 10 if x.type.kind is Kind.INERTIA else _entries(x, size)
+    data: Any = x.data
+    return entries * (len(x.args) - 1 + sum(abs(c) != 1 for c in data))
+
+
+def _inverse_cost(x: Field, size: Size) -> int:
+    return size(x.type.rows) ** 3
+
+
+def _factor_cost(x: Field, size: Size) -> int:
+    return max(1, size(x.type.rows) ** 3 // 3)
+
+
+def _cross_cost(x: Field, size: Size) -> int:
+    return 27 * size(x.type.cols)
+
+
+# ---- printed forms -------------------------------------------------------------------------------
+
+
+def _call(name: str, latex: str = "") -> dict[str, Any]:
+    return {"form": f"{name}({{...}})", "latex": f"{latex or _upright(name)}({{...}})"}
+
+
+def _upright(name: str) -> str:
+    return rf"\operatorname{{{name}}}"
+
+
+def _sum_form(to: Any, x: Field, at: str) -> str:
+    out = ""
+    minus = "-" if to.latex else "−"
+    for c, y in sorted(terms_of(x), key=lambda t: t[0] < 0):
+        text = to.tight(y, at) if abs(c) == 1 else f"{abs(c)} {to.tight(y, at)}"
+        if out:
+            out += f" {minus} {text}" if c < 0 else f" + {text}"
+        else:
+            out = f"{minus}{text}" if c < 0 else text
+    return out
+
+
+def _parent_form(to: Any, x: Field, at: str) -> str:
+    if x.args[0].op == "zero":
+        return r"\bar{g} \text{ (roots)}" if to.latex else "[0; −g] (roots only)"
+    before = to.tight(x.args[0], "p")
+    if len(x.args) == 2:
+        to.at_roots[before] = to.text(x.args[1], "p")
+    return before
+
+
+def _seed_form(to: Any, x: Field, at: str) -> str:
+    """The identity, or B of the point, at the body where the path starts."""
+    start = to.tight(x.args[0], "j") if x.args else "I"
+    return rf"{start}|_{{{at}=j}}" if to.latex else f"{start}[{at} = j]"
+
+
+def _pair_form(to: Any, x: Field, at: str) -> str:
+    left, middle, right = x.args
+    ends = f"{to.star(left, 'c')} {to.tight(middle, 'c')}".replace("c,j", "c,i")
+    return f"{ends} {to.tight(right, 'c')}"
+
+
+def _gram_form(to: Any, x: Field, at: str) -> str:
+    sign = r"\sum_{k}" if to.latex else "Σ_k"
+    left = to.star(x.args[0], "k").replace("k,j", "k,i")
+    return f"{sign} {left} {to.tight(x.args[1], 'k')}"
+
+
+def _matrix_form(to: Any, x: Field, at: str) -> str:
+    """All blocks: (k, k) of the diagonal parts, (k, j) and (j, k) of the paths."""
+    places = {"diagonal": "(k,k)", "path": "(k,j)", "path of adjoint": "(j,k)"}
+    parts: list[str] = []
+    data: Any = x.data
+    for part, y in zip(data, x.args, strict=True):
+        text = to.star(y, "k") if part.how == "path of adjoint" else to.tight(y, "k")
+        factor = "" if part.coefficient == 1 else f"{part.coefficient} "
+        parts.append(f"{places.get(part.how, '(i,j)')}: {factor}{text}")
+    return (r"\text{blocks } " if to.latex else "blocks  ") + ";  ".join(parts)
+
+
+def _input_form(to: Any, x: Field, at: str) -> str:
+    row = CATALOGUE.get(str(x.data))
+    name = str(x.data) if row is None else row.latex if to.latex else row.symbol
+    return f"{name}({at})"
+
+
+def _selection_form(to: Any, x: Field, at: str) -> str:
+    return f"select_{x.data}({at})"
+
+
+# ---- leaves: what is read, or known --------------------------------------------------------------
+
+_LEAF: dict[str, Any] = {"keep": Keep.AGAIN, "naming": Naming.INLINE}
+_BODY6: dict[str, Any] = {"domain": Domain.BODY, "rows": "6", "cols": "6"}
+_POINT6: dict[str, Any] = {"domain": Domain.POINT, "rows": "6", "cols": "6"}
+
+Operation("input", "an input of the program", **_LEAF, form=_input_form)
+Operation("zero", "the block of zeros", **_LEAF, form="0")
+Operation("eye", "the identity", **_LEAF, form="I")
+Operation("seed", "columns of the identity of a space", **_LEAF, form="I({at})")
+Operation(
+    "path_seed", "what a column has where its path starts", **_LEAF, domain=Domain.BODY,
+    reads=Reads.SEED, form=_seed_form,
+)  # fmt: skip
+Operation("M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})")
+Operation(
+    "Jr", "rotor inertia", **_LEAF, domain=Domain.BODY, rows="r", cols="r", kind=Kind.SYMMETRIC,
+    form="Jr({at})", latex="J_r({at})",
+)  # fmt: skip
+Operation(
+    "gravity", "[0; −g]", **_LEAF, domain=Domain.WORLD, rows="6", cols="1", form="[0; −g]",
+    latex=r"\bar{g}",
+)  # fmt: skip
+Operation(
+    "point_frame", "φ from the frame of a point to its body", **_POINT6, **_LEAF, kind=Kind.RIGID,
+    form="B({at})",
+)  # fmt: skip
+Operation(
+    "point_arm", "φ from a point to its body, in the axes of the body", **_POINT6, **_LEAF,
+    kind=Kind.RIGID, form="φ(k,{at})", latex=r"\phi(k,{at})",
+)  # fmt: skip
+Operation(
+    "world_arm", "φ from the origin of the world to a place", **_LEAF, domain=Domain.WORLD,
+    rows="6", cols="6", kind=Kind.RIGID,
+)  # fmt: skip
+Operation(
+    "angular", "the projection on the angular part", **_BODY6, **_LEAF, kind=Kind.SYMMETRIC,
+)  # fmt: skip
+Operation(
+    "unit_rate", "one unit vector of joint rates", domain=Domain.BODY, rows="r", cols="1",
+    keep=Keep.AGAIN,
+)  # fmt: skip
+Operation(
+    "unit_parameter", "one unit vector of inertial parameters", domain=Domain.BODY, rows="10",
+    cols="1", keep=Keep.AGAIN,
+)  # fmt: skip
+Operation(
+    "selected", "the identity at the points of a selection", **_POINT6, kind=Kind.SYMMETRIC,
+    keep=Keep.AGAIN, form=_selection_form,
+)  # fmt: skip
+Operation(
+    "transform", "φ(parent, k), from the placement and the motion of a joint", **_BODY6,
+    kind=Kind.RIGID, variant=Variant.JOINT, cost=2 * 8 + 45, naming=Naming.INLINE,
+    form="φ{pair}", latex=r"\phi{pair}",
+)  # fmt: skip
+Operation(
+    "joint_transform", "the motion of a joint", **_BODY6, kind=Kind.RIGID, variant=Variant.JOINT,
+    form="joint({at})",
+)  # fmt: skip
+Operation(
+    "hinge_axes", "H*", domain=Domain.BODY, rows="6", cols="r", keep=Keep.KNOWN,
+    naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})", starred=("H({at})", "H({at})"),
+)  # fmt: skip
+Operation(
+    "hinge_axes_rate", "how H* changes with the motion of its joint", domain=Domain.BODY, rows="6",
+    cols="r", naming=Naming.INLINE, form="Ḣ*({at})", latex=r"\dot{H}^{*}({at})",
+    starred=("Ḣ({at})", r"\dot{H}({at})"),
+)  # fmt: skip
+
+# ---- algebra of blocks ---------------------------------------------------------------------------
+
+Operation("rec", "the solution of an equation", naming=Naming.ALWAYS, letter="z", form="z")
+Operation(
+    "mul", "a product", linear=(0, 1), cost=_product_cost, form="{0} {1}",
+    binding=Binding.PRODUCT,
+)  # fmt: skip
+Operation(
+    "cong", "A S A*", linear=(0, 1), cost=_congruence_cost, form="{0} {1} {0*}",
+    binding=Binding.PRODUCT,
+)  # fmt: skip
+Operation("T", "the transpose", linear=(0,), naming=Naming.INLINE, form="{0*}")
+Operation("add", "a sum with coefficients", cost=_sum_cost, form=_sum_form, binding=Binding.SUM)
+Operation(
+    "sym", "X + X*", linear=(0,), cost=_entries, form="{0~} + {0*}", binding=Binding.SUM,
+)  # fmt: skip
+Operation("inv", "the inverse", cost=_inverse_cost, naming=Naming.INLINE, form="{0^}")
+Operation(
+    "chol", "the Cholesky factor", rows="r", cols="r", kind=Kind.LOWER, cost=_factor_cost,
+    **_call("chol"),
+)  # fmt: skip
+Operation(
+    "logdet", "log det", rows="1", cols="1", cost=_factor_cost, **_call("logdet", r"\log\det")
+)
+Operation(
+    "hinge_scale", "what the pivots of D are compared with", rows="r", cols="1",
+    cost=lambda x, size: 2 * size("r"), naming=Naming.HIDDEN,
+)  # fmt: skip
+Operation(
+    "half", "the lower half with half of the diagonal", rows="r", cols="r", kind=Kind.LOWER,
+    linear=(0,), **_call("half"),
+)  # fmt: skip
+Operation(
+    "diag", "a column on the diagonal", rows="r", cols="r", kind=Kind.SYMMETRIC, linear=(0,),
+    naming=Naming.INLINE, form="free({at})",
+)  # fmt: skip
+
+# ---- six-vectors, rigid transformations, inertias ------------------------------------------------
+
+_MATRIX: dict[str, Any] = {"rows": "6", "cols": "6", "linear": (0,)}
+_VECTOR: dict[str, Any] = {"rows": "6", "cols": "1", "linear": (0,)}
+
+Operation(
+    "cross", "V × y", rows="6", linear=(0, 1), cost=_cross_cost, form="{0} × {1}",
+    latex=r"{0} \times {1}",
+)  # fmt: skip
+Operation(
+    "cross_force", "V ×* f", rows="6", linear=(0, 1), cost=_cross_cost, form="{0} ×* {1}",
+    latex=r"{0} \times^{*} {1}",
+)  # fmt: skip
+Operation(
+    "lever", "y ↦ how V ×* f changes with V, applied", rows="6", linear=(0, 1), cost=_cross_cost,
+    **_call("cross_force", r"\operatorname{cross_{f}}"),
+)  # fmt: skip
+Operation("crm", "V × as a matrix", **_MATRIX, **_call("cross"))
+Operation(
+    "crq", "V ↦ V ×* f as a matrix", **_MATRIX,
+    **_call("cross_force", r"\operatorname{cross_{f}}"),
+)  # fmt: skip
+Operation("spin", "ω~ on both halves", **_MATRIX, **_call("spin"))
+Operation("swing", "u ↦ spin(u) applied to a vector", **_MATRIX, **_call("swing"))
+Operation("regress", "π ↦ M(π) z", rows="6", cols="10", linear=(0,), **_call("regress"))
+Operation("gauge", "[0; ω × v]", rows="6", cols="1", cost=9, **_call("gauge"))
+Operation(
+    "against", "[0; −g] of g", **_VECTOR, naming=Naming.INLINE, form="[0; −g]", latex="[0; -g]"
+)
+Operation(
+    "rotation", "the rotation of a rigid transformation", rows="6", cols="6", kind=Kind.RIGID,
+    naming=Naming.INLINE, **_call("turn"),
+)  # fmt: skip
+Operation(
+    "rigid_inverse", "the inverse of a rigid transformation", rows="6", cols="6", kind=Kind.RIGID,
+    **_call("inverse"),
+)  # fmt: skip
+Operation(
+    "rigid_of_pose", "φ of a pose", rows="6", cols="6", kind=Kind.RIGID, form="({...})",
+    latex="({...})",
+)  # fmt: skip
+Operation("pose_matrix", "the pose of φ, 4 × 4", rows="4", cols="4", **_call("pose"))
+Operation(
+    "below_root", "a product, or the identity at roots", rows="6", cols="6", kind=Kind.RIGID,
+    **_call("below_root", r"\operatorname{below\_root}"),
+)  # fmt: skip
+Operation(
+    "gyration", "how M V changes the momentum", rows="6", cols="6", kind=Kind.GYRATION,
+    linear=(0, 1), cost=70, **_call("gyration"),
+)  # fmt: skip
+Operation(
+    "inertia_rate", "how an inertia changes as its body moves", rows="6", cols="6",
+    kind=Kind.INERTIA, linear=(0, 1), cost=70,
+)  # fmt: skip
+Operation(
+    "inertia_of", "M(π)", rows="6", cols="6", kind=Kind.INERTIA, linear=(0,),
+    **_call("inertia_of", r"\operatorname{M}"),
+)  # fmt: skip
+Operation(
+    "inertia_trace", "tr(M(π) X) by π", rows="10", cols="1", linear=(0,),
+    **_call("inertia_trace", r"\operatorname{M_{tr}}"),
+)  # fmt: skip
+Operation("vee", "tr(cross(u) X) by u", **_VECTOR)
+Operation(
+    "vee_force", "tr(cross_force(u) X) by u", **_VECTOR,
+    **_call("vee_force", r"\operatorname{vee_{f}}"),
+)  # fmt: skip
+
+# ---- how hinges change ---------------------------------------------------------------------------
+
+Operation(
+    "hinge_axes_along", "H* differentiated along rates", domain=Domain.BODY, rows="6", cols="r",
+    linear=EACH, **_call("Ḣ*", r"\dot{H}^{*}"),
+)  # fmt: skip
+Operation(
+    "dHT", "how H* w changes with the rates", domain=Domain.BODY, rows="6", cols="r",
+    linear=EACH, **_call("dHT", r"\delta H^{*}"),
+)  # fmt: skip
+Operation(
+    "dH", "how H f changes with the rates", domain=Domain.BODY, rows="r", cols="r",
+    linear=EACH, **_call("dH", r"\delta H"),
+)  # fmt: skip
+Operation(
+    "dH_trace", "how tr(H Z) changes with the rates", domain=Domain.BODY, rows="r",
+    cols="1", linear=EACH, **_call("dH_trace", r"\operatorname{\delta H_{tr}}"),
+)  # fmt: skip
+
+# ---- closures ------------------------------------------------------------------------------------
+
+_LINK: dict[str, Any] = {"domain": Domain.LINK, "rows": "6", "variant": Variant.LINK, "cost": 6}
+
+Operation(
+    "relative", "φ(frame, mate) of a closure", **_POINT6, kind=Kind.RIGID, reads=Reads.FRAMES,
+    cost=105, naming=Naming.ALWAYS,
+)  # fmt: skip
+Operation("relative_twist", "how the mate moves, seen from a frame", rows="6", cols="1", cost=45)
+Operation("closure_row", "a constraint row at one frame", **_LINK, cols="1")
+Operation(
+    "closure_row_rate", "how a row changes with a relative motion", **_LINK, cols="1", linear=(1,)
+)
+Operation(
+    "closure_row_along", "a row differentiated along motions", **_LINK, cols="1", linear=EACH[1:]
+)
+Operation(
+    "closure_sway", "how a row changes with the motion of one end", **_LINK, cols="6",
+    linear=EACH[1:],
+)  # fmt: skip
+
+# ---- between index sets --------------------------------------------------------------------------
+
+
+def _shift(name: str, meaning: str, domain: Domain, reads: Reads, form: str, **more: Any) -> None:
+    """The same blocks elsewhere; linear, so that sums are shifted together."""
+    Operation(name, meaning, domain=domain, reads=reads, linear=(0,), form=form, **more)
+
+
+def _sum_over(
+    name: str, meaning: str, domain: Domain, index: str, runs: Loop = Loop.SUMMANDS, **more: Any
+) -> None:
+    """The sum of blocks over an index."""
+    Operation(
+        name, meaning, domain=domain, runs=runs, linear=(0,), cost=_entries,
+        form=f"Σ_{index} {{0@{index}}}", latex=rf"\sum_{{{index}}} {{0@{index}}}", **more,
+    )  # fmt: skip
+
+
+_sum_over("up", "the sum over children", Domain.BODY, "c", Loop.OWN, reads=Reads.CHILDREN)
+_sum_over("scatter", "the sum over the points of a body", Domain.BODY, "C")
+_sum_over("total", "the sum over all", Domain.WORLD, "k")
+_sum_over("to_point", "the sum over the links of a point", Domain.POINT, "l")
+_sum_over("to_row", "the sum over the links of a row", Domain.ROW, "l")
+_shift("gather", "the block of the body of a point", Domain.POINT, Reads.HOST, "{0@k}")
+_shift("of_mate", "the block of the mate of a point", Domain.POINT, Reads.MATE, "{0@C'}")
+_shift("of_point", "the block of the point of a link", Domain.LINK, Reads.POINT, "{0@C}")
+_shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}")
+_shift(
+    "spread", "the block of the world, everywhere", Domain.BODY, Reads.HERE, "{0}",
+    keep=Keep.AGAIN, naming=Naming.INLINE,
+)  # fmt: skip
+Operation(
+    "down", "the block of the parent, or a constant at roots", domain=Domain.BODY,
+    reads=Reads.PARENT, linear=(0,), naming=Naming.INLINE, form=_parent_form,
+)  # fmt: skip
+
+# ---- whole matrices ------------------------------------------------------------------------------
+
+_WHOLE: dict[str, Any] = {"reads": Reads.WHOLE, "runs": Loop.ONCE}
+_MEETING: dict[str, Any] = {"reads": Reads.PATHS, "runs": Loop.PAIRS, "letter": "Z"}
+
+Operation(
+    "pair", "z_i(c)* Y(c) z_j(c), where two paths meet", **_MEETING, naming=Naming.ALWAYS,
+    cost=2 * 6 * 6 * 11, form=_pair_form,
+)  # fmt: skip
+Operation(
+    "gram", "Σ c_i* S c_j over the bodies that two paths share", **_MEETING, naming=Naming.ALWAYS,
+    cost=lambda x, size: 2 * size("r") ** 2 * 6, form=_gram_form,
+)  # fmt: skip
+Operation(
+    "matrix", "all blocks in one matrix", **_WHOLE, naming=Naming.ALWAYS, letter="A",
+    form=_matrix_form,
+)  # fmt: skip
+Operation("assemble", "columns as one matrix", **_WHOLE, **_call("matrix"))
+Operation(
+    "small_solve", "A⁻¹ u of a dense matrix", **_WHOLE, solves=True, naming=Naming.ALWAYS,
+    form="{0^} {1}",
+)  # fmt: skip
+Operation(
+    "row_solve", "A⁻¹ u between constraint rows", **_WHOLE, solves=True, naming=Naming.ALWAYS,
+    form="{0^} {1}",
+)  # fmt: skip
