@@ -308,13 +308,13 @@ def _own_steps(
 
 
 def _slot(name: str, i: int, lowered: Lowered) -> Slot:
-    row = CATALOGUE.get(name)
+    row = CATALOGUE.get("unprescribed" if name == "free" else name)  # the mask that it is made of
     if row is not None:
         return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
     others = ("q", "placement")
     if name in others:
         return Slot(i, None, None)
-    operands = [n for n in lowered.inputs if n not in CATALOGUE and n not in others]
+    operands = [n for n in lowered.inputs if n not in (*CATALOGUE, *others, "free")]
     return Slot(i, None, lowered.operands[operands.index(name)])
 
 
