@@ -6,8 +6,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 FUZZ   ?= 20000
+OLD    ?= main
+NEW    ?= HEAD
 
-.PHONY: help setup demo test test-fast lint format fuzz prove mutants bench clean
+.PHONY: help setup demo test test-fast lint format fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -58,6 +60,9 @@ prove: setup  ## prove every identity exactly and refute its twins; writes docs/
 mutants: setup  ## deliberate faults that a test must notice, about an hour; writes docs/mutants.md
 	$(BIN)/python scripts/mutants.py --write
 
+counts: setup  ## what the library is made of: lines, loops, twins, cycles; writes docs/counts.md
+	$(BIN)/python scripts/counts.py --write
+
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
@@ -65,6 +70,10 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	$(BIN)/python benchmarks/closed_chains.py
 	$(BIN)/python benchmarks/derivatives.py
 	$(BIN)/python benchmarks/grasps.py
+
+compare: setup  ## two commits against each other, interleaved:  make compare OLD=main NEW=HEAD
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

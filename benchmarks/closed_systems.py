@@ -76,7 +76,7 @@ def four_bars(count: int, carried: bool) -> tuple[pp.System, np.ndarray]:
     system = pp.System(b.build(), loops)
     q = system.model.neutral()
     for i in range(count):
-        for part, angle in (("a", 1.0), ("b", -1.0), ("c", -1.0)):
+        for part, angle in (("a", 1.0), ("b", -1.0), ("c", 1.0 + np.pi)):
             q[system.model.q_slice(f"{part}{i}")] = angle
     return system, q
 

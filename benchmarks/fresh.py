@@ -40,7 +40,7 @@ from phipsi.interfaces.formats.load import load
 import warnings
 warnings.simplefilter("ignore")
 imported = time.perf_counter()
-model = load({path!r})
+model = load({path!r}, loops="cut")
 loaded = time.perf_counter()
 pp.forward_dynamics(model, np.zeros(model.nq), np.zeros(model.nv), np.zeros(model.nv))
 done = time.perf_counter()

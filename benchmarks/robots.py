@@ -47,7 +47,7 @@ def load_robot(name: str) -> pp.Model:
     path, base = ROBOTS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return load(SHARE + path, base=base)  # type: ignore[arg-type]
+        return load(SHARE + path, base=base, loops="cut")  # type: ignore[arg-type]
 
 
 def chain(n: int, seed: int = 0) -> pp.Model:

@@ -19,7 +19,6 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 from proof_models import MODELS  # noqa: E402
 from twins import notices, twins, values_asked_for, why_true  # noqa: E402
 
-from phipsi.proofs import identities, prove  # noqa: E402
 from phipsi.proofs.decide import (  # noqa: E402
     bound,
     digits_state,
@@ -31,7 +30,8 @@ from phipsi.proofs.decide import (  # noqa: E402
 from phipsi.proofs.digits import long_decimals  # noqa: E402
 from phipsi.proofs.exact_array import NotRational  # noqa: E402
 from phipsi.rewrite.identity import Identity, unmet  # noqa: E402
-from phipsi.rewrite.theorems import ERRATA  # noqa: E402
+from phipsi.theorems import identities, prove  # noqa: E402
+from phipsi.theorems.book import ERRATA  # noqa: E402
 
 SMALL = "revolute chain"  # fifty digits take their time
 DIGITS_MODELS = (SMALL, "chain with rotors", "free base with rotors")

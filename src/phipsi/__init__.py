@@ -30,7 +30,7 @@ _TABLE = {
         "examples": ".",
     },
     ("Files", "importing.md"): {
-        "interfaces.formats.load": "load load_system",
+        "interfaces.formats.load": "load",
         "interfaces.formats.urdf.write_urdf": "save_urdf",
         "interfaces.bridges.conventions": ".",
     },
@@ -51,7 +51,7 @@ _TABLE = {
         "simulation.linear_system": "LinearSystem",
         "simulation.gradients": "rollout_gradient",
     },
-    ("Identities", "identities.md"): {"proofs": "identities prove"},
+    ("Identities", "identities.md"): {"theorems": "identities prove"},
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "

@@ -70,7 +70,7 @@ from phipsi.compiler import compile, explain
 from phipsi.errors import PhipsiError, PhipsiWarning
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridges import conventions
-from phipsi.interfaces.formats.load import load, load_system
+from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
@@ -81,7 +81,6 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.operators import parse
-from phipsi.proofs import identities, prove
 from phipsi.simulation import controllers, forces, references, topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.events import Event
@@ -92,6 +91,7 @@ from phipsi.simulation.rollout import rollout
 from phipsi.simulation.run import simulate
 from phipsi.simulation.step_derivatives import step_derivatives
 from phipsi.simulation.trajectory import Trajectory
+from phipsi.theorems import identities, prove
 
 __version__: str
 __all__ = [
@@ -165,7 +165,6 @@ __all__ = [
     "linearize",
     "load",
     "load_scenario",
-    "load_system",
     "log_det_mass_matrix",
     "mass_matrix",
     "mass_matrix_inverse",

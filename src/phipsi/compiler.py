@@ -8,6 +8,7 @@ from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
 
+from phipsi.backends.backend import Backend, SweepProgram, backend_of
 from phipsi.backends.program import Program
 from phipsi.errors import InputError, not_too_deep
 from phipsi.expressions.node import Expr
@@ -49,7 +50,7 @@ def compile(
     axes: str | None = None,
     given: Sequence[str] = (),
     rewrite: str = "full",
-    backend: str | None = None,
+    backend: str | Backend | None = None,
     reproducible: bool = False,
     same_operand: bool = False,
 ) -> Program:
@@ -64,7 +65,8 @@ def compile(
     world's origin, in world axes). Quantities named in `given` become inputs instead
     of being computed. For a `System` the points are the frames of its closures, with the constraint
     rows A on them, and the other operators are those of its tree. ``rewrite="as_written"`` keeps
-    the form and only shares and fuses. `same_operand` applies all operators of a tuple to one and
+    the form and only shares and fuses. `backend` is "native", "reference", or a `Backend` of your
+    own. `same_operand` applies all operators of a tuple to one and
     the same operand.
 
     >>> import phipsi as pp
@@ -82,15 +84,15 @@ def compile(
             f"compile needs an expression, then a model: pp.compile(expr, model), "
             f"not ({type(expr).__name__}, {type(model).__name__}); see pp.ModelBuilder"
         )
-    backend = backend or default_backend()
+    runs_in = backend_of(backend or default_backend())
     where = point_set(model, points, axes)
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
-    key = (request, backend, reproducible)
+    key = (request, runs_in.key, reproducible)
     if key not in model.programs:
         with _BUILDING.lock:  # threads that want the same program wait for one of them
             if key not in model.programs:
                 with not_too_deep("compiled"):
-                    model.programs[key] = build(request, model, backend, reproducible=reproducible)
+                    model.programs[key] = build(request, model, runs_in, reproducible=reproducible)
     return model.programs[key]
 
 
@@ -142,27 +144,20 @@ def default_backend() -> str:
     return os.environ.get("PHIPSI_BACKEND", "native")
 
 
-def build(request: Request, model: Model, backend: str, *, reproducible: bool = False) -> Program:
+def build(
+    request: Request, model: Model, backend: Backend, *, reproducible: bool = False
+) -> Program:
     """The pipeline: every pass is a line."""
-    check_request(request, backend, has_points=len(request.points) > 0)
+    check_request(request, has_points=len(request.points) > 0)
     rewriting = engine.rewrite(request, armature=model.has_armature)
-    pairs = "symmetric" if backend == "native" else "all"
-    lowered = lower_request(request, rewriting.expressions, model, pairs=pairs)
+    lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
     steps = plan_buffers(schedule(lowered.fields), lowered.fields)
     by_column = None
-    if request.columns and backend == "native":
+    if request.columns and not backend.columns:
         single = replace(request, columns=False)
-        by_column = build(single, model, backend, reproducible=reproducible)
-    return Program(
-        request,
-        rewriting,
-        lowered,
-        steps,
-        model,
-        backend,
-        reproducible=reproducible,
-        by_column=by_column,
-    )
+        by_column = build(single, model, backend, reproducible=reproducible).source
+    source = SweepProgram(request, lowered, steps, model, reproducible, by_column)
+    return Program(source, rewriting, backend)
 
 
 @of_mechanisms
@@ -211,7 +206,7 @@ def explain(
         )
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
     request = Request.make(expr, mode, None, False, given, rewrite, where)
-    check_request(request, "reference", has_points=True, has_model=False)
+    check_request(request, has_points=True, has_model=False)
     with not_too_deep("explained"):
         rewriting = engine.rewrite(request, armature=True)
         lowered = lower_request(request, rewriting.expressions, None)

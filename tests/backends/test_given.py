@@ -22,7 +22,6 @@ from random_models import model_from_parents, random_inertia, random_pose
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.backends.dense import dense
-from phipsi.backends.layout import input_shapes
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
@@ -157,7 +156,7 @@ def applied(
     operators = [n for n in names if not EXPRESSIONS[n].is_vector]
     some = tuple(EXPRESSIONS[n] for n in operators)
     program = pp.compile(some, model, points=where, given=tuple(given), backend="reference")
-    shapes, rng = input_shapes(program), np.random.default_rng(1)
+    shapes, rng = program.input_shapes, np.random.default_rng(1)
     operands = {f"x{i}": rng.standard_normal(shapes[f"x{i}"]) for i in range(len(some))}
     values = {**at, **given, **operands}
     got = program(**{name: values[name] for name in program.inputs})

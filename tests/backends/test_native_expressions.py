@@ -25,7 +25,7 @@ import phipsi as pp
 from phipsi import operators as ops
 from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
 from phipsi.algorithms.regressors import REGRESSOR
-from phipsi.backends.layout import input_shapes, vector_shape
+from phipsi.backends.layout import vector_shape
 from phipsi.backends.native.tables import model_tables
 from phipsi.errors import LoweringError, SingularMatrixError
 from phipsi.model.model import Model
@@ -72,7 +72,7 @@ def both(
     if native.backend != "native":
         raise NotNative(str(x))
     named = {n: inputs[n] for n in native.inputs if n in inputs}
-    for name, shape in input_shapes(native).items():
+    for name, shape in native.input_shapes.items():
         if name in native.inputs and name not in named:
             batch = len(inputs["q"])
             named[name] = rng.standard_normal((batch, *shape))

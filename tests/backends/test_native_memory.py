@@ -41,7 +41,6 @@ import ctypes, mmap
 import numpy as np
 import phipsi as pp
 import test_native_expressions as t
-from phipsi.backends.layout import input_shapes
 from phipsi.backends.native.record import COLUMN_BODIES, FEWEST
 from phipsi.backends.native.scratch import SLOTS
 

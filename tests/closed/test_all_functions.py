@@ -165,7 +165,7 @@ BUILT_ON_TREES = {
 # What functions return or are handed by `simulate`; nobody makes them from a system.
 RESULTS = {"Program", "Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
-NAMES = {"load", "load_system"}  # `model` is a name in a file
+NAMES = {"load"}  # `model` is a name in a file
 
 TABLE = {
     "of_given_motion": GIVEN_MOTION,

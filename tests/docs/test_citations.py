@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.proofs import identities
-from phipsi.rewrite.theorems import ERRATA
+from phipsi.theorems import identities
+from phipsi.theorems.book import ERRATA
 
 ROOT = Path(__file__).parents[2]
 THEORY = ROOT / "docs" / "theory"

@@ -300,7 +300,7 @@ def test_make_targets_exist():
 
 
 def test_the_list_of_layers():
-    source = ast.parse((ROOT / "tests" / "null" / "test_layers.py").read_text(encoding="utf-8"))
+    source = ast.parse((ROOT / "tests" / "symbolic" / "test_layers.py").read_text(encoding="utf-8"))
     (layers,) = (
         ast.literal_eval(node.value)
         for node in source.body

@@ -7,7 +7,7 @@ import pytest
 
 from phipsi.errors import FileError, did_you_mean
 from phipsi.interfaces.formats import parsed_robot as drafts
-from phipsi.interfaces.formats.load import kind_of, load, load_system
+from phipsi.interfaces.formats.load import kind_of, load
 from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph
 from phipsi.interfaces.formats.sdf.read_sdf import _Reader  # pyright: ignore[reportPrivateUsage]
 
@@ -72,7 +72,7 @@ def test_whether_a_joint_closes_a_loop_is_found_along_short_ways(tmp_path: Path)
     chain = [joint.format(f"j{i}", f"b{i - 1}" if i else "a", f"b{i}") for i in range(n)]
     for joints in (chain, chain[::-1], chain[::2] + chain[1::2]):
         closing = joint.format("loop", f"b{n - 1}", "b7")  # its child has a joint already
-        system = load_system(sdf(tmp_path, links + "".join(joints) + closing))
+        system = load(sdf(tmp_path, links + "".join(joints) + closing))
         assert [c.name for c in system.constraints] == ["loop"]
         assert system.model.nv == n + 6
     reader = object.__new__(_Reader)

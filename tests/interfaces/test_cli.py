@@ -29,7 +29,7 @@ def test_info_draws_the_tree(capsys: pytest.CaptureFixture[str]):
     assert "└─ shoulder: revolute, 1 dof → upper, 2.8 kg  [camera_mount, camera]" in out
     assert "      ├─ spin: revolute, 1 dof → wheel, 0.8 kg" in out
     assert out.splitlines()[-3:] == [
-        "mimic joints (moving independently): finger_right",
+        "1 constraint: finger_right mimics finger_left",
         "3 frames, 4 shapes",
         "1 finding in the file; phipsi check lists them",
     ]

@@ -18,7 +18,7 @@ BALL = '<geom size="0.1"/>'
 
 
 def test_mimic_joints_of_urdf_are_coupled(recwarn):
-    system = pp.load_system(DATA / "arm.urdf")
+    system = pp.load(DATA / "arm.urdf")
     assert not [w for w in recwarn if "independently" in str(w.message)]
     (said,) = system.model.couplings
     (made,) = system.constraints
@@ -32,10 +32,22 @@ def test_mimic_joints_of_urdf_are_coupled(recwarn):
     assert_allclose(right, said.multiplier * left, atol=1e-12)
 
 
-def test_a_file_without_loops_is_a_system_without_constraints(tmp_path):
+def test_a_file_without_loops_is_a_tree(tmp_path):
     pp.save_urdf(pp.examples.planar_arm(2).with_gravity((0, 0, -9.81)), tmp_path / "arm.urdf")
-    system = pp.load_system(tmp_path / "arm.urdf")
-    assert system.n_rows == 0 and system.model.nv == 2
+    for loops in ("close", "cut"):
+        model = pp.load(tmp_path / "arm.urdf", loops=loops)
+        assert type(model) is pp.Model and model.n_rows == 0 and model.nv == 2
+
+
+def test_loops_are_cut_on_request_and_that_is_reported(tmp_path):
+    with pytest.warns(pp.PhipsiWarning, match="mimic.*move independently"):
+        arm = pp.load(DATA / "arm.urdf", loops="cut")
+    assert type(arm) is pp.Model and len(arm.couplings) == 1
+    path = tmp_path / "loop.sdf"
+    path.write_text(four_bar_sdf())
+    with pytest.warns(pp.PhipsiWarning, match="joint 'D': it closes a loop and is left out"):
+        tree = pp.load(path, loops="cut")
+    assert type(tree) is pp.Model and tree.joint_names == pp.load(path).joint_names
 
 
 # ---- SDF -------------------------------------------------------------------------------------
@@ -76,7 +88,7 @@ def four_bar_sdf(last: str = "revolute", limit: str = "") -> str:
 def test_a_loop_of_sdf_is_closed_at_zero_and_moves_as_a_parallelogram(tmp_path):
     path = tmp_path / "loop.sdf"
     path.write_text(four_bar_sdf())
-    system = pp.load_system(path)
+    system = pp.load(path)
     model = system.model
     assert [x.name for x in system.constraints] == ["D"]
     q = model.neutral()
@@ -96,7 +108,7 @@ def test_a_loop_of_sdf_is_closed_at_zero_and_moves_as_a_parallelogram(tmp_path):
 def test_joints_of_other_types_close_loops_too(tmp_path, kind, rows):
     path = tmp_path / "loop.sdf"
     path.write_text(four_bar_sdf(kind))
-    system = pp.load_system(path)
+    system = pp.load(path)
     assert system.n_rows == rows
     assert_allclose(system.residual(system.model.neutral()), 0, atol=1e-12)
 
@@ -108,7 +120,7 @@ def test_a_floating_cycle_of_links_is_cut(tmp_path):
     links = "".join(LINK.format(n=n, p=p) for n, p in zip(names, corners, strict=True))
     joints = "".join(joint(f"j{i}", names[i - 1], names[i], corners[i]) for i in (1, 2, 3, 0))
     path.write_text(f"<sdf version='1.9'><model name='m'>{links}{joints}</model></sdf>")
-    system = pp.load_system(path)
+    system = pp.load(path)
     assert [x.name for x in system.constraints] == ["j0"]
     assert system.model.nv == 9
     q = system.model.neutral()
@@ -122,14 +134,35 @@ def test_loops_of_sdf_that_cannot_be_read_are_named(tmp_path):
         "<screw_thread_pitch>0.1</screw_thread_pitch></joint></model>")  # fmt: skip
     path.write_text(screw)
     with pytest.raises(pp.errors.ModelError, match=r"loop\.sdf:\d+: joint 'D': it closes a loop"):
-        pp.load_system(path)
+        pp.load(path)
     path.write_text(four_bar_sdf(limit="<limit><lower>-1</lower><upper>1</upper></limit>"))
     with pytest.warns(pp.PhipsiWarning, match="'D'.*limits and damping are lost"):
-        pp.load_system(path)
-    with pytest.raises(
-        pp.errors.ModelError, match=r"so the links form a loop(.|\n)*pp\.load_system"
-    ):
         pp.load(path)
+    with pytest.raises(pp.errors.ModelError, match=r"joint 'D': it closes a loop and is left out"):
+        pp.load(path, loops="cut", strict=True)
+
+
+def test_a_run_starts_with_closed_loops(tmp_path, capsys):
+    """The command line closes them, with the joints that were named as they were said to be."""
+    from phipsi.interfaces.cli.commands import app
+
+    (tmp_path / "loop.sdf").write_text(four_bar_sdf())
+    words = ["simulate", str(tmp_path / "loop.sdf"), "--duration", "0.2", "--set", "A=0.3"]
+    words += ["--set-velocity", "A=0.5", "--out", str(tmp_path / "run.npz")]
+    assert app(words, exit_on_error=False, result_action="return_value") == 0
+    assert "energy" in capsys.readouterr().out
+    run = pp.Trajectory.load(tmp_path / "run.npz")
+    model = run.model
+    assert_allclose(run.q[0][model.q_slice("A")], 0.3, atol=1e-12)
+    assert_allclose(run.v[0][model.v_slice("A")], 0.5, atol=1e-12)
+    assert_allclose(run.q[:, model.q_slice("A")], -run.q[:, model.q_slice("B")], atol=1e-9)
+    words[4:] = ["--set", "A=0.3", "--set-velocity", "A=0.5", "--set-velocity", "B=0.5"]
+    assert app(words, exit_on_error=False, result_action="return_value") == 2
+    assert "contradict constraint row 'D." in capsys.readouterr().err
+    (tmp_path / "run.toml").write_text('model = "loop.sdf"\nduration = 0.1\ninitial.q.A = 0.4\n')
+    scenario = pp.load_scenario(tmp_path / "run.toml")
+    assert_allclose(scenario.model.residual(scenario.q0), 0, atol=1e-9)
+    assert scenario.simulate().complete
 
 
 # ---- MJCF ------------------------------------------------------------------------------------
@@ -186,7 +219,7 @@ def same_space(ours: np.ndarray, other: np.ndarray) -> None:
 )
 def test_equality_constraints_are_those_of_mujoco(tmp_path, text, kind):
     path = mjcf(tmp_path, text)
-    system = pp.load_system(path)
+    system = pp.load(path)
     (made,) = system.constraints
     assert isinstance(made, kind) and made.name == "x"
     rng = np.random.default_rng(0)
@@ -215,10 +248,11 @@ def test_several_constraints_and_inactive_ones(tmp_path):
         '<weld name="off" body1="b" body2="f" active="false"/>'
         '<joint joint1="i" joint2="j"/>',
     )
-    system = pp.load_system(path)
+    system = pp.load(path)
     assert [x.name for x in system.constraints] == ["equality1", "equality3"]
-    with pytest.raises(pp.errors.ModelError, match=r"ties motions together(.|\n)*pp\.load_system"):
-        pp.load(path)
+    with pytest.warns(pp.PhipsiWarning, match="2 loop(.|\n)*ties motions together and is left out"):
+        tree = pp.load(path, loops="cut")
+    assert type(tree) is pp.Model and tree.nv == system.nv
 
 
 @pytest.mark.parametrize(
@@ -235,4 +269,4 @@ def test_what_cannot_be_read_is_named(tmp_path, text, message):
     with pytest.raises(
         pp.errors.ModelError, match=rf"robot\.xml:3: equality <joint>(.|\n)*{message}"
     ):
-        pp.load_system(path)
+        pp.load(path)

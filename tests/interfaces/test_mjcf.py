@@ -183,14 +183,15 @@ def test_springs_and_the_like_are_named(tmp_path: Path):
         '<joint name="loop" joint1="i" joint2="j"/>',
     ],
 )
-def test_equality_constraints_are_refused_by_name(tmp_path: Path, constraint: str):
+def test_equality_constraints_are_read_or_left_out_by_name(tmp_path: Path, constraint: str):
     inside = (
         f'<body name="a"><joint name="i"/>{BALL}</body><body name="b" pos="1 0 0"><joint '
         f'name="j"/>{BALL}</body>'
     )
     path = written(tmp_path, inside, head=f"\n<equality>\n{constraint}\n</equality>")
     with pytest.raises(ModelError, match=r"robot\.xml:3: equality \w+ 'loop': .*ties motions"):
-        load(path)
+        load(path, loops="cut", strict=True)
+    assert [c.name for c in load(path).constraints] == ["loop"]
     path.write_text(path.read_text().replace('name="loop"', 'name="loop" active="false"'))
     assert load(path).nv == 2
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from phipsi.errors import FileError, ModelError
-from phipsi.interfaces.formats.load import load, load_system
+from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.mjcf import reader_process
 from phipsi.interfaces.formats.mjcf.reader_process import READERS
 
@@ -82,7 +82,7 @@ def test_the_process_is_kept(tmp_path: Path):
         path = tmp_path / "wrong.xml"
         path.write_text("<mujoco><worldbody><bdy/></worldbody></mujoco>")
         load(path)
-    load_system(written(tmp_path))
+    load(written(tmp_path))
     assert worker_id() == first
 
 

@@ -59,8 +59,8 @@ from phipsi.operators import (
     v,
     vdot,
 )
-from phipsi.proofs import prove
 from phipsi.spatial import crm, skew
+from phipsi.theorems import prove
 
 H_STEP = 1e-30
 BIAS = H @ phi @ (M @ phi.T @ (a + gravity) + b)

@@ -111,7 +111,7 @@ def test_gradient_of_the_determinant(model, seed):
 def test_gradient_of_the_determinant_takes_two_sweeps():
     model = random_tree(0, 5, ["revolute", "universal"])
     gradient = pp.compile(pp.diff(LOG_DET, "q").T, model)
-    assert len(gradient.sweep_program.sweeps()) == 2
+    assert len(gradient.source.sweeps()) == 2
 
 
 def test_operational_space_inertia():

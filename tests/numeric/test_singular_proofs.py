@@ -4,7 +4,7 @@ import pytest
 
 from phipsi.errors import SingularHingeError
 from phipsi.model import Model, ModelBuilder, SpatialInertia, joints
-from phipsi.proofs import identities, prove
+from phipsi.theorems import identities, prove
 
 ROD = SpatialInertia(mass=1.0, com_B=(0.5, 0, 0), moment_about_com_B=(0.001, 0.083, 0.083))
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import phipsi as pp
-from phipsi.backends.layout import input_shapes
 from phipsi.errors import ParseError, PhipsiError
 from phipsi.expressions.node import SELECTABLE, Expr
 from phipsi.expressions.spaces import SPACES
@@ -245,7 +244,7 @@ def compiled(x: Expr) -> pp.Program:
 
 def evaluated(program: pp.Program) -> Any:
     rng = np.random.default_rng(0)
-    shapes = input_shapes(program)
+    shapes = program.input_shapes
     inputs = {name: rng.uniform(0.1, 1.0, shapes[name]) for name in program.inputs}
     with np.errstate(all="ignore"):
         return program(**inputs)

@@ -23,7 +23,7 @@ from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.decide import equal, sides
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.state import State
-from phipsi.rewrite.identity import Claim, Identity, claim
+from phipsi.rewrite.identity import Claim, Identity
 
 SMALL = Fraction(1, 10**12)
 _OPERATORS = (
@@ -78,17 +78,17 @@ def _both(identity: Identity, state: State) -> Claim:
 
 def _negated(identity: Identity, state: State) -> Claim:
     found = _both(identity, state)
-    return claim(found.lhs, -1 * found.rhs)
+    return Claim(found.lhs, -1 * found.rhs)
 
 
 def _scaled(identity: Identity, state: State) -> Claim:
     found = _both(identity, state)
-    return claim(found.lhs, found.rhs * state.kind.of(1 + SMALL))
+    return Claim(found.lhs, found.rhs * state.kind.of(1 + SMALL))
 
 
 def _with_term(identity: Identity, state: State) -> Claim:
     found = _both(identity, state)
-    return claim(found.lhs, found.rhs + state.kind.of(SMALL))
+    return Claim(found.lhs, found.rhs + state.kind.of(SMALL))
 
 
 def _starred(identity: Identity, state: State, side: str, leaf: Expr) -> Claim:
@@ -97,7 +97,7 @@ def _starred(identity: Identity, state: State, side: str, leaf: Expr) -> Claim:
     values = {"before": state.applied(identity.before), "after": state.applied(identity.after)}
     wrong = state.with_value(leaf, state.dense(leaf).T)
     values[side] = wrong.applied(getattr(identity, side))
-    return claim(values["before"], values["after"])
+    return Claim(values["before"], values["after"])
 
 
 def _starrable(identity: Identity) -> Iterator[tuple[str, Expr]]:

@@ -32,6 +32,7 @@ LAYERS = [
     "compiler",
     "calculus",
     "proofs",
+    "theorems",
     "algorithms",
     "examples",
     "demo",
@@ -162,7 +163,7 @@ def test_import_phipsi_is_light():
             "import phipsi; phipsi.load",
             ["simulation", "interfaces.report", "interfaces.formats.sdf"],
         ),
-        ("import phipsi; phipsi.simulate", ["interfaces", "rewrite.theorems"]),
+        ("import phipsi; phipsi.simulate", ["interfaces", "theorems.book"]),
     ],
 )
 def test_a_name_loads_what_it_needs(use: str, needless: list[str]):

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from phipsi.backends.backend import SweepProgram
 from phipsi.backends.failures import NOT_FINITE
-from phipsi.backends.layout import input_shapes
 from phipsi.errors import InputError
+from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers, finite, first_not_finite
-
-if TYPE_CHECKING:
-    from phipsi.backends.program import Program
-    from phipsi.model.model import Model
 
 Array = np.ndarray
 
 
 def bind_arguments(
-    program: Program, args: Sequence[Any], named: Mapping[str, Any]
+    program: SweepProgram, args: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[dict[str, Array], tuple[int, ...]]:
     """The inputs as arrays by name, and the common batch shape."""
     values = by_name(program.inputs, args, named)
-    shapes = input_shapes(program)
+    shapes = program.input_shapes
     arrays: dict[str, Array] = {}
     batches: list[tuple[int, ...]] = []
     columns: int | None = None
@@ -125,7 +122,7 @@ def _joint_at(model: Model, slices: Sequence[slice], index: int) -> str:
 
 
 def _shape_text(
-    program: Program, name: str, expected: tuple[int, ...], got: tuple[int, ...]
+    program: SweepProgram, name: str, expected: tuple[int, ...], got: tuple[int, ...]
 ) -> str:
     m = program.model
     wanted = ", ".join("columns" if e == -1 else str(e) for e in expected)
@@ -138,31 +135,31 @@ def _shape_text(
     )
 
 
-def check_finite(program: Program, arrays: Mapping[str, Array]) -> None:
+def check_finite(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
     """Refuse NaN and infinity, naming the joint or body and the element."""
     for name, a in arrays.items():
         index = None if name == "columns" else first_not_finite(a)
         if index is None:
             continue
-        core = len(input_shapes(program)[name])
+        core = len(program.input_shapes[name])
         where = _place(program, name, index[len(index) - core :])
         batch = f" (element {list(index[:-core])} of the batch)" if index[:-core] else ""
         raise InputError(f"{name} is {a[index]} at {where}{batch}; inputs must be finite")
 
 
 def of_bad_inputs(
-    program: Program, arrays: Mapping[str, Array], batch: tuple[int, ...], status: Array
+    program: SweepProgram, arrays: Mapping[str, Array], batch: tuple[int, ...], status: Array
 ) -> Array:
     """The status; elements whose inputs are NaN or infinite fail for that reason."""
     bad = np.zeros(batch, dtype=bool)
-    shapes = input_shapes(program)
+    shapes = program.input_shapes
     for name in program.inputs:
         a = arrays[name]
         bad = bad | ~finite(a).all(axis=tuple(range(a.ndim - len(shapes[name]), a.ndim)))
     return np.where(bad, NOT_FINITE, status)
 
 
-def _place(program: Program, name: str, index: tuple[int, ...]) -> str:
+def _place(program: SweepProgram, name: str, index: tuple[int, ...]) -> str:
     m = program.model
     if len(index) == 1 and name != "f0":
         slices = m.q_slices if name == "q" else m.v_slices
@@ -174,5 +171,45 @@ def _place(program: Program, name: str, index: tuple[int, ...]) -> str:
     return f"index {list(index)}"
 
 
-def never(*_: Any) -> None:
-    """The direct call of programs that have none."""
+# ---- results -------------------------------------------------------------------------------------
+
+
+def flat(results: Sequence[Any]) -> list[Any]:
+    """Results one after the other; those of several blocks are tuples of arrays."""
+    return [a for r in results for a in (r if isinstance(r, (tuple, list)) else (r,))]
+
+
+def store(results: list[Any], out: Any, single: bool) -> list[Any]:
+    """Write results to the arrays of ``out=``, if there are any; those that the user gets."""
+    if out is None:
+        return results
+    targets = [out] if single else list(out)
+    if len(targets) != len(results):
+        raise InputError(f"out= has {len(targets)} arrays for {len(results)} results")
+    arrays, found = flat(targets), flat(results)
+    if len(arrays) != len(found):
+        raise InputError(f"out= has {len(arrays)} arrays for {len(found)} results")
+    for target, result in zip(arrays, found, strict=True):
+        if isinstance(target, np.ndarray) and target.dtype != result.dtype:
+            raise InputError(
+                f"out= holds {target.dtype}, but the result is {result.dtype}: "
+                f"np.empty({result.shape}, dtype=np.{result.dtype})"
+            )
+        if not isinstance(target, np.ndarray) or target.shape != result.shape:
+            shape = getattr(target, "shape", type(target).__name__)
+            raise InputError(f"out= has shape {shape}, but the result has {result.shape}")
+        if not target.flags.writeable:
+            raise InputError("out= is read-only, so that no result can be written to it")
+        if sum(other is target or _overlap(target, other) for other in arrays) > 1:
+            raise InputError("the arrays of out= share memory: results would overwrite another")
+    for target, result in zip(arrays, found, strict=True):
+        target[...] = result
+    return targets
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    work: Any = 10_000  # steps; whether strided arrays meet can be hard to find out
+    try:
+        return isinstance(b, np.ndarray) and np.shares_memory(a, b, max_work=work)
+    except np.exceptions.TooHardError:
+        return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from phipsi.model.points import PointSet
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.sweeps.ir import Domain, Field
-
-if TYPE_CHECKING:
-    from phipsi.backends.program import Program
+from phipsi.sweeps.request import Lowered, Request
 
 Array = np.ndarray
 
@@ -76,15 +74,9 @@ def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:
     return (n, widest, widest)
 
 
-def input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
+def input_shapes(request: Request, lowered: Lowered, m: Model) -> dict[str, tuple[int, ...]]:
     """Trailing shape of every input; −1 stands for a number of columns that is free."""
-    if program.shapes is None:
-        program.shapes = _input_shapes(program)
-    return program.shapes
-
-
-def _input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
-    m, points = program.model, program.request.points
+    points = request.points
     shapes: dict[str, tuple[int, ...]] = {
         "q": (m.nq,),
         "v": (m.nv,),
@@ -97,7 +89,7 @@ def _input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
         "dinertia": (m.n_bodies, 10),
         **{name: (m.nv,) for name in DIRECTIONS},
     }
-    for name in program.request.given:
+    for name in request.given:
         if name in ("pose", "placement"):
             shapes[name] = (m.n_bodies, 4, 4)
             continue
@@ -110,9 +102,9 @@ def _input_shapes(program: Program) -> dict[str, tuple[int, ...]]:
             shapes[name] = vector_shape(row.gives, m, points)
         else:
             shapes[name] = block_shape(row.takes, row.gives, m)
-    operands = [n for n in program.inputs if n not in shapes]
-    for name, space in zip(operands, program.lowered.operands, strict=True):
-        tail = (-1,) if program.request.columns else ()
+    operands = [n for n in lowered.inputs if n not in shapes]
+    for name, space in zip(operands, lowered.operands, strict=True):
+        tail = (-1,) if request.columns else ()
         shapes[name] = (*vector_shape(space, m, points), *tail)
     return shapes
 

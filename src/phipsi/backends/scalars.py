@@ -47,7 +47,13 @@ def _call(name: str, x: Any) -> Any:
     return _object_function(name, x)(x)
 
 
+FUNCTIONS: dict[type, Any] = {}
+"""Classes of numbers, and an object with the functions of them; SymPy and mpmath are known."""
+
+
 def _object_function(name: str, x: Any) -> Callable[[Any], Any]:
+    if type(x) in FUNCTIONS:
+        return getattr(FUNCTIONS[type(x)], name)
     package = type(x).__module__.split(".")[0]
     module = sys.modules.get(package)
     found = getattr(module, name, None) if package in ("sympy", "mpmath") else None

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import bind_arguments, by_name, check_finite
 from phipsi.backends.dense import dense
-from phipsi.backends.layout import input_shapes
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import compile, explain
@@ -151,12 +150,12 @@ def along_units(
     is linear in each of them, so zero if one does not occur. For one direction other vectors than
     units may be given, (count, nv).
     """
-    model, shapes = program.model, input_shapes(program)
+    model, shapes = program.model, program.input_shapes
     counts = [_count(name, model) for name in directions] if units is None else [len(units)]
     here = [name for name in directions if name in program.inputs]
     still = {name: np.zeros(shapes[name]) for name in here}
-    arrays, batch = bind_arguments(program, (), {**values, **still})
-    check_finite(program, arrays)
+    arrays, batch = bind_arguments(program.source, (), {**values, **still})
+    check_finite(program.source, arrays)
     if len(here) < len(directions):
         one = np.asarray(program(*(arrays[name] for name in program.inputs)))
         return np.zeros((*one.shape, *counts), one.dtype)

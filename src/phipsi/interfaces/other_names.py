@@ -24,12 +24,12 @@ _ELSEWHERE = {
     "phipsi.algorithms.operational": "Innovations",
     "phipsi.algorithms.system": "Mobility",
     "phipsi.calculus.families": "Family",
-    "phipsi.proofs": "Proof",
+    "phipsi.theorems": "Proof",
     "phipsi.simulation.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
 # Names that were here before, and what does their work now.
-_BEFORE = {"robots": "pp.examples"}
+_BEFORE = {"load_system": "pp.load", "robots": "pp.examples"}
 # Names of others, in groups with one answer. Without brackets, an answer is a name below `pp`.
 _PINOCCHIO = {
     "rnea": "inverse_dynamics",

@@ -3,9 +3,5 @@
 Every operator of the algebra is a rational function of the numbers it is made of: quaternions or
 points of the circle, positions, inertias, hinge directions, rates. Two rational functions that
 agree at a random point modulo a random prime are the same, up to a probability that is computed and
-printed, and made smaller than 1e-14 by further primes.
+printed, and made smaller than 1e-14 by further primes. `phipsi.theorems` asks the questions.
 """
-
-from phipsi.proofs.prove import Proof, Verdict, identities, identity_named, prove
-
-__all__ = ["Proof", "Verdict", "identities", "identity_named", "prove"]

@@ -78,7 +78,11 @@ def sides(identity: Identity, state: State) -> tuple[Array, Array]:
     terms = determinants(identity)
     if terms is not None and state.kind is not Digits:
         return _products(terms, state)
-    return state.applied(before), state.applied(after)
+    right = state.applied(after)
+    if not identity.sweeps:
+        return state.applied(before), right
+    left = [state.swept(before, identity.sweeps, how) for how in ("as_written", "full")]
+    return np.concatenate(left), np.concatenate([right, right])
 
 
 def _both(identity: Identity) -> tuple[Expr, Expr]:

@@ -16,6 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
+from phipsi.backends.scalars import FUNCTIONS
 from phipsi.proofs.exact_array import ExactArray, NotRational
 
 DIGITS = 110
@@ -116,10 +117,30 @@ class Digits(ExactArray):
 
 def _decimal(x: Any) -> Decimal:
     if isinstance(x, Decimal):
-        return x
+        return x if type(x) is Decimal else Decimal(x)
     if isinstance(x, Fraction):
         return Decimal(x.numerator) / Decimal(x.denominator)
     return Decimal(x.item() if isinstance(x, np.generic) else x)
+
+
+class Number(Decimal):
+    """A decimal number that computes with floats and fractions too, as the numbers they are."""
+
+
+def _with_any(name: str) -> Callable[[Decimal, Any], Any]:
+    plain = getattr(Decimal, name)
+
+    def operation(self: Decimal, other: Any) -> Any:
+        if not isinstance(other, (Decimal, Fraction, int, float, np.number)):
+            return NotImplemented
+        return Number(plain(self, _decimal(other)))
+
+    return operation
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    setattr(Number, f"__{_name}__", _with_any(f"__{_name}__"))
+    setattr(Number, f"__r{_name}__", _with_any(f"__r{_name}__"))
 
 
 _DECIMAL: Any = np.frompyfunc(_decimal, 1, 1)
@@ -194,7 +215,15 @@ class DecimalOps:
     sqrt = staticmethod(_root)
 
 
-Digits.ops = DecimalOps()
+class NumberOps:
+    """The same functions for numbers in arrays of objects."""
+
+    sin = staticmethod(lambda x: Number(sine(Decimal(x))))
+    cos = staticmethod(lambda x: Number(cosine(Decimal(x))))
+    sqrt = staticmethod(lambda x: Number(_root(Decimal(x))))
+
+
+Digits.ops, Digits.number, FUNCTIONS[Number] = DecimalOps(), Number, NumberOps()
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 _ARITHMETIC = _COMPARISONS | {
     "add", "subtract", "multiply", "divide", "matmul", "negative", "positive", "absolute", "power",

@@ -25,11 +25,19 @@ class ExactArray(np.ndarray):
 
     is_exact: ClassVar[bool] = True
     ops: ClassVar[Any]  # sine, cosine and square root of the scalars
+    number: ClassVar[Callable[[Any], Any]] = staticmethod(lambda scalar: scalar)
+    """A scalar as a number that computes with floats too, for arrays of objects."""
     __array_priority__ = 100.0  # pyright: ignore[reportAssignmentType]
 
     def scalars(self) -> list[Any]:
         """The numbers one by one, for formulas that are written for scalars."""
         raise NotImplementedError
+
+    def objects(self) -> Array:
+        """The same as a plain array of numbers, which any NumPy code can work with."""
+        out = np.empty(self.size, object)
+        out[:] = [type(self).number(x) for x in self.scalars()]
+        return out.reshape(self.shape)
 
     @classmethod
     def of(cls, values: Any) -> Any:

@@ -57,16 +57,18 @@ class Mechanism:
 
     `kind` is the class of the numbers (`Residues` of a prime, or `Digits`). With `draw`, all
     numbers are random: masses, moments, mass centres, placements, axes, pitches, gravity, and the
-    rotor inertias of joints that have one. Bodies without mass stay so.
+    rotor inertias of joints that have one. Bodies without mass stay so. `plain` is the model.
     """
 
     def __init__(self, model: Model, kind: Any, draw: Draw | None = None) -> None:
-        self._model, self.kind = model, kind
+        self.plain, self.kind = model, kind
         self._numbers = numbers = _Own(kind) if draw is None else _Random(kind, draw)
         self.placements = [
             Placement(numbers.rotation(x.rotation), numbers.any(x.translation))
             for x in model.placements
         ]
+        self.placement_rotations = [x.rotation for x in self.placements]
+        self.placement_translations = [x.translation for x in self.placements]
         self.joints = [ExactJoint(x, _params(x, numbers)) for x in model.joints]
         inertias = [numbers.inertia(x) for x in model.inertia_matrices]
         self.inertia_matrices = np.stack(inertias) if inertias else kind.of(np.zeros((0, 6, 6)))
@@ -75,7 +77,7 @@ class Mechanism:
         self.gravity = numbers.any(model.gravity)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
+        return getattr(self.plain, name)
 
     def frames(self, closures: ClosureSet) -> PointSet:
         """The frames of loop closures; what is on the world stays where it is."""
@@ -93,9 +95,7 @@ class Mechanism:
     def qdot(self, q: Array, v: Array) -> Array:
         """q̇ = N(q) v."""
         parts: list[Any] = []
-        for joint, i, j in zip(
-            self.joints, self._model.q_slices, self._model.v_slices, strict=True
-        ):
+        for joint, i, j in zip(self.joints, self.plain.q_slices, self.plain.v_slices, strict=True):
             parts += joint.q_rate(joint.params, q[i].scalars(), v[j].scalars(), self.kind.ops)
         return self.kind.of(np.array(parts, np.result_type(q, v)))
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from phipsi.backends.scalars import FUNCTIONS
 from phipsi.proofs.exact_array import ExactArray, NotRational
 
 Array = Any  # of int64, float64 or complex128
@@ -268,7 +269,6 @@ class Residue:
     """One residue with its rate: a plain number for the formulas of the joints."""
 
     __slots__ = ("kind", "rate", "value")
-    __array_ufunc__ = None
 
     def __init__(self, value: int, rate: int, kind: Any) -> None:
         self.value, self.rate, self.kind = value, rate, kind
@@ -364,7 +364,7 @@ class ResidueOps:
         return x.sqrt()
 
 
-Residues.ops = ResidueOps()
+Residues.ops = FUNCTIONS[Residue] = ResidueOps()
 
 
 @cache

@@ -1,9 +1,11 @@
-"""The state of a proof: one mechanism with exact numbers, the `Case` of the theorems' checks."""
+"""The state of a proof: one mechanism with exact numbers, as the checks of theorems get it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -12,16 +14,32 @@ from numpy.typing import NDArray
 from phipsi.backends.dense import arranged
 from phipsi.backends.dense_evaluate import Evaluation
 from phipsi.backends.dense_inputs import check_expression, dimension
-from phipsi.expressions.node import Expr
+from phipsi.backends.reference import Run
+from phipsi.compiler import compile
+from phipsi.expressions.node import Expr, leaf
+from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import MOTIONS, ONE
+from phipsi.expressions.structure import GENERAL
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
 from phipsi.proofs.digits import STEP, Digits
 from phipsi.proofs.mechanism import Draw, Mechanism
-from phipsi.rewrite.theorems_symbols import any_motion
 
 Array = NDArray[Any]
+
+any_motion = leaf(
+    Row(
+        name="any_motion",
+        symbol="x",
+        latex="x",
+        takes=ONE,
+        gives=MOTIONS,
+        structure=GENERAL,
+        meaning="any vector of body motions; a proof draws it at random",
+    )
+)
 
 POINTS = 3
 _ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot")
@@ -54,7 +72,7 @@ class State:
         q: Array | None = None,
         v: Array | None = None,
     ) -> None:
-        self.model = cast(Model, mechanism)
+        self.model, self._plain = cast(Model, mechanism), mechanism.plain
         self.kind, self._seed = mechanism.kind, seed
         rng = np.random.default_rng((*seed, 0))
         self.rng = rng
@@ -130,11 +148,56 @@ class State:
         one = self._evaluation({})
         if expr.is_vector:
             return one.value(expr)
+        return one.applied(expr, self._column(expr))
+
+    def swept(
+        self, expr: Expr, mode: str = "apply", rewrite: str = "full", **changes: Any
+    ) -> Array:
+        """What the sweeps give that are compiled from an expression, on these exact numbers.
+
+        A vector as it is; an operator applied to the random vector of `applied`, by its sweeps or
+        (mode "dense") by the matrix that they write. The program is that of the model.
+        """
+        if not self.model.n_bodies:  # nothing to sweep over
+            return self.applied(expr)
+        program = compile(
+            expr,
+            self._plain,
+            mode=mode if not expr.is_vector else "apply",
+            points=self._floating_points,
+            rewrite=rewrite,
+            backend="reference",
+        )
+        column = None
+        if not expr.is_vector:
+            assert expr.takes is not None
+            blocks = (-1, 6) if expr.takes.index in ("body", "point") else (-1,)
+            column = self._column(expr).reshape(blocks)
+        given = {name: changes.get(name, getattr(self, name, column)) for name in program.inputs}
+        inputs = {name: value.objects() for name, value in given.items()}
+        at: Any = self.points
+        points = replace(at, rotation=at.rotation.objects(), offset=at.offset.objects())
+        run = Run(program.steps, self.model, points, inputs, (), np.dtype(object))
+        found = program._write(program.lowered.results[0], run.run(), (), np.dtype(object))
+        value = self.kind.of(found.astype(self.q.dtype))
+        if mode == "dense" and not expr.is_vector:
+            return value @ self._column(expr)
+        return value.reshape(-1, 1)
+
+    @cached_property
+    def _floating_points(self) -> PointSet:
+        """The points on their bodies; where they are does not matter to a program."""
+        n, axes = len(self.points), self.points.axes
+        turned, at = np.tile(np.eye(3), (n, 1, 1)), np.zeros((n, 3))
+        return replace(self.points, rotation=turned, offset=at, axes=axes)
+
+    def _column(self, expr: Expr) -> Array:
+        """A random vector that an operator takes, (size, 1)."""
         assert expr.takes is not None
         size = dimension(expr.takes, self.model, self.points)
         if size not in self._columns:
             self._columns[size] = self.random(size, 1)
-        return one.applied(expr, self._columns[size])
+        return self._columns[size]
 
     def with_value(self, leaf: Expr, value: Array) -> State:
         """This state with another value of an operator; for claims that ought to be false."""

@@ -2,107 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
-from phipsi.model.points import PointSet
-
-Array = NDArray[Any]
 
 
 class Claim(NamedTuple):
-    """Two arrays that ought to be equal, exactly."""
+    """Two arrays that ought to be equal, exactly; a number stands for an array full of it."""
 
-    lhs: Array
-    rhs: Array
-
-
-class Case(Protocol):
-    """One mechanism in one state, which the equations of motion hold for.
-
-    `vdot` and `f0` are drawn at random, `tau` is what they need; `points` are a few random points.
-    The numbers are exact: residues modulo a prime, or long decimals. They are arrays of a class of
-    their own, so a check makes its arrays by `zeros`, `eye`, `random`, `np.stack` or `zeros_like`,
-    and never by `np.array`. Everything is deterministic for a given seed.
-    """
-
-    @property
-    def model(self) -> Model:
-        """The mechanism."""
-        ...
-
-    @property
-    def q(self) -> Array:
-        """Configuration (nq,)."""
-        ...
-
-    @property
-    def v(self) -> Array:
-        """Rates (nv,)."""
-        ...
-
-    @property
-    def vdot(self) -> Array:
-        """Accelerations (nv,)."""
-        ...
-
-    @property
-    def tau(self) -> Array:
-        """Efforts (nv,)."""
-        ...
-
-    @property
-    def f0(self) -> Array:
-        """Point forces (nC, 6)."""
-        ...
-
-    @property
-    def points(self) -> PointSet:
-        """Points on bodies, world axes."""
-        ...
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """Random choices; random numbers of the right kind come from `random`."""
-        ...
-
-    @property
-    def random(self) -> Callable[..., Array]:
-        """Draws more random numbers, as an array of the shape given."""
-        ...
-
-    @property
-    def memo(self) -> dict[Any, Any]:
-        """What checks keep for each other in this state."""
-        ...
-
-    def zeros(self, *shape: int) -> Array:
-        """Zeros of the right kind."""
-        ...
-
-    def array(self, scalars: Sequence[Any]) -> Array:
-        """The array of scalars, such as the parameters of a joint."""
-        ...
-
-    def eye(self, size: int) -> Array:
-        """The identity matrix."""
-        ...
-
-    def dense(self, expr: Expr, **changes: Any) -> Array:
-        """The value of an expression in this state; keywords of `dense` replace parts of it."""
-        ...
-
-    def derivative(
-        self, value: Callable[..., Array], at: Sequence[Array], along: Sequence[Array]
-    ) -> Array:
-        """The derivative of value(*at) along directions, one for each argument."""
-        ...
+    lhs: Any
+    rhs: Any
 
 
 @dataclass(frozen=True)
@@ -110,9 +22,11 @@ class Identity:
     """An equation: before = after, where the condition holds.
 
     `kind` is "rule" (the rewriter uses it, from left to right) or "theorem" (it is stated and
-    proved, not used). Equations that are not between operators (recursions, single blocks, physics)
-    have a `check` instead of the two sides, and their text in `statement`. `rigid` says that a
-    check divides by no hinge inertia, so that its degree is small.
+    proved, not used); a theorem that is a rule of the rewriter's has the name of that `rule`. With
+    `sweeps`, the left side is what its compiled program gives: applied to a vector ("apply") or as
+    a matrix ("dense"). Equations that are not between operators (single blocks, physics) have a
+    `check` of a `proofs.State` instead of two sides, and their text in `statement`. `rigid` says
+    that a check divides by no hinge inertia, so that its degree is small.
     """
 
     name: str
@@ -121,10 +35,12 @@ class Identity:
     condition: str = ""
     source: str = ""
     kind: str = "theorem"
-    check: Callable[[Case], Claim] | None = None
+    check: Callable[[Any], Claim] | None = None
     note: str = ""
     statement: str = ""
     rigid: bool = False
+    sweeps: str = ""
+    rule: str = ""
 
     def __str__(self) -> str:
         sides = self.statement or f"{self.before} = {self.after}"
@@ -204,22 +120,3 @@ def unmet(condition: str, model: Model) -> str:
         if why:
             return f"it holds for {part}, but {why}"
     return ""
-
-
-def claim(lhs: Any, rhs: Any) -> Claim:
-    """The claim that two arrays are equal; a number stands for an array full of it."""
-    return Claim(lhs, rhs)
-
-
-def gathered(case: Case, blocks: Sequence[Any], *shape: int) -> Array:
-    """Blocks of one shape as one array, also if there are none."""
-    return np.stack(blocks) if len(blocks) else case.zeros(0, *shape)
-
-
-def stacked(claims: Sequence[Claim]) -> Claim:
-    """Several claims as one."""
-    if not claims:
-        return Claim(np.zeros(0), np.zeros(0))
-    left = [np.reshape(c.lhs + 0 * c.rhs, -1) for c in claims]
-    right = [np.reshape(c.rhs + 0 * c.lhs, -1) for c in claims]
-    return Claim(np.concatenate(left), np.concatenate(right))

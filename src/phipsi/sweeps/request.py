@@ -25,7 +25,6 @@ from phipsi.sweeps.lower import DOMAINS, Lowering
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
-BACKENDS = ("native", "reference")
 SHALLOW = 24  # rates on the longest path for which Gram products are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
@@ -130,15 +129,11 @@ class Lowered:
         return [x for r in self.results for x in (r.field, r.left) if x is not None]
 
 
-def check_request(
-    request: Request, backend: str, *, has_points: bool, has_model: bool = True
-) -> None:
+def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
     """Refuse what cannot be compiled, with the reason.
 
     Without a model there may be any points, rows and selections.
     """
-    if backend not in BACKENDS:
-        raise InputError(f"backend={backend!r} is not one of {BACKENDS}")
     if request.rewrite not in REWRITES:
         raise InputError(f"rewrite={request.rewrite!r} is not one of {REWRITES}")
     if not request.expressions:

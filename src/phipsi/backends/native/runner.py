@@ -14,7 +14,7 @@ import llvmlite
 import numpy as np
 
 from phipsi.backends import layout
-from phipsi.backends.arguments import never
+from phipsi.backends.backend import never
 from phipsi.backends.native import direct, products
 from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import plan as planning

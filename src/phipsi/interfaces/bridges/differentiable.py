@@ -19,7 +19,7 @@ from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS, inver
 from phipsi.algorithms.energy import KINETIC_ENERGY
 from phipsi.algorithms.kinematics import frame_poses
 from phipsi.algorithms.system import System
-from phipsi.backends.layout import input_shapes, vector_shape
+from phipsi.backends.layout import vector_shape
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.calculus.families import Family
@@ -105,7 +105,7 @@ class ExpressionBridge(Bridge):
         unknown = [name for name in self.names if name not in VARIABLES]
         if unknown:
             raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
-        shapes = input_shapes(self.program)
+        shapes = self.program.input_shapes
         self.core = tuple(shapes[name] for name in self.names)
         assert expr.gives is not None
         self.results = (vector_shape(expr.gives, tree, self.program.request.points),)

@@ -69,7 +69,7 @@ def bench(
 
     if batch < 1:
         raise InputError(f"--batch {batch}: a batch has at least one configuration")
-    robot = load_robot(file, base, package_dirs, model)
+    robot = load_robot(file, base, package_dirs, model).model  # the tree, as peers have it
     if robot.nv == 0:
         raise InputError(f"{file}: nothing in it can move, so there is nothing to time.")
     rows = measure(robot, batch)

@@ -85,9 +85,9 @@ def info(
     say(f"{name}: {sizes}, {mass:.4g} kg that can move")
     for line in draw_tree(robot, frames=frames, ascii_only=not speaks_unicode()):
         say(line)
-    if robot.couplings:
-        listed = ", ".join(shown(c.joint)[:60] for c in robot.couplings)
-        say(f"mimic joints (moving independently): {listed}")
+    if robot.constraints:
+        listed = ", ".join(shown(c.name)[:60] for c in robot.constraints)
+        say(f"{counted(len(robot.constraints), 'constraint')}: {listed}")
     rest = ("frame", len(robot.frames)), ("shape", len(robot.geometry))
     print(", ".join(counted(n, word) for word, n in rest))
     if robot.diagnosis:
@@ -126,7 +126,7 @@ def check(
 
     robot = load_robot(file, base, package_dirs, model)
     failed = 0
-    for result in check_model(robot, seed):
+    for result in check_model(robot.model, seed):
         say(str(result))
         failed += result.passed is False
     for finding in robot.diagnosis:

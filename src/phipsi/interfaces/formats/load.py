@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from typing import cast
 
 from phipsi.algorithms.system import System
-from phipsi.constraints import Constraint
 from phipsi.errors import FileError, InputError, ModelError
 from phipsi.interfaces.formats.files import MAX_BYTES, read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs
@@ -27,7 +27,7 @@ def load(
     package_dirs: PackageDirs | None = None,
     strict: bool = False,
     repair: str | None = None,
-    mimic: str = "independent",
+    loops: str = "close",
     model: str | None = None,
     isolate: bool = True,
     max_bytes: int = MAX_BYTES,
@@ -36,93 +36,52 @@ def load(
 ) -> Model:
     """Read a robot file: URDF, SDF or MJCF, told apart by its outermost element.
 
+    A tree is a `Model`. A robot with loops is a `System`, which is a model with constraints: they
+    come from `<mimic>` of URDF and SDF (`Coupling`, "<joint> mimics <other>"), from the joints of
+    an SDF file that close loops (the later ones in the file, under their names; their limits and
+    damping have no coordinate and are reported), and from the active `<equality>` elements of
+    MJCF: connect (`Spherical`), weld (`Weld`) and joint with a linear polynomial (`Coupling`).
+    MuJoCo makes them soft; here they are exact. Files say where joints are, not in which
+    configuration loops are closed: ``system.assemble(q)`` finds one.
+
     The numbers are those of the file. What no rigid body has, and everything else that is
     remarkable, is listed in `model.diagnosis` and summarised in one `PhipsiWarning`.
 
     **Arguments:** `base`, "fixed" welds the base link to the world and "free" lets it float on a
     free joint "root_joint"; by default fixed for URDF and as the file says for SDF and MJCF;
     `package_dirs`, folders that contain the packages of ``package://`` paths, or a mapping from
-    package name to folder; `strict`, refuse what would be a warning; ``repair="inertia"``, replace
+    package name to folder; `strict`, reject what would be a warning; ``repair="inertia"``, replace
     inertias that no rigid body has by the nearest that one can have, and list every change;
-    ``mimic="independent"``, mimic joints move on their own and `model.couplings` lists them;
-    `model`, the name of one of several models in an SDF file; `max_bytes`, refuse larger files;
+    ``loops="cut"``, leave out what closes loops, and list it: the result is a tree, mimic joints
+    move independently and `model.couplings` lists them;
+    `model`, the name of one of several models in an SDF file; `max_bytes`, reject larger files;
     `max_seconds` and `max_memory` (bytes), the most that reading may take.
     MuJoCo, which reads MJCF, runs in a process of its own, where no fault of it can do harm;
     ``isolate=False`` runs it in this one, without these two limits.
-    **Returns:** a `Model`; a `ModelError` has file and line.
+    **Returns:** a `Model`, a `System` if constraints are left; a `ModelError` has file and line.
 
     Reading never executes or fetches anything and opens nothing outside the folder of the package
     the file is in and `package_dirs`.
     """
-    limits = (isolate, max_seconds, max_memory)
-    options = Options(base, strict, repair, mimic, model, False, *limits)
-    return _read(path, options, package_dirs, max_bytes)[0]
-
-
-def load_system(
-    path: str | os.PathLike[str],
-    base: Base | None = None,
-    *,
-    package_dirs: PackageDirs | None = None,
-    strict: bool = False,
-    repair: str | None = None,
-    model: str | None = None,
-    isolate: bool = True,
-    max_bytes: int = MAX_BYTES,
-    max_seconds: float = 60.0,
-    max_memory: int = 2_000_000_000,
-) -> System:
-    """Read a robot file with its loops: a tree, and constraints for what closes it.
-
-    Constraints come from `<mimic>` of URDF and SDF (`Coupling`, "<joint> mimics <other>"), from the
-    joints of an SDF file that close loops (the later ones in the file, under their names; their
-    limits and damping have no coordinate and are told), and from the active `<equality>` elements
-    of MJCF: connect (`Spherical`), weld (`Weld`) and joint with a linear polynomial (`Coupling`).
-    MuJoCo makes them soft; here they are exact.
-
-    **Arguments:** as for `load`. **Returns:** a `System`, without constraints if the file has none.
-    Files say where joints are, not in which configuration loops are closed:
-    ``system.assemble(q)`` finds one.
-    """
-    limits = (isolate, max_seconds, max_memory)
-    options = Options(base, strict, repair, "couple", model, True, *limits)
-    tree, found = _read(path, options, package_dirs, max_bytes)
-    try:
-        return System(tree, found)
-    except ModelError as error:
-        raise FileError(os.fspath(path), 1, "", str(error)) from error
-
-
-def _read(
-    path: str | os.PathLike[str],
-    options: Options,
-    package_dirs: PackageDirs | None,
-    max_bytes: int,
-) -> tuple[Model, list[Constraint]]:
     if not isinstance(cast(object, path), (str, os.PathLike)):
         raise InputError(f"load needs the path of a robot file, not {type(path).__name__}")
+    options = Options(base, strict, repair, loops, model, isolate, max_seconds, max_memory)
     file = os.fspath(path)
     data = read_bytes(file, max_bytes)
     folders = AllowedFolders.of(file, package_dirs)
     kind = kind_of(data, file)
-    if options.model is not None and kind != "sdf":
-        raise FileError(
-            file,
-            1,
-            "",
-            f"model={options.model!r} chooses among the models of an SDF file; leave it out.",
-        )
-    if kind == "urdf":
-        from phipsi.interfaces.formats.urdf.read_urdf import read_urdf
-
-        return read_urdf(data, file, folders, options)
-    if kind == "sdf":
-        from phipsi.interfaces.formats.sdf.read_sdf import read_sdf
-
-        return read_sdf(data, file, folders, options)
-    from phipsi.interfaces.formats.mjcf.read_mjcf import read_mjcf
-
-    return read_mjcf(data, file, folders, options)
+    if model is not None and kind != "sdf":
+        reason = f"model={model!r} chooses among the models of an SDF file; leave it out."
+        raise FileError(file, 1, "", reason)
+    reader = import_module(f"phipsi.interfaces.formats.{kind}.read_{kind}")
+    parsed, default = getattr(reader, f"read_{kind}")(data, file, folders, options)
+    tree = parsed.finish(options, default)
+    if not parsed.constraints:
+        return tree
+    try:
+        return System(tree, parsed.constraints)
+    except ModelError as error:
+        raise FileError(file, 1, "", str(error)) from error
 
 
 def kind_of(data: bytes, file: str) -> str:

@@ -20,9 +20,8 @@ class Options:
     base: Base | None = None
     strict: bool = False
     repair: str | None = None
-    mimic: str = "independent"
+    loops: str = "close"
     model: str | None = None
-    loops: bool = False  # whether constraints may be returned with the model
     isolate: bool = True
     max_seconds: float = 60.0
     max_memory: int = 2_000_000_000
@@ -31,7 +30,7 @@ class Options:
         for name, known in (
             ("base", ("fixed", "free", None)),
             ("repair", ("inertia", None)),
-            ("mimic", ("independent", "couple")),
+            ("loops", ("close", "cut")),
         ):
             value = getattr(self, name)
             if value not in known:
@@ -41,6 +40,7 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ModelError(f"{name}={value!r} must be a positive number.")
+        self.closes_loops = self.loops == "close"
         self.deadline = time.monotonic() + self.max_seconds
         if self.strict and self.repair:
             raise ModelError(

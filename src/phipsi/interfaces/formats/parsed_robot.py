@@ -34,8 +34,8 @@ from phipsi.model.validate import check_attachment, check_body, check_names
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (
-    "Remove one of its joints, or swap parent and child of one if that opens it. Loops of SDF "
-    "files are read by\n    pp.load_system(path)"
+    "Remove one of its joints, or swap parent and child of one if that opens it. A URDF is a tree; "
+    "SDF has loops, and so has\n    pp.System(model, constraints)"
 )
 _HINTS = 10
 GROUND = ""  # the inertial frame as a parent; a file may have a link called "world"
@@ -207,10 +207,9 @@ class ParsedRobot:
             Frame(frame.name, names.get(frame.body, frame.body), frame.placement)
             for frame in self.frames
         )
-        couplings = self._couplings(options)
-        coupled = options.loops and options.mimic == "couple"
-        if coupled:
-            self.constraints.extend(map(_mimicry, couplings))
+        couplings = self._couplings()
+        if options.closes_loops:
+            self.constraints.extend(map(mimicry, couplings))
         is_ground = names.get(WORLD_NAME) == WORLD_NAME
         description = Description(
             bodies,
@@ -231,7 +230,7 @@ class ParsedRobot:
         )
         model = Model(replace(description, extras=extras))
         self._check_finite(model)
-        independent = () if coupled else couplings
+        independent = () if options.closes_loops else couplings
         report_findings(self.root.file, self.findings, independent, strict=options.strict)
         return model
 
@@ -399,7 +398,7 @@ class ParsedRobot:
                 )
             )
 
-    def _couplings(self, options: Options) -> tuple[Coupling, ...]:
+    def _couplings(self) -> tuple[Coupling, ...]:
         kept: list[Coupling] = []
         unknown = 0
         for coupling, at in self.mimics:
@@ -423,20 +422,10 @@ class ParsedRobot:
                 self.note("mimic", who, coupling.joint, message, at, is_problem=True)
                 continue
             kept.append(coupling)
-            if options.mimic == "couple" and not options.loops:
-                raise self.error(
-                    at,
-                    who,
-                    f"mimics {shortened(coupling.of)}, and closed chains, which hold the two "
-                    f"together, need a system instead of a model:\n"
-                    f"    pp.load_system(path)\n"
-                    f"or load with independent joints:\n"
-                    f'    pp.load(path, mimic="independent")',
-                )
         return tuple(kept)
 
 
-def _mimicry(coupling: Coupling) -> Constraint:
+def mimicry(coupling: Coupling) -> Constraint:
     """q[joint] = multiplier · q[of] + offset as a constraint."""
     joints_, numbers = [coupling.joint], [1.0]
     if coupling.multiplier:

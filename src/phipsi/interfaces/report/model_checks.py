@@ -102,7 +102,7 @@ def _round_trip(
 
 
 def _identities(model: Model, seed: int) -> Iterator[Check]:
-    from phipsi.proofs import identities, prove
+    from phipsi.theorems import identities, prove
 
     name = "operator identities"
     if model.n_bodies > _MOST_BODIES:

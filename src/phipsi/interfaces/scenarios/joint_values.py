@@ -8,12 +8,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.system import System
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model import Model
 
 Array = NDArray[np.float64]
 Values = Mapping[str, Sequence[float]]
 Refuse = Callable[[str, str], NoReturn]
+_CLOSED = 1e-9  # rad/s, m/s
 
 
 def _refuse(joint: str, reason: str) -> NoReturn:
@@ -40,6 +42,25 @@ def with_rates(model: Model, v: Array, values: Values, refuse: Refuse = _refuse)
     for joint, numbers in values.items():
         out[_slice(model, model.v_slices, joint, numbers, refuse, "rate")] = numbers
     return out
+
+
+def closed_state(model: Model, q: Array, v: Array, q_of: Values, v_of: Values) -> tuple[Any, Any]:
+    """The state nearest to (q, v) that closes the loops; what was said of joints stays as it is."""
+    if not isinstance(model, System) or not model.n_rows:
+        return q, v
+    q, v = model.assemble(q, fixed=q_of), np.array(v)
+    G = model.jacobian(q)
+    others = np.ones(model.nv, dtype=bool)
+    for joint in v_of:
+        others[model.v_slice(joint)] = False
+    v[others] -= np.linalg.pinv(G[:, others]) @ (G @ v - model.rates)
+    gap = np.abs(G @ v - model.rates)
+    if gap.max() > _CLOSED * max(1.0, float(np.abs(v).max())):
+        raise InputError(
+            f"the rates of {', '.join(map(repr, v_of))} contradict constraint row "
+            f"{model.row_names[int(gap.argmax())]!r}: say fewer of them."
+        )
+    return q, v
 
 
 def _slice(

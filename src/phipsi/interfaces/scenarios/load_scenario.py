@@ -16,7 +16,7 @@ from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs, Rejec
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.scenarios.controller import read_controller
 from phipsi.interfaces.scenarios.forces_and_events import read_events, read_forces
-from phipsi.interfaces.scenarios.joint_values import with_coordinates, with_rates
+from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordinates, with_rates
 from phipsi.interfaces.scenarios.scenario import Scenario, checked_output
 from phipsi.interfaces.scenarios.tables import Table, read_toml
 from phipsi.model import Model
@@ -64,10 +64,12 @@ def load_scenario(
     model, source = _model(top, folders, package_dirs)
     initial = top.table("initial") or Table(top.file, top.lines, ("initial",), {}, "initial")
     initial.only("q", "v")
-    q0 = with_coordinates(model, model.neutral(), initial.by_joint("q"), _refusing(initial, "q"))
-    v0 = with_rates(model, np.zeros(model.nv), initial.by_joint("v"), _refusing(initial, "v"))
-    q0 = with_coordinates(model, q0, coordinates or {})
-    v0 = with_rates(model, v0, rates or {})
+    said = initial.by_joint("q"), initial.by_joint("v")
+    q0 = with_coordinates(model, model.neutral(), said[0], _refusing(initial, "q"))
+    v0 = with_rates(model, np.zeros(model.nv), said[1], _refusing(initial, "v"))
+    changed = coordinates or {}, rates or {}
+    q0, v0 = with_coordinates(model, q0, changed[0]), with_rates(model, v0, changed[1])
+    q0, v0 = closed_state(model, q0, v0, {**said[0], **changed[0]}, {**said[1], **changed[1]})
     output = top.table("output")
     return Scenario(
         model,

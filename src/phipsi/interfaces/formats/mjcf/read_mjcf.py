@@ -16,7 +16,6 @@ from typing import Any, final
 import numpy as np
 
 from phipsi import constraints as c
-from phipsi.constraints import Constraint
 from phipsi.errors import ModelError
 from phipsi.interfaces.formats.body_frames import frame_name, in_body, moved_inertia
 from phipsi.interfaces.formats.document import Element, shortened
@@ -27,7 +26,7 @@ from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, read_mjcf_fi
 from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE, Chain, chain_of, is_free
 from phipsi.interfaces.formats.mjcf.mujoco_model import Compiled, compiled_model
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
-from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
 from phipsi.model.extras import Rating, Shape
 from phipsi.spatial import quat_normalize
@@ -35,14 +34,14 @@ from phipsi.spatial import quat_normalize
 
 def read_mjcf(
     data: bytes, file: str, folders: AllowedFolders, options: Options
-) -> tuple[Model, list[Constraint]]:
-    """Make a model, and constraints if they are wanted, of the bytes of an MJCF file."""
+) -> tuple[ParsedRobot, Base]:
+    """Parse the bytes of a MJCF file; also what its base is if the caller does not say."""
     found = read_mjcf_files(data, file, folders)
     compiled = compiled_model(found, options)
     robot = _Reader(found, compiled, options).read()
     for remark in compiled.remarks:
         robot.note("mujoco", "<mujoco>", "", f"MuJoCo says: {remark}.", found.root)
-    return robot.finish(options, "fixed"), robot.constraints
+    return robot, "fixed"
 
 
 @final
@@ -58,8 +57,6 @@ class _Reader:
         self.shifts: dict[int, np.ndarray] = {0: np.zeros(3)}
 
     def read(self) -> ParsedRobot:
-        if not self.options.loops:
-            self._refuse_constraints()
         taken = {self.m.names["body"][i] for i in range(1, self.m.nbody)}
         for i in range(1, self.m.nbody):
             name = self.m.names["body"][i]
@@ -76,8 +73,7 @@ class _Reader:
         self._frames()
         self.robot.shapes.extend(shapes_of(self.m, self.found, self.names, self.shifts))
         self._note_what_is_left_out()
-        if self.options.loops:
-            self._constraints()
+        self._constraints()
         return self.robot
 
     def _at(self, tag: str, name: str) -> Place:
@@ -217,18 +213,13 @@ class _Reader:
             at = stated[k] if k < len(stated) else self.found.root
             yield k, name, by_name.get(name, at)
 
-    def _refuse_constraints(self) -> None:
-        for _, _, at in self._active_constraints():
-            raise at.error(
-                "this constraint ties motions together, which a tree cannot. Load it as a system:"
-                "\n    pp.load_system(path)\n"
-                'To load without it, delete the line or write active="false".',
-                f"equality {at.label}",
-            )
-
     def _constraints(self) -> None:
         taken = {name for _, name, _ in self._active_constraints()}
         for k, name, at in self._active_constraints():
+            if not self.options.closes_loops:
+                message = 'it ties motions together and is left out (loops="cut").'
+                self.robot.note("loop", f"equality {at.label}", name, message, at, True)
+                continue
             if not name:
                 name = f"equality{k + 1}"
                 while name in taken:

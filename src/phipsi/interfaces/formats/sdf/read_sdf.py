@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.loop_graph import AS_CONSTRAINT
-from phipsi.constraints import Constraint
 from phipsi.interfaces.formats.body_frames import (
     frame_name,
     hinge_shift,
@@ -47,7 +46,7 @@ from phipsi.interfaces.formats.sdf.frame_graph import (
 )
 from phipsi.interfaces.formats.sdf.included_models import Chosen, Includes, choose, name_of
 from phipsi.interfaces.formats.sdf.joint_types import joint_of, read_drive
-from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
 from phipsi.model.extras import Shape
 
@@ -68,12 +67,11 @@ _OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
 
 def read_sdf(
     data: bytes, file: str, folders: AllowedFolders, options: Options
-) -> tuple[Model, list[Constraint]]:
-    """Make a model, and constraints if they are wanted, of the bytes of an SDF file."""
+) -> tuple[ParsedRobot, Base]:
+    """Parse the bytes of a SDF file; also what its base is if the caller does not say."""
     includes = Includes(folders)
     chosen = choose(parse_xml(data, file), includes, options.model)
-    robot, default = _Reader(chosen, folders, includes, options).read()
-    return robot.finish(options, default), robot.constraints
+    return _Reader(chosen, folders, includes, options).read()
 
 
 @final
@@ -81,7 +79,7 @@ class _Reader:
     def __init__(
         self, chosen: Chosen, folders: AllowedFolders, includes: Includes, options: Options
     ) -> None:
-        self.opens_loops = options.loops
+        self.closes_loops = options.closes_loops
         self.closing: list[tuple[Connection, Element, NDArray[np.float64]]] = []
         self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
         model, gravity = chosen.model, chosen.gravity
@@ -224,10 +222,13 @@ class _Reader:
             shift = 0 * anchor
         else:
             shift = anchor
-        if self.opens_loops and self._closes_a_loop(host, child):
+        if self._closes_a_loop(host, child):
             self.closing.append((Connection(name, element, host, child, joint), element, anchor))
             drive = read_drive(self.robot, element, kind, name, scope, who)
-            if drive.limits is not None or np.any(drive.damping):
+            if not self.closes_loops:
+                message = 'it closes a loop and is left out (loops="cut").'
+                self.robot.note("loop", who, name, message, element, True)
+            elif drive.limits is not None or np.any(drive.damping):
                 message = "it closes a loop and has no coordinate; its limits and damping are lost."
                 self.robot.note("loop", who, name, message, element, True)
             return
@@ -290,7 +291,7 @@ class _Reader:
         for joint in robot.joints.values():
             inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
             joint.placement = inner @ X_body[joint.child]
-        for joint, element, anchor in self.closing:
+        for joint, element, anchor in self.closing if self.closes_loops else ():
             X = graph.pose(joint.child, element) @ in_link(anchor)
             ends = [
                 (host or WORLD_NAME, X if host == GROUND else X_body[host].inv @ X)

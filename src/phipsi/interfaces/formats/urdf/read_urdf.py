@@ -15,15 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from phipsi.constraints import Constraint
 from phipsi.errors import ModelError, did_you_mean
 from phipsi.interfaces.formats.document import Element, parse_xml, shortened
 from phipsi.interfaces.formats.document import parse_number as number_of
 from phipsi.interfaces.formats.folders import AllowedFolders
-from phipsi.interfaces.formats.load_options import Options
+from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.mesh_paths import MeshPaths
 from phipsi.interfaces.formats.parsed_robot import Connection, Link, ParsedRobot
-from phipsi.model import Model, Pose, SpatialInertia, joints
+from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.extras import Coupling, Rating, Shape
 from phipsi.model.rotations import plane_axes, rotation_of_rpy
 
@@ -47,10 +46,9 @@ _UNLIMITED = 1e300  # from here on they mean that there is none
 
 def read_urdf(
     data: bytes, file: str, folders: AllowedFolders, options: Options
-) -> tuple[Model, list[Constraint]]:
-    """Make a model, and constraints if they are wanted, of the bytes of a URDF file."""
-    robot = _parse(parse_xml(data, file, refuse_xacro=True), folders, options.deadline)
-    return robot.finish(options), robot.constraints
+) -> tuple[ParsedRobot, Base]:
+    """Parse the bytes of a URDF file; also what its base is if the caller does not say."""
+    return _parse(parse_xml(data, file, refuse_xacro=True), folders, options.deadline), "fixed"
 
 
 def _parse(root: Element, folders: AllowedFolders, deadline: float) -> ParsedRobot:

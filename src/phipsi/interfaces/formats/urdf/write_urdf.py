@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 
 from phipsi.errors import ModelError, warn
-from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT
+from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import weld
 from phipsi.model.body import WORLD_NAME, Body, Description
@@ -35,10 +35,13 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
 
     **Arguments:** `path`, where to write it; None only returns the text. A base on the free joint
     that ``load(path, base="free")`` made is written as the base link: load it the same way again.
-    What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning` (armature,
-    gravity other than 9.81 m/s² along −z).
+    Joints that mimic others, as `load` reads them, are written as such; other constraints are
+    rejected. What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning`
+    (armature, gravity other than 9.81 m/s² along −z).
     """
-    model = tree_of(model, save_urdf)
+    mimics = {mimicry(coupling) for coupling in getattr(model, "couplings", ())}
+    only_mimics = mimics and mimics.issuperset(model.constraints)
+    model = model.model if only_mimics else tree_of(model, save_urdf)
     _warn_of_losses(model)
     text = _Writer(model).text()
     if path is not None:

@@ -73,15 +73,18 @@ def identities() -> list[Identity]:
     >>> len(identities()) > 250
     True
     """
-    from phipsi.rewrite.theorems import THEOREMS  # some 300 expressions to read: only on use
+    return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
 
-    rules = {rule.name for rule in RULES}
-    return [*RULES, *(theorem for theorem in THEOREMS if theorem.name not in rules)]
+
+def _book() -> tuple[Identity, ...]:
+    from phipsi.theorems.book import THEOREMS  # some 300 expressions to read: only on use
+
+    return THEOREMS
 
 
 def identity_named(name: str) -> Identity:
     """The identity with this name; an error with close matches if there is none."""
-    known = {identity.name: identity for identity in identities()}
+    known = {identity.name: identity for identity in (*_book(), *RULES)}
     if name not in known:
         raise InputError(
             f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
@@ -217,7 +220,7 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
 
 def _found(text: str) -> Identity:
     """An identity by its name, or a claim as text."""
-    if "=" not in text or any(text == identity.name for identity in identities()):
+    if "=" not in text or any(text == identity.name for identity in (*RULES, *_book())):
         return identity_named(text)
     sides = text.split("=")
     if len(sides) != 2:

@@ -1,9 +1,8 @@
-# pyright: basic
 # ruff: noqa: E501  (tables: one row, one line)
 """Independent physics: Lagrange, Newton–Euler at the mass centres, energy, momentum, quaternions.
 
 Nothing here uses the operators on the right-hand sides beyond the poses and, for accelerations, the
-velocities, which are themselves checked against the poses.
+velocities, which are themselves checked against the poses. theory/open-chains 12 and 13.
 """
 
 from __future__ import annotations
@@ -16,15 +15,27 @@ import numpy as np
 
 from phipsi.expressions.node import Expr
 from phipsi.model.scalars import rotation_of_quaternion
-from phipsi.operators import V, parse, pose
-from phipsi.rewrite.identity import Array, Case, Claim, Identity, claim, gathered, stacked
-from phipsi.rewrite.theorems_bias import along, centres, rate, turns, world
-from phipsi.rewrite.theorems_blocks import bodies, forward_4, lever
-from phipsi.rewrite.theorems_symbols import checked
+from phipsi.operators import V, mass_matrix, parse, pose
+from phipsi.proofs.state import State
+from phipsi.rewrite.identity import Claim, Identity
 from phipsi.spatial import quat_multiply, skew
+from phipsi.theorems.values import (
+    BIAS,
+    GRAVITY_EFFORTS,
+    Array,
+    along,
+    centres,
+    lever,
+    masses,
+    rate,
+    stacked,
+    turns,
+    world,
+)
+from phipsi.theorems.words import checked, word
 
-_MASS, _BODIES = parse("mass_matrix"), parse("H phi M phi* H*")
-_C_PAPER, _C = parse("H phi (M phi* a_paper + b_paper)"), parse("H phi (M phi* a + b)")
+_BODIES, _PAPERS_BIAS = parse("H phi M phi* H*"), parse("H phi (M phi* a_paper + b_paper)")
+_FORWARD = word("mass_matrix^-1 (tau - H phi zeta)")
 
 
 def _vee(W: Array) -> Array:
@@ -32,7 +43,7 @@ def _vee(W: Array) -> Array:
     return np.stack([W[..., 2, 1], W[..., 0, 2], W[..., 1, 0]], axis=-1)
 
 
-def _velocities_of(case: Case, rates: Array) -> tuple[Array, Array]:
+def _velocities_of(case: State, rates: Array) -> tuple[Array, Array]:
     """Velocities of the mass centres and ω for any rates, (n, 3), from the poses alone."""
 
     def where(q: Array) -> Array:
@@ -44,7 +55,7 @@ def _velocities_of(case: Case, rates: Array) -> tuple[Array, Array]:
     return moved[:, :, 3], _vee(moved[:, :, :3] @ R.swapaxes(-1, -2))
 
 
-def _inertia_about_com(case: Case) -> Array:
+def _inertia_about_com(case: State) -> Array:
     R, out = case.dense(pose)[:, :3, :3], case.zeros(case.model.n_bodies, 3, 3)
     for k, inertia in enumerate(case.model.inertias):
         p = skew(inertia.com_B)
@@ -53,49 +64,45 @@ def _inertia_about_com(case: Case) -> Array:
     return out
 
 
-def _masses(case: Case) -> Array:
-    return gathered(case, [inertia.mass for inertia in case.model.inertias])
-
-
-def _velocity(case: Case) -> Claim:
+def _velocity(case: State) -> Claim:
     """V against the derivative of the poses."""
     moved = rate(case, pose)
     R = case.dense(pose)[:, :3, :3]
     omega = _vee(R.swapaxes(-1, -2) @ moved[:, :3, :3])
     linear = np.einsum("kji,kj->ki", R, moved[:, :3, 3])
-    return claim(case.dense(V).reshape(-1, 6), np.concatenate([omega, linear], axis=-1))
+    return Claim(case.dense(V).reshape(-1, 6), np.concatenate([omega, linear], axis=-1))
 
 
-def _energy_between(case: Case, x: Array, y: Array) -> Array:
+def _energy_between(case: State, x: Array, y: Array) -> Array:
     """Σ m ċ(x)·ċ(y) + ω(x)·I ω(y) over the bodies and the rotors: y* ℳ x."""
     (linear_x, angular_x), (linear_y, angular_y) = (_velocities_of(case, r) for r in (x, y))
-    total = (_masses(case)[:, None] * linear_x * linear_y).sum()
+    total = (masses(case)[:, None] * linear_x * linear_y).sum()
     total = total + np.einsum("ki,kij,kj->", angular_y, _inertia_about_com(case), angular_x)
     return total + (case.model.armature * x * y).sum()
 
 
-def _kinetic_energy(case: Case) -> Claim:
+def _kinetic_energy(case: State) -> Claim:
     energy = _energy_between(case, case.v, case.v) / 2
-    return claim(case.dense(parse("1/2 v* mass_matrix v")), energy)
+    return Claim(case.dense(parse("1/2 v* mass_matrix v")), energy)
 
 
-def _mass_matrix(case: Case) -> Claim:
+def _mass_matrix(case: State) -> Claim:
     x, y = case.random(2, case.model.nv)
-    return claim(y @ case.dense(_MASS) @ x, _energy_between(case, x, y))
+    return Claim(y @ case.dense(mass_matrix) @ x, _energy_between(case, x, y))
 
 
-def _jacobian(case: Case) -> Claim:
+def _jacobian(case: State) -> Claim:
     model, x = case.model, case.random(case.model.nv)
     linear, angular = _velocities_of(case, x)
     points = [(model.body_names[k], i.com_B) for k, i in enumerate(model.inertias)]
     dense = case.dense(parse("B* phi* H*"), points=points, f0=case.zeros(len(points), 6)) @ x
-    return claim(dense.reshape(-1, 6), np.concatenate([angular, linear], axis=-1))
+    return Claim(dense.reshape(-1, 6), np.concatenate([angular, linear], axis=-1))
 
 
 # ---- equations of motion -----------------------------------------------------------------------
 
 
-def _lagrange(case: Case, way: Array) -> Array:
+def _lagrange(case: State, way: Array) -> Array:
     """way* N* (d/dt ∂T/∂q̇ − ∂T/∂q) at v̇ = 0, with T = ½ q̇* A(q) q̇, A = N⁺* H φ M φ* H* N⁺.
 
     T is that of the bodies. Rotors add Jr v̇ and nothing else, by definition also where v is no
@@ -119,15 +126,15 @@ def _lagrange(case: Case, way: Array) -> Array:
     return moved @ force - slope / 2
 
 
-def _check_lagrange(bias: Expr):
-    def check(case: Case) -> Claim:
+def _check_lagrange(bias: Expr) -> Callable[[State], Claim]:
+    def check(case: State) -> Claim:
         way, found = _once(case, "Lagrange", _lagrange)
-        return claim(way @ case.dense(bias), found)
+        return Claim(way @ case.dense(bias), found)
 
     return check
 
 
-def _once(case: Case, key: str, value: Callable[[Case, Array], Array]) -> tuple[Array, Array]:
+def _once(case: State, key: str, value: Callable[[State, Array], Array]) -> tuple[Array, Array]:
     """A random direction and a value that two checks ask for there."""
     if key not in case.memo:
         way = case.random(case.model.nv)
@@ -135,10 +142,10 @@ def _once(case: Case, key: str, value: Callable[[Case, Array], Array]) -> tuple[
     return case.memo[key]
 
 
-def _virtual_power(case: Case, way: Array, vdot: Array) -> Array:
+def _virtual_power(case: State, way: Array, vdot: Array) -> Array:
     """way* tau from Newton and Euler at each mass centre, times virtual velocities; no f0."""
     linear, angular = _velocities_of(case, way)
-    inertia, masses = _inertia_about_com(case), _masses(case)
+    inertia = _inertia_about_com(case)
 
     def velocities(q: Array, v: Array) -> Array:
         """[ω; velocity of the mass centre]."""
@@ -153,29 +160,29 @@ def _virtual_power(case: Case, way: Array, vdot: Array) -> Array:
     omega = world(case, V)[:, :3]
     spin = np.einsum("kij,kj->ki", inertia, omega)
     moment = np.einsum("kij,kj->ki", inertia, omega_dot) + np.cross(omega, spin)
-    force = masses[:, None] * (acceleration - case.model.gravity)
+    force = masses(case)[:, None] * (acceleration - case.model.gravity)
     return (linear * force).sum() + (angular * moment).sum() + way @ (case.model.armature * vdot)
 
 
-def _inverse_dynamics(bias: str):
-    expr = parse(f"mass_matrix vdot + {bias} + H phi M phi* gravity")
+def _inverse_dynamics(bias: Expr) -> Callable[[State], Claim]:
+    expr = parse("mass_matrix vdot") + bias + GRAVITY_EFFORTS
 
-    def check(case: Case) -> Claim:
+    def check(case: State) -> Claim:
         way, found = _once(case, "virtual power", lambda c, w: _virtual_power(c, w, c.vdot))
-        return claim(way @ case.dense(expr), found)
+        return Claim(way @ case.dense(expr), found)
 
     return check
 
 
-def _forward_dynamics(case: Case) -> Claim:
-    """What FD4 makes of any efforts needs these efforts, by virtual power."""
+def _forward_dynamics(case: State) -> Claim:
+    """What compiled forward dynamics makes of any efforts needs these efforts, by virtual power."""
     tau, way = case.random(2, case.model.nv)
-    vdot, _, _ = forward_4(bodies(case), tau)
+    vdot = case.swept(_FORWARD, tau=tau)[:, 0]
     applied = tau - case.dense(parse("J* f0"))
-    return claim(way @ applied, _virtual_power(case, way, vdot))
+    return Claim(way @ applied, _virtual_power(case, way, vdot))
 
 
-def _coordinate_rates(case: Case) -> Claim:
+def _coordinate_rates(case: State) -> Claim:
     """The pose of every joint along N(q) v moves as H* v says: R* Ṙ = ω~, R* ṗ = v."""
     model, claims = case.model, []
     rates = model.qdot(case.q, case.v)
@@ -192,38 +199,38 @@ def _coordinate_rates(case: Case) -> Claim:
             continue
         R = pose_of(joint, case.q[s])[:, :3]
         moved = R.T @ case.derivative(partial(pose_of, joint), (case.q[s],), (rates[s],))
-        claims += [claim(moved[:, :3], skew(motions[k, :3])), claim(moved[:, 3], motions[k, 3:])]
-    return stacked(claims)
+        claims += [Claim(moved[:, :3], skew(motions[k, :3])), Claim(moved[:, 3], motions[k, 3:])]
+    return stacked(*claims)
 
 
 # ---- innovations -------------------------------------------------------------------------------
 
 
-def _innovations(case: Case) -> tuple[Array, Array, Array, Array]:
+def _innovations(case: State) -> tuple[Array, Array, Array, Array]:
     """(nu, nudot, mu, eps) of MC sec. 6, in the motion vdot of the case, no gravity, no f0."""
     factor = parse("(I + H phi K) D_half")
     root, root_dot = case.dense(factor), rate(case, factor)
     nu = root.T @ case.v
-    mu = np.linalg.solve(root, case.dense(_C)) - root_dot.T @ case.v
+    mu = np.linalg.solve(root, case.dense(BIAS)) - root_dot.T @ case.v
     nu_dot = root_dot.T @ case.v + root.T @ case.vdot
-    eps = np.linalg.solve(root, case.dense(parse("mass_matrix vdot") + _C))
+    eps = np.linalg.solve(root, case.dense(parse("mass_matrix vdot") + BIAS))
     return nu, nu_dot, mu, eps
 
 
-def _innovation_dynamics(case: Case) -> Claim:
+def _innovation_dynamics(case: State) -> Claim:
     _, nu_dot, mu, eps = _innovations(case)
-    return claim(nu_dot + mu, eps)
+    return Claim(nu_dot + mu, eps)
 
 
-def _mu_works_not(case: Case) -> Claim:
+def _mu_works_not(case: State) -> Claim:
     nu, _, mu, _ = _innovations(case)
-    return claim(nu @ mu, 0 * (nu @ mu))
+    return Claim(nu @ mu, 0 * (nu @ mu))
 
 
 # ---- free roots --------------------------------------------------------------------------------
 
 
-def _free_roots(case: Case) -> list[int]:
+def _free_roots(case: State) -> list[int]:
     model = case.model
     return [k for k in model.tree.roots if model.joints[k].kind == "free"]
 
@@ -232,28 +239,28 @@ def _root_blocks(matrix: Array, roots: list[int]) -> Array:
     return np.stack([matrix[6 * k : 6 * k + 6] for k in roots])
 
 
-def _drifting(case: Case) -> tuple[Array, Array]:
+def _drifting(case: State) -> tuple[Array, Array]:
     """(tau, vdot) without gravity and point forces, and without effort at the free roots."""
     tau = case.random(case.model.nv)
     for k in _free_roots(case):
         tau[case.model.v_slices[k]] = 0
-    return tau, np.linalg.solve(case.dense(_MASS), tau - case.dense(_C))
+    return tau, np.linalg.solve(case.dense(mass_matrix), tau - case.dense(BIAS))
 
 
-def _nothing_passes(case: Case) -> Claim:
+def _nothing_passes(case: State) -> Claim:
     bar, roots = case.dense(parse("proj_bar")), _free_roots(case)
     found = np.stack([bar[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] for k in roots])
-    return claim(found, np.zeros_like(found))
+    return Claim(found, np.zeros_like(found))
 
 
-def _no_root_force(case: Case) -> Claim:
+def _no_root_force(case: State) -> Claim:
     _, vdot = _drifting(case)
     f = parse("phi (M phi* (H* vdot + a) + b)")
     found = _root_blocks(case.dense(f, vdot=vdot), _free_roots(case))
-    return claim(found, np.zeros_like(found))
+    return Claim(found, np.zeros_like(found))
 
 
-def _momentum(case: Case) -> Claim:
+def _momentum(case: State) -> Claim:
     _, vdot = _drifting(case)
     tree = case.model.tree
 
@@ -266,28 +273,28 @@ def _momentum(case: Case) -> Claim:
 
     direction = case.model.qdot(case.q, case.v), vdot
     changes = case.derivative(totals, (case.q, case.v), direction)
-    return claim(changes, np.zeros_like(changes))
+    return Claim(changes, np.zeros_like(changes))
 
 
-def _no_root_bias(case: Case) -> Claim:
+def _no_root_bias(case: State) -> Claim:
     found = _root_blocks(case.dense(parse("a")), _free_roots(case))
-    return claim(found, np.zeros_like(found))
+    return Claim(found, np.zeros_like(found))
 
 
-def _root_acceleration(case: Case) -> Claim:
+def _root_acceleration(case: State) -> Claim:
     alpha = rate(case, V, case.vdot, axes="inertial").reshape(-1, 6)
     U, moving = turns(case), world(case, V)
     claims = []
     for k in _free_roots(case):
         s = np.concatenate([case.zeros(3), np.cross(moving[k, :3], moving[k, 3:])])
-        claims.append(claim(alpha[k], U[k] @ case.vdot[case.model.v_slices[k]] + s))
-    return stacked(claims)
+        claims.append(Claim(alpha[k], U[k] @ case.vdot[case.model.v_slices[k]] + s))
+    return stacked(*claims)
 
 
 # ---- quaternions -------------------------------------------------------------------------------
 
 
-def _quaternion(case: Case) -> tuple[Array, Array, Array]:
+def _quaternion(case: State) -> tuple[Array, Array, Array]:
     """A quaternion of any length, ω in the outboard frame, and E(q)."""
     q, omega = case.random(4), case.random(3)
     w, x, y, z = q
@@ -300,31 +307,18 @@ def _rotation(q: Any) -> Array:
     return q.of(np.array(rotation_of_quaternion(q.scalars()), q.dtype))
 
 
-def _quaternion_rate(case: Case) -> Claim:
+def _quaternion_claim(name: str, case: State) -> Claim:
     q, omega, E = _quaternion(case)
-    moved = case.derivative(_rotation, (q,), (E @ omega / 2,))
-    return claim(_rotation(q).T @ moved, skew(omega))
-
-
-def _quaternion_inboard(case: Case) -> Claim:
-    q, omega, E = _quaternion(case)
-    inboard = np.concatenate([case.zeros(1), _rotation(q) @ omega])
-    return claim(0.5 * quat_multiply(inboard, q), 0.5 * E @ omega)
-
-
-def _quaternion_inverse(case: Case) -> Claim:
-    q, omega, E = _quaternion(case)
-    return claim(2 * E.T @ (0.5 * E @ omega) / (q @ q), omega)
-
-
-def _quaternion_gram(case: Case) -> Claim:
-    q, _, E = _quaternion(case)
-    return claim(E.T @ E, (q @ q) * np.eye(3))
-
-
-def _quaternion_outer(case: Case) -> Claim:
-    q, _, E = _quaternion(case)
-    return claim(E @ E.T, (q @ q) * np.eye(4) - np.outer(q, q))
+    inboard, square = np.concatenate([case.zeros(1), _rotation(q) @ omega]), q @ q
+    if name == "rate":
+        moved = case.derivative(_rotation, (q,), (E @ omega / 2,))
+        return Claim(_rotation(q).T @ moved, skew(omega))
+    return {
+        "inboard": Claim(0.5 * quat_multiply(inboard, q), 0.5 * E @ omega),
+        "inverse": Claim(2 * E.T @ (0.5 * E @ omega) / square, omega),
+        "E*E": Claim(E.T @ E, square * np.eye(3)),
+        "EE*": Claim(E @ E.T, square * np.eye(4) - np.outer(q, q)),
+    }[name]
 
 
 _FREE, _FREE_ROTORLESS = "free root", "Jr = 0, free root"
@@ -336,12 +330,12 @@ PHYSICS: list[Identity] = [
     checked("physics: kinetic energy", "1/2 v* mass_matrix v = sum 1/2 m c'^2 + 1/2 w I w", "independent", _kinetic_energy, rigid=True),
     checked("physics: Jacobian", "B* phi* H*, points = all mass centres = partial velocities", "independent", _jacobian, rigid=True),
     checked("physics: qdot = N(q) v", "dR/dt = R w~ and dp/dt = R v along N(q) v, [w; v] = H* v, at every joint", "independent", _coordinate_rates, rigid=True),
-    checked("physics: Lagrange", "H phi (M phi* a + b) = N* (d/dt dT/dqdot - dT/dq), papers' pair", "independent", _check_lagrange(_C_PAPER)),
-    checked("physics: Lagrange, body form", "H phi (M phi* a + b) = the same, body-frame pair", "independent", _check_lagrange(_C)),
+    checked("physics: Lagrange", "H phi (M phi* a + b) = N* (d/dt dT/dqdot - dT/dq), papers' pair", "independent", _check_lagrange(_PAPERS_BIAS)),
+    checked("physics: Lagrange, body form", "H phi (M phi* a + b) = the same, body-frame pair", "independent", _check_lagrange(BIAS)),
     checked("physics: inverse dynamics", "mass_matrix vdot + C + gravity = Newton-Euler at mass centres + virtual power", "independent",
-            _inverse_dynamics("H phi (M phi* a_paper + b_paper)"), rigid=True),
-    checked("physics: body-frame bias", "the same with the body-frame pair", "independent", _inverse_dynamics("H phi (M phi* a + b)"), rigid=True),
-    checked("physics: forward dynamics", "tau of virtual power, with vdot = FD4(tau), = tau", "independent", _forward_dynamics),
+            _inverse_dynamics(_PAPERS_BIAS), rigid=True),
+    checked("physics: body-frame bias", "the same with the body-frame pair", "independent", _inverse_dynamics(BIAS), rigid=True),
+    checked("physics: forward dynamics", "tau of virtual power, with vdot of the compiled sweeps, = tau", "independent", _forward_dynamics),
     checked("innovations dynamics", "d/dt(nu) + mu = eps, mu = l^-1 C - ldot* v, l = [I + H phi K] D^(1/2)", "MC sec. 6", _innovation_dynamics),
     checked("mu does no work", "nu* mu = 0", "derived (energy balance)", _mu_works_not),
     checked("free root: psi to the base", "proj_bar(root) = 0", "MM sec. VIII", _nothing_passes, _FREE_ROTORLESS),
@@ -349,10 +343,10 @@ PHYSICS: list[Identity] = [
     checked("free root: momentum", "d/dt of the total spatial momentum about the origin = 0", "independent", _momentum, _FREE_ROTORLESS),
     checked("free root: a_body(root)", "crm(V) V = 0", "derived", _no_root_bias, _FREE, rigid=True),
     checked("free root: a(root)", "alpha(root) = U vdot_body + [0; w x v]", "88-11 eq. b.6", _root_acceleration, _FREE, rigid=True),
-    checked("quaternion rate", "qdot = 1/2 E(q) w, w outboard: R* Rdot = w~", "88-11 eq. b.3", _quaternion_rate, rigid=True),
-    checked("quaternion rate, inboard", "1/2 (0, R w) (x) q = 1/2 E(q) w", "derived", _quaternion_inboard, rigid=True),
-    checked("quaternion inverse", "2 E*(q) qdot / |q|^2 = w", "88-11 eq. b.3", _quaternion_inverse, rigid=True),
-    checked("quaternion E*E", "E* E = |q|^2 I", "88-11 eq. b.3", _quaternion_gram, rigid=True),
-    checked("quaternion E E*", "E E* = |q|^2 I - q q*", "derived", _quaternion_outer, rigid=True),
+    checked("quaternion rate", "qdot = 1/2 E(q) w, w outboard: R* Rdot = w~", "88-11 eq. b.3", partial(_quaternion_claim, "rate"), rigid=True),
+    checked("quaternion rate, inboard", "1/2 (0, R w) (x) q = 1/2 E(q) w", "derived", partial(_quaternion_claim, "inboard"), rigid=True),
+    checked("quaternion inverse", "2 E*(q) qdot / |q|^2 = w", "88-11 eq. b.3", partial(_quaternion_claim, "inverse"), rigid=True),
+    checked("quaternion E*E", "E* E = |q|^2 I", "88-11 eq. b.3", partial(_quaternion_claim, "E*E"), rigid=True),
+    checked("quaternion E E*", "E E* = |q|^2 I - q q*", "derived", partial(_quaternion_claim, "EE*"), rigid=True),
 ]
 # fmt: on

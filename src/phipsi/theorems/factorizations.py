@@ -1,5 +1,9 @@
 # ruff: noqa: E501  (tables: one row, one line)
-"""The operator identities of seeds 0, 1 and 2: propagation, Riccati equation, factorization.
+"""The operator identities: propagation, composite bodies, Riccati equation, factorization, inverse.
+
+theory/open-chains 7 to 9. Appendix A of 88-11 is read twice: with its own Φ, Ψ, L as printed, and
+with those of MM (Phi1, Psi1, G). Its (a.1)–(a.5) are definitions; (a.6)–(a.13) and (a.23) are lost
+in the scan and reconstructed from how the proofs use them.
 
 Formulas without a condition hold with rotor inertia too, where ``mass_matrix = H φ M φ* H* + Jr``,
 ``D = H P H* + Jr`` and ``P = M + E_ψ P E_φ*``. "Jr = 0" marks those that rest on ``H G = I``.
@@ -8,14 +12,18 @@ Formulas without a condition hold with rotor inertia too, where ``mass_matrix = 
 from __future__ import annotations
 
 from phipsi.rewrite.identity import Identity
-from phipsi.rewrite.theorems_symbols import theorem as t
+from phipsi.theorems.words import theorem as t
+from phipsi.theorems.words import used
 
 NO_ROTORS = "Jr = 0"
+_APP = "88-11 App. A"
+_READ = "88-11 App. A with Phi, Psi, L read as Phi1, Psi1, G"
+_RECONSTRUCTED = "88-11 A.1 (reconstructed)"
 
 # fmt: off
 PROPAGATION: list[Identity] = [
-    t("phi definition",  "(I - E_phi)^-1",      "phi",                "SOA eq. 0.6, 0.12"),
-    t("psi definition",  "(I - E_psi)^-1",      "psi",                "SOA eq. 0.27"),
+    used("sum the series of E_φ", "phi definition"),
+    used("sum the series of E_ψ", "psi definition"),
     t("E_phi splits",    "E_phi",               "S Lam_phi",          "derived from 88-11 App. A"),
     t("E_psi splits",    "E_psi",               "S Lam_psi",          "derived"),
     t("K splits",        "E_phi G",             "S L",                "SOA eq. 0.26; 88-11"),
@@ -24,14 +32,14 @@ PROPAGATION: list[Identity] = [
     t("phi~ (b)",        "phi - I",             "E_phi phi",          "SOA"),
     t("psi~",            "psi - I",             "psi E_psi",          "SOA eq. .46"),
     t("psi~ (b)",        "psi - I",             "E_psi psi",          "SOA eq. .46"),
-    t("Lemma .7a",       "psi~",                "psi E_psi",          "SOA eq. .46"),
-    t("Lemma .7a (b)",   "psi~",                "E_psi psi",          "SOA eq. .46"),
-    t("Lemma .7a (c)",   "psi~",                "psi - I",            "SOA eq. .46"),
+    used("ψ̃ from the right", "Lemma .7a"),
+    used("ψ̃ from the left", "Lemma .7a (b)"),
+    used("ψ − I", "Lemma .7a (c)"),
 ]
 
 COMPOSITE: list[Identity] = [
     t("R equation", "M", "R - E_phi R E_phi*", "MM eq. 31"),
-    t("Identity 1 / Lemma A.1 cor.", "phi M phi*", "R + phi~ R + R phi~*", "MM eq. 28; 88-11 cor. A.1"),
+    used("composite bodies", "Identity 1 / Lemma A.1 cor."),
     t("mass matrix from R", "H phi M phi* H*", "H R H* + H phi~ R H* + (H phi~ R H*)*", "MM eq. 28"),
 ]
 
@@ -46,10 +54,10 @@ RICCATI: list[Identity] = [
     t("tau symmetric in P (b)", "proj P",    "proj P proj*",                 "SOA", NO_ROTORS),
     t("taubar P",           "proj_bar P",    "proj_bar P proj_bar*",         "SOA Lemma .6", NO_ROTORS),
     t("taubar P tau*",      "proj_bar P proj*", "0",                         "SOA Lemma .6", NO_ROTORS),
-    t("H G",                "H G",           "I",                            "SOA", NO_ROTORS),
-    t("H taubar",           "H proj_bar",    "0",                            "SOA", NO_ROTORS),
-    t("taubar G",           "proj_bar G",    "0",                            "derived", NO_ROTORS),
-    t("taubar P H*",        "proj_bar P H*", "0",                            "SOA Lemma .7d", NO_ROTORS),
+    used("H G"),
+    used("H π̄"),
+    used("π̄ G"),
+    used("π̄ P H*"),
     t("E_psi P H*",         "E_psi P H*",    "0",                            "SOA Lemma .7d", NO_ROTORS),
     t("G D G*",             "G D G*",        "proj P",                       "derived"),
 ]
@@ -73,18 +81,18 @@ FACTORIZATION: list[Identity] = [
     t("Lemma .7c'",             "phi psi^-1",        "I + phi K H",           "SOA eq. .48"),
     t("phi^-1 psi",             "phi^-1 psi",        "I - K H psi",           "derived"),
     t("psi phi^-1",             "psi phi^-1",        "I - psi K H",           "MC Lemma 4 proof"),
-    t("Lemma .7d",              "H psi M psi* H*",   "D",                     "SOA eq. .49", NO_ROTORS),
+    used("Lemma .7d"),
     t("Lemma 5 / (.50)",        "psi^-1",            "phi^-1 + K H",          "MC Lemma 5; SOA eq. .50"),
     t("Lemma 0.1 / Lemma 1",    "mass_matrix",       "(I + H phi K) D (I + H phi K)*",    "SOA eq. 0.28; MC eq. 11"),
-    t("Lemma 0.2 / Lemma 2",    "(I + H phi K)^-1",  "I - H psi K",                       "SOA eq. 0.29; MC eq. 12"),
-    t("Lemma 0.3 / Lemma 3",    "mass_matrix^-1",    "(I - H psi K)* D^-1 (I - H psi K)", "SOA eq. 0.30; MC eq. 13"),
+    used("invert the colouring filter", "Lemma 0.2 / Lemma 2"),
+    used("innovations factorization", "Lemma 0.3 / Lemma 3"),
     t("Lemma 0.3 (residual)",   "mass_matrix (I - H psi K)* D^-1 (I - H psi K)", "I",      "SOA eq. 0.30"),
-    t("Lemma 0.4 / Lemma 4",    "(I - H psi K) H phi",  "H psi",              "SOA eq. 0.33; MC eq. 16"),
-    t("Lemma 0.4 inverse",      "(I + H phi K) H psi",  "H phi",              "88-11 a.32"),
-    t("right twin",             "psi K (I + H phi K)",  "phi K",              "88-11 a.39"),
-    t("right twin inverse",     "phi K (I - H psi K)",  "psi K",              "88-11 a.41"),
-    t("phi K H psi",            "phi K H psi",          "phi - psi",          "88-11 a.28"),
-    t("psi K H phi",            "psi K H phi",          "phi - psi",          "88-11 a.18"),
+    used("whiten φ", "Lemma 0.4 / Lemma 4"),
+    used("colour ψ"),
+    used("colour a gain"),
+    used("whiten a gain"),
+    used("φ K H ψ"),
+    used("ψ K H φ"),
     t("psi K H psi",            "psi K H psi",          "psi phi^-1 (phi - psi)",         "derived"),
     t("mass^-1 H phi",          "mass_matrix^-1 H phi", "(I - H psi K)* D^-1 H psi",      "MC eq. 18"),
     t("phi* H* mass^-1",        "phi* H* mass_matrix^-1", "psi* H* D^-1 (I - H psi K)",   "SOA step B"),
@@ -93,11 +101,11 @@ FACTORIZATION: list[Identity] = [
     t("mass^-1 expanded",       "mass_matrix^-1",
       "D^-1 - D^-1 H psi K - (D^-1 H psi K)* + K* Omega K",                               "derived"),
     t("innovation gain",        "(I - H psi K) H phi M phi*", "H psi~ P + D G* phi*",     "derived from a.46"),
-    t("log det",                "logdet(mass_matrix)",  "logdet(D)",                      "derived (Lemma 0.1)"),
+    used("log det of the mass matrix", "log det"),
 ]
 
-SEED_1: list[Identity] = [
-    t("MM Phi",         "Phi1",                 "phi~",                       "dictionary"),
+MM_FORMS: list[Identity] = [
+    used("φ − I", "MM Phi"),
     t("MM Phi (b)",     "Phi1",                 "Phi3 Lam_phi",               "dictionary"),
     t("MM Psi",         "Psi1",                 "Psi3 Lam_phi",               "dictionary"),
     t("MM Psi taubar",  "Psi1 (I - G H)",       "psi - I",                    "MM after eq. 41"),
@@ -114,23 +122,62 @@ SEED_1: list[Identity] = [
     t("Identity 6",         "mass_matrix^-1",       "(I - H Psi1 G)* D^-1 (I - H Psi1 G)", "MM eq. 46"),
 ]
 
-OPERATIONAL: list[Identity] = [
-    t("Upsilon equation (tree)",   "H* D^-1 H", "Upsilon - bd(E_psi* Upsilon E_psi)",           "corrects SOA eq. .41"),
-    t("Upsilon equation (serial)", "H* D^-1 H", "Upsilon - E_psi* Upsilon E_psi",               "SOA eq. .41", "serial"),
-    t("Omega decomposition (tree)", "Omega", "Upsilon + psi~* Upsilon + Upsilon psi~ + psi* Xi psi", "extends SOA Lemma .5"),
-    t("Lemma .5 (serial)",         "Omega",     "Upsilon + psi~* Upsilon + Upsilon psi~",       "SOA eq. .42", "serial"),
-    t("operational compliance",    "J mass_matrix^-1 J*", "B* Omega B",            "SOA eq. 0.34; MC eq. 19-20"),
-    t("force correction",          "-mass_matrix^-1 J* f0", "-(I - H psi K)* D^-1 H psi B f0", "MC eq. 18 corrected"),
-    t("correction of point accelerations", "-B* psi* H* D^-1 H psi B f0", "-(J mass_matrix^-1 J*) f0", "MC sec. 5.3"),
+# ---- only as printed ---------------------------------------------------------------------------
+_PRINTED = [
+    # name      before            after             source
+    ("(a.8)",   "psi~",           "Psi Lam_psi",     _RECONSTRUCTED),
+    ("(a.9)",   "phi~",           "Phi Lam_phi",     _RECONSTRUCTED),
+    ("(a.10)",  "psi",            "I + Psi Lam_psi", _RECONSTRUCTED),
+    ("(a.11)",  "phi",            "I + Phi Lam_phi", _RECONSTRUCTED),
+    ("(a.13)",  "Phi L",          "phi~ G",          "88-11 A.1 (reconstructed, used in proofs)"),
+    ("(a.46)",  "psi M phi*",     "P + psi~ P + P phi~*", "88-11 a.46"),
+    ("(a.48)",  "phi M phi*",     "P + phi~ P + P phi~* + phi~ P H* D^-1 H P phi~*", "88-11 a.48"),
+    ("(a.49)",  "P",              "E_phi P E_phi* + (M - theta)", "88-11 a.49"),
+    ("A.6 proof", "phi theta phi*", "phi~ P H* D^-1 H P phi~*", "88-11 A.6"),
+]
+
+# ---- in both forms -----------------------------------------------------------------------------
+_BOTH = [
+    ("(a.14)", "phi",           "psi (I + SL H phi)"),
+    ("(a.15)", "psi",           "(I - Psi L H) phi"),
+    ("(a.16)", "Phi",           "Psi (I + L H Phi)"),
+    ("(a.17)", "Psi",           "(I - Psi L H) Phi"),
+    ("(a.18)", "phi - psi",     "Psi L H phi"),
+    ("(a.18), second form", "phi - psi", "psi SL H phi"),
+    ("(a.22)", "phi",           "(I + Phi L H) psi"),
+    ("(a.23)", "psi",           "phi (I - SL H psi)"),
+    ("(a.24)", "Phi",           "(I + Phi L H) Psi"),
+    ("(a.25)", "Psi",           "Phi (I - L H Psi)"),
+    ("(a.26)", "Phi L H psi",   "Psi L H phi"),
+    ("(a.27)", "Phi L H Psi",   "Psi L H Phi"),
+    ("(a.28)", "phi - psi",     "Phi L H psi"),
+    ("(a.28), second form", "phi - psi", "phi SL H psi"),
+    ("(a.32)", "H phi",         "(I + H Phi L) H psi"),
+    ("(a.33)", "H Phi",         "(I + H Phi L) H Psi"),
+    ("(a.34)", "H Psi",         "H Phi (I - L H Psi)"),
+    ("(a.35)", "H psi",         "(I - H Psi L) H phi"),
+    ("(a.36)", "H Psi",         "(I - H Psi L) H Phi"),
+    ("(a.37)", "H Phi",         "H Psi (I + L H Phi)"),
+    ("(a.38)", "H Phi L H Psi", "H Psi L H Phi"),
+    ("(a.39)", "Phi L",         "Psi L (I + H Phi L)"),
+    ("(a.40)", "Psi L",         "(I - Psi L H) Phi L"),
+    ("(a.41)", "Psi L",         "Phi L (I - H Psi L)"),
+    ("(a.42)", "Phi L",         "(I + Phi L H) Psi L"),
+    ("(a.43)", "Phi L H Psi L", "Psi L H Phi L"),
+    ("(a.50)", "(I - H Psi L)* D^-1 H psi M phi*",
+               "(I - H Psi L)* D^-1 H psi~ P + L* Psi* (I - G H)* + G*"),
+    ("(a.51)", "(I - H Psi L)* D^-1 H P (I + phi~*)", "L* Psi* (I - G H)* + G*"),
+    ("(Fact 4.1)",     "mass_matrix",                    "(I + H Phi L) D (I + H Phi L)*"),
+    ("(Fact 4.2)",     "(I + H Phi L) (I - H Psi L)",    "I"),
+    ("(Theorem 4.1)",  "mass_matrix^-1",                 "(I - H Psi L)* D^-1 (I - H Psi L)"),
+    ("(Identity 5.1)", "(I - H Psi L) H phi",            "H psi"),
 ]
 # fmt: on
 
-ALGEBRA = [
-    *PROPAGATION,
-    *COMPOSITE,
-    *RICCATI,
-    *ROTORS,
-    *FACTORIZATION,
-    *SEED_1,
-    *OPERATIONAL,
+APPENDIX: list[Identity] = [
+    *(t(n, left, right, source, convention="88-11") for n, left, right, source in _PRINTED),
+    *(t(n, left, right, _APP, convention="88-11") for n, left, right in _BOTH),
+    *(t(f"{n} [MM form]", left, right, _READ, convention="MM") for n, left, right in _BOTH),
 ]
+
+FACTORIZATIONS = [*PROPAGATION, *COMPOSITE, *RICCATI, *ROTORS, *FACTORIZATION, *MM_FORMS, *APPENDIX]

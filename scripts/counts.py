@@ -1,0 +1,317 @@
+"""Measure what the library is made of; `make counts` writes it to docs/counts.md.
+
+    python scripts/counts.py                    print the table
+    python scripts/counts.py --list twins       what was counted in one row
+    python scripts/counts.py --root old/phipsi  the same of other sources
+
+Every row has a pattern that a program can look for. Where a concept has no syntax of its own (a
+stage loop, a projection), the pattern is a stand-in and is stated in the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TOP / "tests" / "support"), str(TOP / "tests" / "docs")]
+
+import sources as s  # noqa: E402
+
+PAGE = TOP / "docs" / "counts.md"
+LONG, LONG_FILE = 60, 600
+Found = list[str]
+
+
+class House:
+    """The sources that are counted."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = sorted(root.rglob("*.py"))
+        self.graph = s.imports(root)
+
+    def where(self, path: Path) -> str:
+        """A file as the lists name it."""
+        return str(path.relative_to(self.root))
+
+    def functions(self) -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+        """Every function with its file."""
+        for path in self.files:
+            for function in s.functions(s.tree_of(path)):
+                yield path, function
+
+    def run(self, code: str) -> list[str]:
+        """What a process prints that imports these sources."""
+        environment = {**os.environ, "PYTHONPATH": str(self.root.parent)}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+
+# ---- patterns ------------------------------------------------------------------------------------
+
+
+def stage_loops(house: House) -> Found:
+    """Modules with a function that reads the matrix `a` of a tableau and has a loop."""
+    found = set()
+    for path, function in house.functions():
+        nodes = list(ast.walk(function))
+        reads = any(
+            isinstance(n, ast.Attribute) and n.attr == "a"
+            and re.search(r"tableau$|scheme$|method$", ast.unparse(n.value)) for n in nodes
+        )  # fmt: skip
+        if reads and any(isinstance(n, ast.For | ast.While | ast.comprehension) for n in nodes):
+            found.add(house.where(path))
+    return sorted(found)
+
+
+def projections(house: House) -> Found:
+    """Functions named project…, outside model/, that iterate themselves."""
+    return [
+        f"{house.where(path)}: {function.name}"
+        for path, function in house.functions()
+        if function.name.lstrip("_").startswith("project")
+        and "model" not in path.parts
+        and any(isinstance(n, ast.For | ast.While) for n in ast.walk(function))
+    ]
+
+
+def exponentials(house: House) -> Found:
+    """Modules that define sin x / x, which every exponential map of a rotation needs."""
+    found = {house.where(p) for p, f in house.functions() if f.name.lstrip("_") == "sinc"}
+    return sorted(found)
+
+
+def twins(house: House) -> Found:
+    """Modules, classes and functions that are named for mechanisms with loops."""
+    pattern = re.compile(r"_?(closed|constrained)(?=_|[A-Z])|.*_loops$", re.IGNORECASE)
+    found = {f"module {house.where(p)}" for p in house.files if pattern.match(p.stem)}
+    for path in house.files:
+        for node in s.tree_of(path).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and pattern.match(node.name):
+                found.add(f"{house.where(path)}: {node.name}")
+    return sorted(found)
+
+
+def evaluators(house: House) -> Found:
+    """Backends, and modules elsewhere that run along the tree: loops with `parent[…]` and `@`."""
+    found = {f"backends/{name}" for name in ("reference", "native", "dense")
+             if list((house.root / "backends").glob(f"{name}*"))}  # fmt: skip
+    for path, function in house.functions():
+        if house.where(path).startswith(("backends", "model", "mechanism", "interfaces")):
+            continue
+        for loop in (n for n in ast.walk(function) if isinstance(n, ast.For)):
+            inside = list(ast.walk(loop))
+            steps = any(isinstance(n, ast.Subscript) and ast.unparse(n.value).endswith("parent")
+                        for n in inside)  # fmt: skip
+            if steps and any(isinstance(getattr(n, "op", None), ast.MatMult) for n in inside):
+                found.add(house.where(path))
+    return sorted(found)
+
+
+_OPERATIONS = """
+try:
+    import phipsi.sweeps.operations, phipsi.sweeps.ir as ir
+    print(*ir._OPERATIONS)
+except ImportError:
+    from phipsi.backends.native.plan import SUPPORTED
+    print(*SUPPORTED)
+"""
+
+
+def _strings(node: ast.AST) -> list[str]:
+    """The strings that one literal holds, or that one chain of comparisons compares with."""
+    if isinstance(node, ast.Set | ast.Tuple | ast.List):
+        items: list[ast.expr | None] = list(node.elts)
+    elif isinstance(node, ast.Dict):
+        items = list(node.keys)
+    elif isinstance(node, ast.Match):
+        found = (n for case in node.cases for n in ast.walk(case.pattern))
+        items = [n.value for n in found if isinstance(n, ast.MatchValue)]
+    elif isinstance(node, ast.If):
+        items = []
+        part: ast.stmt | None = node
+        while isinstance(part, ast.If):
+            items += [n for n in ast.walk(part.test) if isinstance(n, ast.Constant)]
+            part = part.orelse[0] if len(part.orelse) == 1 else None
+    else:
+        return []
+    return [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
+
+
+def operation_sets(house: House) -> Found:
+    """Literals and chains with three names of operations or more, outside the table."""
+    names = {n for n in house.run(_OPERATIONS) if len(n) > 1}
+    found = []
+    for path in house.files:
+        if path.parent.name not in ("sweeps", "native", "backends") or path.stem == "operations":
+            continue
+        inner: set[int] = set()
+        for node in ast.walk(s.tree_of(path)):
+            strings = [x for x in dict.fromkeys(_strings(node)) if x in names]
+            if len(strings) >= 3 and id(node) not in inner:
+                inner.update(map(id, ast.walk(node)))
+                found.append(f"{house.where(path)}:{node.lineno} {' '.join(strings[:6])}")  # type: ignore[attr-defined]
+    return found
+
+
+def one_importer(house: House) -> Found:
+    """Modules that exactly one other module imports."""
+    paths = s.modules(house.root)
+    return sorted(
+        f"{name} by {min(users)}"
+        for name, users in s.importers(house.graph).items()
+        if len(users) == 1 and paths[name].name != "__init__.py"
+    )
+
+
+def citations(house: House) -> Found:
+    """Citations that lead to no section of docs/theory and no listed paper."""
+    try:
+        import test_citations as t
+    except ImportError as e:
+        return [f"not counted: {e}"]
+    tests = [getattr(t, name) for name in dir(t) if name.startswith("test_")]
+    found = []
+    for test in (x for x in tests if not getattr(x, "pytestmark", None)):
+        try:
+            test()
+        except AssertionError as e:
+            found += str(e).splitlines()
+    return found
+
+
+def public_names(house: House) -> Found:
+    """`dir(phipsi)` without underscores."""
+    return house.run("import phipsi; print(*(n for n in dir(phipsi) if n[0] != '_'))")
+
+
+def long_functions(house: House) -> Found:
+    """Functions longer than 60 lines, with their docstrings."""
+    found = [
+        ((f.end_lineno or f.lineno) - f.lineno + 1, f"{house.where(p)}: {f.name}")
+        for p, f in house.functions()
+    ]
+    return [f"{n} {name}" for n, name in sorted(found, reverse=True) if n > LONG]
+
+
+def long_files(house: House) -> Found:
+    """Files longer than 600 lines."""
+    counted = {house.where(p): len(s.text_of(p).splitlines()) for p in house.files}
+    return [f"{n} {name}" for name, n in counted.items() if n > LONG_FILE]
+
+
+def prefixes(house: House) -> Found:
+    """Prefixes that four files of one folder or more share."""
+    groups: dict[str, list[str]] = {}
+    for path in house.files:
+        if "_" in path.stem.lstrip("_"):
+            groups.setdefault(f"{house.where(path.parent)}/{path.stem.split('_')[0]}_", []).append(
+                path.stem
+            )
+    return sorted(f"{name} {len(found)}" for name, found in groups.items() if len(found) >= 4)
+
+
+def folders(house: House) -> Found:
+    """Code lines of each folder."""
+    counted: dict[str, int] = {}
+    for path in house.files:
+        place = house.where(path).split(os.sep)
+        name = place[0] if len(place) > 1 else "."
+        counted[name] = counted.get(name, 0) + s.code_lines(path)
+    return [f"{n} {name}" for name, n in sorted(counted.items())]
+
+
+def comments(house: House) -> Found:
+    """Lines that are a comment and nothing else, each as its file."""
+    return [f"{house.where(p)}" for p in house.files for _ in range(s.comment_lines(p))]
+
+
+def code(house: House) -> Found:
+    """Lines of code, each as its file."""
+    return [house.where(p) for p in house.files for _ in range(s.code_lines(p))]
+
+
+def cycles(house: House) -> Found:
+    """Groups of modules that import each other, type checking included."""
+    return [" ".join(group) for group in s.cycles(house.graph)]
+
+
+def same_names(house: House) -> Found:
+    """Names that several modules have."""
+    return [f"{stem}: {' '.join(names)}" for stem, names in s.namesakes(house.root).items()]
+
+
+# name, how it is counted, the first reading, this script on the same sources, what is wanted
+Row = tuple[str, str, Callable[[House], Found], str, str, str]
+ROWS: tuple[Row, ...] = (
+    ("files", "Python files of src", lambda h: [h.where(p) for p in h.files], "283", "309", ""),
+    ("code lines", "without blank lines, comments, docstrings", code, "38,062", "42,630", "< 33,500"),
+    ("comment lines", "lines that are nothing else", comments, "410", "462", ""),
+    ("stage loops", "modules that loop over `tableau.a`", stage_loops, "5", "5", "1, and its emitter"),
+    ("projections", "functions `project…` with a loop of their own", projections, "3", "4", "1"),
+    ("exponential maps", "modules that define sin x / x", exponentials, "2", "2", "1"),
+    ("twins", "modules, classes, functions named closed…, constrained…, …_loops", twins, "8 pairs", "24", "0"),
+    ("evaluators", "backends; loops elsewhere with `parent[…]` and `@`", evaluators, "4", "8", "3"),
+    ("sets of operation names", "literals, chains with ≥ 3 of them outside the table", operation_sets, "17", "29", "0"),
+    ("import cycles", "groups of modules, type checking included", cycles, "8", "9", "0"),
+    ("modules of the same name", "last names that occur twice", same_names, "", "12", "0"),
+    ("modules with one importer", "without packages", one_importer, "100", "103", "< 40"),
+    ("prefixes instead of folders", "shared by ≥ 4 files of a folder", prefixes, "", "7", ""),
+    ("unresolved citations", "tests/docs/test_citations.py", citations, "108", "", "0"),
+    ("public names", "`dir(phipsi)` without underscores", public_names, "124", "145", "about 85"),
+    ("long functions", "more than 60 lines", long_functions, "19", "17", ""),
+    ("long files", "more than 600 lines", long_files, "0", "0", "0"),
+)  # fmt: skip
+
+
+def table(house: House) -> str:
+    """The page docs/counts.md."""
+    lines = [
+        "# Counts",
+        "",
+        "What the library is made of, measured by `make counts` (`scripts/counts.py` has the",
+        "patterns; `python scripts/counts.py --list twins` shows what a row counted). *Read* is a",
+        "reading by hand before the rooms were rebuilt, *then* this script on the same sources.",
+        "",
+        "| what | how it is counted | read | then | now | wanted |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, how, find, read, then, wanted in ROWS:
+        lines.append(f"| {name} | {how} | {read} | {then} | {len(find(house)):,} | {wanted} |")
+    lines += ["", "Code lines by folder:", "", "| folder | lines |", "|---|---|"]
+    lines += [f"| {name} | {int(n):,} |" for n, name in (x.split() for x in folders(house))]
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Count, print, and write if asked."""
+    parser = argparse.ArgumentParser(description="Measure what the library is made of.")
+    parser.add_argument("--root", type=Path, default=s.ROOT, help="the package's folder")
+    parser.add_argument("--list", help="what one row counted")
+    parser.add_argument("--write", action="store_true", help="write docs/counts.md")
+    options = parser.parse_args()
+    house = House(options.root.resolve())
+    if options.list:
+        chosen = [row for row in ROWS if options.list in row[0]]
+        for row in chosen:
+            print(f"{row[0]}: {(row[2].__doc__ or row[1]).strip()}")
+            print(*(f"    {x}" for x in row[2](house)), sep="\n")
+        if not chosen:
+            raise SystemExit(f"rows: {', '.join(row[0] for row in ROWS)}")
+        return
+    text = table(house)
+    print(text)
+    if options.write:
+        PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

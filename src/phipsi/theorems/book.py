@@ -1,0 +1,24 @@
+"""All theorems in the order of the papers, and the printed forms that fail."""
+
+from __future__ import annotations
+
+from phipsi.rewrite.identity import Identity
+from phipsi.theorems.bias_terms import BIAS_TERMS
+from phipsi.theorems.equations_of_motion import DYNAMICS
+from phipsi.theorems.factorizations import FACTORIZATIONS
+from phipsi.theorems.independent_physics import PHYSICS
+from phipsi.theorems.mass_matrix_sensitivities import SENSITIVITIES
+from phipsi.theorems.misprints import ERRATA
+from phipsi.theorems.transformations import BLOCKS, TRANSFORMATIONS
+
+THEOREMS: tuple[Identity, ...] = (
+    *TRANSFORMATIONS,
+    *BIAS_TERMS,
+    *FACTORIZATIONS,
+    *BLOCKS,
+    *DYNAMICS,
+    *PHYSICS,
+    *SENSITIVITIES,
+)
+
+__all__ = ["ERRATA", "THEOREMS"]

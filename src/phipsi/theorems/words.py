@@ -1,0 +1,138 @@
+"""The papers' symbols that are not in the catalogue, and how a row of the book is written.
+
+Three conventions for capital Φ, Ψ and the gain are in use; a table is written once and read with
+the symbols of each (theory/open-chains 1.1):
+
+    SOA, MC    phi, psi, K            K = E_phi G
+    MM         Phi1 = phi − I         Psi1 = psi E_phi       gain G
+    88-11      Phi3 = phi S           Psi3 = psi S           gain L = Lam_phi G
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from phipsi.expressions.node import Expr, identity, leaf, zero
+from phipsi.expressions.parse import Vocabulary, parse_with
+from phipsi.expressions.row import Row
+from phipsi.expressions.spaces import FORCES
+from phipsi.expressions.structure import MEMORYLESS
+from phipsi.operators import VOCABULARY, parse
+from phipsi.proofs.state import any_motion
+from phipsi.rewrite.identities import RULES
+from phipsi.rewrite.identity import Claim, Identity
+
+Lam_phi = leaf(
+    Row(
+        name="Lam_phi",
+        symbol="Λ_φ",
+        latex=r"\Lambda_{\phi}",
+        takes=FORCES,
+        gives=FORCES,
+        structure=MEMORYLESS,
+        needs=("q",),
+        meaning="diagonal of the φ(parent(k), k): E_φ = S Λ_φ",
+        source="88-11 App. A",
+    )
+)
+
+# fmt: off
+_WORDS = {  # a word may use those above it
+    "Lam_psi":  "Lam_phi proj_bar",
+    "L":        "Lam_phi G",
+    "Phi1":     "phi - I",
+    "Psi1":     "psi E_phi",
+    "Phi3":     "phi S",
+    "Psi3":     "psi S",
+    "theta":    "E_phi P H* D^-1 H P E_phi*",
+    "Xi":       "E_psi* Upsilon E_psi - bd(E_psi* Upsilon E_psi)",
+    "abar":     "a + gravity",
+    "C":        "H phi (M phi* a + b)",
+    "zeta":     "M phi* abar + b + B f0",
+    "alpha":    "phi* (H* vdot + abar)",
+    "f":        "phi (M alpha + b + B f0)",
+    "T1":       "tau - H phi zeta",
+    "eps1":     "(I - H psi K) T1",
+    "nu1":      "D^-1 eps1",
+    "eps4":     "(I - H psi K) tau - H psi (b + B f0) - H psi~ P abar",
+    "nu4":      "D^-1 eps4",
+}
+_CONVENTIONS = {
+    "":      {},
+    "MM":    {"Phi": "Phi1", "Psi": "Psi1", "L": "G", "SL": "K"},
+    "88-11": {"Phi": "Phi3", "Psi": "Psi3", "SL": "S L"},
+}
+# fmt: on
+
+
+@cache
+def vocabulary(convention: str = "") -> Vocabulary:
+    """The words of the tables; convention "MM" or "88-11" adds Phi, Psi and the gain."""
+    words: dict[str, Expr] = {"S": parse("shift"), "Lam_phi": Lam_phi, "x": any_motion}
+    for name, text in (_WORDS | _CONVENTIONS[convention]).items():
+        words[name] = parse_with(text, _with(words))
+    return _with(words)
+
+
+def _with(words: dict[str, Expr]) -> Vocabulary:
+    known = VOCABULARY
+    leaves = {**known.leaves, **words}
+    return Vocabulary(leaves, known.functions, known.instance, known.with_params)
+
+
+def word(text: str, convention: str = "") -> Expr:
+    """An expression in the papers' symbols."""
+    return parse_with(text, vocabulary(convention))
+
+
+def theorem(
+    name: str,
+    before: str,
+    after: str,
+    source: str,
+    condition: str = "",
+    note: str = "",
+    convention: str = "",
+) -> Identity:
+    """An operator equation, both sides as the papers print them (ASCII, `mass_matrix` for ℳ)."""
+    left, right = word(before, convention), word(after, convention)
+    if right.takes is None:  # a lone I or 0 is the one between the spaces of the other side
+        right = identity(left.takes) if right is identity() else zero(left.takes, left.gives)
+    if (left.takes, left.gives) != (right.takes, right.gives):
+        raise TypeError(f"{name}: {before} and {after} are between different spaces")
+    statement = f"{before} = {after}"
+    return Identity(name, left, right, condition, source, note=note, statement=statement)
+
+
+def sweep(
+    name: str, before: str, after: str, source: str, mode: str = "apply", condition: str = ""
+) -> Identity:
+    """A recursion: what the sweeps give that are compiled from the left side is the right side.
+
+    An operator is applied to a random vector, or written out as a matrix (mode "dense").
+    """
+    stated = theorem(name, before, after, source, condition)
+    return replace(stated, sweeps=mode, statement=f"sweeps of {stated.statement}")
+
+
+def used(rule: str, name: str = "") -> Identity:
+    """A result that the compiler uses: the row of that rule, under the papers' name."""
+    found = next(row for row in RULES if row.name == rule)
+    return replace(found, name=name or rule, rule=rule)
+
+
+def checked(
+    name: str,
+    statement: str,
+    source: str,
+    check: Callable[[Any], Claim],
+    condition: str = "",
+    rigid: bool = False,
+) -> Identity:
+    """An equation that is not between operators, with the function that checks it."""
+    return Identity(
+        name, None, None, condition, source, check=check, statement=statement, rigid=rigid
+    )

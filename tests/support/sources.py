@@ -1,0 +1,128 @@
+"""The library's source as data: modules, who imports whom, cycles, lines of code."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2] / "src" / "phipsi"
+_NO_CODE = (
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+)  # fmt: skip
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file, parsed once for all who ask."""
+    return ast.parse(text_of(path))
+
+
+@cache
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Dotted names and files of all modules; a package has the name of its folder."""
+    out = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = [root.name, *path.relative_to(root).with_suffix("").parts]
+        out[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return out
+
+
+def targets(tree: ast.AST, name: str, package: bool, known: set[str]) -> Iterator[str]:
+    """The modules that one module imports, at any depth, for type checkers too."""
+    inside = name.split(".") if package else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            base = inside[: len(inside) + 1 - node.level] if node.level else []
+            source = ".".join(base + ([node.module] if node.module else []))
+            for alias in node.names:
+                whole = f"{source}.{alias.name}"
+                if whole in known or source in known:
+                    yield whole if whole in known else source
+
+
+@cache
+def imports(root: Path = ROOT) -> dict[str, frozenset[str]]:
+    """Who imports whom. The package itself, which re-exports all, is left out."""
+    found = modules(root)
+    known = set(found)
+    out = {}
+    for name, path in found.items():
+        if name != root.name:
+            package = path.name == "__init__.py"
+            found_here = set(targets(tree_of(path), name, package, known))
+            out[name] = frozenset(found_here - {name, root.name})
+    return out
+
+
+def cycles(graph: dict[str, frozenset[str]]) -> list[tuple[str, ...]]:
+    """Groups of modules that import each other, each in alphabetical order."""
+    reach: dict[str, set[str]] = {}
+    for start in graph:
+        seen: set[str] = set()
+        ahead = list(graph[start])
+        while ahead:
+            name = ahead.pop()
+            if name not in seen:
+                seen.add(name)
+                ahead += graph.get(name, ())
+        reach[start] = seen
+    groups = {
+        tuple(sorted(b for b in reach[a] if a in reach.get(b, ()))) for a in graph if a in reach[a]
+    }
+    return sorted(groups)
+
+
+def importers(graph: dict[str, frozenset[str]]) -> dict[str, set[str]]:
+    """Who is imported by whom."""
+    out: dict[str, set[str]] = {name: set() for name in graph}
+    for name, found in graph.items():
+        for target in found:
+            out[target].add(name)
+    return out
+
+
+def namesakes(root: Path = ROOT) -> dict[str, list[str]]:
+    """Last names that several modules have."""
+    out: dict[str, list[str]] = defaultdict(list)
+    for name, path in modules(root).items():
+        if path.name != "__init__.py":
+            out[path.stem].append(name)
+    return {stem: names for stem, names in out.items() if len(names) > 1}
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def code_lines(path: Path) -> int:
+    """Lines with code: without blank lines, comments and docstrings."""
+    strings: set[int] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                strings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text_of(path)).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - strings)
+
+
+def comment_lines(path: Path) -> int:
+    """Lines that are a comment and nothing else."""
+    return sum(line.lstrip().startswith("#") for line in text_of(path).splitlines())

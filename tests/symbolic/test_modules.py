@@ -1,0 +1,78 @@
+"""No module imports itself through others; no two modules have the same name.
+
+Imports for type checkers count, and those inside functions. Exceptions stand here and may only
+become fewer.
+"""
+
+import ast
+from collections import Counter
+from itertools import takewhile
+
+import pytest
+from sources import cycles, imports, namesakes, targets
+
+# Modules in cycles, by folder.
+IN_CYCLES = {
+    "algorithms": 4, "backends": 5, "backends.native": 11, "expressions": 4, "simulation": 7,
+}  # fmt: skip
+KNOWN_NAMESAKES = {
+    "blocks", "builder", "closure_rows", "dense", "diagonal", "engine", "groups", "layout",
+    "numbers", "phases", "scalars", "solids", "steps", "tables",
+}  # fmt: skip
+
+
+def folder(group: tuple[str, ...]) -> str:
+    """The folder that holds all of these modules."""
+    parts = [name.split(".")[1:-1] for name in group]
+    shared = takewhile(lambda level: len(set(level)) == 1, zip(*parts, strict=False))
+    return ".".join(level[0] for level in shared)
+
+
+def test_no_module_imports_itself_through_others():
+    counted: Counter[str] = Counter()
+    found = cycles(imports())
+    for group in found:
+        counted[folder(group)] += len(group)
+    more = {name: n for name, n in counted.items() if n > IN_CYCLES.get(name, 0)}
+    assert not more, f"these import each other: {[g for g in found if folder(g) in more]}"
+
+
+def test_no_two_modules_have_one_name():
+    found = namesakes()
+    new = {stem: names for stem, names in found.items() if stem not in KNOWN_NAMESAKES}
+    assert not new, f"give one of each another name: {new}"
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"a"}, "c": {"a"}}, [("a", "b")]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": {"d", "a"}},
+         [("a", "b", "c"), ("d", "e")]),
+        ({"a": {"b", "c"}, "b": {"a"}, "c": {"d"}, "d": {"c"}}, [("a", "b"), ("c", "d")]),
+    ],
+)  # fmt: skip
+def test_the_search_for_cycles(graph, found):
+    assert cycles({name: frozenset(x) for name, x in graph.items()}) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from p.b import f", {"p.b"}),
+        ("from p import b", {"p.b"}),
+        ("from . import b", {"p.b"}),
+        ("from .b import f", {"p.b"}),
+        ("from .q.c import f", {"p.q.c"}),
+        ("import p.q.c as c", {"p.q.c"}),
+        ("import numpy, p.b", {"p.b"}),
+        ("def f():\n    from p.q import c", {"p.q.c"}),
+        ("if TYPE_CHECKING:\n    from p.b import B", {"p.b"}),
+        ("from p.q import name", {"p.q"}),
+        ("from numpy import b", set()),
+    ],
+)
+def test_the_reading_of_imports(source, found):
+    known = {"p", "p.a", "p.b", "p.q", "p.q.c"}
+    assert set(targets(ast.parse(source), "p.a", False, known)) == found
