@@ -151,10 +151,10 @@ def test_steps_of_random_systems(seed):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_all_changes_of_the_state(name):
     """The projection of states off the constraints, too: directly through the computed step."""
-    from phipsi.simulation.motion import Motion
-    from phipsi.simulation.rollout import constrained_step
-    from phipsi.simulation.step_derivatives import linear_step
-    from phipsi.simulation.tableaux import METHODS
+    from phipsi.motion.motion import Motion
+    from phipsi.motion.rollout import constrained_step
+    from phipsi.motion.step_derivatives import linear_step
+    from phipsi.motion.tableaux import METHODS
 
     system, q = MECHANISMS[name]()
     tree, rng = system.model, np.random.default_rng(4)

@@ -11,7 +11,7 @@ from random_models import ALL, branching
 
 import phipsi as pp
 from phipsi.model.model import Model
-from phipsi.simulation.rollout import COMPILED
+from phipsi.motion.rollout import COMPILED
 
 METHODS = pytest.mark.parametrize("integrator", COMPILED)
 

@@ -25,7 +25,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.system": "Mobility",
     "phipsi.calculus.families": "Family",
     "phipsi.theorems": "Proof",
-    "phipsi.simulation.gradients": "RolloutGradient",
+    "phipsi.motion.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
 # Names that were here before, and what does their work now.

@@ -19,7 +19,7 @@ from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
-from phipsi.simulation.checks import checked_time
+from phipsi.motion.checks import checked_time
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
 Array = NDArray[Any]

@@ -18,17 +18,17 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import (
+from phipsi.motion.chart import Chart
+from phipsi.motion.checks import (
     check_quaternions,
     checked_time,
     refuse_unfit,
     whole_number,
 )
-from phipsi.simulation.motion import Motion
-from phipsi.simulation.stage_loop import Values, take_step
-from phipsi.simulation.tableaux import COMPILED, METHODS, Method
-from phipsi.simulation.variational import LAGRANGIAN, RATES_OF_MOMENTA
+from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
+from phipsi.motion.motion import Motion
+from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.tableaux import COMPILED, METHODS, Method
 
 if TYPE_CHECKING:
     from phipsi.backends.native.runner import NativeCode
@@ -222,20 +222,22 @@ def _job(
     """The words of a job, and the memory they point to besides the arrays."""
     q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
-    code, lanes = _code(), natives[0].machine.lanes
-    work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
+    from phipsi.motion.rollout_loop import DT, PROGRAMS
+
+    work = np.zeros(_code().work_size(method, model.nq, model.nv) * natives[0].machine.lanes + 8)
     scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
-    job = np.zeros(code.WORDS, dtype=np.int64)
+    job = np.zeros(PROGRAMS + 2 * len(natives), dtype=np.int64)
     where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
-    where += [_aligned(work), _aligned(scratches[0])]
     varying = tau.ndim == 3
     row = int(np.prod(tau.shape[1:], dtype=int)) * 8
     step = 8 * model.nv if varying else 0
     numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
-    job[: code.DATA_2] = [*where, *numbers]
-    for other, scratch in zip(natives[1:], scratches[1:], strict=True):
-        job[code.DATA_2], job[code.SCRATCH_2] = other.data.ctypes.data, _aligned(scratch)
-    job[code.DT : code.DT + 1].view(np.float64)[0] = dt
+    job[:DT] = [*where, _aligned(work), *numbers]
+    job[DT : DT + 1].view(np.float64)[0] = dt
+    pairs = zip(natives, scratches, strict=True)
+    job[PROGRAMS:] = [
+        word for x, memory in pairs for word in (x.data.ctypes.data, _aligned(memory))
+    ]
     return job, [work, *scratches]
 
 
@@ -372,6 +374,6 @@ def _failure(
 
 def _code() -> Any:
     """The code generator, loaded with LLVM when it is first needed."""
-    from phipsi.simulation import rollout_code
+    from phipsi.motion import rollout_code
 
     return rollout_code

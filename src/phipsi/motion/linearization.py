@@ -18,12 +18,12 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
+from phipsi.motion.entry_names import entry_names
+from phipsi.motion.linear_system import LinearSystem
+from phipsi.motion.motion import Motion
+from phipsi.motion.small_motions import Basis, SmallMotions
 from phipsi.operators import J
 from phipsi.operators import v as rates
-from phipsi.simulation.linear_loops import Basis, SmallMotions
-from phipsi.simulation.linear_system import LinearSystem
-from phipsi.simulation.motion import Motion
-from phipsi.simulation.storage import entry_names
 
 Array = NDArray[Any]
 _OUTPUT = re.compile(r"^([qv])(?:\[(.+)\])?$")
@@ -82,6 +82,7 @@ def linearize(
     driven = _driven(tree, inputs)
     loss = _losses(tree, damping)
     motion = Motion(model)
+    motion.check_start(at_q[None], at_v[None], ("q", "v"))
     loops = None if motion.system is None else SmallMotions(motion.system, at_q, at_v)
     if loops is None and independent is not None:
         raise InputError("independent= is for a System; every joint of a tree is independent")

@@ -14,12 +14,12 @@ from typing import final
 import numpy as np
 
 from phipsi.errors import SimulationError
+from phipsi.motion.implicit import largest, solve
+from phipsi.motion.rollout import COMPILED, rollout
+from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.tableaux import Method
 from phipsi.simulation.equations import Equations
-from phipsi.simulation.implicit import largest, solve
-from phipsi.simulation.rollout import COMPILED, rollout
-from phipsi.simulation.stage_loop import Values, take_step
-from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
-from phipsi.simulation.tableaux import Method
+from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.variational import variational
 
 Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]

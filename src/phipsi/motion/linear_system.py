@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
-from phipsi.simulation.checks import checked_time
-from phipsi.simulation.optional import needed
+from phipsi.motion.checks import checked_time
+from phipsi.motion.optional_imports import import_optional
 
 Array = NDArray[Any]
 
@@ -145,7 +145,7 @@ class LinearSystem:
 
     def to_control(self) -> Any:
         """As `control.StateSpace` of python-control, with the names of states, inputs, outputs."""
-        control = needed("control", "to_control()", '"phipsi[control]"')
+        control = import_optional("control", "to_control()", '"phipsi[control]"')
         return control.ss(
             *(self.A, self.B, self.C, self.D),
             0 if self.dt is None else self.dt,

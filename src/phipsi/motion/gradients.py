@@ -17,14 +17,14 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import whole_number
-from phipsi.simulation.motion import Motion
-from phipsi.simulation.rollout import empty_records, rollout, rollout_arrays
-from phipsi.simulation.stage_loop import Effort, Recording, take_step
-from phipsi.simulation.step_derivatives import checked_differentiable
-from phipsi.simulation.tableaux import METHODS
-from phipsi.simulation.user_functions import check_signature
+from phipsi.motion.chart import Chart
+from phipsi.motion.checks import whole_number
+from phipsi.motion.motion import Motion
+from phipsi.motion.rollout import empty_records, rollout, rollout_arrays
+from phipsi.motion.stage_loop import Effort, Recording, take_step
+from phipsi.motion.step_derivatives import checked_differentiable
+from phipsi.motion.tableaux import METHODS
+from phipsi.motion.user_functions import check_signature
 
 Array = NDArray[Any]
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]

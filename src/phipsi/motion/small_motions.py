@@ -27,10 +27,9 @@ from phipsi.algorithms.closed_inverse import driving_efforts
 from phipsi.algorithms.constraint_metric import ConstraintMetric
 from phipsi.algorithms.system import System
 from phipsi.errors import InputError, did_you_mean
-from phipsi.simulation.storage import entry_names
+from phipsi.motion.entry_names import entry_names
 
 Array = NDArray[Any]
-_OPEN = 1e-6  # residual (rad, m) above which the loops count as open
 _DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determine the others
 
 
@@ -58,7 +57,6 @@ class SmallMotions:
     """Small motions of a system about a state that satisfies its constraints."""
 
     def __init__(self, system: System, q: Array, v: Array) -> None:
-        _check_closed(system, q, v)
         self.system, self.q, self.v = system, q, v
         rows = system.rows
         self._rates = ConstraintMetric(rows, q[None])
@@ -120,20 +118,3 @@ def _determine(at: ConstraintMetric, chosen: Array) -> bool:
     if not len(chosen):
         return True
     return float(np.linalg.svd(at.coordinates()[chosen], compute_uv=False)[-1]) > _DETERMINED
-
-
-def _check_closed(system: System, q: Array, v: Array) -> None:
-    gap = np.abs(system.residual(q))
-    if gap.size and gap.max() > _OPEN:
-        row = system.row_names[int(gap.argmax())]
-        raise InputError(
-            f"the loops are open at q: row {row} misses by {gap.max():.3g} (rad or m). Close them "
-            "first:  q = system.assemble(q)"
-        )
-    slip = np.abs(system.jacobian(q) @ v - system.rates)
-    if slip.size and slip.max() > _OPEN:
-        row = system.row_names[int(slip.argmax())]
-        raise InputError(
-            f"the rates break the constraints: row {row} moves by {slip.max():.3g} too much. "
-            "Project them first:  q, v = system.project(q, v)"
-        )

@@ -32,7 +32,7 @@ from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
+from phipsi.motion.chart import Chart
 
 Array = NDArray[Any]
 Solve = tuple[Array, Array, Array]
@@ -116,24 +116,25 @@ class Motion:
         assert self.rows is not None
         return ConstraintMetric(self.rows, q, RANK)
 
-    def check_start(self, q: Array, v: Array) -> None:
-        """Refuse states (n, nq), (n, nv) that are not on the constraints."""
+    def check_start(self, q: Array, v: Array, names: tuple[str, str] = ("q0", "v0")) -> None:
+        """Reject states (n, nq), (n, nv) that are not on the constraints."""
         system = self.system
         if system is None or not len(q):
             return
         gap = np.abs(system.residual(q))
         slip = np.abs(np.einsum("nrv,nv->nr", system.jacobian(q), v) - system.rates)
         for what, miss, verb, fix in (
-            ("q0", gap, "does not close the loops: row {} misses by {:.3g} (rad or m)",
-             "q0 = system.assemble(q0)"),
-            ("v0", slip, "would open the loops: row {} moves by {:.3g} too much (rad/s or m/s)",
-             "q0, v0 = system.project(q0, v0)"),
+            (names[0], gap, "does not close the loops: row {} misses by {:.3g} (rad or m)",
+             "{0} = system.assemble({0})"),
+            (names[1], slip, "would open the loops: row {} moves by {:.3g} too much (rad/s or m/s)",
+             "{0}, {1} = system.project({0}, {1})"),
         ):  # fmt: skip
             if miss.size and miss.max() > NEARLY_CLOSED:
                 i, row = (int(x) for x in np.unravel_index(miss.argmax(), miss.shape))
                 which = f" of motion {i}" if len(miss) > 1 else ""
                 text = verb.format(repr(system.row_names[row]), miss.max())
-                raise InputError(f"{what}{which} {text}. Bring it onto them first:\n    {fix}")
+                do = fix.format(*names)
+                raise InputError(f"{what}{which} {text}. Bring it onto them first:\n    {do}")
 
 
 def not_closed(system: System, q: Array, tolerance: float) -> str:

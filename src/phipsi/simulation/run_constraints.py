@@ -1,4 +1,4 @@
-"""Loops in a run: accelerations that keep the constraints, and states brought back onto them.
+"""Constraints in a run: accelerations that keep them, and states brought back onto them.
 
 The tree's accelerations vdot_f are corrected to those nearest in the mass metric that satisfy the
 constraints (Gauss' principle, theory/closed-chains 3):
@@ -29,10 +29,10 @@ from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.closure_text import ends
+from phipsi.motion.motion import NEARLY_CLOSED, not_closed
 from phipsi.operators import A, J
 from phipsi.operators import v as rates
-from phipsi.simulation.motion import NEARLY_CLOSED, not_closed
-from phipsi.simulation.steps import Diverged
+from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
 
@@ -63,7 +63,7 @@ class _Irregular(Exception):
 
 
 @final
-class Loops:
+class RunConstraints:
     """The constraints of a run.
 
     **Attributes:** `system`; `method`, one of `METHODS`; `tolerance`, largest residual (rad, m) of

@@ -9,7 +9,7 @@ made of decides what a step computes:
     `Node`      an array and where it came from                   the adjoint, by going back
 
 `Arithmetic` is what a kind of number supplies; `Values`, `Tangents` and `Recording` are the three.
-The loop in machine code is written by rollout_steps.py from the same tableaux.
+The loop in machine code is written by rollout_code.py from the same tableaux.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.simulation.chart import Blocks, Chart, ChartBlocks
-from phipsi.simulation.motion import Motion
-from phipsi.simulation.tableaux import Method, Tableau
+from phipsi.motion.chart import Blocks, Chart, ChartBlocks
+from phipsi.motion.motion import Motion
+from phipsi.motion.tableaux import Method, Tableau
 
 Array = NDArray[Any]
 

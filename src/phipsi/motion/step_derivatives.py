@@ -12,10 +12,10 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
-from phipsi.simulation.checks import checked_time
-from phipsi.simulation.motion import Motion
-from phipsi.simulation.stage_loop import Tangents, take_step
-from phipsi.simulation.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.motion.checks import checked_time
+from phipsi.motion.motion import Motion
+from phipsi.motion.stage_loop import Tangents, take_step
+from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
 
 Array = NDArray[Any]
 

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.tableaux import METHODS, Method
+from phipsi.motion.chart import Chart
+from phipsi.motion.entry_names import place_name
+from phipsi.motion.tableaux import METHODS, Method
 
 Array = NDArray[Any]
 
@@ -175,11 +176,3 @@ def checked_output_times(times: Any, duration: float) -> Array | None:
         outside = array[0] if array[0] < 0 else array[-1]
         raise InputError(f"output_times has {outside}, but the run goes from 0 to {duration} s.")
     return array
-
-
-def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:
-    """The joint an entry of q or v belongs to, quoted, with the entry's number in it."""
-    for name, s in zip(names, slices, strict=True):
-        if s.start <= index < s.stop:
-            return repr(name) if s.stop - s.start == 1 else f"{name!r} (entry {index - s.start})"
-    raise IndexError(index)
