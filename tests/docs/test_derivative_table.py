@@ -10,7 +10,7 @@ from random_systems import KINDS, admissible, random_system
 import phipsi as pp
 from phipsi.calculus.families import Family
 from phipsi.errors import SpaceError
-from phipsi.expressions.row import Op
+from phipsi.expressions.kinds import Op
 from phipsi.operators.inputs import leaves_of
 from phipsi.spatial import inertia_of
 from phipsi.sweeps.request import NEEDS_ROWS

@@ -24,8 +24,8 @@ from rounding import ALLOWED, Mistaken, applied, dense_with_rounding, excess, or
 import phipsi as pp
 from phipsi.backends.layout import block_rows, block_shape, space_size, vector_shape
 from phipsi.errors import LoweringError, SingularMatrixError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, block_diagonal
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set

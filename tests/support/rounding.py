@@ -21,9 +21,9 @@ from phipsi.backends import dense as oracle
 from phipsi.backends import dense_riccati as riccati
 from phipsi.backends.dense_evaluate import Evaluation
 from phipsi.errors import SingularHingeError, SingularMatrixError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
-from phipsi.operators.definitions import Riccati
+from phipsi.operators.catalogue import Riccati
 
 Array = NDArray[Any]
 E = TypeVar("E", bound=Evaluation)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.decide import equal, sides

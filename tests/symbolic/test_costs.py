@@ -21,10 +21,10 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import dynamics
+from phipsi.algorithms.dynamics import equations_of_motion as dynamics
 from phipsi.errors import LoweringError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.errors import ParseError, SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, identity, inverse, product, total_of, zero
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
@@ -75,9 +75,7 @@ from phipsi.operators import (
     total,
     v,
 )
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.definitions import DEFINITIONS, definition, family_of
-from phipsi.operators.variations import with_arguments
+from phipsi.operators.catalogue import CATALOGUE, definition, family_of, with_arguments
 
 STYLES = ("greek", "ascii")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
@@ -549,7 +547,7 @@ def test_parse_is_part_of_the_package():
 
 
 def test_definitions_keep_the_spaces_of_the_name():
-    for name in DEFINITIONS:
+    for name in (n for n, row in CATALOGUE.items() if row.definition):
         x = getattr(ops, name)
         x = x["P"] if name in ("A", "B") else x  # these stand for others only when restricted
         meaning = definition(x)
@@ -567,7 +565,7 @@ def test_definitions_end_at_primitive_leaves():
         for y in (meaning,) if meaning is not None else x.args:
             depth(y, left - 1)
 
-    for name in DEFINITIONS:
+    for name in (n for n, row in CATALOGUE.items() if row.definition):
         depth(getattr(ops, name))
 
 

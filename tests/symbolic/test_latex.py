@@ -2,7 +2,8 @@
 
 import pytest
 
-from phipsi.operators.variations import hinge_variation, unit_rate
+from phipsi.operators import unit_rate
+from phipsi.operators.catalogue import hinge_variation
 
 
 @pytest.mark.parametrize(

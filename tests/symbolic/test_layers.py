@@ -165,8 +165,8 @@ def test_import_phipsi_is_light():
         (
             "import phipsi as p; p.forward_dynamics(p.examples.seven_joint_arm(), *[7 * [0]] * 3)",
             [
-                "algorithms.regressors",
-                "algorithms.identification",
+                "algorithms.identification.regressors",
+                "algorithms.identification.least_squares",
                 "motion",
                 "simulation",
                 "interfaces",

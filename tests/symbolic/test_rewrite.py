@@ -7,8 +7,8 @@ import pytest
 from random_expressions import Generator
 
 import phipsi as pp
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.operators import (
     D,
     E_psi,

@@ -17,13 +17,12 @@ from phipsi.backends.dense_inputs import block_of, dimension, from_storage
 from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
 from phipsi.errors import InputError, SingularMatrixError, SpaceError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.model import Model
 from phipsi.model.points import PointSet
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import Riccati, definition, family_of
+from phipsi.operators.catalogue import Riccati, catalogue_leaf, definition, family_of
 
 Array = NDArray[Any]
 
@@ -211,6 +210,8 @@ class Evaluation:
             return leaves.picks_rate(self.at, self.value(_V))
         if x.name in ("A", "Adot", "select"):
             return self._rows(x)
+        if x.row.matrix is not None:
+            return x.row.matrix(self.at)
         if x.name in LEAVES:
             return LEAVES[x.name](self.at)
         raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")

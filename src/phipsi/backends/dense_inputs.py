@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model

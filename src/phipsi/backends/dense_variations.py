@@ -20,7 +20,7 @@ from phipsi.backends.dense_leaves import (
     picks,
     picks_rate,
 )
-from phipsi.expressions.row import Op
+from phipsi.expressions.kinds import Op
 from phipsi.model.dual import hinge_axes_along
 from phipsi.spatial import crm, skew
 from phipsi.spatial import phi as rigid

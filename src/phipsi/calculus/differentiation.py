@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from phipsi.backends.program import Program
+from phipsi.calculus.change import VARIABLES
 from phipsi.calculus.directional import Directional
 from phipsi.calculus.families import Family
 from phipsi.calculus.gradient import Gradient
-from phipsi.calculus.tangent import VARIABLES, NoOperatorError, Tangent
+from phipsi.calculus.tangent import NoOperatorError, Tangent
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
@@ -19,10 +20,9 @@ from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.operators import parse
+from phipsi.operators import parse, unit_effort, unit_inertia, unit_rate
 from phipsi.operators.catalogue import catalogue_leaf, operand
 from phipsi.operators.inputs import leaves_of
-from phipsi.operators.variations import unit_effort, unit_inertia, unit_rate
 
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
@@ -178,7 +178,7 @@ def vjp(
     directions of v, (..., nv).
 
     >>> import phipsi as pp
-    >>> from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+    >>> from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)
     >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
     >>> gradient.inputs

@@ -19,9 +19,8 @@ from phipsi.expressions import check
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.spaces import PARAMETERS
 from phipsi.model.model import Model
-from phipsi.operators import parse
+from phipsi.operators import parse, unit_inertia, unit_rate
 from phipsi.operators.inputs import leaves_of
-from phipsi.operators.variations import unit_inertia, unit_rate
 from phipsi.sweeps.explanation import Explanation
 
 Array = NDArray[Any]

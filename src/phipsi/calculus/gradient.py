@@ -9,205 +9,406 @@ multiplied by:
     operator A    with l, x:   l* (δA) x
     blocks A      with Z:      tr(Z δA),  A and Z memoryless;  l* (δA) x  is that with  x(k) l(k)*
 
-Operators between two vectors need no more than the rules of `tangent`, read from the other end; the
-rules for blocks are in `traces`.
+Blocks go back the way their recursions came. S = X + E₁ S E₂* passes tr(Z δS) on as
+
+    tr(Y δX) + tr(S E₂* Y δE₁) + tr(Y E₁ S δE₂*),     Y = Z + bd(E₂* Y E₁) = bd(T₂* Z T₁),
+
+a recursion in the other direction. In the differential of P, ψ is held, so with Y = bd(ψ* Z ψ) and
+Y' = bd(E* Y E)
+
+    tr(Z δP) = tr(Y δM) + 2 tr(P⁺ E* Y δE) + tr(G* Y' G δJr) − 2 tr(P π̄* Y' G δH).
+
+The step of every body to its parent has δE_φ = −E_φ cross(s)*, whose trace is a vee.
+[theory/sensitivities 6 (E15), read backwards]
 """
 
 from __future__ import annotations
 
-from phipsi.calculus.directional import CONSTANT, no_rule
-from phipsi.calculus.tangent import CHANGES, named
-from phipsi.calculus.traces import Blocks, no_gradient
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+from phipsi.calculus.change import (
+    MOTION,
+    PARAMETER,
+    RELATIVE,
+    VARIABLES,
+    Symbols,
+    U,
+    change_in,
+    has_symbols,
+    log_det_change,
+    log_det_family,
+    no_rule,
+    swaps,
+)
+from phipsi.calculus.tangent import name_velocity
 from phipsi.errors import SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
+    Number,
+    block_diagonal,
     cross,
     cross_force,
+    dH_trace,
+    half,
+    identity,
     inertia_of,
+    inertia_trace,
     outer,
-    regress,
+    product,
     total_of,
+    vee,
+    vee_force,
     zero,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import ONE
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, H, V, definition, family_of, phi, v
-from phipsi.operators.variations import HOLED, hinge_variation, hole_of, with_arguments
+from phipsi.expressions.structure import (
+    Structure,
+    is_anticausal,
+    is_causal,
+    is_memoryless,
+    is_strict,
+)
+from phipsi.operators.catalogue import (
+    change_along,
+    definition,
+    hinge_variation,
+    transition_step,
+)
+from phipsi.operators.inputs import leaves_of
+from phipsi.rewrite.collect import positive
+from phipsi.rewrite.primitive import Factors, expanded_products
+from phipsi.rewrite.steps import diagonal_part, is_step, is_transition, one_step_factors
 
-_ANGULAR = catalogue_leaf("angular")
+Terms = list[tuple[Number, Expr]]
+# traces of blocks that are linear in a vector, and vectors that are traces of blocks
+_TRACES: dict[Op, Callable[[Expr], Expr]] = {
+    Op.CROSS: vee,
+    Op.CROSS_FORCE: vee_force,
+    Op.INERTIA_OF: inertia_trace,
+}
+_TRACED: dict[Op, Callable[[Expr], Expr]] = {
+    Op.VEE: cross,
+    Op.VEE_FORCE: cross_force,
+    Op.INERTIA_TRACE: inertia_of,
+}
 
 
-class Gradient(Blocks):
-    """One gradient by one variable."""
+class Gradient:
+    """One gradient by one variable.
+
+    Differentials of leaves are walked by a second one, `of`, which holds all but their symbols; the
+    two share what the symbols are multiplied by. Named vectors and blocks wait until all that is
+    made of them has passed on its part.
+    """
+
+    def __init__(self, wrt: str, of: Gradient | None = None) -> None:
+        self.wrt, self.space, self._of = wrt, VARIABLES[wrt], of
+        self._symbols = Symbols(wrt)
+        self._depends = lru_cache(None)(self._symbols.moves) if of is None else has_symbols
+        self._parts: dict[Expr, Terms] = (
+            {MOTION: [], RELATIVE: [], PARAMETER: [], U: []} if of is None else of._parts
+        )
+        self._terms: Terms = [] if of is None else of._terms
+        self._waiting: dict[Expr, Terms] = {}
+        self._inner = Gradient(wrt, self) if of is None else self
 
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""
-        self.vector(y, c)
-        self.settle()
-        if self.motion:
-            self.relative.append((1, phi @ total_of(self.motion)))
-        if self.relative:
-            self.terms.append((1, H @ total_of(self.relative)))
-        return total_of([(0, zero(ONE, self.space.dual)), *self.terms])
+        self._vector(y, c)
+        while self._waiting:  # what is made of the most comes first
+            x = max(self._waiting, key=lambda y: (height(y), str(y)))
+            self._settle(x, gather(self._waiting.pop(x)))
+        for symbol, parts in self._parts.items():
+            meaning = definition(symbol)
+            if meaning is None:
+                self._terms += parts
+            elif parts:
+                self._inner._vector(meaning, total_of(parts))
+        return total_of([(0, zero(ONE, self.space.dual)), *self._terms])
+
+    def _wait(self, x: Expr, weight: Expr) -> None:
+        """Pass on x later, with everything else that it is multiplied by."""
+        self._waiting.setdefault(x, []).append((1, weight))
+
+    def _settle(self, x: Expr, weight: Expr) -> None:
+        meaning = definition(x)
+        if x.is_vector:
+            assert meaning is not None
+            self._vector(meaning, weight)
+        elif x.op is Op.BD:
+            self._diagonal_part(x, weight)
+        elif x.row.differential is not None:
+            if x.row.riccati and x.row.symmetric and weight.T is not weight:
+                weight = Fraction(1, 2) * (weight + weight.T)
+            self._inner._blocks(x.row.differential(x, self._symbols), weight)
+        elif meaning is not None:
+            self._blocks(meaning, weight)
+        else:
+            raise SpaceError(no_gradient(x))
 
     # -- w* δz -------------------------------------------------------------------------------------
 
-    def vector(self, z: Expr, w: Expr) -> None:
-        """Hand on w* δz."""
-        if z.name == self.wrt:
-            self.terms.append((1, w))
-        elif w.op is Op.ZERO or not self.depends(z):
+    def _vector(self, z: Expr, w: Expr) -> None:
+        """Pass on w* δz."""
+        if z.name == self.wrt and self._of is None:
+            self._terms.append((1, w))
+        elif w.op is Op.ZERO or not self._depends(z):
             return
         elif z.op is Op.SUM:
             for c, y in z.terms:
-                self.vector(y, c * w)
+                self._vector(y, c * w)
         elif z.op is Op.PRODUCT:
-            self.vector(z.args[-1], self._between(w, z.args[:-1], z.args[-1]))
+            self._vector(z.args[-1], self._between(w, z.args[:-1], z.args[-1]))
         elif z.op is Op.INVERSE:  # of a number
-            self.vector(z.args[0], -(z @ z @ w))
+            self._vector(z.args[0], -(z @ z @ w))
         elif z.op is Op.LOGDET:
-            self.log_det(z, w)
-        elif z.op is Op.VEE:
-            self.blocks(z.args[0], cross(w))
-        elif z.op is Op.VEE_FORCE:
-            self.blocks(z.args[0], cross_force(w))
-        elif z.op is Op.INERTIA_TRACE:
-            self.blocks(z.args[0], inertia_of(w))
+            self._log_det(z, w)
+        elif z.op in _TRACED:
+            self._blocks(z.args[0], _TRACED[z.op](w))
         elif z.op is Op.DH_TRACE:
-            self._dH_trace(z, w)
-        elif z.name == "gravity":
-            self.relative.append((1, cross(z).T @ w))
+            self._hinge_trace(z, w)
+        elif z.op is not Op.LEAF:
+            raise SpaceError(no_gradient(z))
+        elif z in self._parts:
+            self._parts[z].append((1, w))
+        elif (changing := change_in(z)) is not None:
+            assert self._of is not None
+            self._of._vector(changing, w)
+        elif z.row.differential is not None:
+            self._inner._vector(z.row.differential(z, self._symbols), w)
         elif definition(z) is not None:
-            self.wait(z, w)
+            self._wait(z, w)
         else:
-            raise SpaceError(no_rule(z) if z.op is Op.LEAF else no_gradient(z))
+            raise SpaceError(no_rule(z))
+
+    def _log_det(self, z: Expr, w: Expr) -> None:
+        """w δ log det ℳ; times a number it is w tr(D⁻¹ δD), which waits with all else of D."""
+        ((number, one),) = w.terms if len(w.terms) == 1 else ((1, w),)
+        if one.op is Op.IDENTITY:
+            D = log_det_family(z, self._symbols).D
+            self._blocks(D, number * D.inv)
+        else:
+            self._inner._vector(log_det_change(z, self._symbols), w)
 
     def _between(self, left: Expr, factors: tuple[Expr, ...], right: Expr) -> Expr:
-        """Hand on every factor of left* A₁ … Aₙ right, and return (A₁ … Aₙ)* left."""
+        """Pass on every factor of left* A₁ … Aₙ right, and return (A₁ … Aₙ)* left."""
         rights = [right]
         for A in reversed(factors):
-            rights.append(named(A @ rights[-1]))
+            rights.append(name_velocity(A @ rights[-1]))
         for A, x in zip(factors, reversed(rights[:-1]), strict=True):
-            self.operator(left, A, x)
+            self._operator(left, A, x)
             left = A.T @ left
         return left
 
-    def _dH_trace(self, z: Expr, w: Expr) -> None:
-        """w* z = tr(Ḣ{…; w} X), w at the place of the free direction."""
+    def _hinge_trace(self, z: Expr, w: Expr) -> None:
+        """w* z = tr(Ḣ{…; w} X), w at the place of the open direction."""
         X, *others = z.args
         place = len(others) if z.data is None else z.data
-        directions = [*others[:place], w, *others[place:]]
-        self.blocks(X, hinge_variation(*directions))
-        self.hinge_blocks(X, directions, fixed=place)
+        change = hinge_variation(*others[:place], w, *others[place:])
+        self._blocks(X, change)
+        for c, y in change.terms:
+            if y.op is Op.LEAF:
+                self._inner._blocks(change_along(y, self._symbols, fixed=place), c * X)
 
     # -- l* (δA) x ---------------------------------------------------------------------------------
 
-    def operator(self, left: Expr, A: Expr, x: Expr) -> None:
-        """Hand on left* (δA) x."""
-        if Op.ZERO in (left.op, x.op) or not self.depends(A):
+    def _operator(self, left: Expr, A: Expr, x: Expr) -> None:
+        """Pass on left* (δA) x."""
+        if Op.ZERO in (left.op, x.op) or not self._depends(A):
             return
         if A.is_vector:  # times the number x
-            self.vector(A, left @ x)
+            self._vector(A, left @ x)
         elif A.op is Op.SUM:
             for c, B in A.terms:
-                self.operator(c * left, B, x)
+                self._operator(c * left, B, x)
         elif A.op is Op.PRODUCT:
             self._between(left, A.args, x)
         elif A.op is Op.INVERSE:
-            self.operator(-(A.T @ left), A.args[0], named(A @ x))
-        elif A.op is Op.ADJOINT:
-            self.operator(x, A.args[0], left)
+            self._operator(-(A.T @ left), A.args[0], name_velocity(A @ x))
+        elif A.op is Op.ADJOINT and (self._of is None or A.args[0].op is not Op.CROSS):
+            self._operator(x, A.args[0], left)
         elif A.op is Op.AS_MATRIX:
-            self.operator(left, A.args[0], x)
-        elif A.op is Op.CROSS:
-            self.vector(A.args[0], -(cross(x).T @ left))
-        elif A.op is Op.CROSS_FORCE:
-            self.vector(A.args[0], cross(x) @ left)
-        elif A.op is Op.REGRESS:
-            self.vector(A.args[0], inertia_of(x) @ left)
-        elif A.op is Op.INERTIA_OF:
-            self.vector(A.args[0], regress(x).T @ left)
+            self._operator(left, A.args[0], x)
         elif A.op is Op.OUTER:
-            self.vector(A.args[0], outer(left, x) @ A.args[1])
-            self.vector(A.args[1], outer(x, left) @ A.args[0])
-        elif A.op is Op.LEAF:
+            self._vector(A.args[0], outer(left, x) @ A.args[1])
+            self._vector(A.args[1], outer(x, left) @ A.args[0])
+        elif A.op is Op.LEAF and (A.row.form is None or self._of is None):
             self._leaf(left, A, x)
+        elif parts := swaps(A, x):
+            for y, Q in parts:
+                if self._depends(y):
+                    self._vector(y, Q.T @ left)
         else:
-            self.blocks(A, outer(x, left))
+            self._blocks(A, outer(x, left))
 
     def _leaf(self, left: Expr, A: Expr, x: Expr) -> None:
-        name = A.name
-        if name == "M" and self.wrt == "inertia":
-            self.terms.append((1, regress(x).T @ left))
-        elif name in CONSTANT:
-            return
-        elif name == "H":
-            self.terms.append((1, with_arguments("dH", x).T @ left))
-        elif name == "E_phi":
-            self.relative.append((1, cross_force(x) @ E_phi.T @ left))
-        elif name == "shift":
-            self.relative.append((1, _ANGULAR.T @ cross_force(x) @ A.T @ left))
-        elif name == "phi":
-            self.operator(phi.T @ left, E_phi, named(phi @ x))
-        elif name == "total":
-            self.motion.append((1, cross_force(x) @ A.T @ left))
-        elif name == "B" and not A.params:
-            self.motion.append((1, with_arguments("dB", x).T @ left))
-        elif name == "Hdot":
-            self._hinge(left, A.args or (v,), x)
-        elif name == "A" and not A.params:
-            self.motion.append((1, with_arguments("dA", x).T @ left))
-        elif name in ("Bdot", "Adot"):
-            self._moving(name, left, A.args or (V,), x)
-        elif name in HOLED:
-            self._holed(left, A, x)
-        elif name == "psi":
-            self.operator(A.T @ left, family_of(A).E_psi, A @ x)
-        elif name in self.RICCATI:
-            self.blocks(A, outer(x, left))
+        if (changing := change_in(A)) is not None:
+            assert self._of is not None
+            self._of._operator(left, changing, x)
+        elif A.row.differential is not None:
+            if A.row.riccati and is_memoryless(A.structure):
+                self._blocks(A, outer(x, left))
+            else:
+                self._inner._operator(left, A.row.differential(A, self._symbols), x)
         elif (meaning := definition(A)) is not None:
-            self.operator(left, meaning, x)
+            self._operator(left, meaning, x)
         else:
             raise SpaceError(no_rule(A))
 
-    # -- how H and B change: forms that are linear in every vector ---------------------------------
+    # -- tr(Z δA) ----------------------------------------------------------------------------------
 
-    def _hinge(
-        self, left: Expr, directions: tuple[Expr, ...], f: Expr, fixed: int | None = None
-    ) -> None:
-        """Hand on left* Ḣ{directions} f; the direction at the place `fixed` does not change."""
-        if self.wrt == "q":
-            self.terms.append((1, with_arguments("dH", f, *directions).T @ left))
-        for i, y in enumerate(directions):
-            if i != fixed and self.depends(y):
-                others = (*directions[:i], *directions[i + 1 :])
-                self.vector(y, with_arguments("dH", f, *others, hole=i).T @ left)
+    def _blocks(self, A: Expr, Z: Expr) -> None:
+        """Pass on tr(Z δA), A and Z memoryless."""
+        if Z.op is Op.ZERO or not self._depends(A):
+            return
+        if A.op is Op.SUM:
+            for c, B in A.terms:
+                self._blocks(B, c * Z)
+        elif A.op is Op.PRODUCT:
+            for i, B in enumerate(A.args):
+                self._blocks(B, product((*A.args[i + 1 :], Z, *A.args[:i])))
+        elif A.op is Op.ADJOINT:
+            self._blocks(A.args[0], Z.T)
+        elif A.op is Op.INVERSE:
+            self._blocks(A.args[0], -(A @ Z @ A))
+        elif A.op is Op.AS_MATRIX:
+            self._blocks(A.args[0], Z)
+        elif A.op is Op.HALF:
+            self._blocks(A.args[0], half(Z.T).T)
+        elif A.op in _TRACES:
+            self._vector(A.args[0], _TRACES[A.op](Z))
+        elif A.op is Op.OUTER:
+            self._vector(A.args[0], Z.T @ A.args[1])
+            self._vector(A.args[1], Z @ A.args[0])
+        elif A.op not in (Op.BD, Op.LEAF):
+            raise SpaceError(no_gradient(A))
+        elif self._of is None:
+            self._wait(A, Z)
+        elif A.op is Op.BD:
+            self._diagonal_part(A, Z)
+        elif (changing := change_in(A)) is not None:
+            self._of._blocks(changing, Z)
+        else:  # Ḣ{…}
+            for i, y in enumerate(A.args):
+                if self._depends(y):
+                    self._vector(y, dH_trace(Z, *A.args[:i], *A.args[i + 1 :], hole=i))
 
-    def _moving(
-        self, name: str, left: Expr, motions: tuple[Expr, ...], f: Expr, fixed: int | None = None
-    ) -> None:
-        """Hand on left* Ḃ{motions} f or left* Ȧ{motions} f; the motion at `fixed` is held."""
-        holed = CHANGES[name][0]
-        if self.wrt == "q":
-            self.motion.append((1, with_arguments(holed, f, *motions).T @ left))
-        for i, y in enumerate(motions):
-            if i != fixed and self.depends(y):
-                others = (*motions[:i], *motions[i + 1 :])
-                self.vector(y, with_arguments(holed, f, *others, hole=i).T @ left)
+    # -- bd(…) -------------------------------------------------------------------------------------
 
-    def _holed(self, left: Expr, A: Expr, x: Expr) -> None:
-        """dHT{z; …} x and the like: the same forms, with x at the free place."""
-        z, *others = A.args
-        place = hole_of(A)
-        directions = (*others[:place], x, *others[place:])
-        name, forward = next(
-            (n, A.name == pair[0]) for n, pair in CHANGES.items() if A.name in pair
-        )
-        change = with_arguments(name, *directions)
-        ends = (left, z) if forward else (z, left)
-        if name == "Hdot":
-            self._hinge(ends[0], directions, ends[1], place)
+    def _diagonal_part(self, x: Expr, Z: Expr) -> None:
+        for c, factors in expanded_products(x.args[0]):
+            self._diagonal(factors, c * Z, x)
+
+    def _diagonal(self, factors: Factors, Z: Expr, whole: Expr) -> None:
+        """tr(Z δ bd(product)), peeled from both ends as it is computed."""
+        key = product(factors) if factors else identity(Z.takes)
+        if is_strict(key.structure) or not self._depends(key):
+            return
+        if is_memoryless(key.structure):
+            self._blocks(key, Z)
+            return
+        first, last = factors[0], factors[-1]
+        if is_memoryless(first.structure):
+            rest = block_diagonal(product(factors[1:]))
+            self._blocks(first, rest @ Z)
+            self._diagonal(factors[1:], Z @ first, whole)
+        elif is_memoryless(last.structure):
+            rest = block_diagonal(product(factors[:-1]))
+            self._blocks(last, Z @ rest)
+            self._diagonal(factors[:-1], last @ Z, whole)
+        elif is_causal(key.structure) or is_anticausal(key.structure):
+            part = diagonal_part(key)
+            if part is None:
+                raise SpaceError(no_gradient(whole))
+            self._blocks(part, Z)
         else:
-            self._moving(name, ends[0], directions, ends[1], place)
-        self.vector(z, (change.T if forward else change) @ left)
+            self._ends(first, product(factors[1:-1]), last, Z, whole)
+
+    def _ends(self, first: Expr, X: Expr, last: Expr, Z: Expr, whole: Expr) -> None:
+        """tr(Z δS) of S = bd(T₁ X T₂*), or of bd(T₁* X T₂); bd(E₁ X T₂*) is E₁ X E₂*."""
+        inward = is_causal(first.structure)
+        left, right = (first, last.T) if inward else (first.T, last)
+        both = is_transition(left) and is_transition(right)
+        if is_step(left) and is_step(right) and not (inward and X.structure & Structure.UNRELATED):
+            X = block_diagonal(X)
+        if not is_memoryless(X.structure) or not all(
+            is_step(y) or is_transition(y) for y in (left, right)
+        ):
+            raise SpaceError(no_gradient(whole))
+        S, Y = X, Z
+        E1, E2 = (transition_step(y) if is_transition(y) else y for y in (left, right))
+        if both:
+            S = block_diagonal(first @ X @ last)
+            Y = block_diagonal(right.T @ Z @ left if inward else right @ Z @ left.T)
+            self._blocks(X, Y)
+        elif inward:
+            self._blocks(X, block_diagonal(E2.T @ Z @ E1))
+        else:
+            self._blocks(X, block_diagonal(E2 @ Z @ E1.T))
+        if inward:
+            parts = ((E1, S, E2, Y), (E2, S.T, E1, Y.T))
+        else:
+            parts = ((E1, Y.T, E2, S.T), (E2, Y, E1, S))
+        if parts[0] == parts[1]:
+            E, A, F, C = parts[0]
+            self._step(E, 2 * A, F, C)
+        else:
+            for part in parts:
+                self._step(*part)
+
+    def _step(self, E: Expr, A: Expr, F: Expr, C: Expr) -> None:
+        """tr(A F* C δE) of two one-step operators, A and C memoryless."""
+        if not self._depends(E):
+            return
+        before, step, after = one_step_factors(E)
+        one = identity(step.takes)
+        a, b = before or one, after or one
+        if before is not None:
+            self._blocks(before, block_diagonal(step @ b @ A @ F.T) @ C)
+        if after is not None:
+            self._blocks(after, A @ block_diagonal(F.T @ C @ a @ step))
+        if (changing := change_in(step)) is not None:
+            assert self._of is not None
+            self._of._step(changing, b @ A, F, C @ a)
+        elif self._of is None and step.row.differential is not None:
+            for c, y in (a @ step.row.differential(step, self._symbols) @ b).terms:
+                self._inner._step(y, c * A, F, C)
+
+
+def gather(terms: Terms) -> Expr:
+    """Σ of the terms, with outer(x; y) + outer(x; z) as outer(x; y + z), and so on the left."""
+    flat = total_of(terms).terms
+    out = [(c, y) for c, y in flat if y.op is not Op.OUTER]
+    by_left: dict[Expr, Terms] = {}
+    for c, y in flat:
+        if y.op is Op.OUTER:
+            by_left.setdefault(y.args[0], []).append((c, y.args[1]))
+    by_right: dict[Expr, Terms] = {}
+    for x, parts in by_left.items():
+        sign, y = positive(total_of(parts))
+        by_right.setdefault(y, []).append((sign, x))
+    out += [(1, outer(total_of(parts), y)) for y, parts in by_right.items()]
+    return total_of(out)
+
+
+@lru_cache(maxsize=2**14)
+def height(x: Expr) -> int:
+    """More than that of anything x changes with, through definitions and differentials."""
+    parts = list(x.args)
+    if x.op is Op.LEAF and x.row.differential is not None:
+        change = x.row.differential(x, Symbols())
+        parts += [y for y in map(change_in, leaves_of(change)) if y is not None]
+    elif x.op is Op.LEAF and (meaning := definition(x)) is not None:
+        parts.append(meaning)
+    return 1 + max(map(height, parts), default=0)
+
+
+def no_gradient(x: Expr) -> str:
+    """Text for something whose change cannot be passed on."""
+    return (
+        f"no gradient is known through  {x}.\n"
+        "Differentiate along directions instead:  pp.diff(expr, 'q', along='dq')"
+    )

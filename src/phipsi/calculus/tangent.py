@@ -6,77 +6,33 @@ operator L with δy = L u. With s = H* u, for every operator A and vector x
     push(A, x) = the operator u ↦ (δ_u A) x:
     E_φ f:  −E_φ cross_force(f) H*             E_φ* x:  cross(E_φ* x) H*
     φ f:    −φ E_φ cross_force(φ f) H*         φ* x:    φ* cross(E_φ* φ* x) H*
-    H f:    dH{f}                      H* u':   dHT{u'}
+    H f:    dH{f}                              H* u':   dHT{u'}
     cross(y) x:  −cross(x) L_y                 cross(y)* f:  cross_force(f) L_y
     X⁻¹ x:  −X⁻¹ push(X, X⁻¹ x)
 
-because cross(s) x = −cross(x) s and cross(s)* f = cross_force(f) s. The adjoint L* is an expression
-too: vector–Jacobian products are the same sweeps run the other way.
+because cross(s) x = −cross(x) s and cross(s)* f = cross_force(f) s. The first three lines are not
+written here: they are what follows from the differentials of the leaves. The adjoint L* is an
+expression too: vector–Jacobian products are the same sweeps run the other way.
 """
 
 from __future__ import annotations
 
-from phipsi.calculus.directional import CONSTANT, log_det_family, log_det_gradient, no_rule
+from phipsi.calculus.change import (
+    PARAMETER,
+    VARIABLES,
+    Symbols,
+    U,
+    change_in,
+    has_symbols,
+    log_det_change,
+    no_rule,
+    swaps,
+)
 from phipsi.errors import SpaceError
-from phipsi.expressions.node import (
-    Expr,
-    cross,
-    cross_force,
-    identity,
-    inertia_trace,
-    product,
-    regress,
-    total_of,
-    zero,
-)
-from phipsi.expressions.row import Op
-from phipsi.expressions.spaces import (
-    EFFORTS,
-    FORCES,
-    ONE,
-    PARAMETERS,
-    POINT_FORCES,
-    RATES,
-    Space,
-)
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, H, M, V, definition, phi, v
-from phipsi.operators.inputs import inputs_of, leaves_of
-from phipsi.operators.variations import (
-    dA,
-    dAT,
-    dB,
-    dBT,
-    dH,
-    dHT,
-    with_arguments,
-)
-
-VARIABLES: dict[str, Space] = {
-    "q": RATES,
-    "v": RATES,
-    "vdot": RATES,
-    "tau": EFFORTS,
-    "f_ext": FORCES,
-    "f0": POINT_FORCES,
-    "dq": RATES,
-    "dv": RATES,
-    "dvdot": RATES,
-    "dtau": EFFORTS,
-    "dinertia": PARAMETERS,
-    "inertia": PARAMETERS,
-}
-"""What can be differentiated by, and the space its changes live in.
-
-"inertia" stands for the ten inertial parameters of every body, in which M is linear."""
-
-
-CHANGES = {
-    "Hdot": ("dH", "dHT"),
-    "Bdot": ("dB", "dBT"),
-    "Adot": ("dA", "dAT"),
-}
-"""How Ḣ f, Ḣ* x and so on depend on the direction: names of the operators that say it."""
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import Expr, identity, product, total_of, zero
+from phipsi.expressions.spaces import ONE
+from phipsi.operators.catalogue import H, V, definition, phi, v
 
 
 class NoOperatorError(SpaceError):
@@ -84,10 +40,16 @@ class NoOperatorError(SpaceError):
 
 
 class Tangent:
-    """Derivatives of vectors by one variable, each derived once."""
+    """Derivatives of vectors by one variable, each derived once.
 
-    def __init__(self, wrt: str) -> None:
-        self.wrt, self.space = wrt, VARIABLES[wrt]
+    Differentials of leaves are walked by a second one, `of`, which holds all but their symbols.
+    """
+
+    def __init__(self, wrt: str, of: Tangent | None = None) -> None:
+        self.wrt, self.space, self._of = wrt, VARIABLES[wrt], of
+        self._symbols = Symbols(wrt)
+        self._inner = Tangent(wrt, self) if of is None else self
+        self._depends = self._symbols.moves if of is None else has_symbols
         self._done: dict[Expr, Expr] = {}
 
     def __call__(self, y: Expr) -> Expr:
@@ -96,36 +58,19 @@ class Tangent:
             self._done[y] = self._derivative(y)
         return self._done[y]
 
-    def nothing(self, y: Expr) -> Expr:
-        """The zero operator in place of a derivative of y."""
-        return zero(self.space, y.gives)
-
     def _derivative(self, y: Expr) -> Expr:
+        nothing = zero(self.space, y.gives)
+        if not self._depends(y):
+            return nothing
         if y.op is Op.SUM:
-            return self._sum(y, [(c, self(t)) for c, t in y.terms])
+            return total_of([(0, nothing), *((c, self(t)) for c, t in y.terms)])
         if y.op is Op.PRODUCT:
             return self._product(y)
         if y.op is Op.LEAF:
             return self._leaf(y)
         if y.op is Op.LOGDET:
-            f = log_det_family(y)
-            if self.wrt == "inertia" and self.depends(f.M):
-                if f.M is not M:
-                    raise NoOperatorError(no_operator(y))
-                return inertia_trace(f.Upsilon).T
-            return log_det_gradient(f).T if self.wrt == "q" else self.nothing(y)
-        if y.op in (Op.IDENTITY, Op.ZERO) or not self.depends(y):
-            return self.nothing(y)
+            return self._inner(log_det_change(y, self._symbols))
         raise NoOperatorError(f"no derivative by {self.wrt} is known for  {y}")
-
-    def depends(self, x: Expr) -> bool:
-        """Whether x depends on the variable at all."""
-        if self.wrt == "inertia":
-            return any(y.name == "M" or y.row.riccati for y in all_leaves(x))
-        return self.wrt in inputs_of([x])
-
-    def _sum(self, y: Expr, terms: list[tuple[object, Expr]]) -> Expr:
-        return total_of([(0, self.nothing(y)), *terms])  # type: ignore[list-item]
 
     def _product(self, y: Expr) -> Expr:
         """From the right: the vector x and its derivative L become A x and push(A, x) + A L."""
@@ -138,157 +83,70 @@ class Tangent:
                     f"{self.wrt} is no operator of the algebra"
                 )
             out = self.push(A, x) + A @ out
-            x = named(A @ x)
+            x = name_velocity(A @ x)
         return out
 
     def _leaf(self, y: Expr) -> Expr:
-        if y.name == self.wrt:
+        if y.name == self.wrt or y in (U, PARAMETER):
             return identity(self.space)
-        if y.name == "gravity":
-            return cross(y) @ H.T if self.wrt == "q" else self.nothing(y)
+        if (changing := change_in(y)) is not None:
+            assert self._of is not None
+            return self._of(changing)
+        if y.row.differential is not None:
+            return self._inner(y.row.differential(y, self._symbols))
         meaning = definition(y)
-        if meaning is not None:
-            return self(meaning)
-        if self.depends(y):
+        if meaning is None:
             raise SpaceError(no_rule(y))
-        return self.nothing(y)
+        return self(meaning)
 
     # -- (δA) x ------------------------------------------------------------------------------------
 
     def push(self, A: Expr, x: Expr) -> Expr:
         """The operator u ↦ (δ_u A) x."""
         none = zero(self.space, A.gives)
-        if x.op is Op.ZERO:
+        if x.op is Op.ZERO or not self._depends(A):
             return none
         if A.op is Op.SUM:
             return total_of([(0, none), *((c, self.push(B, x)) for c, B in A.terms)])
         if A.op is Op.PRODUCT:
-            out = none
+            out = zero(self.space, A.args[-1].takes)
             for B in reversed(A.args):
-                out = self.push(B, x) + B @ out if out.gives is B.takes else self.push(B, x)
-                x = named(B @ x)
+                out = self.push(B, x) + B @ out
+                x = name_velocity(B @ x)
             return out
         if A.op is Op.INVERSE:
-            return -(A @ self.push(A.args[0], named(A @ x)))
-        if A.op is Op.CROSS:
-            return -(cross(x) @ self(A.args[0]))
-        if A.op is Op.CROSS_FORCE:
-            return cross(x).T @ self(A.args[0])
+            return -(A @ self.push(A.args[0], name_velocity(A @ x)))
         if A.op is Op.AS_MATRIX:
             return self.push(A.args[0], x)
-        if A.op is Op.ADJOINT:
-            return self._push_adjoint(A.args[0], A, x)
-        if A.op is Op.LEAF:
-            return self._push_leaf(A, x)
-        if A.op in (Op.IDENTITY, Op.ZERO) or not self.depends(A):
-            return none
-        raise NoOperatorError(no_operator(A))
-
-    def _push_leaf(self, A: Expr, x: Expr) -> Expr:
-        name, none = A.name, zero(self.space, A.gives)
-        if name == "M" and self.wrt == "inertia":
-            return regress(x)
-        if name in CONSTANT:
-            return none
-        if name in CHANGES:
-            return self._push_variation(A, x, forward=True)
-        if A.args or A.row.riccati:
-            return self._push_compound(A, x)
-        by_q = self.wrt == "q"
-        if name == "H":
-            return dH(x) if by_q else none
-        if name == "E_phi":
-            return -(E_phi @ cross_force(x) @ H.T) if by_q else none
-        if name == "shift":
-            return -(A @ cross_force(x) @ _ANGULAR @ H.T) if by_q else none
-        if name in ("phi", "phi_tilde"):
-            return -(phi @ E_phi @ cross_force(named(phi @ x)) @ H.T) if by_q else none
-        if name == "B":
-            return dB(x) @ phi.T @ H.T if by_q else none
-        if name == "A" and not A.params:
-            return dA(x) @ phi.T @ H.T if by_q else none
-        if name == "total":
-            return -(A @ cross_force(x) @ phi.T @ H.T) if by_q else none
-        return self._push_compound(A, x)
-
-    def _push_adjoint(self, core: Expr, A: Expr, x: Expr) -> Expr:
-        name, none = core.name, zero(self.space, A.gives)
-        if core.op is Op.CROSS:
-            return cross_force(x) @ self(core.args[0])
+        core = A.args[0] if A.op is Op.ADJOINT else A
         if core.is_vector:  # a functional: (δy)* x = x* δy
             return x.T @ self(core)
-        if name in CONSTANT:
-            return none
-        if name in CHANGES:
-            return self._push_variation(core, x, forward=False)
-        if core.args or core.row.riccati:
-            return self._push_compound(core, x, flipped=True)
-        by_q = self.wrt == "q"
-        if name == "H":
-            return dHT(x) if by_q else none
-        if name == "E_phi":
-            return cross(named(A @ x)) @ H.T if by_q else none
-        if name == "shift":
-            return cross(A @ x) @ _ANGULAR @ H.T if by_q else none
-        if name in ("phi", "phi_tilde"):
-            moved = named(E_phi.T @ named(phi.T @ x))
-            return phi.T @ cross(moved) @ H.T if by_q else none
-        if name == "B":
-            return dBT(x) @ phi.T @ H.T if by_q else none
-        if name == "A" and not core.params:
-            return dAT(x) @ phi.T @ H.T if by_q else none
-        if name == "total":
-            return cross(A @ x) @ phi.T @ H.T if by_q else none
-        return self._push_compound(core, x, flipped=True)
+        if core.op is Op.LEAF and (core.row.form is None or self._of is None):
+            return self._push_leaf(core, A, x)
+        parts = [(y, Q) for y, Q in swaps(A, x) if self._depends(y)]
+        if not parts or len(parts) < sum(self._depends(y) for y in core.args):
+            raise NoOperatorError(no_operator(core))
+        return total_of([(0, none), *((1, Q @ self(y)) for y, Q in parts)])
 
-    def _push_variation(self, A: Expr, x: Expr, *, forward: bool) -> Expr:
-        """Ḣ{u; …}, Ḃ{V; …}, Ȧ{V; …} or their adjoints: by every direction, and by q."""
-        hinge = A.name == "Hdot"
-        args = A.args or ((v,) if hinge else (V,))
-        name = CHANGES[A.name][0 if forward else 1]
-        gives = A.gives if forward else A.T.gives
-        out = zero(self.space, gives)
-        for i, y in enumerate(args):
-            inner = self(y)
-            if inner.op is not Op.ZERO:
-                others = (*args[:i], *args[i + 1 :])
-                out = out + with_arguments(name, x, *others, hole=i) @ inner
-        if self.wrt != "q":
-            return out
-        last = with_arguments(name, x, *args)
-        return out + (last if hinge else last @ phi.T @ H.T)
-
-    def _push_compound(self, core: Expr, x: Expr, *, flipped: bool = False) -> Expr:
+    def _push_leaf(self, core: Expr, A: Expr, x: Expr) -> Expr:
+        if (changing := change_in(core)) is not None:
+            assert self._of is not None
+            return self._of.push(changing if core is A else changing.T, x)
         meaning = definition(core)
+        if core.row.differential is not None and not (core.row.riccati and meaning is None):
+            change = core.row.differential(core, self._symbols)
+            return self._inner.push(change if core is A else change.T, x)
         if meaning is None:
-            if self.depends(core):
-                raise NoOperatorError(no_operator(core))
-            return zero(self.space, core.takes.dual if flipped and core.takes else core.gives)
-        return self.push(meaning.T if flipped else meaning, x)
+            raise NoOperatorError(no_operator(core))
+        return self.push(meaning if core is A else meaning.T, x)
 
 
-def all_leaves(x: Expr) -> set[Expr]:
-    """The leaves of x, those in definitions included."""
-    out: set[Expr] = set()
-    stack = list(leaves_of(x))
-    while stack:
-        y = stack.pop()
-        if y in out:
-            continue
-        out.add(y)
-        meaning = definition(y)
-        if meaning is not None:
-            stack.extend(leaves_of(meaning))
-    return out
+_VELOCITY = product((phi.T, H.T, v))
 
 
-def named(x: Expr) -> Expr:
-    """φ* H* v by its name V, and nothing else changed."""
+def name_velocity(x: Expr) -> Expr:
+    """φ* H* v by its name V; anything else as it is."""
     return V if x is _VELOCITY else x
-
-
-_ANGULAR = catalogue_leaf("angular")
-_VELOCITY = product((phi.T, H.T, catalogue_leaf("v")))
 
 
 def no_operator(x: Expr) -> str:

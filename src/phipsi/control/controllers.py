@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import gravity_forces, inverse_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.control.references import Constant, JointReference
 from phipsi.control.tracking import Tracking

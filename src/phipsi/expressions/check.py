@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from phipsi import errors
-from phipsi.expressions.row import Op
-
-if TYPE_CHECKING:
-    from phipsi.expressions.node import Expr
-    from phipsi.expressions.spaces import Space
+from phipsi.expressions.kinds import Node, Op
+from phipsi.expressions.spaces import Space
 
 _LONGEST = 240  # characters of an expression in a message
 
@@ -19,7 +14,7 @@ def shown(x: object) -> str:
     return errors.shown(x, _LONGEST)
 
 
-def signature(x: Expr) -> str:
+def signature(x: Node) -> str:
     """``body motions → body forces``; for a vector just ``body motions``."""
     if x.takes is None or x.gives is None:
         return "space not known yet"
@@ -28,7 +23,7 @@ def signature(x: Expr) -> str:
     return f"{x.takes.phrase} → {x.gives.phrase}"
 
 
-def _two_signatures(left: Expr, right: Expr) -> str:
+def _two_signatures(left: Node, right: Node) -> str:
     names = (shown(left), shown(right))
     width = max(len(n) for n in names)
     return "\n".join(
@@ -36,11 +31,11 @@ def _two_signatures(left: Expr, right: Expr) -> str:
     )
 
 
-def _in_product(x: Expr) -> str:
+def _in_product(x: Node) -> str:
     return f"({shown(x)})" if x.op is Op.SUM else shown(x)
 
 
-def cannot_compose(left: Expr, right: Expr) -> str:
+def cannot_compose(left: Node, right: Node) -> str:
     """Text for ``left @ right`` whose inner spaces differ."""
     assert left.takes is not None and right.gives is not None
     fits = [
@@ -57,7 +52,7 @@ def cannot_compose(left: Expr, right: Expr) -> str:
     )
 
 
-def cannot_add(left: Expr, right: Expr) -> str:
+def cannot_add(left: Node, right: Node) -> str:
     """Text for a sum of operators between different spaces."""
     adjoint = right.T
     hint = (
@@ -71,7 +66,7 @@ def cannot_add(left: Expr, right: Expr) -> str:
     )
 
 
-def identity_does_not_fit(x: Expr) -> str:
+def identity_does_not_fit(x: Node) -> str:
     """Text for I in a sum whose other terms are no endomorphisms."""
     assert x.takes is not None and x.gives is not None
     return (
@@ -82,7 +77,7 @@ def identity_does_not_fit(x: Expr) -> str:
     )
 
 
-def undetermined(x: Expr) -> str:
+def undetermined(x: Node) -> str:
     """Text for an I or 0 that stands alone where its space matters."""
     return (
         f"the space of  {shown(x)}  is not determined: it may be the identity on joint efforts or "
@@ -92,7 +87,7 @@ def undetermined(x: Expr) -> str:
     )
 
 
-def not_square(x: Expr) -> str:
+def not_square(x: Node) -> str:
     """Text for the inverse (or log det) of something that is not square."""
     return (
         f"{shown(x)} has no inverse:\n    {shown(x)} : {signature(x)}\n"
@@ -101,7 +96,7 @@ def not_square(x: Expr) -> str:
     )
 
 
-def no_power(x: Expr, power: int) -> str:
+def no_power(x: Node, power: int) -> str:
     """Text for a power of an operator that does not map a space to itself."""
     why = (
         "The power 0 is the identity on the space an operator maps to itself"
@@ -114,7 +109,7 @@ def no_power(x: Expr, power: int) -> str:
     )
 
 
-def no_whole_power(x: Expr, power: object) -> str:
+def no_whole_power(x: Node, power: object) -> str:
     """Text for a power that is no whole number."""
     return f"({shown(x)}) ** {shown(repr(power))}: operators have whole powers only"
 
@@ -129,7 +124,7 @@ def too_large(size: int, most: int) -> str:
     )
 
 
-def no_diagonal(x: Expr) -> str:
+def no_diagonal(x: Node) -> str:
     """Text for bd of something that has no blocks per body."""
     return (
         f"bd({shown(x)}) is not defined:\n    {shown(x)} : {signature(x)}\n"
@@ -137,14 +132,14 @@ def no_diagonal(x: Expr) -> str:
     )
 
 
-def no_motion(function: str, x: Expr) -> str:
+def no_motion(function: str, x: Node) -> str:
     """Text for cross(x) or regress(x) of something that is no body motion."""
     return (
         f"{function}({shown(x)}) needs a vector of body motions, but {shown(x)} is: {signature(x)}"
     )
 
 
-def no_parameters(x: Expr) -> str:
+def no_parameters(x: Node) -> str:
     """Text for inertia_of(x) of something that is no vector of inertial parameters."""
     return (
         f"inertia_of({shown(x)}) needs a vector of inertial parameters, but {shown(x)} is: "
@@ -152,24 +147,24 @@ def no_parameters(x: Expr) -> str:
     )
 
 
-def no_outer(x: Expr) -> str:
+def no_outer(x: Node) -> str:
     """Text for outer(…) of something that is no vector with one block per body."""
     return f"outer(…) needs vectors with one block per body, but {shown(x)} is: {signature(x)}"
 
 
-def no_rates(function: str, x: Expr) -> str:
+def no_rates(function: str, x: Node) -> str:
     """Text for a direction that is no vector of joint rates."""
     return f"{function}(…) needs directions of joint rates, but {shown(x)} is: {signature(x)}"
 
 
-def no_cross_force(x: Expr) -> str:
+def no_cross_force(x: Node) -> str:
     """Text for the force cross-product operator of something that is no body force."""
     return (
         f"cross_force({shown(x)}) needs a vector of body forces, but {shown(x)} is: {signature(x)}"
     )
 
 
-def no_trace(name: str, x: Expr, takes: Space, gives: Space) -> str:
+def no_trace(name: str, x: Node, takes: Space, gives: Space) -> str:
     """Text for vee, dH_trace or half of something that has not the blocks they are made from."""
     return (
         f"{name}({shown(x)}) needs a memoryless operator {takes.phrase} → {gives.phrase}, but "
@@ -177,7 +172,7 @@ def no_trace(name: str, x: Expr, takes: Space, gives: Space) -> str:
     )
 
 
-def no_numbers(x: Expr, numbers: object) -> str:
+def no_numbers(x: Node, numbers: object) -> str:
     """Text for ``x @ array``: an expression has no robot in it yet."""
     return (
         f"{shown(x)} is an expression, which cannot be multiplied by {type(numbers).__name__}.\n"

@@ -7,7 +7,7 @@ and refuse what does not fit. What a leaf *is* stands in its catalogue row.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from numbers import Real
 from operator import index
 from threading import RLock
@@ -17,8 +17,9 @@ from weakref import WeakValueDictionary
 from phipsi.errors import LoweringError, SpaceError, not_too_deep
 from phipsi.expressions import check, render
 from phipsi.expressions.check import shown
-from phipsi.expressions.numbers import Number, as_number, reciprocal, tidy, times
-from phipsi.expressions.row import Op, Row
+from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
@@ -416,32 +417,43 @@ def block_diagonal(x: Expr) -> Expr:
         raise SpaceError(check.no_diagonal(x))
     if x.structure == MEMORYLESS:
         return x
-    if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], block_diagonal(x.args[0])),))
-    return intern(Op.BD, (x,), None, x.takes, x.gives, MEMORYLESS)
+    return linear(Op.BD, (x,), x.takes, x.gives)
+
+
+def linear(
+    op: Op,
+    args: Sequence[Expr],
+    takes: Space | None,
+    gives: Space | None,
+    structure: Structure = MEMORYLESS,
+    data: Hashable = None,
+) -> Expr:
+    """A node that is linear in every part: zero with one of them, and numbers stand before it."""
+    coefficient: Number = 1
+    plain: list[Expr] = []
+    for x in args:
+        if x.op is Op.ZERO:
+            return zero(takes, gives)
+        if x.op is Op.SUM and len(x.args) == 1:
+            coefficient = times(coefficient, x.data[0])
+            x = x.args[0]
+        plain.append(x)
+    made = intern(op, tuple(plain), data, takes, gives, structure)
+    return made if coefficient == 1 else total_of(((coefficient, made),))
 
 
 def cross(x: Expr) -> Expr:
     """The memoryless operator y ↦ x(k) × y(k) on body motions, of a body-motion vector x."""
     if x.takes is not ONE or x.gives is not MOTIONS:
         raise SpaceError(check.no_motion("cross", x))
-    return _of_vector(Op.CROSS, x, MOTIONS, MOTIONS)
-
-
-def _of_vector(op: Op, x: Expr, takes: Space, gives: Space) -> Expr:
-    """A memoryless operator whose blocks are linear in those of a vector."""
-    if x.op is Op.ZERO:
-        return zero(takes, gives)
-    if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], _of_vector(op, x.args[0], takes, gives)),))
-    return intern(op, (x,), None, takes, gives, MEMORYLESS)
+    return linear(Op.CROSS, (x,), MOTIONS, MOTIONS)
 
 
 def cross_force(f: Expr) -> Expr:
     """The memoryless operator x ↦ cross(x)* f, of a body-force vector f: the papers' Q[f], skew."""
     if f.takes is not ONE or f.gives is not FORCES:
         raise SpaceError(check.no_cross_force(f))
-    return _of_vector(Op.CROSS_FORCE, f, MOTIONS, FORCES)
+    return linear(Op.CROSS_FORCE, (f,), MOTIONS, FORCES)
 
 
 def regress(x: Expr) -> Expr:
@@ -452,14 +464,14 @@ def regress(x: Expr) -> Expr:
     """
     if x.takes is not ONE or x.gives is not MOTIONS:
         raise SpaceError(check.no_motion("regress", x))
-    return _of_vector(Op.REGRESS, x, PARAMETERS, FORCES)
+    return linear(Op.REGRESS, (x,), PARAMETERS, FORCES)
 
 
 def inertia_of(pi: Expr) -> Expr:
     """The memoryless operator M(π) of inertial parameters, in the order of `regress`."""
     if pi.takes is not ONE or pi.gives is not PARAMETERS:
         raise SpaceError(check.no_parameters(pi))
-    return _of_vector(Op.INERTIA_OF, pi, MOTIONS, FORCES)
+    return linear(Op.INERTIA_OF, (pi,), MOTIONS, FORCES)
 
 
 def outer(x: Expr, y: Expr) -> Expr:
@@ -467,33 +479,23 @@ def outer(x: Expr, y: Expr) -> Expr:
     for z in (x, y):
         if z.takes is not ONE or z.gives is None or not z.gives.per_body:
             raise SpaceError(check.no_outer(z))
-    assert x.gives is not None and y.gives is not None
-    if Op.ZERO in (x.op, y.op):
-        return zero(y.gives.dual, x.gives)
-    coefficient: Number = 1
-    plain: list[Expr] = []
-    for z in (x, y):
-        if z.op is Op.SUM and len(z.args) == 1:
-            coefficient = times(coefficient, z.data[0])
-            z = z.args[0]
-        plain.append(z)
-    made = intern(Op.OUTER, tuple(plain), None, y.gives.dual, x.gives, MEMORYLESS)
-    return made if coefficient == 1 else total_of(((coefficient, made),))
+    assert y.gives is not None
+    return linear(Op.OUTER, (x, y), y.gives.dual, x.gives)
 
 
 def vee(x: Expr) -> Expr:
     """The vector of body forces f with f* s = tr(cross(s) X) for all s, of a memoryless X."""
-    return _traced(Op.VEE, x, MOTIONS, MOTIONS, FORCES)
+    return _trace(Op.VEE, (x,), MOTIONS, MOTIONS, FORCES)
 
 
 def vee_force(x: Expr) -> Expr:
     """The vector of body motions w with w* f = tr(cross_force(f) X), of a memoryless X."""
-    return _traced(Op.VEE_FORCE, x, FORCES, MOTIONS, MOTIONS)
+    return _trace(Op.VEE_FORCE, (x,), FORCES, MOTIONS, MOTIONS)
 
 
 def inertia_trace(x: Expr) -> Expr:
     """The vector w with w* π = tr(M(π) X) for all inertial parameters π, of a memoryless X."""
-    return _traced(Op.INERTIA_TRACE, x, FORCES, MOTIONS, PARAMETER_WEIGHTS)
+    return _trace(Op.INERTIA_TRACE, (x,), FORCES, MOTIONS, PARAMETER_WEIGHTS)
 
 
 def dH_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
@@ -501,50 +503,32 @@ def dH_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
 
     With directions w the trace is that of Ḣ{w; u} X; `hole` is where u stands, last if None.
     """
-    coefficient: Number = 1
-    plain: list[Expr] = []
     for w in directions:
         if w.takes is not ONE or w.gives is not RATES:
             raise SpaceError(check.no_rates("dH_trace", w))
-        if w.op is Op.ZERO:
-            return zero(ONE, EFFORTS)
-        if w.op is Op.SUM and len(w.args) == 1:
-            coefficient = times(coefficient, w.data[0])
-            w = w.args[0]
-        plain.append(w)
-    out = _traced(Op.DH_TRACE, x, EFFORTS, FORCES, EFFORTS)
-    if not plain:
-        return out
-    place = None if hole is None or hole == len(plain) else hole
-    return total_of(
-        (
-            times(coefficient, c),
-            intern(Op.DH_TRACE, (*y.args, *plain), place, ONE, EFFORTS, GENERAL),
-        )
-        for c, y in out.terms
-        if y.op is Op.DH_TRACE
-    )
+    place = None if hole == len(directions) else hole
+    return _trace(Op.DH_TRACE, (x, *directions), EFFORTS, FORCES, EFFORTS, place)
 
 
-def _traced(op: Op, x: Expr, takes: Space, gives: Space, space: Space) -> Expr:
+def _trace(
+    op: Op,
+    args: tuple[Expr, ...],
+    takes: Space,
+    gives: Space,
+    space: Space,
+    data: Hashable = None,
+) -> Expr:
+    x = args[0]
     if x.takes is not takes or x.gives is not gives or x.structure | MEMORYLESS != MEMORYLESS:
         raise SpaceError(check.no_trace(op.value, x, takes, gives))
-    if x.op is Op.ZERO:
-        return zero(ONE, space)
-    if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], _traced(op, x.args[0], takes, gives, space)),))
-    return intern(op, (x,), None, ONE, space, GENERAL)
+    return linear(op, args, ONE, space, GENERAL, data)
 
 
 def half(x: Expr) -> Expr:
     """Lower triangles of hinge blocks with half their diagonals: with its adjoint it gives X."""
     if x.takes is not NORMALISED or x.gives is not NORMALISED:
         raise SpaceError(check.no_trace("half", x, NORMALISED, NORMALISED))
-    if x.op is Op.ZERO:
-        return x
-    if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], half(x.args[0])),))
-    return intern(Op.HALF, (x,), None, NORMALISED, NORMALISED, MEMORYLESS)
+    return linear(Op.HALF, (x,), NORMALISED, NORMALISED)
 
 
 def as_matrix(x: Expr) -> Expr:
@@ -556,9 +540,7 @@ def as_matrix(x: Expr) -> Expr:
     """
     if x.takes is None or x.op in (Op.AS_MATRIX, Op.ZERO):
         return x
-    if x.op is Op.SUM and len(x.args) == 1:
-        return total_of(((x.data[0], as_matrix(x.args[0])),))
-    return intern(Op.AS_MATRIX, (x,), None, x.takes, x.gives, x.structure)
+    return linear(Op.AS_MATRIX, (x,), x.takes, x.gives, x.structure)
 
 
 def logdet(x: Expr) -> Expr:
@@ -568,6 +550,37 @@ def logdet(x: Expr) -> Expr:
     if x.takes.index != x.gives.index or x.is_vector:
         raise SpaceError(check.not_square(x))
     return intern(Op.LOGDET, (x,), None, ONE, ONE, GENERAL)
+
+
+MAKERS: dict[Op, Callable[..., Expr]] = {
+    Op.ADJOINT: adjoint,
+    Op.INVERSE: inverse,
+    Op.BD: block_diagonal,
+    Op.CROSS: cross,
+    Op.CROSS_FORCE: cross_force,
+    Op.REGRESS: regress,
+    Op.VEE: vee,
+    Op.VEE_FORCE: vee_force,
+    Op.DH_TRACE: dH_trace,
+    Op.INERTIA_TRACE: inertia_trace,
+    Op.INERTIA_OF: inertia_of,
+    Op.OUTER: outer,
+    Op.HALF: half,
+    Op.LOGDET: logdet,
+    Op.AS_MATRIX: as_matrix,
+}
+"""The constructors of nodes that are neither leaves nor sums nor products."""
+
+
+def rebuild(x: Expr, args: Sequence[Expr]) -> Expr:
+    """The node x, which is no leaf, with other parts."""
+    if x.op is Op.SUM:
+        return total_of([(0, x), *zip(x.data, args, strict=True)])
+    if x.op is Op.PRODUCT:
+        return product(args)
+    if x.op is Op.DH_TRACE:
+        return dH_trace(*args, hole=x.data)
+    return MAKERS[x.op](*args) if x.args else x
 
 
 def _as_expr(x: Expr | int) -> Expr:

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import cast
 
 from phipsi.errors import LoweringError, ParseError, SpaceError
-from phipsi.expressions.node import SELECTABLE, Expr, identity, product, total_of, zero
-from phipsi.expressions.numbers import Number, times
+from phipsi.expressions.coefficients import Number, times
+from phipsi.expressions.node import Expr, identity, product, total_of, zero
 from phipsi.expressions.spaces import SPACES, Space
 
 
@@ -257,7 +257,8 @@ class _Reader:
     def _decorated(self, name: str, start: int) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        if nxt == "[" and self.leaves[name].name in ("dH", "dHT", "dB", "dBT", "dA", "dAT"):
+        kind = self.leaves[name].row.brackets
+        if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
             nxt = self.text[self.at : self.at + 1]
         if nxt == "{":
@@ -268,14 +269,7 @@ class _Reader:
                 args.append(self.sum())
             self.take("}")
             return self.words.instance(self.leaves[name].name + place, tuple(args))
-        if nxt == "[" and self.leaves[name].name in (
-            "total",
-            "unit_rate",
-            "unit_effort",
-            "unit_inertia",
-            "operand",
-            *SELECTABLE,
-        ):
+        if nxt == "[" and kind not in ("", "place"):
             inside = self.brackets()
             try:
                 return self.words.with_params(self.leaves[name].name, inside)

@@ -3,55 +3,25 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from phipsi.expressions.row import Op
-
-if TYPE_CHECKING:
-    from phipsi.expressions.node import Expr
+from phipsi.expressions.kinds import Node, Op
 
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
 _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
 _INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}
 _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
-_CALLS = {
-    Op.BD: {"greek": "bd", "ascii": "bd", "latex": r"\operatorname{bd}"},
-    Op.CROSS: {"greek": "cross", "ascii": "cross", "latex": r"\operatorname{cross}"},
-    Op.CROSS_FORCE: {
-        "greek": "cross_force",
-        "ascii": "cross_force",
-        "latex": r"\operatorname{cross_{f}}",
-    },
-    Op.REGRESS: {"greek": "regress", "ascii": "regress", "latex": r"\operatorname{regress}"},
-    Op.AS_MATRIX: {"greek": "as_matrix", "ascii": "as_matrix", "latex": r"\operatorname{matrix}"},
-    Op.VEE: {"greek": "vee", "ascii": "vee", "latex": r"\operatorname{vee}"},
-    Op.DH_TRACE: {
-        "greek": "dH_trace",
-        "ascii": "dH_trace",
-        "latex": r"\operatorname{\delta H_{tr}}",
-    },
-    Op.VEE_FORCE: {
-        "greek": "vee_force",
-        "ascii": "vee_force",
-        "latex": r"\operatorname{vee_{f}}",
-    },
-    Op.INERTIA_TRACE: {
-        "greek": "inertia_trace",
-        "ascii": "inertia_trace",
-        "latex": r"\operatorname{M_{tr}}",
-    },
-    Op.INERTIA_OF: {
-        "greek": "inertia_of",
-        "ascii": "inertia_of",
-        "latex": r"\operatorname{M}",
-    },
-    Op.OUTER: {"greek": "outer", "ascii": "outer", "latex": r"\operatorname{outer}"},
-    Op.HALF: {"greek": "half", "ascii": "half", "latex": r"\operatorname{half}"},
-    Op.LOGDET: {"greek": "logdet", "ascii": "logdet", "latex": r"\log\det"},
+_LATEX_CALLS = {  # where it is not the name
+    Op.CROSS_FORCE: r"\operatorname{cross_{f}}",
+    Op.AS_MATRIX: r"\operatorname{matrix}",
+    Op.DH_TRACE: r"\operatorname{\delta H_{tr}}",
+    Op.VEE_FORCE: r"\operatorname{vee_{f}}",
+    Op.INERTIA_TRACE: r"\operatorname{M_{tr}}",
+    Op.INERTIA_OF: r"\operatorname{M}",
+    Op.LOGDET: r"\log\det",
 }
 
 
-def render(x: Expr, style: str) -> str:
+def render(x: Node, style: str) -> str:
     """The text of `x` in one of the styles "greek", "ascii", "latex"."""
     if x.op in (Op.IDENTITY, Op.ZERO) and x.takes is not None:
         assert x.gives is not None
@@ -74,12 +44,12 @@ def _digits(c: int | float | Fraction, style: str) -> str:
     return repr(c)
 
 
-def _node(x: Expr, style: str) -> str:
+def _node(x: Node, style: str) -> str:
     """The text of `x` inside a larger expression, made once."""
     return x.inner_text(style)
 
 
-def render_inside(x: Expr, style: str) -> str:
+def render_inside(x: Node, style: str) -> str:
     """The text of `x` inside a larger expression, which tells the space of I and 0."""
     if x.op is Op.LEAF:
         return _leaf(x, style)
@@ -99,14 +69,16 @@ def render_inside(x: Expr, style: str) -> str:
     if x.op is Op.SUM:
         return _sum(x, style)
     inner = "; ".join(render(y, style) for y in x.args)
-    name = _CALLS[x.op][style]
+    name = x.op.value
+    if style == "latex":
+        name = _LATEX_CALLS.get(x.op, rf"\operatorname{{{name}}}")
     if x.data is not None:  # where the free direction of dH_trace stands
         name += f"_{{({x.data})}}" if style == "latex" else f"[{x.data}]"
     opening, closing = (r"\left(", r"\right)") if style == "latex" else ("(", ")")
     return f"{name}{opening}{inner}{closing}"
 
 
-def _leaf(x: Expr, style: str) -> str:
+def _leaf(x: Node, style: str) -> str:
     row = x.row
     name = {"greek": row.symbol, "ascii": row.name, "latex": row.latex}[style]
     if x.params:
@@ -136,12 +108,12 @@ def latex_name(name: str) -> str:
     return rf"\mathrm{{{''.join(_LATEX_LETTERS.get(c, c) for c in name)}}}"
 
 
-def render_argument(x: Expr, style: str) -> str:
+def render_argument(x: Node, style: str) -> str:
     """An operator inside the braces of a Riccati leaf, where zero needs no space."""
     return "0" if x.op is Op.ZERO else _node(x, style)
 
 
-def _tight(x: Expr, style: str) -> str:
+def _tight(x: Node, style: str) -> str:
     """Text that a superscript can follow."""
     text = _node(x, style)
     if x.op in (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE):
@@ -149,14 +121,14 @@ def _tight(x: Expr, style: str) -> str:
     return text
 
 
-def _factor(x: Expr, style: str) -> str:
+def _factor(x: Node, style: str) -> str:
     text = _node(x, style)
     if x.op is Op.SUM:
         return rf"\left({text}\right)" if style == "latex" else f"({text})"
     return text
 
 
-def _sum(x: Expr, style: str) -> str:
+def _sum(x: Node, style: str) -> str:
     out = ""
     for c, y in x.terms:
         sign = _MINUS[style] if c < 0 else "+"
@@ -168,6 +140,6 @@ def _sum(x: Expr, style: str) -> str:
     return out
 
 
-def _term(c: int | float | Fraction, y: Expr, style: str) -> str:
+def _term(c: int | float | Fraction, y: Node, style: str) -> str:
     text = _node(y, style) if y.op is not Op.SUM else f"({_node(y, style)})"
     return text if c == 1 else f"{_digits(c, style)} {text}"

@@ -1,47 +1,52 @@
-"""A row of the operator catalogue, and the kinds of expression node."""
+"""A row of the operator catalogue: all that is true of one leaf."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import Structure
 
 
-class Op(Enum):
-    """The kinds of expression node."""
+class Form(NamedTuple):
+    """The change of an operator X along directions d₁, d₂, …, linear in each; three leaves say it.
 
-    LEAF = "leaf"
-    ADJOINT = "adjoint"  # of a leaf or of a cross-product operator; pushed inward everywhere else
-    SUM = "sum"  # data: the coefficients
-    PRODUCT = "product"
-    INVERSE = "inverse"
-    BD = "bd"  # the block-diagonal part
-    CROSS = "cross"  # the operator x ↦ V × x of a body-motion vector V
-    CROSS_FORCE = "cross_force"  # the operator x ↦ cross(x)* f of a body-force vector f; skew
-    REGRESS = "regress"  # the operator π ↦ M(π) V of a body-motion vector V
-    VEE = "vee"  # the vector of body forces f with f* s = tr(cross(s) X), of a memoryless X
-    VEE_FORCE = "vee_force"  # the vector of body motions w with w* f = tr(cross_force(f) X)
-    DH_TRACE = "dH_trace"  # the vector of joint efforts e with e* u = tr(Ḣ{u} X)
-    INERTIA_TRACE = "inertia_trace"  # the vector w with w* π = tr(M(π) X)
-    INERTIA_OF = "inertia_of"  # the operator M(π) of a vector π of inertial parameters; symmetric
-    OUTER = "outer"  # the memoryless operator with the blocks x(k) y(k)* of two vectors
-    HALF = "half"  # the lower triangle of hinge blocks with half the diagonal
-    LOGDET = "logdet"
-    AS_MATRIX = "as_matrix"  # an operator that is written out before it is multiplied
-    IDENTITY = "identity"
-    ZERO = "zero"
+    `change` is X' = Ẋ{d₁; …} itself. The others leave one direction open: `applied`{y; …} maps it
+    to X' y, and `adjoint`{z; …} to X'* z. Directions are vectors of the space `along`.
+    """
+
+    change: str
+    applied: str
+    adjoint: str
+    along: Space
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """What is true of one operator or vector of the catalogue.
 
-    `needs` names the inputs the leaf itself reads ("q", "v", …). `riccati` marks the leaves of the
+    `needs` names the inputs the leaf itself reads ("q", "v", …), and `varies` what else it can be
+    differentiated by ("inertia"). `riccati` marks the leaves of the
     Riccati family (P, D, G, psi, …), which carry the four operators (H, E, M, Jr) they are built
     from as arguments; without arguments they are the default instance. `symmetric` leaves are their
-    own adjoint.
+    own adjoint. A `step` goes from every body to its parent, a `transition` is (I − step)⁻¹, and a
+    `compound` is written out before the rules are applied.
+
+    `definition(x)` is the expression that the leaf x stands for. `differential(x, d)` is its change
+    δx, written with what changes: ``d.rates`` = u (along which q moves), ``d.relative`` = H* u,
+    ``d.motion`` = φ* H* u, ``d.parameters`` (of the inertias) and ``d(y)`` = δy of another
+    expression. All derivatives follow from it; without one they follow from the definition.
+
+    `form` and `braces` belong to leaves with vectors in braces: what they are, and the spaces of
+    the first and of the other vectors; `now` names the vector that stands there if nothing does.
+    `brackets` says what may stand in brackets: "selection", "component", "point", "space", "place".
+
+    A leaf outside the library brings its formulas along: `blocks(lowering, x)` makes the field of
+    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`. `home` is
+    the module whose CATALOGUE has the row, for pickling.
     """
 
     name: str
@@ -51,7 +56,28 @@ class Row:
     gives: Space
     structure: Structure
     needs: tuple[str, ...] = ()
+    varies: tuple[str, ...] = ()
     symmetric: bool = False
     riccati: bool = False
+    step: bool = False
+    transition: bool = False
+    compound: bool = False
     meaning: str = ""
     source: str = ""
+    definition: Callable[[Any], Any] | None = None
+    differential: Callable[[Any, Any], Any] | None = None
+    form: Form | None = None
+    braces: tuple[Space, Space] | None = None
+    now: str = ""
+    brackets: str = ""
+    blocks: Callable[[Any, Any], Any] | None = None
+    matrix: Callable[[Any], Any] | None = None
+    home: str = ""
+
+    def __reduce__(self) -> Any:
+        return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
+
+
+def row_of(home: str, name: str) -> Row:
+    """The row with this name in the catalogue of a module."""
+    return import_module(home).CATALOGUE[name]

@@ -20,14 +20,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.assembly import close_loops, project_velocity
-from phipsi.algorithms.closed_derivatives import ConstrainedSolver
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.derivatives import forward_dynamics_derivatives
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, forward_dynamics
-from phipsi.algorithms.row_rank import RANK
-from phipsi.algorithms.system import System
-from phipsi.algorithms.system_report import open_loops_at
+from phipsi.algorithms.constrained.assembly import close_loops, project_velocity
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system_report import open_loops_at
+from phipsi.algorithms.dynamics.closed_derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_derivatives
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, forward_dynamics
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from phipsi import spatial
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.engine import MachineCode, machine_code
-from phipsi.backends.native.lanes import Lane, write_loop
-from phipsi.backends.native.runner import NativeCode
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.targets.target import MachineCode, machine_code
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import Lane, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
 from phipsi.motion.rollout_loop import Part, Rollout
 from phipsi.motion.tableaux import Method, Tableau
@@ -35,9 +35,9 @@ def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
     first = natives[0]
     found = first.companions.get(method.name)
     if found is None:
-        keys = " ".join(native.key() for native in natives)
+        keys = " ".join(native.unit.key() for native in natives)
         digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
-        found = machine_code(digest, first.machine, lambda: _emit(natives, method))
+        found = machine_code(digest, first.target, lambda: _emit(natives, method))
         first.companions[method.name] = found
     return found
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
-from phipsi.backends.native.lanes import (
+from phipsi.backends.native.data_record import INTEGERS, N_BODIES
+from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
     DOUBLE,
     I8,
     I32,
@@ -24,10 +27,7 @@ from phipsi.backends.native.lanes import (
     write_cases,
     write_loop,
 )
-from phipsi.backends.native.record import INTEGERS, N_BODIES
-from phipsi.backends.native.runner import NativeCode
-from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
 
@@ -91,15 +91,15 @@ class Rollout:
         writer: Callable[[Rollout], Callable[[], None]],
     ) -> None:
         native = natives[0]
-        self._kernels = [native.wide_kernel(module) for native in natives]
-        self._slots = [{n: s.buffer for n, s in native.slots.items()} for native in natives]
-        self.codes, self.lanes = native.tables.codes, native.machine.lanes
+        self._kernels = [native.unit.kernel(module, native.target.lanes) for native in natives]
+        self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
+        self.codes, self.lanes = native.unit.tables.codes, native.target.lanes
         self.bytes = 8 * self.lanes
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")
         job, _, _, self.data = function.args
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
-        self.e = Emitter(self.lanes, fused=native.machine.fused)
+        self.e = Emitter(self.lanes, fused=native.target.fused)
         self.e.builder = self.b
         self.job: Values = [self._word(job, i) for i in range(PROGRAMS + 2 * len(natives))]
         self.nq, self.nv = self.job[NQ], self.job[NV]

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_derivatives import ConstrainedSolver
-from phipsi.algorithms.closed_inverse import driving_efforts
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.closed_derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.driven import driving_efforts
 from phipsi.errors import InputError, did_you_mean
 from phipsi.motion.entry_names import entry_names
 

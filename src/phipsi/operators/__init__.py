@@ -8,11 +8,12 @@ H φ M φ* H*
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from phipsi.errors import ParseError, SpaceError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
-    SELECTABLE,
+    MAKERS,
     Expr,
     as_matrix,
     block_diagonal,
@@ -32,21 +33,12 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf, operand
-from phipsi.operators.definitions import Riccati
-from phipsi.operators.variations import (
-    HOLED,
-    UNITS,
-    WITH_ARGUMENTS,
-    dA,
-    dAT,
-    dB,
-    dBT,
-    dH,
-    dHT,
-    unit_effort,
-    unit_inertia,
-    unit_rate,
+from phipsi.operators.catalogue import (
+    CATALOGUE,
+    Riccati,
+    catalogue_leaf,
+    operand,
+    unit_vector,
     with_arguments,
 )
 
@@ -120,6 +112,33 @@ def total(x: Expr, at: Sequence[float] | None = None) -> Expr:
     return _total_leaf(() if at is None else at) @ x
 
 
+def _part_of_a_change(name: str) -> Callable[..., Expr]:
+    def part(y: Expr, *directions: Expr) -> Expr:
+        return with_arguments(name, y, *directions)
+
+    part.__name__ = part.__qualname__ = name
+    part.__doc__ = f"""{CATALOGUE[name].meaning}; other directions are held, before the open one."""
+    return part
+
+
+dH, dHT, dB, dBT, dA, dAT = map(_part_of_a_change, ("dH", "dHT", "dB", "dBT", "dA", "dAT"))
+
+
+def unit_rate(joint: str, i: int = 0) -> Expr:
+    """The unit vector of joint rates with 1 for dof i of the joint: the papers' pick-off."""
+    return unit_vector("unit_rate", joint, i)
+
+
+def unit_effort(joint: str, i: int = 0) -> Expr:
+    """The unit vector of joint efforts with 1 for dof i of the joint."""
+    return unit_vector("unit_effort", joint, i)
+
+
+def unit_inertia(body: str, i: int = 0) -> Expr:
+    """The unit vector of inertial parameters with 1 for parameter i of the body."""
+    return unit_vector("unit_inertia", body, i)
+
+
 def _total_leaf(at: Sequence[float]) -> Expr:
     try:
         point = tuple(float(c) for c in at)
@@ -132,7 +151,7 @@ def _total_leaf(at: Sequence[float]) -> Expr:
 
 def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
     name, _, place = name.partition("[")
-    if name in WITH_ARGUMENTS:
+    if CATALOGUE[name].braces is not None:
         return with_arguments(name, *args, hole=int(place[:-1]) if place else None)
     if not CATALOGUE[name].riccati or len(args) != 4:
         raise SpaceError(
@@ -145,16 +164,16 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
 def _with_params(name: str, inside: str) -> Expr:
     """Λ[P] and the like, unit_rate[joint, i] or total[x, y, z]."""
     parts = [part.strip() for part in inside.split(",")]
-    if name in SELECTABLE:
+    if CATALOGUE[name].brackets == "selection":
         return catalogue_leaf(name)[inside.strip()]
     word = visible(inside[:60])
-    if name in UNITS:
+    if CATALOGUE[name].brackets == "component":
         number = parts[1] if len(parts) > 1 else "0"
         whole = number.isascii() and number.isdigit() and len(number) < 10
         if not parts[0].isprintable() or not parts[0] or len(parts) > 2 or not whole:
             raise ParseError(f"{name}[name, i] takes a name and a number from 0, not '{word}'")
-        return UNITS[name](parts[0], int(number))
-    if name == "operand":
+        return unit_vector(name, parts[0], int(number))
+    if CATALOGUE[name].brackets == "space":
         if inside.strip() not in SPACES:
             raise ParseError(f"'{word}' is no space; there are {', '.join(SPACES)}")
         return operand(SPACES[inside.strip()])
@@ -165,9 +184,14 @@ def _with_params(name: str, inside: str) -> Expr:
     return _total_leaf(at)
 
 
+def _bracketed(kind: str) -> list[str]:
+    """The names of the leaves that have something of this kind in brackets."""
+    return [name for name, row in CATALOGUE.items() if row.brackets == kind]
+
+
 _INCOMPLETE = {
-    **{name: f"{name} needs vectors in braces, {name}{{x}}" for name in HOLED},
-    **{name: f"{name} needs a name in brackets, {name}[name]" for name in UNITS},
+    **{name: f"{name} needs vectors in braces, {name}{{x}}" for name in _bracketed("place")},
+    **{name: f"{name} needs a name in brackets, {name}[name]" for name in _bracketed("component")},
     "select": "select is written by naming a selection of bodies, as in Λ[P] or J[P]",
 }
 
@@ -188,21 +212,7 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={
-        "bd": block_diagonal,
-        "cross": cross,
-        "cross_force": cross_force,
-        "logdet": logdet,
-        "vee": vee,
-        "vee_force": vee_force,
-        "inertia_of": inertia_of,
-        "inertia_trace": inertia_trace,
-        "outer": outer,
-        "dH_trace": dH_trace,
-        "half": half,
-        "as_matrix": as_matrix,
-        "regress": regress,
-    },
+    functions={op.value: make for op, make in MAKERS.items() if op not in (Op.ADJOINT, Op.INVERSE)},
     instance=_instance,
     with_params=_with_params,
     incomplete=_INCOMPLETE,

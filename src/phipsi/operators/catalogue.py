@@ -1,15 +1,55 @@
-"""The operators and vectors of the algebra, one row each.
+"""The operators and vectors of the algebra, one row each: what they are and how they change.
 
-Adding an operator is adding a row here, and either a definition in `definitions.py` (it expands to
-others) or its block formula in `sweeps/blocks.py` (it is primitive).
+A row has the leaf's spaces, structure and inputs, and, where it applies, what it stands for
+(`definition`) and its one `differential`, from which all derivatives follow. Adding an operator is
+adding a row here and, if it has no definition, its block formula in `sweeps/blocks.py`.
+
+In body axes M is constant, and E_φ(p, k) and H(k) depend on the joint k alone. When the joints move
+with the rates u, body k moves by s = H* u relative to its parent and by φ* s in all, and
+
+    δE_φ = −E_φ cross(s)*      δφ = φ δE_φ φ        δH = Ḣ{u}        δgravity = −cross(s) gravity
+    δB = Ḃ{φ* s},  δA = Ȧ{φ* s}      δtotal = −total cross(φ* s)*      δshift = −shift cross(Π s)*
+
+with Π the angular half of a motion, and δM = M(δπ) when the inertial parameters change, else 0.
+
+Ḣ{u} is H when the joints move with the rates u, and Ḣ{u; w} its change along w, u held; Ḣ without
+braces is Ḣ{v}. dH{f} is u ↦ Ḣ{u} f and dHT{x} is u ↦ Ḣ{u}* x; dH{f; u} is w ↦ Ḣ{u; w} f, and
+dH[0]{f; u} is w ↦ Ḣ{w; u} f. In the same way Ḃ, dB, dBT and Ȧ, dA, dAT say how B and A change when
+the bodies move. All are linear in every direction; those of H vanish for joints whose axes are
+fixed in the body.
+
+The Riccati family: P solves P = M + E P⁺ E* with P⁺ = π̄ P, which is stationary in the gain, so that
+
+    δP = bd(ψ Q ψ*),   Q = δM + bd(δE P⁺ E* + E P⁺ δE* + E (G δJr G* − π̄ P δH* G* − G δH P π̄*) E*)
+    δD = H δP H* + δH P H* + H P δH* + δJr,     δG = (δP H* + P δH* − G δD) D⁻¹
+
+[MS lemmas 3.1–4.2; for trees and all joints, theory/sensitivities 3 and 6].
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
 
-from phipsi.expressions.node import Expr, leaf
-from phipsi.expressions.row import Row
+from phipsi.errors import SpaceError
+from phipsi.expressions.check import shown, signature
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import (
+    Expr,
+    block_diagonal,
+    cross,
+    half,
+    identity,
+    inertia_of,
+    intern,
+    leaf,
+    linear,
+    total_of,
+    zero,
+)
+from phipsi.expressions.row import Form, Row
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
@@ -32,9 +72,24 @@ from phipsi.expressions.structure import (
     RELATED,
     STRICTLY_CAUSAL,
     Structure,
+    is_memoryless,
 )
 
 CATALOGUE: dict[str, Row] = {}
+
+
+class Change(Protocol):
+    """What changes, as `differential(x, d)` asks for it."""
+
+    rates: Expr
+    relative: Expr
+    motion: Expr
+    parameters: Expr
+
+    def __call__(self, y: Expr, /) -> Expr:
+        """δy."""
+        ...
+
 
 SYMMETRIC, RICCATI = "symmetric", "riccati"
 
@@ -49,8 +104,19 @@ def row(
     meaning: str,
     source: str,
     flags: str = "",
+    *,
+    varies: tuple[str, ...] = (),
+    step: bool = False,
+    transition: bool = False,
+    compound: bool = False,
+    definition: Callable[[Expr], Expr | None] | None = None,
+    differential: Callable[[Expr, Change], Expr] | None = None,
+    form: Form | None = None,
+    braces: tuple[Space, Space] | None = None,
+    now: str = "",
+    brackets: str = "",
 ) -> None:
-    """Add one row to the catalogue."""
+    """Add one row to the catalogue; see `Row`."""
     CATALOGUE[name] = Row(
         name=name,
         symbol=symbol,
@@ -63,7 +129,69 @@ def row(
         riccati=RICCATI in flags,
         meaning=meaning,
         source=source,
+        varies=varies,
+        step=step,
+        transition=transition,
+        compound=compound,
+        definition=definition,
+        differential=differential,
+        form=form,
+        braces=braces,
+        now=now,
+        brackets=brackets,
+        home=__name__,
     )
+
+
+def vary(
+    of: str,
+    form: Form,
+    dot: str,
+    when: str,
+    u: str,
+    source: str,
+    source_of_parts: str = "",
+    *,
+    now: str,
+) -> None:
+    """Add the three rows that say how an operator of the catalogue changes along directions."""
+    X = CATALOGUE[of]
+    latex, along = X.latex, form.along
+    row(form.change, dot, rf"\dot{{{latex}}}", (X.takes, X.gives), X.structure, "q v",
+        f"time derivative of {of}" + (" in body components" if along is RATES else ""), source, form=form, braces=(along, along), now=now,
+        differential=change_along)  # fmt: skip
+    for name, star, y, gives in (
+        (form.applied, "", X.takes, X.gives),
+        (form.adjoint, "*", X.gives.dual, X.takes.dual),
+    ):
+        letter = "f" if y.name.endswith("forces") else "x"
+        row(name, name, rf"\delta {latex}" + ("^{*}" if star else ""), (along, gives), X.structure, "q",
+            f"how {of}{star} {letter} changes {when}: {u} ↦ {dot}{{{u}}}{star} {letter}",
+            source_of_parts or source, form=form, braces=(y, along), brackets="place",
+            differential=change_along)  # fmt: skip
+
+
+HINGE = Form("Hdot", "dH", "dHT", RATES)
+POINT = Form("Bdot", "dB", "dBT", MOTIONS)
+ROWS = Form("Adot", "dA", "dAT", MOTIONS)
+
+
+def of_family(make: Callable[[Riccati], Expr]) -> Callable[[Expr], Expr]:
+    """A definition in terms of the Riccati family that the leaf belongs to."""
+    return lambda x: make(family_of(x))
+
+
+def change_along(x: Expr, d: Change, fixed: int | None = None) -> Expr:
+    """δ of Ẋ{…} or of a part of it: by every vector in its braces but the fixed one, and by q."""
+    form, args, place = x.row.form, arguments_of(x), place_of(x)
+    assert form is not None
+    terms: list[tuple[int, Expr]] = [(0, x)]
+    for i, y in enumerate(args):
+        if i != fixed:
+            changed = (*args[:i], d(y), *args[i + 1 :])
+            terms.append((1, with_arguments(x.name, *changed, hole=place)))
+    last = d.rates if form.along is RATES else d.motion
+    return total_of([*terms, (1, with_arguments(x.name, *args, last, hole=place))])
 
 
 _FF, _FE, _EF = (FORCES, FORCES), (FORCES, EFFORTS), (EFFORTS, FORCES)
@@ -71,78 +199,93 @@ _MF, _FM, _RE = (MOTIONS, FORCES), (FORCES, MOTIONS), (RATES, EFFORTS)
 
 # fmt: off
 # ---- primitive operators ---------------------------------------------------------------------------
-row("H", "H", "H", _FE, MEMORYLESS, "q", "hinge map: body force → joint effort", "SOA eq. 0.1")
+row("H", "H", "H", _FE, MEMORYLESS, "q", "hinge map: body force → joint effort", "SOA eq. 0.1",
+    differential=lambda x, d: change_of(HINGE, d.rates))
 row("E_phi", "E_φ", r"\mathcal{E}_{\phi}", _FF, STRICTLY_CAUSAL, "q",
-    "rigid propagation by one body, to the parent", "SOA eq. 0.5")
-row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹, tip to base", "SOA eq. 0.6")
+    "rigid propagation by one body, to the parent", "SOA eq. 0.5",
+    step=True, differential=lambda x, d: -(x @ cross(d.relative).T))
+row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹, tip to base", "SOA eq. 0.6",
+    transition=True, differential=lambda x, d: x @ d(E_phi) @ x)
 row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its origin", "MM eq. 2",
-    SYMMETRIC)
+    SYMMETRIC,
+    varies=("inertia",), differential=lambda x, d: inertia_of(d.parameters))
 row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joint (armature)",
     "docs/notation.md", SYMMETRIC)
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
-    "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A")
+    "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A",
+    step=True, differential=lambda x, d: -(x @ cross(catalogue_leaf("angular") @ d.relative).T))
 row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → body forces",
-    "SOA eq. 0.16")
+    "SOA eq. 0.16",
+    brackets="selection", definition=lambda x: B @ _chosen(x).T if x.params else None,
+    differential=lambda x, d: change_of(POINT, d.motion) @ _chosen(x).T)
 row("unprescribed", "unprescribed", r"\mathrm{unprescribed}", (EFFORTS, EFFORTS), MEMORYLESS, "free",
     "keeps the joints whose effort is given", "theory/closed-chains 11")
 row("prescribed", "prescribed", r"\mathrm{prescribed}", _RE, MEMORYLESS, "free",
     "1 on joints whose acceleration is given, 0 elsewhere", "theory/closed-chains 11", SYMMETRIC)
-row("Hdot", "Ḣ", r"\dot{H}", _FE, MEMORYLESS, "q v", "time derivative of H in body components",
-    "theory/open-chains 4.4")
-row("Bdot", "Ḃ", r"\dot{B}", (POINT_FORCES, FORCES), MEMORYLESS, "q v", "time derivative of B",
-    "theory/open-chains 6")
 row("A", "A", "A", (POINT_MOTIONS, ROW_RATES), GENERAL, "q", "constraint rows on point motions",
-    "SOA eq. 0.19")
-row("Adot", "Ȧ", r"\dot{A}", (POINT_MOTIONS, ROW_RATES), GENERAL, "q v", "time derivative of A",
-    "theory/closed-chains 2")
+    "SOA eq. 0.19",
+    brackets="selection", definition=lambda x: catalogue_leaf("A") @ _chosen(x) if x.params else None,
+    differential=lambda x, d: change_of(ROWS, d.motion) @ _chosen(x))
 row("A_grasp", "A_grasp", r"A_{\mathrm{grasp}}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
-    "motions of the held object at its contacts, the papers' col φ*", "88-11 II eq. 2.7")
+    "motions of the held object at its contacts, the papers' col φ*", "88-11 II eq. 2.7",
+    definition=lambda x: (B @ leaf(CATALOGUE["select"], params=("S",)).T).T)
 row("select", "select", r"\mathrm{select}", (POINT_MOTIONS, POINT_MOTIONS), MEMORYLESS, "",
     "keeps the points on the bodies of a selection", "SOA eq. 0.20")
-row("dHT", "dHT", r"\delta H^{*}", (RATES, MOTIONS), MEMORYLESS, "q",
-    "how H* x changes with q: u ↦ Ḣ{u}* x", "theory/sensitivities 3")
-row("dH", "dH", r"\delta H", (RATES, EFFORTS), MEMORYLESS, "q",
-    "how H f changes with q: u ↦ Ḣ{u} f", "theory/sensitivities 3")
-row("dBT", "dBT", r"\delta B^{*}", (MOTIONS, POINT_MOTIONS), MEMORYLESS, "q",
-    "how B* x changes when its body moves: V ↦ Ḃ{V}* x", "theory/open-chains 6")
-row("dB", "dB", r"\delta B", (MOTIONS, FORCES), MEMORYLESS, "q",
-    "how B f changes when its body moves: V ↦ Ḃ{V} f", "theory/open-chains 6")
-row("dA", "dA", r"\delta A", (MOTIONS, ROW_RATES), GENERAL, "q",
-    "how A x changes when the bodies move: V ↦ Ȧ{V} x", "theory/closed-chains 2")
-row("dAT", "dAT", r"\delta A^{*}", (MOTIONS, POINT_FORCES), GENERAL, "q",
-    "how A* f changes when the bodies move: V ↦ Ȧ{V}* f", "theory/closed-chains 2")
 row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
     "keeps the angular half of every motion", "theory/open-chains 4.3")
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
-    "body forces summed at a point of the world, in world axes", "theory/open-chains 2")
+    "body forces summed at a point of the world, in world axes", "theory/open-chains 2",
+    brackets="point", differential=lambda x, d: -(x @ cross(d.motion).T))
+vary("H", HINGE, "Ḣ", "with q", "u", "theory/open-chains 4.4", "theory/sensitivities 3", now="v")
+vary("B", POINT, "Ḃ", "when its body moves", "V", "theory/open-chains 6", now="V")
+vary("A", ROWS, "Ȧ", "when the bodies move", "V", "theory/closed-chains 2", now="V")
 
 # ---- the Riccati family of (H, E_phi, M, Jr) ---------------------------------------------------------
-row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati")
+row("P", "P", "P", _MF, MEMORYLESS, "q", "articulated-body inertia", "SOA eq. 0.25", "symmetric riccati",
+    differential=lambda x, d: _articulated_change(family_of(x), d))
 row("D", "D", "D", _RE, MEMORYLESS, "q", "articulated hinge inertia H P H* + Jr", "SOA eq. 0.26",
-    "symmetric riccati")
+    "symmetric riccati",
+    differential=lambda x, d: d(hinge_inertia(family_of(x))))
 row("D_half", "D½", r"D^{1/2}", (NORMALISED, EFFORTS), MEMORYLESS, "q", "Cholesky factor: D = D½ D½*",
-    "MC sec. 6", RICCATI)
-row("G", "G", "G", _EF, MEMORYLESS, "q", "Kalman gain P H* D⁻¹", "SOA eq. 0.26", RICCATI)
-row("K", "K", "K", _EF, STRICTLY_CAUSAL, "q", "shifted gain E_φ G", "SOA eq. 0.26", RICCATI)
-row("proj", "π", r"\pi", _FF, MEMORYLESS, "q", "the papers' τ = G H", "SOA eq. 0.27", RICCATI)
+    "MC sec. 6", RICCATI,
+    differential=lambda x, d: x @ half(x.inv @ d(family_of(x).D) @ x.T.inv))
+row("G", "G", "G", _EF, MEMORYLESS, "q", "Kalman gain P H* D⁻¹", "SOA eq. 0.26", RICCATI,
+    differential=lambda x, d: _gain_change(family_of(x), d))
+row("K", "K", "K", _EF, STRICTLY_CAUSAL, "q", "shifted gain E_φ G", "SOA eq. 0.26", RICCATI,
+    definition=of_family(lambda f: f.E @ f.G))
+row("proj", "π", r"\pi", _FF, MEMORYLESS, "q", "the papers' τ = G H", "SOA eq. 0.27", RICCATI,
+    definition=of_family(lambda f: f.G @ f.H))
 row("proj_bar", "π̄", r"\bar{\pi}", _FF, MEMORYLESS, "q", "the papers' τ̄ = I − G H", "SOA eq. 0.27",
-    RICCATI)
+    RICCATI,
+    definition=of_family(lambda f: identity(FORCES) - f.G @ f.H))
 row("E_psi", "E_ψ", r"\mathcal{E}_{\psi}", _FF, STRICTLY_CAUSAL, "q",
-    "articulated propagation by one body, E_φ π̄", "SOA eq. 0.27", RICCATI)
-row("psi", "ψ", r"\psi", _FF, CAUSAL, "q", "articulated propagation (I − E_ψ)⁻¹", "SOA eq. 0.27", RICCATI)
-row("psi_tilde", "ψ̃", r"\tilde{\psi}", _FF, STRICTLY_CAUSAL, "q", "ψ − I", "SOA eq. .46", RICCATI)
-row("Omega", "Ω", r"\Omega", _FM, GENERAL, "q", "ψ* H* D⁻¹ H ψ", "SOA eq. 0.34", "symmetric riccati")
+    "articulated propagation by one body, E_φ π̄", "SOA eq. 0.27", RICCATI,
+    definition=of_family(lambda f: f.E @ f.proj_bar))
+row("psi", "ψ", r"\psi", _FF, CAUSAL, "q", "articulated propagation (I − E_ψ)⁻¹", "SOA eq. 0.27", RICCATI,
+    transition=True, differential=lambda x, d: x @ d(family_of(x).E_psi) @ x)
+row("psi_tilde", "ψ̃", r"\tilde{\psi}", _FF, STRICTLY_CAUSAL, "q", "ψ − I", "SOA eq. .46", RICCATI,
+    definition=of_family(lambda f: f.psi @ f.E_psi),
+    differential=lambda x, d: d(family_of(x).psi))
+row("Omega", "Ω", r"\Omega", _FM, GENERAL, "q", "ψ* H* D⁻¹ H ψ", "SOA eq. 0.34", "symmetric riccati",
+    compound=True, definition=of_family(lambda f: _omega(f)))
 row("Upsilon", "Υ", r"\Upsilon", _FM, MEMORYLESS, "q", "block diagonal of Ω", "SOA eq. .41",
-    "symmetric riccati")
+    "symmetric riccati",
+    definition=of_family(lambda f: block_diagonal(_omega(f))))
 
 # ---- derived operators -------------------------------------------------------------------------------
-row("phi_tilde", "φ̃", r"\tilde{\phi}", _FF, STRICTLY_CAUSAL, "q", "φ − I", "SOA eq. .46")
-row("R", "R", "R", _MF, MEMORYLESS, "q", "composite-body inertia bd(φ M φ*)", "MM eq. 29", SYMMETRIC)
-row("J", "J", "J", (RATES, POINT_MOTIONS), GENERAL, "q", "Jacobian of the points B* φ* H*", "SOA eq. 0.18")
+row("phi_tilde", "φ̃", r"\tilde{\phi}", _FF, STRICTLY_CAUSAL, "q", "φ − I", "SOA eq. .46",
+    definition=lambda x: phi @ E_phi, differential=lambda x, d: d(phi))
+row("R", "R", "R", _MF, MEMORYLESS, "q", "composite-body inertia bd(φ M φ*)", "MM eq. 29", SYMMETRIC,
+    definition=lambda x: block_diagonal(phi @ M @ phi.T))
+row("J", "J", "J", (RATES, POINT_MOTIONS), GENERAL, "q", "Jacobian of the points B* φ* H*", "SOA eq. 0.18",
+    compound=True, brackets="selection", definition=lambda x: _chosen(x) @ B.T @ phi.T @ H.T)
 row("mass_matrix", "ℳ", r"\mathcal{M}", _RE, RELATED, "q", "joint-space mass matrix H φ M φ* H* + Jr",
-    "SOA eq. 0.7", SYMMETRIC)
+    "SOA eq. 0.7", SYMMETRIC,
+    compound=True, definition=lambda x: H @ phi @ M @ phi.T @ H.T + Jr)
 row("Lambda", "Λ", r"\Lambda", (POINT_FORCES, POINT_MOTIONS), GENERAL, "q",
-    "admittance at the points J ℳ⁻¹ J*", "SOA eq. 0.34", SYMMETRIC)
+    "admittance at the points J ℳ⁻¹ J*", "SOA eq. 0.34", SYMMETRIC,
+    compound=True, brackets="selection",
+    definition=lambda x: _admittance(_chosen(x) @ catalogue_leaf("J")))
 
 # ---- vectors -----------------------------------------------------------------------------------------
 row("v", "v", "v", (ONE, RATES), GENERAL, "v", "joint rates", "")
@@ -155,11 +298,14 @@ row("dtau", "dτ", r"\delta\tau", (ONE, EFFORTS), GENERAL, "dtau", "a direction 
 row("dinertia", "dπ", r"\delta\pi", (ONE, PARAMETERS), GENERAL, "dinertia",
     "a direction in which the inertial parameters change", "")
 row("unit_inertia", "unit_inertia", r"\operatorname{unit_{\pi}}", (ONE, PARAMETERS), GENERAL, "",
-    "one inertial parameter, unit_inertia[body, i]", "theory/sensitivities 8")
-row("unit_rate", "unit_rate", r"\operatorname{unit_{v}}", (ONE, RATES), GENERAL, "", "unit rate of one dof, unit_rate[joint]",
-    "MS eq. 2.11")
+    "one inertial parameter, unit_inertia[body, i]", "theory/sensitivities 8",
+    brackets="component")
+row("unit_rate", "unit_rate", r"\operatorname{unit_{v}}", (ONE, RATES), GENERAL, "",
+    "unit rate of one dof, unit_rate[joint]", "MS eq. 2.11",
+    brackets="component")
 row("unit_effort", "unit_effort", r"\operatorname{unit_{\tau}}", (ONE, EFFORTS), GENERAL, "",
-    "unit effort at one dof, unit_effort[joint]", "MS eq. 2.11")
+    "unit effort at one dof, unit_effort[joint]", "MS eq. 2.11",
+    brackets="component")
 row("f_ext", "f_ext", r"f_{\mathrm{ext}}", (ONE, FORCES), GENERAL, "f_ext",
     "force on each body at its origin, body axes", "")
 row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
@@ -167,31 +313,244 @@ row("f0", "f0", r"f_0", (ONE, POINT_FORCES), GENERAL, "f0",
 row("Udot", "U̇", r"\dot{U}", (ONE, ROW_RATES), GENERAL, "Udot",
     "rate of the prescribed constraint rates", "SOA eq. 0.22")
 row("U", "U", "U", (ONE, ROW_RATES), GENERAL, "q v Udot",
-    "what constraint accelerations must be: A J v̇ = U", "SOA eq. 0.22 corrected")
-row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21")
-row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1")
+    "what constraint accelerations must be: A J v̇ = U", "SOA eq. 0.22 corrected",
+    definition=lambda x: catalogue_leaf("Udot") - catalogue_leaf("Adot") @ B.T @ V
+    - catalogue_leaf("A") @ (B.T @ phi.T @ a + catalogue_leaf("Bdot").T @ V))
+row("gravity", "gravity", r"\bar{g}", (ONE, MOTIONS), GENERAL, "q", "[0; −g] at the roots", "88-11 eq. 3.21",
+    differential=lambda x, d: -(cross(d.relative) @ x))
+row("V", "V", "V", (ONE, MOTIONS), GENERAL, "q v", "body velocities φ* H* v", "SOA eq. 0.1",
+    definition=lambda x: phi.T @ H.T @ v)
 row("a", "a", "a", (ONE, MOTIONS), GENERAL, "q v", "Coriolis accelerations, body-frame pair",
-    "theory/open-chains 4.3")
-row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "theory/open-chains 4.3")
+    "theory/open-chains 4.3",
+    definition=lambda x: cross(V) @ H.T @ v + catalogue_leaf("c_J"))
+row("b", "b", "b", (ONE, FORCES), GENERAL, "q v", "gyroscopic forces, body-frame pair", "theory/open-chains 4.3",
+    definition=lambda x: -cross(V).T @ M @ V)
 row("c_J", "c_J", r"c_J", (ONE, MOTIONS), GENERAL, "q v", "part of a from hinge maps that vary, Ḣ* v",
-    "theory/open-chains 4.4")
-row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "theory/open-chains 4.3")
+    "theory/open-chains 4.4",
+    definition=lambda x: catalogue_leaf("Hdot").T @ v)
+row("s_gauge", "s", "s", (ONE, MOTIONS), GENERAL, "q v", "[0; ω × v], between the two pairs", "theory/open-chains 4.3",
+    definition=lambda x: cross(catalogue_leaf("angular") @ V) @ V)
 row("a_paper", "a_paper", r"a_{\mathrm{paper}}", (ONE, MOTIONS), GENERAL, "q v",
-    "Coriolis accelerations, the papers' pair", "SOA eq. 0.2")
+    "Coriolis accelerations, the papers' pair", "SOA eq. 0.2",
+    definition=lambda x: a + (identity(MOTIONS) - E_phi.T) @ catalogue_leaf("s_gauge"))
 row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
-    "gyroscopic forces, the papers' pair", "88-11 eq. 2.23")
+    "gyroscopic forces, the papers' pair", "88-11 eq. 2.23",
+    definition=lambda x: b - M @ catalogue_leaf("s_gauge"))
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
     "theory/open-chains 2")
 row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
-    "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "")
+    "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "",
+    brackets="space")
 # fmt: on
-
-
-def operand(space: Space) -> Expr:
-    """The operand of a program as a vector of a space, for what is linear in it but no operator."""
-    return leaf(replace(CATALOGUE["operand"], gives=space), params=(space.name,))
 
 
 def catalogue_leaf(name: str, *args: Expr) -> Expr:
     """The leaf with this name; `args` are the four operators of a Riccati instance."""
     return leaf(CATALOGUE[name], args)
+
+
+H, E_phi, phi, M, Jr = (catalogue_leaf(n) for n in ("H", "E_phi", "phi", "M", "Jr"))
+B, v, V, a, b = (catalogue_leaf(n) for n in ("B", "v", "V", "a", "b"))
+
+
+@lru_cache(maxsize=2**14)
+def definition(x: Expr) -> Expr | None:
+    """The expression a leaf stands for, or None if it is primitive."""
+    make = x.row.definition if x.op is Op.LEAF else None
+    return make(x) if make else None
+
+
+# ---- leaves with something in braces or brackets -------------------------------------------------
+
+
+def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
+    """The leaf with these vectors in its braces; it is linear in each of them.
+
+    `hole` says at which place of dH, dHT, … the open direction stands, the last if None.
+    """
+    row = CATALOGUE[name]
+    assert row.braces is not None
+    params = () if hole is None or hole == len(args) - 1 else (hole,)
+    if params and (row.brackets != "place" or not 0 <= params[0] < len(args)):
+        raise SpaceError(f"{name}[{hole}]{{…}} has no free direction at place {hole}")
+    if not args:
+        raise SpaceError(f"{name}{{…}} takes vectors")
+    for i, x in enumerate(args):
+        space = row.braces[0 if i == 0 else 1]
+        if x.takes is not ONE or x.gives is not space:
+            raise SpaceError(f"{name}{{…}} takes {space.phrase}, but {shown(x)} is: {signature(x)}")
+    return linear(Op.LEAF, args, row.takes, row.gives, row.structure, (row, params))
+
+
+def arguments_of(x: Expr) -> tuple[Expr, ...]:
+    """The vectors in the braces of a leaf; without braces, the one that they stand for."""
+    return x.args or ((catalogue_leaf(x.row.now),) if x.row.now else ())
+
+
+def place_of(x: Expr) -> int | None:
+    """Where the open direction of dH, dHT, … stands among the directions; None if all are given."""
+    if x.row.brackets != "place":
+        return None
+    place = x.params[0] if x.params else len(x.args) - 1
+    assert isinstance(place, int)
+    return place
+
+
+def change_of(form: Form, *directions: Expr) -> Expr:
+    """Ẋ{d₁; …}: how an operator changes along the directions."""
+    return with_arguments(form.change, *directions)
+
+
+def hinge_variation(*directions: Expr) -> Expr:
+    """Ḣ{u; …}: how H changes along the directions."""
+    return change_of(HINGE, *directions)
+
+
+def operand(space: Space) -> Expr:
+    """The operand of a program as a vector of a space, for what is linear in it but no operator."""
+    row = CATALOGUE["operand"]
+    return intern(Op.LEAF, (), (row, (space.name,)), ONE, space, row.structure)
+
+
+def unit_vector(name: str, component: str, i: int = 0) -> Expr:
+    """unit_rate, unit_effort or unit_inertia, by its name."""
+    return leaf(CATALOGUE[name], params=(component, i) if i else (component,))
+
+
+def _chosen(x: Expr) -> Expr:
+    """The points of the selection that a leaf such as Λ[P] names; all if it names none."""
+    if not x.params:
+        return identity(POINT_MOTIONS)
+    return leaf(CATALOGUE["select"], params=x.params)
+
+
+def _admittance(jacobian: Expr) -> Expr:
+    return jacobian @ catalogue_leaf("mass_matrix").inv @ jacobian.T
+
+
+# ---- the Riccati family --------------------------------------------------------------------------
+
+_FAMILY_SPACES = (
+    ("H", FORCES, EFFORTS),
+    ("E", FORCES, FORCES),
+    ("M", MOTIONS, FORCES),
+    ("Jr", RATES, EFFORTS),
+)
+
+
+class _Member:
+    """A member of a family: the leaf with the name of the attribute."""
+
+    def __init__(self, text: str) -> None:
+        self.__doc__ = text
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, family: Riccati, owner: type) -> Expr:
+        return family.leaf(self.name)
+
+
+@dataclass(frozen=True)
+class Riccati:
+    """The Riccati family of four operators (H, E, M, Jr): articulated inertias and what follows.
+
+    The memoryless solution P of ``P = M + E (P − P H* D⁻¹ H P) E*`` with ``D = H P H* + Jr``, and
+
+        G = P H* D⁻¹,  K = E G,  π = G H,  π̄ = I − π,  E_ψ = E π̄,  ψ = (I − E_ψ)⁻¹.
+
+    The catalogue's P, D, G, K, ψ are the default instance. Others: without armature
+    (``Riccati(Jr=0)``), on another transition operator, with implicit damping in Jr. Hinge map H
+    and Jr are any memoryless operators ``body forces → joint efforts`` and ``rates → efforts``.
+
+    >>> from phipsi.operators import Riccati, D, Jr
+    >>> Riccati().D is D
+    True
+    >>> print(Riccati(Jr=0).psi)
+    ψ{H; E_φ; M; 0}
+    """
+
+    H: Expr = H
+    E: Expr = E_phi
+    M: Expr = M
+    Jr: Expr | int = Jr
+
+    P = _Member("Articulated-body inertia.")
+    D = _Member("Articulated hinge inertia H P H* + Jr.")
+    D_half = _Member("Cholesky factor of D.")
+    G = _Member("Kalman gain.")
+    K = _Member("Shifted gain E G.")
+    proj = _Member("G H.")
+    proj_bar = _Member("I − G H.")
+    E_psi = _Member("E π̄.")
+    psi = _Member("(I − E_ψ)⁻¹.")
+    psi_tilde = _Member("ψ − I.")
+    Omega = _Member("ψ* H* D⁻¹ H ψ.")
+    Upsilon = _Member("Block diagonal of Ω.")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.Jr, Expr) and self.Jr == 0:
+            object.__setattr__(self, "Jr", zero(RATES, EFFORTS))
+        for name, takes, gives in _FAMILY_SPACES:
+            x = getattr(self, name)
+            if not isinstance(x, Expr) or x.takes is not takes or x.gives is not gives:
+                what = f"{shown(x)} : {signature(x)}" if isinstance(x, Expr) else repr(x)
+                raise SpaceError(
+                    f"Riccati({name}=…) must be an operator {takes.phrase} → {gives.phrase}"
+                    f"{', or 0' if name == 'Jr' else ''}, but it is\n    {what}"
+                )
+            if name != "E" and not is_memoryless(x.structure):
+                raise SpaceError(f"Riccati({name}=…) must be memoryless, but {shown(x)} is not")
+        if self.E.structure != STRICTLY_CAUSAL:
+            raise SpaceError(
+                f"Riccati(E=…) must carry every body to its parent, as E_φ and E_ψ do, but "
+                f"{shown(self.E)} does not"
+            )
+
+    @property
+    def armature(self) -> Expr:
+        """Jr as an operator."""
+        assert isinstance(self.Jr, Expr)
+        return self.Jr
+
+    def leaf(self, name: str) -> Expr:
+        """The member of the family with this catalogue name."""
+        args = (self.H, self.E, self.M, self.armature)
+        return leaf(CATALOGUE[name], () if args == _DEFAULT else args)
+
+
+_DEFAULT = (H, E_phi, M, Jr)
+
+
+def family_of(x: Expr) -> Riccati:
+    """The family a Riccati leaf belongs to."""
+    return Riccati(*(x.args or _DEFAULT))
+
+
+def transition_step(x: Expr) -> Expr:
+    """The one-step operator E of a transition operator (I − E)⁻¹: E_φ of φ, E_ψ of ψ."""
+    return family_of(x).E_psi if x.row.riccati else E_phi
+
+
+def _omega(f: Riccati) -> Expr:
+    return f.psi.T @ f.H.T @ f.D.inv @ f.H @ f.psi
+
+
+def hinge_inertia(f: Riccati) -> Expr:
+    """H P H* + Jr, which D stands for."""
+    return f.H @ f.P @ f.H.T + f.armature
+
+
+def _articulated_change(f: Riccati, d: Change) -> Expr:
+    """δP = bd(ψ Q ψ*)."""
+    rest = f.proj_bar @ f.P  # P⁺
+    mixed = f.G @ d(f.H) @ f.P @ f.proj_bar.T
+    inner = f.G @ d(f.armature) @ f.G.T - mixed - mixed.T
+    step = d(f.E) @ rest @ f.E.T
+    source = d(f.M) + block_diagonal(step + step.T + f.E @ inner @ f.E.T)
+    return block_diagonal(f.psi @ source @ f.psi.T)
+
+
+def _gain_change(f: Riccati, d: Change) -> Expr:
+    """δG of G D = P H*."""
+    return (d(f.P @ f.H.T) - f.G @ d(f.D)) @ f.D.inv

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
-from phipsi.operators.definitions import H, M, V, definition, phi
+from phipsi.operators.catalogue import H, M, arguments_of, definition, phi
 
 INPUT_ORDER = (
     "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau", "dinertia",
@@ -42,24 +43,31 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
     >>> inputs_of([mass_matrix.inv @ tau])
     ('q', 'tau')
     """
+    needed = {name for x in expressions for name in needs_of(x, frozenset(given))}
+    return tuple(name for name in INPUT_ORDER if name in needed)
+
+
+@lru_cache(maxsize=2**14)
+def needs_of(x: Expr, given: frozenset[str] = frozenset()) -> frozenset[str]:
+    """What the value of an expression depends on: names of inputs, and "inertia" if M is in it."""
     needed: set[str] = set()
     seen: set[Expr] = set()
-    stack = [leaf for x in expressions for leaf in leaves_of(x)]
+    stack = list(leaves_of(x))
     while stack:
-        x = stack.pop()
-        if x in seen or x.name in given:
+        y = stack.pop()
+        if y in seen or y.name in given:
             continue
-        seen.add(x)
-        meaning = definition(x)
+        seen.add(y)
+        meaning = definition(y)
         if meaning is not None:
             stack.extend(leaves_of(meaning))
             continue
-        needed.update(("q",) if x.args and not x.row.riccati else x.row.needs)
-        if x.name in ("s_gauge", "Bdot", "Adot") and not x.args:
-            stack.extend(leaves_of(V))
-        if x.row.riccati and not x.args:
+        needed.update(("q",) if y.args and not y.row.riccati else y.row.needs + y.row.varies)
+        if not y.args:
+            stack.extend(arguments_of(y))
+        if y.row.riccati and not y.args:
             stack.extend(leaves_of(H @ phi @ M))
-    return tuple(name for name in INPUT_ORDER if name in needed)
+    return frozenset(needed)
 
 
 def operands_of(expressions: Iterable[Expr]) -> list[Expr]:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
 from phipsi.proofs.degree import Degrees, chance

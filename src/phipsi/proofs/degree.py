@@ -17,12 +17,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phipsi.backends.dense_inputs import dimension
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.row import Op
 from phipsi.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
-from phipsi.operators.definitions import Riccati, definition, family_of
+from phipsi.operators.catalogue import Riccati, definition, family_of
 
 _PRIMES = 50_697_537  # between 2³⁰ and 2³¹
 _BITS_PER_DEGREE = 2  # of coefficients: the entries of a rotation, of degree two, have norm four

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, cross, total_of
-from phipsi.expressions.row import Op
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, H, V, phi, v
+from phipsi.operators.catalogue import E_phi, H, V, catalogue_leaf, phi, v
 
 Factors = tuple[Expr, ...]
 Terms = list[tuple[Number, Factors]]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, product, term_order, total_of
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.definitions import definition
+from phipsi.operators.catalogue import definition
 
 _TILDES = ("phi_tilde", "psi_tilde")
 _TAIL = 16

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -24,11 +25,9 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.definitions import Jr, Riccati, definition, family_of
+from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collected, positive, recursions, spread
 from phipsi.rewrite.identities import (
     ACCELERATIONS,

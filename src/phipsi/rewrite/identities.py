@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from phipsi.expressions.node import Expr, identity, logdet
 from phipsi.expressions.spaces import EFFORTS, FORCES
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, H, Jr, M, Riccati, phi
+from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, catalogue_leaf, phi
 from phipsi.rewrite.identity import Identity
 
 _f = Riccati()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -21,11 +22,10 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.definitions import Riccati, definition, transition_step
-from phipsi.rewrite.steps import TRANSITIONS, contracted, diagonal_part, strict_part
+from phipsi.operators.catalogue import Riccati, definition, transition_step
+from phipsi.rewrite.steps import contracted, diagonal_part, is_transition, strict_part
 
 
 @lru_cache(maxsize=2**14)
@@ -108,7 +108,7 @@ def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
         return None
     i, j = moving
     left, right = factors[i], factors[j]
-    if left.name not in TRANSITIONS or right is not left.T:
+    if not is_transition(left) or right is not left.T:
         return None
     outer, core = factors[:i], factors[i + 1 : j]
     if not outer or not core or [y.T for y in reversed(outer)] != factors[j + 1 :]:

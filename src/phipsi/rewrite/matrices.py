@@ -18,11 +18,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import definition, family_of, phi
+from phipsi.operators.catalogue import catalogue_leaf, definition, family_of, phi
 from phipsi.rewrite.carry import carry_all
 from phipsi.rewrite.collect import positive
 from phipsi.rewrite.inverses import innovations_form

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -22,8 +23,7 @@ from phipsi.expressions.node import (
     product,
     total_of,
 )
-from phipsi.expressions.row import Op
-from phipsi.operators.definitions import E_phi, H, Jr, M, Riccati, family_of, phi
+from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identity import Identity
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.definitions import definition
+from phipsi.operators.catalogue import definition
 from phipsi.rewrite.inverses import innovations_form
-from phipsi.rewrite.steps import ONE_STEP, contracted
+from phipsi.rewrite.steps import contracted, is_step
 
 Factors = tuple[Expr, ...]
 _MOST_TERMS = 512
@@ -58,4 +58,4 @@ def _within(factors: list[Expr], i: int, j: int) -> bool:
 
 
 def _is_step_adjoint(x: Expr) -> bool:
-    return x.op is Op.ADJOINT and x.args[0].name in ONE_STEP
+    return x.op is Op.ADJOINT and is_step(x.args[0])

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -17,13 +18,20 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
-from phipsi.operators.definitions import definition, family_of, transition_step
+from phipsi.operators.catalogue import definition, family_of, transition_step
 
-ONE_STEP = ("E_phi", "shift")
-TRANSITIONS = ("phi", "psi")
 Closes = Callable[[list[Expr], int, int], bool]
+
+
+def is_step(x: Expr) -> bool:
+    """True for a leaf that goes from every body to its parent, such as E_φ."""
+    return x.op is Op.LEAF and x.row.step
+
+
+def is_transition(x: Expr) -> bool:
+    """True for φ, ψ and the like: (I − E)⁻¹ of a step E."""
+    return x.op is Op.LEAF and x.row.transition
 
 
 def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
@@ -34,7 +42,7 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
     >>> print(before, step, after)
     None E_φ π̄
     """
-    if e.name in ONE_STEP:
+    if is_step(e):
         return None, e, None
     if e.name == "E_psi":
         family = family_of(e)
@@ -60,7 +68,7 @@ def contracted(factors: list[Expr], closes: Closes) -> list[Expr]:
     ``closes(factors, i, j)`` says whether factor j ends the step that begins with factor i.
     """
     for i, x in enumerate(factors):
-        if x.name not in ONE_STEP:
+        if not is_step(x):
             continue
         j = i + 1
         while j < len(factors) and is_memoryless(factors[j].structure):
@@ -81,7 +89,7 @@ def diagonal_part(x: Expr) -> Expr | None:
         return zero(x.takes, x.gives)
     if not (is_causal(x.structure) or is_anticausal(x.structure)):
         return None
-    if x.name in TRANSITIONS:
+    if is_transition(x):
         return identity(x.takes)
     if x.op is Op.ADJOINT:
         inner = diagonal_part(x.args[0])
@@ -107,7 +115,7 @@ def strict_part(x: Expr) -> Expr | None:
         return zero(x.takes, x.gives)
     if is_strict(x.structure):
         return x
-    if x.name in TRANSITIONS:
+    if is_transition(x):
         return transition_step(x) @ x
     if x.op is Op.ADJOINT:
         inner = strict_part(x.args[0])

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint, cross_force, product
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
-from phipsi.operators.definitions import (
+from phipsi.operators.catalogue import (
     M,
     Riccati,
     V,
     definition,
     family_of,
+    place_of,
 )
-from phipsi.operators.variations import hole_of
 from phipsi.rewrite.steps import one_step_factors
 from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
@@ -144,7 +144,7 @@ class Blocks:
             return b.transpose(b.apply("hinge_axes_rate"))
         if x.name in ("Hdot", "dH", "dHT"):  # along motions
             op = "hinge_axes_along" if x.name == "Hdot" else x.name
-            place = hole_of(x) if x.params else None
+            place = place_of(x) if x.params else None
             out = b.apply(op, *(self.vector(y) for y in x.args), data=place)
             return b.transpose(out) if x.name == "Hdot" else out
         if x.name == "dB":
@@ -159,6 +159,8 @@ class Blocks:
             return mask if x.name == "unprescribed" else b.add([(1, eye), (-1, mask)])
         if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
             return self._riccati(family_of(x))[x.name]
+        if x.row.blocks is not None:
+            return x.row.blocks(self, x)
         meaning = definition(x)
         if meaning is None:
             raise LoweringError(f"{x} has no block formula")  # a row without one: our bug
@@ -234,7 +236,7 @@ class Blocks:
         axes; in spatial axes cross* in front of what is there.
         """
         b = self.builder
-        force, place = x.name == "dB", hole_of(x)
+        force, place = x.name == "dB", place_of(x)
         u, *motions = (self.vector(y) for y in x.args)
         if self.axes == "body" or "zero" in (u.op, *(m.op for m in motions)):
             return b.zero(Type(Domain.POINT, "6", "6"))
@@ -328,7 +330,7 @@ class Blocks:
         held, *motions = (self.vector(y) for y in x.args)
         times = [b.shift("of_row", held)] if x.name == "dAT" else []
         args = (b.shift("of_point", self.relative()), *self._link_motions(motions), *times)
-        one, other = (b.apply("closure_sway", *args, data=(hole_of(x), end)) for end in (0, 1))
+        one, other = (b.apply("closure_sway", *args, data=(place_of(x), end)) for end in (0, 1))
         return one, other
 
     def selection(self, x: Expr) -> Field:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
@@ -23,15 +24,13 @@ from phipsi.expressions.node import (
     product,
     total_of,
 )
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import catalogue_leaf
-from phipsi.operators.definitions import E_phi, phi, transition_step
+from phipsi.operators.catalogue import E_phi, catalogue_leaf, phi, transition_step
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.engine import COMPOUND, Engine
 from phipsi.rewrite.matrices import between_seeds, multiplied_out
-from phipsi.rewrite.steps import TRANSITIONS
+from phipsi.rewrite.steps import is_transition
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
@@ -318,7 +317,7 @@ def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None
         return None
     i, j = outward[-1], inward[0]  # the two that enclose X
     left, right = factors[i].T, factors[j]
-    if max(outward) > min(inward) or left.name not in TRANSITIONS or right.name not in TRANSITIONS:
+    if max(outward) > min(inward) or not is_transition(left) or not is_transition(right):
         return None
     left_tail = _adjoints(factors[:i])
     right_tail = factors[j + 1 :]

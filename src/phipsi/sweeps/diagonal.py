@@ -24,9 +24,9 @@ from phipsi.expressions.structure import (
     is_strict,
     product_structure,
 )
-from phipsi.operators.definitions import transition_step
+from phipsi.operators.catalogue import transition_step
 from phipsi.rewrite.primitive import Factors, expanded_products, step_factors
-from phipsi.rewrite.steps import ONE_STEP, TRANSITIONS, diagonal_part
+from phipsi.rewrite.steps import diagonal_part, is_step, is_transition
 from phipsi.sweeps.blocks import Blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 
@@ -82,9 +82,9 @@ class Diagonals(Blocks):
         step = self.step_in if inward else self.step_out
         outer_left = left if inward else adjoint(left)
         outer_right = adjoint(right) if inward else right
-        if left.name in ONE_STEP and right.name in ONE_STEP:
+        if is_step(left) and is_step(right):
             return step(left, self._diagonal(inner, whole), right)
-        if left.name in ONE_STEP and right.name in TRANSITIONS:  # T* = I + T* E*
+        if is_step(left) and is_transition(right):  # T* = I + T* E*
             e = transition_step(right)
             tail = step_factors(adjoint(e) if inward else e)
             return b.add(
@@ -93,7 +93,7 @@ class Diagonals(Blocks):
                     (1, self._diagonal((outer_left, *inner, outer_right, *tail), whole)),
                 ]
             )
-        if left.name in TRANSITIONS and right.name in ONE_STEP:
+        if is_transition(left) and is_step(right):
             e = transition_step(left)
             head = step_factors(e if inward else adjoint(e))
             return b.add(
@@ -102,7 +102,7 @@ class Diagonals(Blocks):
                     (1, self._diagonal((*head, outer_left, *inner, outer_right), whole)),
                 ]
             )
-        if left.name in TRANSITIONS and right.name in TRANSITIONS:
+        if is_transition(left) and is_transition(right):
             return self._lemma(left, inner, right, whole, inward=inward)
         raise LoweringError(_no_diagonal(whole, product((outer_left, *inner, outer_right))))
 

@@ -11,12 +11,12 @@ from collections.abc import Hashable, Mapping
 from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, adjoint
-from phipsi.expressions.row import Op
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.definitions import definition, transition_step
+from phipsi.operators.catalogue import definition, transition_step
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
 from phipsi.rewrite.steps import is_block_operator

@@ -16,7 +16,6 @@ from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
-from phipsi.operators.variations import HOLED, UNITS
 from phipsi.rewrite.matrices import matrix_product, without_marks
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
@@ -29,7 +28,7 @@ SHALLOW = 24  # rates on the longest path for which Gram products are cheaper th
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
 NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
 _INPUTS = {*INPUT_ORDER, "operand"}
-_NO_QUANTITIES = {*UNITS, *HOLED}
+_NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
 
 

@@ -22,9 +22,9 @@ from phipsi.errors import (
     did_you_mean,
 )
 from phipsi.expressions.check import signature
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.node import identity as identity_of
-from phipsi.expressions.row import Op
 from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
