@@ -46,7 +46,6 @@ _TABLE = {
         "algorithms.dynamics.derivatives": (
             "forward_dynamics_derivatives inverse_dynamics_derivatives"
         ),
-        "algorithms.dynamics.closed_derivatives": "constrained_dynamics_derivatives",
         "algorithms.dynamics.sensitivities": ". coriolis_matrix",
         "motion.step_derivatives": "step_derivatives",
         "motion.linearization": "linearize",
@@ -81,9 +80,8 @@ _TABLE = {
         "algorithms.constrained.loop_graph": "GraphJoint",
         "constraints": ".",
         "algorithms.dynamics.constraint_forces": (
-            "constrained_dynamics constraint_forces constraint_impulse delassus_matrix"
+            "constraint_forces constraint_impulse delassus_matrix"
         ),
-        "algorithms.dynamics.driven": "closed_inverse_dynamics",
         "algorithms.constrained.stages": "Stages",
     },
     ("Grasping", "grasping.md"): {"algorithms.grasping.grasp": "Grasp", "contacts": "."},

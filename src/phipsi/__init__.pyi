@@ -5,9 +5,7 @@ from phipsi.algorithms.constrained.loop_graph import GraphJoint
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics import sensitivities
-from phipsi.algorithms.dynamics.closed_derivatives import constrained_dynamics_derivatives
 from phipsi.algorithms.dynamics.constraint_forces import (
-    constrained_dynamics,
     constraint_forces,
     constraint_impulse,
     delassus_matrix,
@@ -16,7 +14,6 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from phipsi.algorithms.dynamics.driven import closed_inverse_dynamics
 from phipsi.algorithms.dynamics.energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -124,10 +121,7 @@ __all__ = [
     "center_of_mass_jacobian",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
-    "closed_inverse_dynamics",
     "compile",
-    "constrained_dynamics",
-    "constrained_dynamics_derivatives",
     "constraint_forces",
     "constraint_impulse",
     "constraints",

@@ -5,7 +5,7 @@ import pytest
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.errors import InputError
 from phipsi.motion.chart import Chart
 from phipsi.motion.gradients import rollout_gradient

@@ -48,7 +48,7 @@ _ALL_DRIVEN = (
 @of_trees(
     "the efforts of its tree do not count on constraint forces, and joints of loops are often not "
     "driven",
-    "With the joints that are:  pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
+    "With the joints that are:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
     + _ALL_DRIVEN,
 )
 class ComputedTorque:
@@ -99,7 +99,7 @@ class ComputedTorque:
 @of_trees(
     "which efforts hold it against gravity depends on which joints are driven: constraint forces "
     "carry a part of the weight",
-    "With the joints that are:  pp.closed_inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])\n"
+    "With the joints that are:  pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])\n"
     + _ALL_DRIVEN,
 )
 class PDGravity:

@@ -9,11 +9,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import (
-    BIAS_FORCES,
-    GRAVITY_FORCES,
-    inverse_dynamics,
-)
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
 from phipsi.control.references import ConstantPose, PoseReference
@@ -60,7 +57,7 @@ class OperationalSpaceDynamics(NamedTuple):
     "constraint forces change the inertia that its frame feels, and joints of loops are often not "
     "driven",
     "Efforts of the joints that are, for a motion:  "
-    "pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])",
+    "pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
 )
 class OperationalSpace:
     """Make a frame follow a path in space; the freedom that is left does a second task.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.dynamics.equations_of_motion import GRAVITY_FORCES, MASS_MATRIX_INVERSE
+from phipsi.algorithms.forms import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.calculus.differentiation import gradient
 from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
 

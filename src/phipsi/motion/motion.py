@@ -25,9 +25,12 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.constrained.system_report import open_loops_at
-from phipsi.algorithms.dynamics.closed_derivatives import ConstrainedSolver
-from phipsi.algorithms.dynamics.derivatives import forward_dynamics_derivatives
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, forward_dynamics
+from phipsi.algorithms.dynamics.derivatives import (
+    ConstrainedSolver,
+    forward_dynamics_derivatives,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
@@ -71,7 +74,8 @@ class Motion:
     def linear(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
         """The same, and its derivatives (..., nv, nv) by q, v and tau."""
         vdot = forward_dynamics(self.mechanism, q, v, tau)
-        return vdot, *forward_dynamics_derivatives(self.mechanism, q, v, tau)
+        by_q, by_v, by_tau = forward_dynamics_derivatives(self.mechanism, q, v, tau)
+        return vdot, by_q, by_v, by_tau
 
     def adjoint(self, q: Array, v: Array, tau: Array) -> tuple[Array, Products]:
         """The same for steps on the first axis, and the products of weights with derivatives."""

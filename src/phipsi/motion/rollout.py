@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.closed_derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
 from phipsi.algorithms.dynamics.driven import driving_efforts
 from phipsi.errors import InputError, did_you_mean
 from phipsi.motion.entry_names import entry_names

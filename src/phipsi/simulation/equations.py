@@ -9,14 +9,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import (
-    A_G,
-    FORWARD_DYNAMICS,
-    MASS_MATRIX_INVERSE,
-    inverse_dynamics,
-)
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, hybrid_form
+from phipsi.algorithms.forms import A_G, FORWARD_DYNAMICS, MASS_MATRIX_INVERSE, closed_form
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError

@@ -24,7 +24,7 @@ from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.constrained.system_report import open_loops_at
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
-from phipsi.algorithms.dynamics.forms import IMPULSE
+from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError

@@ -12,7 +12,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.algorithms.kinematics.ik_problem import Chart
+from phipsi.algorithms.kinematics.ik_problem import Chart, strict_rows
 from phipsi.compiler import compile
 from phipsi.operators import mass_matrix
 
@@ -99,15 +99,8 @@ def _state(
     rows: ClosureRows, chart: Chart, q: Array, tolerance: float
 ) -> tuple[Array, Array, Array]:
     """Strict residuals, their slopes along the coordinates of a step, and whether they vanish."""
-    poses, motion = rows.kinematics(q)
-    residual, found = rows.residual(q, poses)
-    g = rows.strict_residual(q, found)
-    slopes = chart.slopes(q, rows.strict_jacobian(found, motion))
-    # R₂₂ − 1 is of second order: by itself it may be as large as the square root of rounding
-    met = (np.abs(residual).max(axis=-1, initial=0.0) <= tolerance) & (
-        np.abs(g).max(axis=-1, initial=0.0) <= max(tolerance, 1e-3)
-    )
-    return g, slopes, met
+    g, G, gap = strict_rows(rows, q)
+    return g, chart.slopes(q, G), gap <= tolerance
 
 
 def close_loops(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
-from phipsi.algorithms.dynamics.forms import free_form
+from phipsi.algorithms.forms import forward, loaded
 from phipsi.backends.failures import CONTRADICTION, ROW_GAP, ROW_GAP_LEAST
 from phipsi.backends.program import Program
 from phipsi.compiler import program_of
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 Inputs = dict[str, Array]
 
 
-def with_doubts_settled(program: Program, system: Model, how: Callable[..., Any]) -> Program:
+def with_near_singular_rows(program: Program, system: Model, how: Callable[..., Any]) -> Program:
     """The program of a system, with `how` for elements whose rows are in doubt."""
     rows = rows_of(system)
     if program.resolve is None:
@@ -42,7 +42,7 @@ def accelerations(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array
     """(vdot, f) of constrained dynamics at n states, and a status for each."""
     q, v, tau = (inputs[name] for name in ("q", "v", "tau"))
     loads = [inputs["f_ext"]] if "f_ext" in inputs else []
-    free = program_of(free_form(bool(loads)), rows.model)(q, v, tau, *loads)
+    free = program_of(loaded(forward, bool(loads)), rows.model)(q, v, tau, *loads)
     at = ConstraintMetric(rows, q)
     asked = inputs.get("Udot", 0.0) - rows.bias(q, v)
     wanted = asked - np.einsum("nrv,nv->nr", at.jacobian, free)

@@ -12,7 +12,7 @@ from random_systems import admissible
 import phipsi as pp
 from phipsi import constraints as c
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.forms import FORMS
+from phipsi.algorithms.forms import FORMS
 from phipsi.backends.failures import DOUBTFUL
 
 TILTS = np.array([0.5, 1e-2, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7, 0.0])
@@ -67,12 +67,12 @@ def test_nearly_dependent_rows_are_neither_dropped_nor_blurred(backend, form):
     system = guided()
     q, rng = leaning(system, TILTS), np.random.default_rng(0)
     v, tau = np.zeros(system.model.nv), rng.standard_normal(system.model.nv)
-    vdot, f = pp.constrained_dynamics(system, q, v, tau, algorithm=form)
+    vdot, _, f = pp.forward_dynamics(system, q, v, tau, algorithm=form, multipliers=True)
     for i, tilt in enumerate(TILTS):
         want, _ = exact(system, q[i], v, tau)
         wrong = 1e-8 if tilt < 5e-6 else max(1e-9, 1e-15 / tilt**2)  # by elimination
         assert_allclose(vdot[i], want, rtol=0, atol=wrong * np.abs(want).max())
-        one = pp.constrained_dynamics(system, q[i], v, tau, algorithm=form).vdot
+        one = pp.forward_dynamics(system, q[i], v, tau, algorithm=form)
         assert_allclose(one, vdot[i], rtol=0, atol=1e-12 * np.abs(want).max())
         load = tau - pp.bias_forces(system.model, q[i], v)
         left = pp.mass_matrix(system.model, q[i]) @ vdot[i] + system.jacobian(q[i]).T @ f[i]
@@ -117,18 +117,18 @@ def test_rows_that_contradict_each_other_are_still_told(backend):
     rest = np.zeros(nv)
     ask = np.array([0.0, 1.0])
     with pytest.raises(pp.errors.SingularMatrixError, match=r"between 'plate'") as caught:
-        pp.constrained_dynamics(system, q, rest, rest, Udot=ask)
+        pp.forward_dynamics(system, q, rest, rest, Udot=ask, multipliers=True)
     assert f"element [{len(TILTS) - 1}]" in str(caught.value)
     for i in range(len(TILTS) - 1):  # hard to do, but not impossible
-        vdot, _ = pp.constrained_dynamics(system, q[i], rest, rest, Udot=ask)
+        vdot, _, _ = pp.forward_dynamics(system, q[i], rest, rest, Udot=ask, multipliers=True)
         assert_allclose(system.jacobian(q[i]) @ vdot + system.bias(q[i], rest), ask, atol=1e-5)
 
 
 def test_the_status_of_a_batch(backend):
     system = guided()
     q, rest = leaning(system, TILTS), np.zeros(system.model.nv)
-    pp.constrained_dynamics(system, q[0], rest, rest, Udot=[0.0, 0.0])
-    from phipsi.algorithms.dynamics.forms import closed_form
+    pp.forward_dynamics(system, q[0], rest, rest, Udot=[0.0, 0.0], multipliers=True)
+    from phipsi.algorithms.forms import closed_form
 
     program = pp.compile(closed_form(None, False, True), system)
     (vdot, f), status = program(q, rest, rest, [0.0, 1.0], on_error="mask")
@@ -139,12 +139,14 @@ def test_the_status_of_a_batch(backend):
 
 def test_admissible_states_of_redundant_systems_are_not_in_doubt(monkeypatch):
     """On the constraints elimination alone decides: nothing is solved twice."""
-    from phipsi.algorithms.dynamics import doubtful_rows
+    from phipsi.algorithms.dynamics import near_singular_rows
 
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     called = []
-    kept = doubtful_rows.ConstraintMetric
-    monkeypatch.setattr(doubtful_rows, "ConstraintMetric", lambda *a: called.append(1) or kept(*a))
+    kept = near_singular_rows.ConstraintMetric
+    monkeypatch.setattr(
+        near_singular_rows, "ConstraintMetric", lambda *a: called.append(1) or kept(*a)
+    )
     system = bricard()
     rng = np.random.default_rng(2)
     q = pp.simulate(system, np.zeros(5), np.zeros(5), 0.4).q[-1]
