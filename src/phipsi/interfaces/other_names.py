@@ -24,7 +24,7 @@ _ELSEWHERE = {
     "phipsi.algorithms.constrained.system": "Mobility",
     "phipsi.calculus.families": "Family",
     "phipsi.theorems": "Proof",
-    "phipsi.simulation.gradients": "RolloutGradient",
+    "phipsi.motion.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
 _DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"

@@ -32,9 +32,9 @@ from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.model.scalars import NUMPY_OPS, dot
+from phipsi.motion.gradients import rollout_gradient
+from phipsi.motion.rollout import rollout
 from phipsi.operators import J
-from phipsi.simulation.gradients import rollout_gradient
-from phipsi.simulation.rollout import rollout
 
 Array = NDArray[Any]
 

@@ -25,8 +25,8 @@ from phipsi.interfaces.report.model_checks import Check
 from phipsi.interfaces.report.plots import plots
 from phipsi.interfaces.report.scene import scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
-from phipsi.simulation.tableaux import METHODS
-from phipsi.simulation.trajectory import Trajectory
+from phipsi.motion.tableaux import METHODS
+from phipsi.trajectory.trajectory import Trajectory
 
 _MOST_ROWS = 200
 

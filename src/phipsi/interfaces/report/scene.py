@@ -17,8 +17,8 @@ from phipsi.model import Model
 from phipsi.model.closures import Closure
 from phipsi.model.tree import WORLD
 from phipsi.simulation.phase import Phase
-from phipsi.simulation.trajectory import Trajectory
 from phipsi.spatial import matrix_to_quat
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 

@@ -20,7 +20,7 @@ from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordina
 from phipsi.interfaces.scenarios.scenario import Scenario, checked_output
 from phipsi.interfaces.scenarios.toml_tables import Table, read_toml
 from phipsi.model import Model
-from phipsi.simulation.tableaux import METHODS
+from phipsi.motion.tableaux import METHODS
 
 _KEYS = (
     "title", "model", "duration", "initial", "integrator", "forces", "controller", "events",

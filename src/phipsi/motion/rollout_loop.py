@@ -7,19 +7,14 @@ run on lanes instead of arrays.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, final
 
-from phipsi import spatial
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lanes import (
     DOUBLE,
@@ -33,62 +28,21 @@ from phipsi.backends.native.text.lanes import (
     write_loop,
 )
 from phipsi.backends.native.text.trigonometry import i64
-from phipsi.simulation.rollout_steps import UNSOLVED, step_size, step_writer
-from phipsi.simulation.tableaux import Method
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
 
-# words of a job: addresses of the arrays, then numbers; the last is the step length as a double
+# Words of a job: addresses of arrays, numbers, the step length as a double; from PROGRAMS on, the
+# data and the scratch memory of every kernel that a step calls.
 (
-    Q0, V0, TAU, OUT_Q, OUT_V, STATUS, FAILED_AT, WORK, SCRATCH,
-    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, DATA_2, SCRATCH_2, DT, WORDS,
-) = range(21)  # fmt: skip
-
-__all__ = ["DATA_2", "DT", "SCRATCH_2", "UNSOLVED", "WORDS", "Rollout", "rollout_code", "work_size"]
+    Q0, V0, TAU, OUT_Q, OUT_V, STATUS, FAILED_AT, WORK,
+    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, DT, PROGRAMS,
+) = range(18)  # fmt: skip
 
 Values = list[Any]
 
 
-def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
-    """``void phipsi_rollout(job, 0, 0, data)`` around the kernels that a method needs.
-
-    One of forward or hybrid dynamics; for variational steps, one of the derivatives of the
-    Lagrangian and one of the rates that momenta have. `data` is that of the first.
-    """
-    first = natives[0]
-    found = first.companions.get(method.name)
-    if found is None:
-        keys = " ".join(native.unit.key() for native in natives)
-        digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
-        found = machine_code(digest, first.target, lambda: _emit(natives, method))
-        first.companions[method.name] = found
-    return found
-
-
-@cache
-def _version() -> str:
-    """A digest of the sources the code comes from."""
-    here = Path(__file__).parent
-    sources = [here / f"{n}.py" for n in ("rollout_code", "rollout_steps", "tableaux", "implicit")]
-    sources += [
-        Path(spatial.__file__).parent / f"{n}.py" for n in ("groups", "exponential", "quaternions")
-    ]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-
-
-def work_size(method: Method, nq: int, nv: int) -> int:
-    """Numbers per lane of the working memory: state, effort, acceleration, and those of a step."""
-    return nq + 4 * nv + 1 + step_size(method, nq, nv)
-
-
-def _emit(natives: Sequence[NativeCode], method: Method) -> str:
-    module = ir.Module()
-    Rollout(module, natives, method)
-    return str(module)
-
-
 @final
-class LaneNumbers:
+class _LaneNumbers:
     """What exponential.py of `spatial` needs of numbers, for lanes."""
 
     def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
@@ -121,13 +75,21 @@ class LaneNumbers:
 
 @final
 class Rollout:
-    """Writes the loops over groups of trajectories, steps and joints; see rollout_steps.py.
+    """Writes the loops over groups of trajectories, steps and joints around a step.
+
+    `writer` makes the code of one step with the tools of this class: `program` calls any of the
+    kernels, `area` is memory for what a step carries from one to the next, besides the state.
 
     **Attributes:** `b`, `e`, what instructions are written with; `h`, the step length; areas of
     working memory: the state `q`, `v` of all lanes, the efforts `tau` of the step.
     """
 
-    def __init__(self, module: ir.Module, natives: Sequence[NativeCode], method: Method) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        natives: Sequence[NativeCode],
+        writer: Callable[[Rollout], Callable[[], None]],
+    ) -> None:
         native = natives[0]
         self._kernels = [native.unit.kernel(module, native.target.lanes) for native in natives]
         self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
@@ -139,7 +101,7 @@ class Rollout:
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.e = Emitter(self.lanes, fused=native.target.fused)
         self.e.builder = self.b
-        self.job: Values = [self._word(job, i) for i in range(WORDS)]
+        self.job: Values = [self._word(job, i) for i in range(PROGRAMS + 2 * len(natives))]
         self.nq, self.nv = self.job[NQ], self.job[NV]
         dt = self.b.load(self.b.gep(job, [i64(8 * DT)], source_etype=I8), typ=DOUBLE)
         self.h = self.e.splat(dt)
@@ -151,7 +113,7 @@ class Rollout:
         self.failed = self.b.alloca(self.e.integers)  # status of the first failure, 0 without one
         self._bad = self.b.alloca(self.e.integers)  # the same within the step
         self._failed_at = self.b.alloca(self.e.integers)  # its step
-        advance = step_writer(self, method)
+        advance = writer(self)
         write_loop(self.b, self.job[COUNT], lambda i: self._group(i, advance), self.lanes)
         self.b.ret_void()
 
@@ -174,10 +136,8 @@ class Rollout:
         Inputs that `places` does not name are the state and the efforts.
         """
         b, slots = self.b, self._slots[number]
-        data: Any = self.data
-        if number:
-            data = b.inttoptr(self.job[DATA_2], POINTER)
-        scratch = b.inttoptr(self.job[SCRATCH_2 if number else SCRATCH], POINTER)
+        words = self.job[PROGRAMS + 2 * number : PROGRAMS + 2 * number + 2]
+        data, scratch = (b.inttoptr(word, POINTER) for word in words)
         # hybrid dynamics reads efforts where joints are free and accelerations where they are not
         usual = {"q": self.q, "v": self.v, "tau": self.tau, "vdot": self.tau, "free": self._free}
         usual |= places or {}
@@ -203,9 +163,9 @@ class Rollout:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
 
-    def numbers(self) -> LaneNumbers:
+    def numbers(self) -> _LaneNumbers:
         """What the formulas of the groups need, again wherever code branches."""
-        return LaneNumbers(self.e, self._kernels[0].sincos_function)
+        return _LaneNumbers(self.e, self._kernels[0].sincos_function)
 
     def copy(self, source: Any, target: Any, count: Any) -> None:
         """One area to another."""
@@ -352,7 +312,7 @@ class Part:
     i: int
     v: Any
     j: int
-    numbers: LaneNumbers
+    numbers: _LaneNumbers
 
     def places(self, base: Any) -> list[Lane]:
         """Its numbers in an area with the layout of q."""

@@ -19,6 +19,7 @@ from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
+from phipsi.motion.checks import checked_time
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
 Array = NDArray[Any]
@@ -145,9 +146,7 @@ class FourierPath:
                 f"cosines and sines have the shapes {shapes[0]} and {shapes[1]}, but must both "
                 f"have (nq = {model.nq}, K), K frequencies"
             )
-        if not (np.isfinite(period) and period > 0):
-            raise InputError(f"period={period!r} must be a positive number of seconds")
-        self.period = float(period)
+        self.period = checked_time(period, "period")
         self._omega = 2 * np.pi / self.period * np.arange(1, shapes[0][1] + 1)
 
     @classmethod

@@ -1,21 +1,67 @@
-"""What a step of every compiled integrator does, written with the tools of rollout_code.py."""
+"""Machine code of a rollout: what a step of every compiled integrator does, inside the loops.
+
+Steps are written with the tools of rollout_loop.py: each calls kernels, such as that of forward
+dynamics, and the formulas of the groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+from phipsi import spatial
+from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lanes import Lane, write_loop
 from phipsi.backends.native.text.trigonometry import i64
-from phipsi.simulation.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
-from phipsi.simulation.tableaux import Method, Tableau
-
-if TYPE_CHECKING:
-    from phipsi.simulation.rollout_code import Part, Rollout
+from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
+from phipsi.motion.rollout_loop import Part, Rollout
+from phipsi.motion.tableaux import Method, Tableau
 
 UNSOLVED = 7
 """Status of a step whose equation was not solved; kernels use smaller numbers."""
+
+
+def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
+    """``void phipsi_rollout(job, 0, 0, data)`` around the kernels that a method needs.
+
+    One of forward or hybrid dynamics; for variational steps, one of the derivatives of the
+    Lagrangian and one of the rates that momenta have. `data` is that of the first.
+    """
+    first = natives[0]
+    found = first.companions.get(method.name)
+    if found is None:
+        keys = " ".join(native.unit.key() for native in natives)
+        digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
+        found = machine_code(digest, first.target, lambda: _emit(natives, method))
+        first.companions[method.name] = found
+    return found
+
+
+@cache
+def _version() -> str:
+    """A digest of the sources the code comes from."""
+    here = Path(__file__).parent
+    sources = [here / f"{n}.py" for n in ("rollout_code", "rollout_loop", "tableaux", "implicit")]
+    sources += [
+        Path(spatial.__file__).parent / f"{n}.py" for n in ("groups", "exponential", "quaternions")
+    ]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def work_size(method: Method, nq: int, nv: int) -> int:
+    """Numbers per lane of the working memory: state, effort, acceleration, and those of a step."""
+    return nq + 4 * nv + 1 + step_size(method, nq, nv)
+
+
+def _emit(natives: Sequence[NativeCode], method: Method) -> str:
+    module = ir.Module()
+    Rollout(module, natives, lambda r: step_writer(r, method))
+    return str(module)
 
 
 def step_size(method: Method, nq: int, nv: int) -> int:

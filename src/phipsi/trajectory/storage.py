@@ -15,7 +15,7 @@ import stat
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from phipsi.errors import ParseError, PhipsiError, shown
 from phipsi.model.model import Model
-from phipsi.simulation.dense import NODES, DenseRecord
-from phipsi.simulation.events import EventRecord
-
-if TYPE_CHECKING:
-    from phipsi.simulation.trajectory import Trajectory
+from phipsi.motion.entry_names import entry_names
+from phipsi.trajectory.event_record import EventRecord
+from phipsi.trajectory.interpolation import NODES, DenseRecord
 
 Array = NDArray[Any]
 
@@ -43,7 +41,7 @@ _BYTES_PER_LETTER, _BYTES_PER_OBJECT = 6, 72
 # ---- writing ------------------------------------------------------------------------------------
 
 
-def save(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
+def save(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory; see `Trajectory.save`."""
     target = Path(path)
     arrays = _arrays(trajectory)
@@ -66,7 +64,7 @@ def _umask() -> int:
     return mask
 
 
-def _arrays(trajectory: Trajectory) -> dict[str, Array]:
+def _arrays(trajectory: Any) -> dict[str, Array]:
     model, events = trajectory.model, trajectory.events
     header = {
         "format": FORMAT,
@@ -102,7 +100,7 @@ def _arrays(trajectory: Trajectory) -> dict[str, Array]:
 _DENSE = ("dense_t0", "dense_h", "dense_base", "dense_values")
 
 
-def to_csv(trajectory: Trajectory, path: str | os.PathLike[str]) -> None:
+def to_csv(trajectory: Any, path: str | os.PathLike[str]) -> None:
     """Write a trajectory as columns; see `Trajectory.to_csv`."""
     model = trajectory.model
     names = ["t"]
@@ -123,20 +121,6 @@ def _cell(name: str) -> str:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:
-    """A name for every entry of q or v: that of the joint, with a number if it has several."""
-    out: list[str] = []
-    for name, joint, at in zip(model.joint_names, model.joints, slices, strict=True):
-        size = at.stop - at.start
-        if size == 1:
-            out.append(name)
-        elif size == joint.nq and slices is model.q_slices:
-            out += [f"{name}.{part}" for part in joint.coordinate_names]
-        else:
-            out += [f"{name}.{k}" for k in range(size)]
-    return out
 
 
 # ---- reading ------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from typing import final
 import numpy as np
 
 from phipsi.errors import SimulationError
+from phipsi.motion.implicit import largest, solve
+from phipsi.motion.rollout import COMPILED, rollout
+from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.tableaux import Method
 from phipsi.simulation.equations import Equations
-from phipsi.simulation.implicit import largest, solve
-from phipsi.simulation.rollout import COMPILED, rollout
-from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
-from phipsi.simulation.tableaux import Method, Tableau
+from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
 from phipsi.simulation.variational import variational
 
 Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
@@ -132,12 +133,10 @@ class FixedSteps(Stepper):
 def advance_function(method: Method, equations: Equations) -> Advance:
     """The function of a method."""
     loops = equations.loops
-    if method.tableau is None:
-        advance = _semi_implicit(equations)
-    elif method.conserves:
+    if method.conserves:
         advance = variational(equations)
-    elif method.tableau.is_explicit:
-        advance = _explicit(equations, method.tableau)
+    elif method.tableau is None or method.tableau.is_explicit:
+        advance = _explicit(equations, method)
     else:
         advance = _implicit_midpoint(equations)
     if loops is None or not loops.projects:
@@ -150,34 +149,16 @@ def advance_function(method: Method, equations: Equations) -> Advance:
     return projected
 
 
-def _semi_implicit(equations: Equations) -> Advance:
-    chart = equations.chart
+def _explicit(equations: Equations, method: Method) -> Advance:
+    """Semi-implicit Euler, or Runge–Kutta in the exponential coordinates about the step's start."""
+    chart, n = equations.chart, len(equations.quadratures)
+    times = (0.0,) if method.tableau is None else method.tableau.c
 
     def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        vdot, gain = equations.rates(t, q, v)
-        return (*chart.euler(q, v, vdot, h), h * gain)
+        def rates(i: int, q: Array, v: Array) -> tuple[Array, Array]:
+            return equations.rates(t + times[i] * h, q, v)
 
-    return advance
-
-
-def _explicit(equations: Equations, tableau: Tableau) -> Advance:
-    """Runge–Kutta in the exponential coordinates about the step's start."""
-    chart, nv = equations.chart, equations.model.nv
-    stages = len(tableau.b)
-    a, b = [np.array(row[:i]) for i, row in enumerate(tableau.a)], np.array(tableau.b)
-
-    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
-        y = np.concatenate([chart.start(q), v])
-        k = np.empty((stages, 2 * nv))
-        gains = np.empty((stages, len(equations.quadratures)))
-        for i in range(stages):
-            yi = y + h * (a[i] @ k[:i]) if i else y
-            z, vi = yi[:nv], yi[nv:]
-            k[i, :nv] = chart.rate(z, vi)
-            at = chart.point(q, z)
-            k[i, nv:], gains[i] = equations.rates(t + tableau.c[i] * h, at, vi)
-        end = y + h * (b @ k)
-        return np.array(chart.point(q, end[:nv])), end[nv:], h * (b @ gains)
+        return take_step(method, Values(chart, q, v, rates, n), h)
 
     return advance
 

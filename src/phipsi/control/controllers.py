@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
+from phipsi.control.references import Constant, JointReference
+from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation.operational_space import OperationalSpace, OperationalSpaceDynamics
-from phipsi.simulation.references import Constant, JointReference
-from phipsi.simulation.tracking import Tracking
-from phipsi.simulation.user_functions import check_signature, name_of
+from phipsi.motion.user_functions import check_signature, name_of
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Array]
@@ -56,7 +56,7 @@ class ComputedTorque:
 
     tau = ℳ (v̇_ref + kd ė + kp e) + H φ [M φ* (a + gravity) + b], by one call of
     `inverse_dynamics`. Position errors are linear and decoupled exactly; rotations of spherical and
-    free joints are compared on the manifold (`phipsi.simulation.tracking.Tracking` says how).
+    free joints are compared on the manifold (`phipsi.control.tracking.Tracking` says how).
 
     **Arguments:** `reference`, a function t → (q, v, vdot) such as `references.JointPath`, or a
     configuration (nq,) to hold; `kp` (1/s²) and `kd` (1/s), numbers or one per rate; critically

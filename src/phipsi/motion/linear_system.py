@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, SingularMatrixError, shown
-from phipsi.simulation.optional import needed
+from phipsi.motion.checks import checked_time
+from phipsi.motion.optional_imports import import_optional
 
 Array = NDArray[Any]
 
@@ -97,15 +98,14 @@ class LinearSystem:
         """
         if self.dt is not None:
             raise InputError(f"the system is discrete already, with dt = {self.dt:g} s")
-        if not (np.isfinite(dt) and dt > 0):
-            raise InputError(f"dt={dt!r} must be a positive number of seconds")
+        step = checked_time(dt, "dt")
         from scipy.linalg import expm
 
         n, m = self.B.shape
         whole = np.zeros((n + m, n + m))
         whole[:n, :n], whole[:n, n:] = self.A, self.B
-        moved = expm(whole * dt)
-        return replace(self, A=moved[:n, :n], B=moved[:n, n:], dt=float(dt))
+        moved = expm(whole * step)
+        return replace(self, A=moved[:n, :n], B=moved[:n, n:], dt=step)
 
     def lqr(self, Q: ArrayLike, R: ArrayLike) -> Array:
         """Gain K (inputs, states): u = −K x minimises ∫ (x* Q x + u* R u), or the sum if discrete.
@@ -145,7 +145,7 @@ class LinearSystem:
 
     def to_control(self) -> Any:
         """As `control.StateSpace` of python-control, with the names of states, inputs, outputs."""
-        control = needed("control", "to_control()", '"phipsi[control]"')
+        control = import_optional("control", "to_control()", '"phipsi[control]"')
         return control.ss(
             *(self.A, self.B, self.C, self.D),
             0 if self.dt is None else self.dt,

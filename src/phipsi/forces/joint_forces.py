@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError
+from phipsi.forces.force import Array, Force, State, not_negative, per_rate, rates_of
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.force import Array, Force, State, not_negative, per_rate, rates_of
+from phipsi.motion.chart import Chart
 
 Joints = str | Iterable[str] | None
 

@@ -12,17 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.arguments import real_array
+from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation.adjoint_steps import AdjointSteps
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.closed_linear import ClosedAdjoint
-from phipsi.simulation.linear_steps import checked_differentiable
-from phipsi.simulation.rollout import empty_records, rollout, rollout_arrays, whole_number
-from phipsi.simulation.tableaux import METHODS
-from phipsi.simulation.user_functions import check_signature
+from phipsi.motion.chart import Chart
+from phipsi.motion.checks import whole_number
+from phipsi.motion.motion import Motion
+from phipsi.motion.rollout import empty_records, rollout, rollout_arrays
+from phipsi.motion.stage_loop import Effort, Recording, take_step
+from phipsi.motion.step_derivatives import checked_differentiable
+from phipsi.motion.tableaux import METHODS
+from phipsi.motion.user_functions import check_signature
 
 Array = NDArray[Any]
 Running = Callable[[Array, Array, Array, Array], tuple[Any, Any, Any, Any]]
@@ -137,7 +139,7 @@ def rollout_gradient(
     cost, adjoint = _ended(final, states[0][..., -1, :], states[1][..., -1, :])
     by_tau = np.zeros((*batch, steps if varying else 1, tree.nv))
     by_parameters = np.zeros((*batch, 10 * tree.n_bodies + tree.nv)) if parameters else None
-    back = _adjoint(model, integrator, dt)
+    motion = Motion(model)
     transposed = compile(REGRESSOR.T, tree) if parameters else None
     for first in reversed(firsts):
         last = min(first + length, steps)
@@ -146,10 +148,11 @@ def rollout_gradient(
         q, v = (x[..., :-1, :] for x in states)
         here = efforts(first, last)
         more, sources = _charged(running, np.arange(first, last), q, v, here)
-        stretch = back.stretch(*(_steps_first(x) for x in (q, v, here)))
-        adjoint, pulls = _backward(back, stretch, adjoint, sources[:2])
-        efforts_only = pulls[:, : back.n_stages].sum(axis=1)  # pulls: steps, stages, ..., nv
-        gradient = np.moveaxis(efforts_only, 0, -2)
+        recording = Recording(motion, *(_steps_first(x) for x in (q, v, here)))
+        recording = take_step(METHODS[integrator], recording, dt)
+        adjoint, pulls = _backward(recording, last - first, adjoint, sources[:2])
+        stages = [i for i, place in enumerate(recording.efforts) if place.is_stage]
+        gradient = np.moveaxis(pulls[:, stages].sum(axis=1), 0, -2)  # pulls: steps, places, ..., nv
         if sources[2] is not None:
             gradient = gradient + sources[2]
         cost = cost + more
@@ -158,25 +161,17 @@ def rollout_gradient(
         else:
             by_tau[..., 0, :] += gradient.sum(-2)
         if by_parameters is not None and transposed is not None:
-            by_parameters -= back.parameters(transposed, stretch, pulls)
+            by_parameters -= _pulled_parameters(transposed, recording.efforts, pulls)
     by_tau = by_tau if varying else by_tau[..., 0, :]
     nv = tree.nv
     return RolloutGradient(cost, adjoint[..., :nv], adjoint[..., nv:], by_tau, by_parameters)
-
-
-def _adjoint(model: Model | System, integrator: str, dt: float) -> Any:
-    if isinstance(model, System):
-        return ClosedAdjoint(model, integrator, dt)
-    return AdjointSteps(model, integrator, dt)
 
 
 def _segment(
     segment: int | None, steps: int, batch: tuple[int, ...], model: Model | System, integrator: str
 ) -> int:
     if segment is not None:
-        if isinstance(segment, bool) or not isinstance(segment, (int, np.integer)) or segment < 1:
-            raise InputError(f"segment={segment!r} must be a whole number of at least 1")
-        return int(segment)
+        return whole_number("segment", segment)
     tableau = METHODS[integrator].tableau
     stages = 1 if tableau is None else len(tableau.b)
     tree = model.model if isinstance(model, System) else model
@@ -245,15 +240,30 @@ def _steps_first(values: Array) -> Array:
 
 
 def _backward(
-    back: Any, stretch: Any, adjoint: Array, sources: list[Array | None]
+    recording: Recording, steps: int, adjoint: Array, sources: list[Array | None]
 ) -> tuple[Array, Array]:
     """Through some steps from their end: the adjoint before them, and weights of their efforts."""
     by_q, by_v = (None if x is None else _steps_first(x) for x in sources)
     nv = adjoint.shape[-1] // 2
     at_q, at_v = adjoint[..., :nv], adjoint[..., nv:]
-    pulls = np.empty((len(stretch.tau), back.n_pulls(stretch), *at_v.shape))
-    for k in reversed(range(len(stretch.tau))):
-        at_q, at_v, pulls[k] = back.back(stretch, k, at_q, at_v)
+    pulls = np.empty((steps, len(recording.efforts), *at_v.shape))
+    for k in reversed(range(steps)):
+        at_q, at_v, pulls[k] = recording.back(k, at_q, at_v)
         at_q = at_q if by_q is None else at_q + by_q[k]
         at_v = at_v if by_v is None else at_v + by_v[k]
     return np.concatenate([at_q, at_v], axis=-1), pulls
+
+
+def _pulled_parameters(transposed: Program, places: list[Effort], pulls: Array) -> Array:
+    """Y* w, then vdot w for the rotors, (..., 10 n + nv), for all weights of efforts, summed.
+
+    A projection moves along x without rates, and gravity has no part in it: Y of ℳ x alone.
+    """
+    out: Any = 0.0
+    for place, w in zip(places, np.moveaxis(pulls, 1, 0), strict=True):
+        inertial = transposed(place.q, place.v, place.vdot, w)
+        if not place.is_stage:
+            inertial = inertial - transposed(place.q, place.v, np.zeros_like(place.vdot), w)
+        inertial = inertial.reshape(*w.shape[:-1], -1)
+        out = out + np.concatenate([inertial, place.vdot * w], axis=-1).sum(0)
+    return out

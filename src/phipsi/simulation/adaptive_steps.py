@@ -18,13 +18,13 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.dense import NODES, DenseRecord, nodes_of
+from phipsi.motion.chart import Chart
+from phipsi.motion.optional_imports import import_optional
+from phipsi.motion.tableaux import Method
 from phipsi.simulation.equations import Equations
-from phipsi.simulation.loops import Loops
-from phipsi.simulation.optional import needed
-from phipsi.simulation.steps import Array, Diverged, Step, Stepper, check_speed
-from phipsi.simulation.tableaux import Method
+from phipsi.simulation.run_constraints import RunConstraints
+from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
+from phipsi.trajectory.interpolation import NODES, DenseRecord, nodes_of
 
 _WIDEST = 1e-2  # difference for a Jacobian, relative to a coordinate
 _LARGE_TURN = 1.0  # rad
@@ -87,7 +87,7 @@ class Adaptive(Stepper):
         *,
         look_inside: bool,
     ) -> None:
-        integrate = needed("scipy.integrate", f"integrator={method.name!r}", "scipy")
+        integrate = import_optional("scipy.integrate", f"integrator={method.name!r}", "scipy")
         self.equations, self.chart, self.method = equations, equations.chart, method
         self._class = getattr(integrate, method.solver or "")
         self._end, self._rtol, self._atol = end, rtol, atol
@@ -157,7 +157,7 @@ class Adaptive(Stepper):
             self._recentre(solver)
         return step
 
-    def _project(self, solver: Any, step: AdaptiveStep, loops: Loops) -> None:
+    def _project(self, solver: Any, step: AdaptiveStep, loops: RunConstraints) -> None:
         """Bring the end of the step back onto the constraints, and let the solver go on there."""
         q, v = loops.project(step.t1, step.q1, step.v1)
         moved = self.equations.model.difference(step.q1, q)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from phipsi.errors import InputError, did_you_mean
-from phipsi.simulation.optional import needed
-from phipsi.simulation.storage import entry_names
-
-if TYPE_CHECKING:
-    from phipsi.simulation.trajectory import Trajectory
+from phipsi.motion.entry_names import entry_names
+from phipsi.motion.optional_imports import import_optional
 
 _MOST_IN_LEGEND = 10
 _CONSERVED = 1e-3  # energy that changes less than this part of itself is shown as its change
 _FLAT = 1e-6  # and what else changes less than this part of itself is drawn flat
 
 
-def plot(trajectory: Trajectory, joints: str | Iterable[str] | None = None) -> Any:
+def plot(trajectory: Any, joints: str | Iterable[str] | None = None) -> Any:
     """See `Trajectory.plot`."""
-    plt = needed("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
+    plt = import_optional("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
     model = trajectory.model
     shown = _shown(trajectory, joints)
     panels = [
@@ -60,7 +57,7 @@ def plot(trajectory: Trajectory, joints: str | Iterable[str] | None = None) -> A
     return figure
 
 
-def _draw_energy(axis: Any, trajectory: Trajectory) -> None:
+def _draw_energy(axis: Any, trajectory: Any) -> None:
     """The energy, or its change where that would be lost beside it."""
     energy = trajectory.energy
     first = float(energy[0]) if len(energy) else 0.0
@@ -94,8 +91,8 @@ def _plain(name: str) -> str:
 @cache
 def _figure_class() -> type:
     """A figure that notebooks draw once, although it is pyplot's and the result of a cell."""
-    plt = needed("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
-    figure: Any = needed("matplotlib.figure", "plot()", '"phipsi[plot]"')
+    plt = import_optional("matplotlib.pyplot", "plot()", '"phipsi[plot]"')
+    figure: Any = import_optional("matplotlib.figure", "plot()", '"phipsi[plot]"')
 
     class TrajectoryFigure(figure.Figure):
         is_drawn = False
@@ -110,7 +107,7 @@ def _figure_class() -> type:
     return TrajectoryFigure
 
 
-def _shown(trajectory: Trajectory, joints: str | Iterable[str] | None) -> list[int]:
+def _shown(trajectory: Any, joints: str | Iterable[str] | None) -> list[int]:
     model = trajectory.model
     if joints is None:
         return list(range(model.n_bodies))

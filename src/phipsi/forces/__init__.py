@@ -5,9 +5,9 @@ origins in body axes, as `f_ext` everywhere in the library. Conservative element
 energy, which `Trajectory.energy` contains.
 """
 
-from phipsi.simulation.force import Force, State
-from phipsi.simulation.forces_body import GravityField, PointSpring, Wrench
-from phipsi.simulation.forces_joint import (
+from phipsi.forces.body_forces import GravityField, PointSpring, Wrench
+from phipsi.forces.force import Force, State
+from phipsi.forces.joint_forces import (
     JointDamper,
     JointFriction,
     JointSpring,

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.derivatives import forward_dynamics_derivatives
-from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, inverse_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
@@ -19,12 +18,12 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
+from phipsi.motion.entry_names import entry_names
+from phipsi.motion.linear_system import LinearSystem
+from phipsi.motion.motion import Motion
+from phipsi.motion.small_motions import Basis, SmallMotions
 from phipsi.operators import J
 from phipsi.operators import v as rates
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.linear_loops import ConstrainedMotion, Motion
-from phipsi.simulation.linear_system import LinearSystem
-from phipsi.simulation.storage import entry_names
 
 Array = NDArray[Any]
 _OUTPUT = re.compile(r"^([qv])(?:\[(.+)\])?$")
@@ -78,27 +77,24 @@ def linearize(
     (False, True)
     """
     tree = tree_of(model, linearize)
-    system = model if isinstance(model, System) and model.n_rows else None
     at_q = _vector("q", q, tree.nq)
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
     driven = _driven(tree, inputs)
     loss = _losses(tree, damping)
-    motion = ConstrainedMotion(system, at_q, at_v) if system is not None else None
-    if motion is None and independent is not None:
+    motion = Motion(model)
+    motion.check_start(at_q[None], at_v[None], ("q", "v"))
+    loops = None if motion.system is None else SmallMotions(motion.system, at_q, at_v)
+    if loops is None and independent is not None:
         raise InputError("independent= is for a System; every joint of a tree is independent")
-    basis = Motion.free(tree.nv) if motion is None else motion.basis(independent)
-    effort = _efforts(tree, at_q, at_v, loss, driven, motion) if tau is None else None
+    basis = Basis.free(tree.nv) if loops is None else loops.basis(independent)
+    effort = _efforts(tree, at_q, at_v, loss, driven, loops) if tau is None else None
     effort = _vector("tau", tau, tree.nv) if effort is None else effort
     acting = effort - loss * at_v
-    if motion is None:
-        vdot = forward_dynamics(tree, at_q, at_v, acting)
-        by_q, by_v, by_tau = forward_dynamics_derivatives(tree, at_q, at_v, acting)
-    else:
-        vdot, by_q, by_v, by_tau = motion.accelerations(acting)
+    vdot, by_q, by_v, by_tau = motion.linear(at_q, at_v, acting)
     if equilibrium and np.abs(vdot).max(initial=0.0) > 1e-6 * max(1.0, np.abs(acting).max()):
         raise InputError(_accelerates(tree, vdot))
     by_v = by_v - by_tau * loss
-    turning = -Chart(tree).bracket(at_v)
+    turning = -motion.chart.bracket(at_v)
     kept_q, kept_v, Z_q, Z_v, P = basis.chosen_q, basis.chosen_v, basis.Z_q, basis.Z_v, basis.P
     n, size = len(kept_q), len(kept_q) + len(kept_v)
     A, B = np.zeros((size, size)), np.zeros((size, len(driven)))
@@ -162,12 +158,12 @@ def _losses(model: Model, damping: Any) -> Array:
 
 
 def _efforts(
-    model: Model, q: Array, v: Array, loss: Array, driven: Array, motion: ConstrainedMotion | None
+    model: Model, q: Array, v: Array, loss: Array, driven: Array, loops: SmallMotions | None
 ) -> Array:
     """Efforts of the driven joints that leave the least acceleration."""
     needed = inverse_dynamics(model, q, v, np.zeros(model.nv)) + loss * v
     out = np.zeros(model.nv)
-    out[driven] = needed[driven] if motion is None else motion.efforts(needed, driven)
+    out[driven] = needed[driven] if loops is None else loops.efforts(needed, driven)
     return out
 
 

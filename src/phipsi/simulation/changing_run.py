@@ -15,18 +15,19 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
+from phipsi.forces.force import Force, bind_forces
 from phipsi.model.closure_text import ends
 from phipsi.model.model import Model
+from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.simulation.contact_margins import ContactMargin
-from phipsi.simulation.events import Event, EventRecord
-from phipsi.simulation.force import Force, bind_forces
+from phipsi.simulation.events import Event
 from phipsi.simulation.phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.topology import Change, Instant, Topology, changes_of
-from phipsi.simulation.trajectory import Trajectory
-from phipsi.simulation.user_functions import name_of
+from phipsi.trajectory.event_record import EventRecord
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 

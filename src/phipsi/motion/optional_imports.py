@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 
-def needed(module: str, what: str, install: str) -> Any:
+def import_optional(module: str, what: str, install: str) -> Any:
     """Import a module; if it is missing, say what needs it and what to install."""
     try:
         return import_module(module)

@@ -13,14 +13,14 @@ from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
+from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
+from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.operators import I, J, Lambda, mass_matrix, pose, tau
-from phipsi.simulation.references import ConstantPose, PoseReference
-from phipsi.simulation.user_functions import check_signature, name_of
 from phipsi.spatial import so3_log
 
 Array = NDArray[Any]

@@ -16,13 +16,15 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
-from phipsi.simulation import plotting, storage
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.dense import DenseRecord, hermite
-from phipsi.simulation.events import EventRecord
-from phipsi.simulation.quadratures import WORK
+from phipsi.motion.chart import Chart
+from phipsi.trajectory import plotting, storage
+from phipsi.trajectory.event_record import EventRecord
+from phipsi.trajectory.interpolation import DenseRecord, hermite
 
 Array = NDArray[Any]
+
+WORK = "work"
+"""The name of the quadrature that is the work of everything that stores no energy."""
 
 # Samples with smaller residuals than this (rad, m) come from a run that projects.
 _PROJECTED = 1e-9

@@ -15,14 +15,20 @@ from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
-from phipsi.errors import InputError, SimulationError, did_you_mean
+from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.checks import refuse_unfit
-from phipsi.simulation.closed_steps import closed_rollout
-from phipsi.simulation.tableaux import COMPILED, METHODS, Method
-from phipsi.simulation.variational import LAGRANGIAN, RATES_OF_MOMENTA
+from phipsi.motion.chart import Chart
+from phipsi.motion.checks import (
+    check_quaternions,
+    checked_time,
+    refuse_unfit,
+    whole_number,
+)
+from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
+from phipsi.motion.motion import Motion
+from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.tableaux import COMPILED, METHODS, Method
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode
@@ -84,7 +90,7 @@ def rollout(
     refuse_unfit(method, rows=rows, prescribed=prescribed is not None)
     if method.conserves:
         model = tree  # there are no rows
-    dt = _positive(dt)
+    dt = checked_time(dt, "dt")
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
@@ -96,7 +102,7 @@ def rollout(
                 "pp.simulate(system, …, prescribed=…)"
             )
         state = start_q, start_v, effort
-        return closed_rollout(model, *state, dt, steps, every, integrator, records)
+        return _constrained(Motion(model), *state, dt, steps, every, method, records)
     mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
@@ -124,6 +130,55 @@ def rollout(
     if status.any():
         raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
+
+
+def _constrained(
+    motion: Motion,
+    q0: Array,
+    v0: Array,
+    tau: Array,
+    dt: float,
+    steps: int,
+    every: int,
+    method: Method,
+    records: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Motions of a system, all of them step by step, into (..., kept, nq) and (…, nv)."""
+    batch = q0.shape[:-1]
+    count = math.prod(batch)
+    varying = tau.ndim == len(batch) + 2
+    q, v = q0.reshape(count, q0.shape[-1]), v0.reshape(count, v0.shape[-1])
+    efforts = tau.reshape(count, *tau.shape[len(batch) :])
+    kept = steps // every + 1
+    out_q, out_v = (x.reshape(count, kept, x.shape[-1]) for x in records)
+    out_q[:, 0], out_v[:, 0] = q, v
+    if not (count and steps):
+        return records
+    motion.check_start(q, v)
+    for k in range(steps):
+        try:
+            q, v = constrained_step(motion, method, q, v, efforts[:, k] if varying else efforts, dt)
+        except PhipsiError as reason:
+            done = k // every + 1
+            text = f"a motion of the system failed in step {k} (t = {k * dt:.6g} s): {reason}"
+            raise SimulationError(text, (out_q[:, :done], out_v[:, :done])) from reason
+        if (k + 1) % every == 0:
+            out_q[:, (k + 1) // every], out_v[:, (k + 1) // every] = q, v
+    return records
+
+
+def constrained_step(
+    motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
+) -> tuple[Array, Array]:
+    """States (n, nq), (n, nv) after a step and its projection."""
+    none = np.zeros((len(v), 0))
+
+    def rates(_: int, q: Array, v: Array) -> tuple[Array, Array]:
+        return motion.accelerations(q, v, tau), none
+
+    q, v, _ = take_step(method, Values(motion.chart, q, v, rates), dt)
+    end = motion.project(q, v)
+    return end.q, end.v
 
 
 def _native(form: Any, model: Model) -> NativeCode:
@@ -167,20 +222,22 @@ def _job(
     """The words of a job, and the memory they point to besides the arrays."""
     q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
-    code, lanes = _code(), natives[0].target.lanes
-    work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
+    from phipsi.motion.rollout_loop import DT, PROGRAMS
+
+    work = np.zeros(_code().work_size(method, model.nq, model.nv) * natives[0].target.lanes + 8)
     scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
-    job = np.zeros(code.WORDS, dtype=np.int64)
+    job = np.zeros(PROGRAMS + 2 * len(natives), dtype=np.int64)
     where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
-    where += [_aligned(work), _aligned(scratches[0])]
     varying = tau.ndim == 3
     row = int(np.prod(tau.shape[1:], dtype=int)) * 8
     step = 8 * model.nv if varying else 0
     numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
-    job[: code.DATA_2] = [*where, *numbers]
-    for other, scratch in zip(natives[1:], scratches[1:], strict=True):
-        job[code.DATA_2], job[code.SCRATCH_2] = other.data.ctypes.data, _aligned(scratch)
-    job[code.DT : code.DT + 1].view(np.float64)[0] = dt
+    job[:DT] = [*where, _aligned(work), *numbers]
+    job[DT : DT + 1].view(np.float64)[0] = dt
+    pairs = zip(natives, scratches, strict=True)
+    job[PROGRAMS:] = [
+        word for x, memory in pairs for word in (x.data.ctypes.data, _aligned(memory))
+    ]
     return job, [work, *scratches]
 
 
@@ -200,14 +257,6 @@ def _method(name: Any) -> Method:
         text += f" For one trajectory:  pp.simulate(model, q0, v0, duration, integrator={name!r})"
         raise InputError(text)
     raise InputError(f"{text} {did_you_mean(str(name), COMPILED)}")
-
-
-def _positive(dt: Any) -> float:
-    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.floating)):
-        raise InputError(f"dt={dt!r} is no step length in seconds, such as dt=1e-3")
-    if not 0 < dt < np.inf:
-        raise InputError(f"dt={dt!r} s: a step must be longer than 0 s and finite, such as dt=1e-3")
-    return float(dt)
 
 
 def empty_records(
@@ -230,15 +279,6 @@ def empty_records(
             f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
             f"{advice}"
         ) from None
-
-
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is large enough, and small enough for a counter."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
-    if value >= 2**63:
-        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
-    return int(value)
 
 
 def rollout_arrays(
@@ -265,7 +305,7 @@ def rollout_arrays(
     except ValueError:
         shapes = f"q0 {q.shape}, v0 {v.shape}, tau {effort.shape}"
         raise InputError(f"the leading axes of {shapes} do not broadcast") from None
-    _unit(model, q)
+    check_quaternions(Chart(model), q, "q0")
     q, v = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (q, v))
     return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch
 
@@ -295,19 +335,6 @@ def _flag(per_step: Any, effort: Array) -> bool:
             f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
         )
     return bool(per_step)
-
-
-def _unit(model: Model, q: Array) -> None:
-    for joint, at in Chart(model).named_quaternions:
-        length = np.linalg.norm(q[..., at], axis=-1)
-        bad = np.argwhere(np.abs(np.atleast_1d(length) - 1) > 1e-8)
-        if len(bad):
-            index = tuple(int(i) for i in bad[0]) if length.ndim else ()
-            raise InputError(
-                f"q0{list(index) if index else ''}: the quaternion of joint {joint!r} has length "
-                f"{float(length[index]):.9g}, but rotations have unit quaternions (w, x, y, z). "
-                "Start from model.neutral(), or divide by the length."
-            )
 
 
 def _failure(
@@ -347,6 +374,6 @@ def _failure(
 
 def _code() -> Any:
     """The code generator, loaded with LLVM when it is first needed."""
-    from phipsi.simulation import rollout_code
+    from phipsi.motion import rollout_code
 
     return rollout_code

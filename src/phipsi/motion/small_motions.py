@@ -24,22 +24,17 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.derivatives import (
-    ConstrainedSolver,
-    forward_dynamics_derivatives,
-)
+from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
 from phipsi.algorithms.dynamics.driven import driving_efforts
-from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.errors import InputError, did_you_mean
-from phipsi.simulation.storage import entry_names
+from phipsi.motion.entry_names import entry_names
 
 Array = NDArray[Any]
-_OPEN = 1e-6  # residual (rad, m) above which the loops count as open
 _DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determine the others
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class Basis:
     """How all joints move with the chosen ones: δq = Z_q ξ, δv = Z_v η + P ξ.
 
     ξ are the changes of the positions `chosen_q`, η those of the rates `chosen_v`.
@@ -52,17 +47,16 @@ class Motion:
     P: Array
 
     @staticmethod
-    def free(nv: int) -> Motion:
+    def free(nv: int) -> Basis:
         """Of a tree: every joint is chosen."""
         every, eye = np.arange(nv), np.eye(nv)
-        return Motion(every, every, eye, eye, np.zeros((nv, nv)))
+        return Basis(every, every, eye, eye, np.zeros((nv, nv)))
 
 
-class ConstrainedMotion:
+class SmallMotions:
     """Small motions of a system about a state that satisfies its constraints."""
 
     def __init__(self, system: System, q: Array, v: Array) -> None:
-        _check_closed(system, q, v)
         self.system, self.q, self.v = system, q, v
         rows = system.rows
         self._rates = ConstraintMetric(rows, q[None])
@@ -70,7 +64,7 @@ class ConstrainedMotion:
         if not rows.has_position.all():
             self._positions = ConstraintMetric(rows, q[None], rows_used=rows.has_position)
 
-    def basis(self, independent: Sequence[str] | None) -> Motion:
+    def basis(self, independent: Sequence[str] | None) -> Basis:
         """The motion in the joints that are named, or in those that are best suited."""
         chosen_q, chosen_v = self._chosen(independent)
         Z_q, Z_v = self._positions.motions(chosen_q), self._rates.motions(chosen_v)
@@ -79,14 +73,7 @@ class ConstrainedMotion:
             solver = ConstrainedSolver(self.system, self.q[None])
             P = -solver.least(solver.rates_by_q(self.v[None]))[0] @ Z_q
             P = P - Z_v @ P[chosen_v]
-        return Motion(chosen_q, chosen_v, Z_q, Z_v, P)
-
-    def accelerations(self, tau: Array) -> tuple[Array, Array, Array, Array]:
-        """Accelerations (nv,) of the whole, and their derivatives by q, v and tau."""
-        system, q, v = self.system, self.q, self.v
-        vdot = forward_dynamics(system, q, v, tau)
-        change = forward_dynamics_derivatives(system, q, v, tau)
-        return vdot, change.by_q, change.by_v, change.by_tau
+        return Basis(chosen_q, chosen_v, Z_q, Z_v, P)
 
     def efforts(self, needed: Array, driven: Array) -> Array:
         """Efforts (k,) of the driven rates that do most of what efforts (nv,) would do."""
@@ -131,20 +118,3 @@ def _determine(at: ConstraintMetric, chosen: Array) -> bool:
     if not len(chosen):
         return True
     return float(np.linalg.svd(at.coordinates()[chosen], compute_uv=False)[-1]) > _DETERMINED
-
-
-def _check_closed(system: System, q: Array, v: Array) -> None:
-    gap = np.abs(system.residual(q))
-    if gap.size and gap.max() > _OPEN:
-        row = system.row_names[int(gap.argmax())]
-        raise InputError(
-            f"the loops are open at q: row {row} misses by {gap.max():.3g} (rad or m). Close them "
-            "first:  q = system.assemble(q)"
-        )
-    slip = np.abs(system.jacobian(q) @ v - system.rates)
-    if slip.size and slip.max() > _OPEN:
-        row = system.row_names[int(slip.argmax())]
-        raise InputError(
-            f"the rates break the constraints: row {row} moves by {slip.max():.3g} too much. "
-            "Project them first:  q, v = system.project(q, v)"
-        )

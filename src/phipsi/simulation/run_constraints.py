@@ -1,4 +1,4 @@
-"""Loops in a run: accelerations that keep the constraints, and states brought back onto them.
+"""Constraints in a run: accelerations that keep them, and states brought back onto them.
 
 The tree's accelerations vdot_f are corrected to those nearest in the mass metric that satisfy the
 constraints (Gauss' principle, theory/closed-chains 3):
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import project_position, project_velocity
+from phipsi.algorithms.constrained.assembly import close_loops, project_position, project_velocity
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
@@ -29,15 +29,14 @@ from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.closure_text import ends
+from phipsi.motion.motion import NEARLY_CLOSED, not_closed
 from phipsi.operators import A, J
 from phipsi.operators import v as rates
-from phipsi.simulation.steps import Diverged
+from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
 
 METHODS = ("project", "baumgarte", "none")
-# What a user's initial state may miss the constraints by; it is then projected.
-_START = 1e-6
 # Nearer to a singular configuration than this, states inside a step are projected too, to _STAGE.
 _NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
@@ -45,7 +44,6 @@ _NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 _CLOSE, _REACH, _NEWTON = 0.02, 0.05, 8
 # Further away than this from singular configurations, only every so many steps end with a look.
 _FAR, _LOOK = 0.2, 4
-_ROUNDING = 4e-16
 # With more rates than this, singular values, whose cost is cubic, are computed only in need.
 _LARGE = 300
 _NODES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
@@ -55,8 +53,17 @@ _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
 _CONTRADICTION = 1e-6
 
 
+class _Residual(NamedTuple):
+    q: Array
+    residual: Array
+
+
+class _Irregular(Exception):
+    """Compiled elimination does not do: rows are dependent, or nearly."""
+
+
 @final
-class Loops:
+class RunConstraints:
     """The constraints of a run.
 
     **Attributes:** `system`; `method`, one of `METHODS`; `tolerance`, largest residual (rad, m) of
@@ -174,33 +181,34 @@ class Loops:
         rank = self._rank if self._steady else None
         found, closed, at = project_position(self._rows, q[None], self.tolerance, rank)
         if not closed[0]:
-            gaps = "\n".join(open_loops_at(self.system, found[0], self.tolerance))
-            raise Diverged(
-                f"at t = {t:.9g} s the loops cannot be closed again near the state that the step "
-                f"reached:\n{gaps}\nThe mechanism is at the end of what it can reach, or the step "
-                f"was too long"
-            )
+            why = not_closed(self.system, found[0], self.tolerance)
+            raise Diverged(f"at t = {t:.9g} s {why}")
         self._decide(at)
         return found[0], project_velocity(at, v[None])[0]
 
     def _project_compiled(self, q: Array, v: Array) -> tuple[Array, Array] | None:
         """The same where rows are regular: v − ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""
-        change, zero, last = self._change, np.zeros_like(v), False
-        for _ in range(_NEWTON):
-            g = self._rows.residual(q[None], self._rows.poses(q[None]))[0][0]
-            error = np.abs(g).max(initial=0.0)
-            if last or error <= _ROUNDING:
-                break
-            last = error <= self.tolerance
-            step, p, status = change(q, zero, g)
-            if is_failure(status) or np.count_nonzero(p) > self.rank:
-                return None
-            q = self.system.model.integrate(q, step)
-        step, p, status = change(q, v, self.system.rates)
-        failed = is_failure(status) or error > self.tolerance
-        if failed or np.count_nonzero(p) > self.rank:
+        zero = np.zeros_like(v)
+        try:
+            found, closed, at = close_loops(
+                q[None],
+                lambda q: _Residual(q, self._rows.residual(q, self._rows.poses(q))[0]),
+                lambda at, _: self._changed(at.q[0], zero, at.residual[0])[None],
+                self.system.model.integrate,
+                self.tolerance,
+                _NEWTON,
+            )
+            step = self._changed(at.q[0], v, self.system.rates)
+        except _Irregular:
             return None
-        return q, v - step
+        return (found[0], v - step) if closed[0] else None
+
+    def _changed(self, q: Array, v: Array, rates: Array) -> Array:
+        """ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""
+        step, p, status = self._change(q, v, rates)
+        if is_failure(status) or np.count_nonzero(p) > self.rank:
+            raise _Irregular
+        return step
 
     @cached_property
     def _change(self) -> Callable[..., tuple[Array, Array, Any]]:
@@ -225,14 +233,14 @@ class Loops:
         _, found = self._rows.residual(q[None], self._rows.poses(q[None]))
         over = turned_over(found, self._rows)[0]
         gap = np.abs(system.residual(q)).max(initial=0.0)
-        if over.any() or gap > _START:
-            lines = "\n".join(open_loops_at(system, q, _START))
+        if over.any() or gap > NEARLY_CLOSED:
+            lines = "\n".join(open_loops_at(system, q, NEARLY_CLOSED))
             raise InputError(
                 f"q0 does not close the loops:\n{lines}\nAssemble it first:\n"
                 f"    q0 = system.assemble(q0)\n    q0, v0 = system.project(q0, v0)"
             )
         wrong = np.abs(compile(A @ J @ rates, system)(q, v) - system.rates)
-        bad = wrong > _START * max(1e-3, float(np.abs(v).max(initial=0.0)))
+        bad = wrong > NEARLY_CLOSED * max(1e-3, float(np.abs(v).max(initial=0.0)))
         if bad.any():
             rows = ", ".join(
                 f"{system.row_names[i]!r} by {wrong[i]:.4g}" for i in np.flatnonzero(bad)[:6]

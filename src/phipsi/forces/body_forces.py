@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, PhipsiError
+from phipsi.forces.force import Array, Force, State
 from phipsi.model.model import Model
-from phipsi.simulation.force import Array, Force, State
-from phipsi.simulation.user_functions import check_signature, name_of
+from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew
 
 Point = Any

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.equations import place_name
-from phipsi.simulation.tableaux import METHODS, Method
+from phipsi.motion.chart import Chart
+from phipsi.motion.entry_names import place_name
+from phipsi.motion.tableaux import METHODS, Method
 
 Array = NDArray[Any]
 
@@ -27,18 +27,28 @@ def checked_state(
     """The state as new arrays (nq,), (nv,): right sizes, finite, unit quaternions."""
     out_q = _vector(model, q, names[0], "nq", model.nq, model.q_slices)
     out_v = _vector(model, v, names[1], "nv", model.nv, model.v_slices)
-    for joint, at in chart.named_quaternions:
-        length = math.sqrt(float(out_q[at] @ out_q[at]))
-        if abs(length - 1) > _NEARLY_UNIT:
-            raise InputError(
-                f"{names[0]}: the quaternion of joint {joint!r} is {out_q[at].tolist()}, of length "
-                f"{length:.9g}, but rotations have unit quaternions (w, x, y, z). Start from "
-                f"model.neutral(), or divide by the length:\n"
-                f"    {names[0]}[{at.start}:{at.stop}] /= np.linalg.norm({names[0]}"
-                f"[{at.start}:{at.stop}])"
-            )
-        out_q[at] /= length
+    check_quaternions(chart, out_q, names[0])
+    for _, at in chart.named_quaternions:
+        out_q[at] /= math.sqrt(float(out_q[at] @ out_q[at]))
     return out_q, out_v
+
+
+def check_quaternions(chart: Chart, q: Array, name: str) -> None:
+    """Reject configurations (..., nq) whose quaternions are not unit to rounding or printing."""
+    for joint, at in chart.named_quaternions:
+        length = np.atleast_1d(np.sqrt(np.sum(q[..., at] ** 2, axis=-1)))
+        bad = np.argwhere(np.abs(length - 1) > _NEARLY_UNIT)
+        if len(bad):
+            index = tuple(bad[0].tolist()) if q.ndim > 1 else ()
+            where = f"{list(index)}" if index else ""
+            part = f"{name}[{'..., ' if index else ''}{at.start}:{at.stop}]"
+            over = ", axis=-1, keepdims=True" if index else ""
+            raise InputError(
+                f"{name}{where}: the quaternion of joint {joint!r} is {q[index][at].tolist()}, of "
+                f"length {float(length[tuple(bad[0])]):.9g}, but rotations have unit quaternions "
+                f"(w, x, y, z). Start from model.neutral(), or divide by the length:\n"
+                f"    {part} /= np.linalg.norm({part}{over})"
+            )
 
 
 def _vector(
@@ -103,20 +113,37 @@ def refuse_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
 
 
 def checked_time(value: Any, what: str, *, zero: bool = False) -> float:
-    """A finite time, positive unless `zero` is allowed."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    """A finite time in s, positive unless `zero` is allowed."""
+    return _checked_number(value, what, "a finite number of seconds,", zero=zero)
+
+
+def _checked_number(value: Any, what: str, kind: str, *, zero: bool) -> float:
+    number = math.nan
+    if not isinstance(value, (bool, np.bool_, str, bytes)):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            pass
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         least = "at least 0" if zero else "more than 0"
-        raise InputError(f"{what}={value!r} must be a finite number of {least}.")
+        hint = f", such as {what}=1e-3" if what == "dt" else ""
+        raise InputError(f"{what}={value!r} must be {kind} {least}{hint}.")
     return number
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is large enough, and small enough for a counter."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value >= 2**63:
+        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
+    return int(value)
 
 
 def checked_tolerances(rtol: Any, atol: Any) -> tuple[float, float]:
     """Relative and absolute tolerance of the adaptive methods."""
-    r, a = checked_time(rtol, "rtol"), checked_time(atol, "atol", zero=True)
+    r = _checked_number(rtol, "rtol", "a finite number of", zero=False)
+    a = _checked_number(atol, "atol", "a finite number of", zero=True)
     least = 100 * np.finfo(float).eps
     if r < least:
         raise InputError(
