@@ -25,8 +25,8 @@ from phipsi.expressions.structure import (
     product_structure,
 )
 from phipsi.operators.catalogue import transition_step
-from phipsi.rewrite.primitive import Factors, expanded_products, step_factors
-from phipsi.rewrite.steps import diagonal_part, is_step, is_transition
+from phipsi.rewrite.causal import diagonal_part, is_step, is_transition
+from phipsi.rewrite.primitive import Factors, expand_products, step_factors
 from phipsi.sweeps.blocks import Blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 
@@ -36,7 +36,7 @@ class Diagonals(Blocks):
 
     def diagonal(self, x: Expr) -> Field:
         """The blocks of bd(x)."""
-        terms = [(c, self._diagonal(fs, x)) for c, fs in expanded_products(x)]
+        terms = [(c, self._diagonal(fs, x)) for c, fs in expand_products(x)]
         if terms:
             return self.builder.add(terms)
         return self.block(diagonal_zero(x))
