@@ -22,8 +22,8 @@ RESIDUAL_AT = 10_000
 def bytes_per_body(program: pp.Program, lanes: int) -> float:
     """Scratch for a number of lanes, and constant tables."""
     native: Any = program.native
-    scratch = (int(native.data[native.words]) - 64) / native.machine.lanes * lanes
-    tables = sum(a.nbytes for a in native.pointers().values())
+    scratch = (int(native.data[native.words]) - 64) / native.target.lanes * lanes
+    tables = sum(a.nbytes for a in native.unit.pointers().values())
     return (scratch + tables) / program.model.n_bodies
 
 
@@ -64,7 +64,7 @@ def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
         model = chain(n)
         built = time.perf_counter() - start
         forward = pp.compile(FORWARD, model, backend="native")
-        lanes = forward.native.machine.lanes  # type: ignore[union-attr]
+        lanes = forward.native.target.lanes  # type: ignore[union-attr]
         rng = np.random.default_rng(2)
         q = rng.uniform(-np.pi, np.pi, (8, model.nq))
         v, tau = rng.standard_normal((2, 8, model.nv))
@@ -100,7 +100,7 @@ def groups(sizes: list[int]) -> float:
     for n in sizes:
         model = chain(n)
         forward = pp.compile(FORWARD, model, backend="native")
-        lanes = forward.native.machine.lanes  # type: ignore[union-attr]
+        lanes = forward.native.target.lanes  # type: ignore[union-attr]
         rng = np.random.default_rng(2)
         q = rng.uniform(-np.pi, np.pi, (lanes, model.nq))
         v, tau = rng.standard_normal((2, lanes, model.nv))

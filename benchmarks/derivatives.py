@@ -21,9 +21,12 @@ from robots import ROBOTS, Pinocchio, States, load_robot
 from timing import race
 
 import phipsi as pp
-from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.algorithms.regressors import REGRESSOR
+from phipsi.algorithms.dynamics.derivatives import (
+    forward_dynamics_operators,
+    inverse_dynamics_operators,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.compiler import program_of
 
 WHAT = ("inverse dynamics", "forward dynamics", "efforts by parameters")

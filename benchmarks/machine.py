@@ -21,9 +21,9 @@ def machine() -> dict[str, Any]:
         cpu = next(x.split(":")[1].strip() for x in lines if x.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    from phipsi.backends.native.engine import host_machine
+    from phipsi.backends.native.targets.target import host_target
 
-    host = host_machine()
+    host = host_target()
     packages = ("numpy", "llvmlite", "pin", "libpinocchio", "mujoco", "drake", "example-robot-data")
     versions: dict[str, str] = {"python": platform.python_version()}
     for name in packages:

@@ -178,7 +178,7 @@ def interrupted(interrupter: Interrupter, kind: str, delay: float, call: Callabl
 def cases(regions: Regions) -> dict[str, Callable[[], Callable[[], Any]]]:
     """By name: functions that prepare a call in guarded memory; its result is always the same."""
     import phipsi as pp
-    from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+    from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
     from phipsi.operators import mass_matrix
 
     model = pp.examples.seven_joint_arm()
@@ -270,7 +270,7 @@ def copied(a: Any) -> Any:
 
 def chunk(count: int, seed: int, only: str | None) -> dict[str, int]:
     """Interrupt calls until `count` interrupts have come in time; how many per case."""
-    from phipsi.backends.native import crew
+    from phipsi.backends.native.calls import spin_pool
 
     warnings.simplefilter("ignore")
     regions, rng = Regions(), np.random.default_rng(seed)
@@ -301,8 +301,8 @@ def chunk(count: int, seed: int, only: str | None) -> dict[str, int]:
             if not same(call(), want[name]):
                 raise AssertionError(f"{name}: other bits after an interrupt ({kind})")
             regions.close()
-            if crew.any_busy():
-                raise AssertionError(f"{name}: a crew is still taken ({kind})")
+            if spin_pool.any_busy():
+                raise AssertionError(f"{name}: a pool is still taken ({kind})")
     return dict(found)
 
 

@@ -8,6 +8,9 @@ from hypothesis import HealthCheck, settings
 # machine code. The tests of the native backend name it.
 os.environ.setdefault("PHIPSI_BACKEND", "reference")
 
+# What every pass of the compiler makes is checked (sweeps/legality.py).
+os.environ.setdefault("PHIPSI_CHECK", "1")
+
 # "ci" draws the same examples in every run, so a red test stays red until it is repaired.
 # "explore" draws new ones:  pytest --hypothesis-profile=explore
 # No deadline and no too_slow check: a timing is a benchmark, never a test.

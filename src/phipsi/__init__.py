@@ -43,9 +43,11 @@ _TABLE = {
     },
     ("Derivatives", "derivatives.md"): {
         "calculus.differentiation": "diff vjp",
-        "algorithms.derivatives": "forward_dynamics_derivatives inverse_dynamics_derivatives",
-        "algorithms.closed_derivatives": "constrained_dynamics_derivatives",
-        "algorithms.sensitivities": ". coriolis_matrix",
+        "algorithms.dynamics.derivatives": (
+            "forward_dynamics_derivatives inverse_dynamics_derivatives"
+        ),
+        "algorithms.dynamics.closed_derivatives": "constrained_dynamics_derivatives",
+        "algorithms.dynamics.sensitivities": ". coriolis_matrix",
         "simulation.linear_steps": "step_derivatives",
         "simulation.linearization": "linearize",
         "simulation.linear_system": "LinearSystem",
@@ -53,38 +55,38 @@ _TABLE = {
     },
     ("Identities", "identities.md"): {"theorems": "identities prove"},
     ("Kinematics", "notation.md"): {
-        "algorithms.kinematics": (
+        "algorithms.kinematics.motions": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "
             "frame_velocities jacobian jacobian_dot jacobian_dot_v"
         ),
-        "algorithms.inverse_kinematics": "inverse_kinematics",
+        "algorithms.kinematics.inverse_kinematics": "inverse_kinematics",
     },
     ("Dynamics", "notation.md"): {
-        "algorithms.dynamics": (
+        "algorithms.dynamics.equations_of_motion": (
             "bias_forces forward_dynamics gravity_forces inverse_dynamics joint_reactions "
             "mass_matrix mass_matrix_inverse"
         ),
-        "algorithms.energy": (
+        "algorithms.dynamics.energy": (
             "center_of_mass center_of_mass_jacobian centroidal_momentum_matrix "
             "centroidal_momentum_matrix_dot kinetic_energy momentum potential_energy"
         ),
-        "algorithms.hybrid": "hybrid_dynamics",
-        "algorithms.operational": (
+        "algorithms.dynamics.hybrid": "hybrid_dynamics",
+        "algorithms.dynamics.operational": (
             "innovations log_det_mass_matrix operational_space_inertia tip_force_correction"
         ),
-        "algorithms.diagonal": "diagonal_coriolis innovations_rates",
+        "algorithms.dynamics.innovations": "diagonal_coriolis innovations_rates",
     },
     ("Loops", "closed-chains.md"): {
-        "algorithms.system": "System",
-        "algorithms.loop_graph": "GraphJoint",
+        "algorithms.constrained.system": "System",
+        "algorithms.constrained.loop_graph": "GraphJoint",
         "constraints": ".",
-        "algorithms.closed_chain": (
+        "algorithms.dynamics.constraint_forces": (
             "constrained_dynamics constraint_forces constraint_impulse delassus_matrix"
         ),
-        "algorithms.closed_inverse": "closed_inverse_dynamics",
-        "algorithms.stages": "Stages",
+        "algorithms.dynamics.driven": "closed_inverse_dynamics",
+        "algorithms.constrained.stages": "Stages",
     },
-    ("Grasping", "grasping.md"): {"algorithms.grasp": "Grasp", "contacts": "."},
+    ("Grasping", "grasping.md"): {"algorithms.grasping.grasp": "Grasp", "contacts": "."},
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",
         "simulation.rollout": "rollout",
@@ -101,12 +103,12 @@ _TABLE = {
     },
     ("Control", "control.md"): {"simulation.controllers": ".", "simulation.references": "."},
     ("Identification", "identification.md"): {
-        "algorithms.regressors": (
+        "algorithms.identification.regressors": (
             "inertial_parameters kinetic_energy_regressor parameter_names "
             "potential_energy_regressor regressor"
         ),
-        "algorithms.minimal_parameters": "base_parameters",
-        "algorithms.identification": "identify",
+        "algorithms.identification.minimal_parameters": "base_parameters",
+        "algorithms.identification.least_squares": "identify",
     },
     ("Errors", "troubleshooting.md"): {"errors": ". PhipsiError PhipsiWarning"},
 }

@@ -1,27 +1,23 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
 from phipsi import constraints, contacts, errors, examples, operators
-from phipsi.algorithms import sensitivities
-from phipsi.algorithms.closed_chain import (
+from phipsi.algorithms.constrained.loop_graph import GraphJoint
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics import sensitivities
+from phipsi.algorithms.dynamics.closed_derivatives import constrained_dynamics_derivatives
+from phipsi.algorithms.dynamics.constraint_forces import (
     constrained_dynamics,
     constraint_forces,
     constraint_impulse,
     delassus_matrix,
 )
-from phipsi.algorithms.closed_derivatives import constrained_dynamics_derivatives
-from phipsi.algorithms.closed_inverse import closed_inverse_dynamics
-from phipsi.algorithms.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
-from phipsi.algorithms.diagonal import diagonal_coriolis, innovations_rates
-from phipsi.algorithms.dynamics import (
-    bias_forces,
-    forward_dynamics,
-    gravity_forces,
-    inverse_dynamics,
-    joint_reactions,
-    mass_matrix,
-    mass_matrix_inverse,
+from phipsi.algorithms.dynamics.derivatives import (
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
 )
-from phipsi.algorithms.energy import (
+from phipsi.algorithms.dynamics.driven import closed_inverse_dynamics
+from phipsi.algorithms.dynamics.energy import (
     center_of_mass,
     center_of_mass_jacobian,
     centroidal_momentum_matrix,
@@ -30,11 +26,36 @@ from phipsi.algorithms.energy import (
     momentum,
     potential_energy,
 )
-from phipsi.algorithms.grasp import Grasp
-from phipsi.algorithms.hybrid import hybrid_dynamics
-from phipsi.algorithms.identification import identify
-from phipsi.algorithms.inverse_kinematics import inverse_kinematics
-from phipsi.algorithms.kinematics import (
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    bias_forces,
+    forward_dynamics,
+    gravity_forces,
+    inverse_dynamics,
+    joint_reactions,
+    mass_matrix,
+    mass_matrix_inverse,
+)
+from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
+from phipsi.algorithms.dynamics.innovations import diagonal_coriolis, innovations_rates
+from phipsi.algorithms.dynamics.operational import (
+    innovations,
+    log_det_mass_matrix,
+    operational_space_inertia,
+    tip_force_correction,
+)
+from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
+from phipsi.algorithms.grasping.grasp import Grasp
+from phipsi.algorithms.identification.least_squares import identify
+from phipsi.algorithms.identification.minimal_parameters import base_parameters
+from phipsi.algorithms.identification.regressors import (
+    inertial_parameters,
+    kinetic_energy_regressor,
+    parameter_names,
+    potential_energy_regressor,
+    regressor,
+)
+from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
+from phipsi.algorithms.kinematics.motions import (
     body_accelerations,
     body_poses,
     body_velocities,
@@ -45,24 +66,6 @@ from phipsi.algorithms.kinematics import (
     jacobian_dot,
     jacobian_dot_v,
 )
-from phipsi.algorithms.loop_graph import GraphJoint
-from phipsi.algorithms.minimal_parameters import base_parameters
-from phipsi.algorithms.operational import (
-    innovations,
-    log_det_mass_matrix,
-    operational_space_inertia,
-    tip_force_correction,
-)
-from phipsi.algorithms.regressors import (
-    inertial_parameters,
-    kinetic_energy_regressor,
-    parameter_names,
-    potential_energy_regressor,
-    regressor,
-)
-from phipsi.algorithms.sensitivities import coriolis_matrix
-from phipsi.algorithms.stages import Stages
-from phipsi.algorithms.system import System
 from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp

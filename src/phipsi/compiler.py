@@ -18,6 +18,7 @@ from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
 from phipsi.sweeps.explanation import Explanation, explain_steps
+from phipsi.sweeps.legality import check_steps
 from phipsi.sweeps.request import (
     NEEDS_POINTS,
     Request,
@@ -152,11 +153,18 @@ def default_backend() -> str:
 def build(
     request: Request, model: Model, backend: Backend, *, reproducible: bool = False
 ) -> Program:
-    """The pipeline: every pass is a line."""
+    """The front half of the pipeline: every pass is a line.
+
+    The back half, from steps to machine code, is `backends/native/pipeline.py`. What is legal after
+    each pass stands in `sweeps/legality.py`.
+    """
     check_request(request, has_points=len(request.points) > 0)
     rewriting = rewrite_request(request, armature=model.has_armature)
     lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
-    steps = plan_buffers(schedule(lowered.fields), lowered.fields)
+    steps = schedule(lowered.fields)
+    check_steps("schedule", steps, lowered.fields)
+    steps = plan_buffers(steps, lowered.fields)
+    check_steps("plan buffers", steps, lowered.fields)
     by_column = None
     if request.columns and not backend.columns:
         single = replace(request, columns=False)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from phipsi import contacts
-from phipsi.algorithms.grasp import Grasp
+from phipsi.algorithms.grasping.grasp import Grasp
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.spatial import quat_to_matrix
 

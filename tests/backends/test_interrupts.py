@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
-from phipsi.backends.native import crew
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.backends.native.calls import spin_pool
 from phipsi.backends.workers import run_together
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_interrupts.py"
@@ -108,7 +108,7 @@ def test_machine_code_has_ended_when_an_interrupt_arrives(alarm: None):
             then = out.copy()
         else:
             pytest.fail("no interrupt")
-        assert not crew.any_busy()
+        assert not spin_pool.any_busy()
         time.sleep(0.05)
         np.testing.assert_array_equal(out, then)
         assert np.isnan(out).all() or np.array_equal(out, want)
@@ -126,7 +126,7 @@ def test_an_exception_set_by_another_thread_waits_for_the_call():
             for _ in range(1000):
                 pp.rollout(model, start, start, start, 1e-3, 50, threads=2)
         except ZeroDivisionError:
-            caught.append(crew.any_busy())
+            caught.append(spin_pool.any_busy())
 
     ready = threading.Event()
     thread = threading.Thread(target=work)
@@ -139,7 +139,7 @@ def test_an_exception_set_by_another_thread_waits_for_the_call():
     assert caught == [False]
 
 
-def test_calls_at_the_same_time_have_crews_of_their_own():
+def test_calls_at_the_same_time_have_pools_of_their_own():
     model = pp.examples.seven_joint_arm()
     start = np.random.default_rng(0).standard_normal((64, 7))
     want = pp.rollout(model, start, start, start, 1e-4, 20)
@@ -150,13 +150,13 @@ def test_calls_at_the_same_time_have_crews_of_their_own():
             got = pp.rollout(model, start, start, start, 1e-4, 20, threads=3)
             good.append(all(np.array_equal(a, b) for a, b in zip(got, want, strict=True)))
 
-    threads = [threading.Thread(target=call) for _ in range(12)]  # more than there are crews
+    threads = [threading.Thread(target=call) for _ in range(12)]  # more than there are pools
     for t in threads:
         t.start()
     for t in threads:
         t.join()
     assert good == [True] * 60
-    assert not crew.any_busy()
+    assert not spin_pool.any_busy()
 
 
 def test_without_threads_the_caller_does_all(monkeypatch: pytest.MonkeyPatch):
@@ -168,7 +168,7 @@ def test_without_threads_the_caller_does_all(monkeypatch: pytest.MonkeyPatch):
     model = pp.examples.seven_joint_arm()
     program = pp.compile(FORWARD_DYNAMICS, model, backend="native")
     at = [np.random.default_rng(0).standard_normal((50, 7)) for _ in range(3)]
-    monkeypatch.setattr(crew, "_crews", [])
+    monkeypatch.setattr(spin_pool, "_pools", [])
     monkeypatch.setattr(threading.Thread, "start", refuse)
     np.testing.assert_array_equal(program(*at, threads=4), program(*at))
 

@@ -181,11 +181,11 @@ LOOSE = re.compile(r"= f(?:add|sub|mul|div|neg|cmp) (?:fast|reassoc|nnan|ninf|ns
 
 def test_reproducible_code_has_no_fused_operations():
     program = pp.compile(FORWARD, arm(), backend="native", reproducible=True)
-    text = program.native.emit()
+    text = program.native.unit.emit()
     assert " fmul " in text and not LOOSE.search(text)
     for word in ("contract", "llvm.fma", "llvm.fmuladd"):
         assert word not in text, word
-    assert program.native.machine.features == "" and program.native.machine.lanes == 4
+    assert program.native.target.features == "" and program.native.target.lanes == 4
 
 
 def test_reproducible_results_are_close_to_the_others():
@@ -197,5 +197,5 @@ def test_reproducible_results_are_close_to_the_others():
 
 
 def test_nothing_is_reassociated():
-    text = pp.compile(FORWARD, arm(), backend="native").native.emit()
+    text = pp.compile(FORWARD, arm(), backend="native").native.unit.emit()
     assert " fmul " in text and not LOOSE.search(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.backends.native import cache
+from phipsi.backends.native.targets import code_cache as cache
 from phipsi.errors import PhipsiWarning
 
 CODE = bytes(range(256)) * 40
@@ -96,7 +96,7 @@ def test_it_can_be_turned_off(
 
 WRITER = """
 import sys
-from phipsi.backends.native import cache
+from phipsi.backends.native.targets import code_cache as cache
 mine = sys.argv[1].encode() * 50_000
 for _ in range(150):
     cache.write("same", mine)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from phipsi.backends.native import cache
+from phipsi.backends.native.targets import code_cache as cache
 
 
 @pytest.fixture

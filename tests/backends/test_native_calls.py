@@ -321,7 +321,7 @@ def test_different_programs_have_different_code(name: str):
         want = pp.compile(program.request.expressions[0], model, backend="reference")(*args)
         np.testing.assert_allclose(program(*args), want, rtol=1e-13, atol=1e-13)
     first, second = (p.native for p in programs)
-    same_text = first.emit() == second.emit()
+    same_text = first.unit.emit() == second.unit.emit()
     assert (first.code is second.code) == same_text, name
 
 

@@ -6,7 +6,9 @@ from random_models import ALL, chain, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms import derivatives, diagonal, dynamics, sensitivities
+from phipsi.algorithms.dynamics import derivatives, sensitivities
+from phipsi.algorithms.dynamics import equations_of_motion as dynamics
+from phipsi.algorithms.dynamics import innovations as diagonal
 from phipsi.sweeps.request import FLAT_DEPTH
 
 JOINTS = {

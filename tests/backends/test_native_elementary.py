@@ -19,13 +19,17 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.engine import MachineCode, compiled, generic_machine, host_machine
-from phipsi.backends.native.lanes import I8, I64, POINTER, write_loop
-from phipsi.backends.native.large_angles import HALF_PI, TABLE
-from phipsi.backends.native.logarithm import define_log
-from phipsi.backends.native.trigonometry import define_sincos
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.backends.native.targets.target import (
+    MachineCode,
+    generic_target,
+    host_target,
+)
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I8, I64, POINTER, write_loop
+from phipsi.backends.native.text.large_angles import HALF_PI, TABLE
+from phipsi.backends.native.text.logarithm import define_log
+from phipsi.backends.native.text.trigonometry import define_sincos
 from phipsi.simulation import rollout_code
 from phipsi.simulation.tableaux import METHODS
 
@@ -36,7 +40,7 @@ BINADES = range(-32, 972)  # exponents e of m 2^e with 53 bits of m, from 2^20 o
 @cache
 def function(name: str, lanes: int, fused: bool) -> Callable[[np.ndarray], np.ndarray]:
     """An array of arguments → results, (2, n) for "sincos" and (1, n) for "log"."""
-    machine = host_machine() if fused else generic_machine()
+    machine = host_target() if fused else generic_target()
     if fused and not machine.fused:
         pytest.skip("this processor has no fused operation")
     module = ir.Module()
@@ -59,7 +63,7 @@ def function(name: str, lanes: int, fused: bool) -> Callable[[np.ndarray], np.nd
 
     write_loop(b, count, group, lanes)
     b.ret_void()
-    code = MachineCode(compiled(str(module), machine), replace(machine, lanes=lanes))
+    code = MachineCode(machine.object_code(str(module)), replace(machine, lanes=lanes))
     go = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
         code.address("go")
     )
@@ -242,12 +246,12 @@ def test_no_mathematical_function_of_a_library_is_called():
         forward, log_det = (program.native for program in programs)
         assert forward is not None and log_det is not None
         step = rollout_code._emit([forward], METHODS["rk4"])  # type: ignore[attr-defined]
-        for text in (forward.emit(), log_det.emit(), step):
-            assert undefined(compiled(text, forward.machine)) <= PYTHON | NUMPY | MEMORY | FLAGS
+        for text in (forward.unit.emit(), log_det.unit.emit(), step):
+            assert undefined(forward.target.object_code(text)) <= PYTHON | NUMPY | MEMORY | FLAGS
             texts.append(text)
     # joints of other types ask LLVM for nothing else
     model = branching(len(ALL), 11, ALL, armature=True)
     every = pp.compile(FORWARD_DYNAMICS, model, backend="native")
     assert every.native is not None
     seen = {name for text in texts for name in DECLARED.findall(text)}
-    assert set(DECLARED.findall(every.native.emit())) <= seen
+    assert set(DECLARED.findall(every.native.unit.emit())) <= seen

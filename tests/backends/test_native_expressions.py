@@ -23,8 +23,11 @@ from rounding import ALLOWED, applied, dense_with_rounding, excess
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
-from phipsi.algorithms.regressors import REGRESSOR
+from phipsi.algorithms.dynamics.derivatives import (
+    forward_dynamics_operators,
+    inverse_dynamics_operators,
+)
+from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.layout import vector_shape
 from phipsi.backends.native.tables import model_tables
 from phipsi.errors import LoweringError, SingularMatrixError

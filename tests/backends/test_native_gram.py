@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from random_models import random_tree
 
 import phipsi as pp
+from phipsi.backends.reference_backend import evaluate
 from phipsi.operators import mass_matrix
 
 
@@ -41,6 +42,6 @@ def test_the_reference_defines_the_operation():
     model = random_tree(np.random.default_rng(7), 5)
     q = model.random_configuration(1)
     native = pp.compile(mass_matrix.inv, model, mode="dense", backend="native")
-    results, failures = native._evaluate({"q": q}, ())
+    results, failures = evaluate(native.source, {"q": q}, ())
     assert not failures
     assert_allclose(results[0], native(q), rtol=0, atol=1e-12 * np.abs(results[0]).max())

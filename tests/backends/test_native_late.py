@@ -7,9 +7,12 @@ import pytest
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.backends.native import runner
+from phipsi.algorithms.dynamics.derivatives import (
+    forward_dynamics_operators,
+    inverse_dynamics_operators,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.backends.native import pipeline
 from phipsi.examples import planar_arm
 from phipsi.expressions.node import Expr
 
@@ -18,7 +21,7 @@ def kept(expr: Expr) -> list[str]:
     """The operations whose values are in the records of the bodies, besides sums."""
     native = pp.compile(expr, planar_arm(3), backend="native").native
     assert native is not None
-    return sorted(x.op for x in native.plan.body)
+    return sorted(x.op for x in native.unit.plan.body)
 
 
 def test_inverse_dynamics_keeps_what_children_need():
@@ -50,9 +53,9 @@ def test_results_are_the_same_bits(monkeypatch: pytest.MonkeyPatch, exprs, mode)
     args = (q, rng.normal(size=(11, model.nv)), rng.normal(size=(11, model.nv)))
     late = pp.compile(exprs, model, mode=mode, backend="native")
     found = late(*args)
-    monkeypatch.setattr(runner, "made_late", lambda phases, results: phases)
+    monkeypatch.setattr(pipeline, "made_late", lambda phases, results: phases)
     early = pp.compile(exprs, same, mode=mode, backend="native")
     expected = early(*args)
     np.testing.assert_array_equal(np.array(found), np.array(expected))
     assert late.native is not None and early.native is not None
-    assert len(late.native.plan.body) < len(early.native.plan.body)
+    assert len(late.native.unit.plan.body) < len(early.native.unit.plan.body)

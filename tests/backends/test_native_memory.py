@@ -41,8 +41,8 @@ import ctypes, mmap
 import numpy as np
 import phipsi as pp
 import test_native_expressions as t
-from phipsi.backends.native.record import COLUMN_BODIES, FEWEST
-from phipsi.backends.native.scratch import SLOTS
+from phipsi.backends.native.data_record import COLUMN_BODIES, FEWEST
+from phipsi.backends.native.calls.scratch import SLOTS
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
@@ -92,12 +92,12 @@ def placed(a, end, order, keep):
 def check(name, program, args, batch):
     native = program.native
     plain = native.ufunc(*args)
-    data, words, lanes = native.data, native.words, native.machine.lanes
+    data, words, lanes = native.data, native.words, native.target.lanes
     kept = data.copy()
     # one configuration needs a lane's share, but several columns of it fill all lanes
     columns = (int(data[words]) - 64) // 8 // lanes > data[COLUMN_BODIES]
     scratch = (int(data[words]) - 64) // lanes * (lanes if batch >= data[FEWEST] or columns else 1)
-    pointers = native.pointers()
+    pointers = native.unit.pointers()
     arrays = list(pointers.values())
     assert all(a.ctypes.data == data[w] for w, a in pointers.items()), "layout of the data record"
     for end in (True, False):
@@ -164,7 +164,7 @@ def test_code_touches_nothing_beside_its_buffers(names: list[str], tmp_path: Pat
 
     Scratch is filled with NaN before, so what is read there was written in the same call.
     """
-    from phipsi.backends.native.cache import folder
+    from phipsi.backends.native.targets.code_cache import folder
 
     assert run(GUARDS, *names, cache=folder() or "0").strip() == str(len(names))
 
@@ -194,7 +194,7 @@ import gc
 import numpy as np
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.backends.native import engine
+from phipsi.backends.native.targets import target as engine
 from random_models import random_tree
 
 cycles, fresh = int(sys.argv[1]), sys.argv[2] == "fresh"
@@ -236,12 +236,12 @@ def growth(function):
 
 
 native = cycle(0)
-text, machine = native.emit(), native.machine
+text, machine = native.unit.emit(), native.target
 del native
 alive = ours()
 print(growth(cycle))
 print(ours() - alive)
-print(growth(lambda i: engine.compiled(text, machine)) if fresh else 0.0)
+print(growth(lambda i: machine.object_code(text)) if fresh else 0.0)
 '''
 
 

@@ -10,8 +10,11 @@ from random_models import random_tree
 from random_systems import KINDS, random_system
 
 import phipsi as pp
-from phipsi.algorithms.derivatives import forward_dynamics_operators, inverse_dynamics_operators
-from phipsi.algorithms.regressors import REGRESSOR
+from phipsi.algorithms.dynamics.derivatives import (
+    forward_dynamics_operators,
+    inverse_dynamics_operators,
+)
+from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.native.zeros import filled, zeros_stay
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import A, H, J, M, mass_matrix, phi, psi
@@ -101,7 +104,7 @@ def test_what_is_left_out_is_zero_and_nothing_else_always_is():
     for form in ("regressor", "phi", "mass matrix"):
         program = pp.compile(FORMS[form], model, mode="dense", backend="native")
         native: Any = program.native
-        (r,) = native.results
+        (r,) = native.unit.results
         if not zeros_stay(r):
             continue
         found += 1

@@ -16,7 +16,7 @@ from phipsi.backends.result_memory import LEAST, ResultMemory
 from phipsi.errors import InputError
 from phipsi.operators import mass_matrix
 
-MODEL = pp.robots.quadruped()
+MODEL = pp.examples.quadruped()
 COUNT = 2 * LEAST // (8 * MODEL.nv**2)
 SHAPE = (COUNT, MODEL.nv, MODEL.nv)
 MB = 1 << 20
@@ -124,7 +124,7 @@ def compiled() -> Any:
 def test_results_of_programs_stay(monkeypatch: pytest.MonkeyPatch):
     """Views of many results in several threads, while others are made and dropped."""
     memory = ResultMemory(16 * MB)
-    monkeypatch.setattr("phipsi.backends.native.backend.empty", memory.empty)
+    monkeypatch.setattr("phipsi.backends.native.native_backend.empty", memory.empty)
     matrix = compiled()
     many = [MODEL.random_configuration(seed, (COUNT,)) for seed in range(6)]
     right = [matrix(q, out=np.empty(SHAPE)).copy() for q in many]

@@ -163,7 +163,7 @@ BUILT_ON_TREES = {
     "contact_events": lambda m: pp.contact_events(m),
 }
 # What functions return or are handed by `simulate`; nobody makes them from a system.
-RESULTS = {"Program", "Scenario", "Trajectory", "forces.State"}
+RESULTS = {"Scenario", "Trajectory", "forces.State"}
 RESULTS |= {"topology.Topology"}
 NAMES = {"load"}  # `model` is a name in a file
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.algorithms.closed_forms import closed_form
+from phipsi.algorithms.dynamics.forms import closed_form
 
 STEP = 1e-30
 

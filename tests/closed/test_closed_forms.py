@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, kkt, random_system
 
 import phipsi as pp
-from phipsi.algorithms.closed_forms import FORMS, closed_form
+from phipsi.algorithms.dynamics.forms import FORMS, closed_form
 from phipsi.operators import A, A_grasp, J, Lambda, M, mass_matrix
 
 BACKENDS = ("reference", "native")

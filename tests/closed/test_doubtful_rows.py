@@ -12,7 +12,7 @@ from random_systems import admissible
 import phipsi as pp
 from phipsi import constraints as c
 from phipsi import operators as ops
-from phipsi.algorithms.closed_forms import FORMS
+from phipsi.algorithms.dynamics.forms import FORMS
 from phipsi.backends.failures import DOUBTFUL
 
 TILTS = np.array([0.5, 1e-2, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7, 0.0])
@@ -128,7 +128,7 @@ def test_the_status_of_a_batch(backend):
     system = guided()
     q, rest = leaning(system, TILTS), np.zeros(system.model.nv)
     pp.constrained_dynamics(system, q[0], rest, rest, Udot=[0.0, 0.0])
-    from phipsi.algorithms.closed_forms import closed_form
+    from phipsi.algorithms.dynamics.forms import closed_form
 
     program = pp.compile(closed_form(None, False, True), system)
     (vdot, f), status = program(q, rest, rest, [0.0, 1.0], on_error="mask")
@@ -139,7 +139,7 @@ def test_the_status_of_a_batch(backend):
 
 def test_admissible_states_of_redundant_systems_are_not_in_doubt(monkeypatch):
     """On the constraints elimination alone decides: nothing is solved twice."""
-    from phipsi.algorithms import doubtful_rows
+    from phipsi.algorithms.dynamics import doubtful_rows
 
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     called = []

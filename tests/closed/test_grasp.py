@@ -9,8 +9,8 @@ from random_systems import admissible, bias_by_complex_step, kkt
 
 import phipsi as pp
 from phipsi import contacts
-from phipsi.algorithms.closed_forms import FORMS, closed_form
-from phipsi.algorithms.friction_cones import Inequality, least_force, margins
+from phipsi.algorithms.dynamics.forms import FORMS, closed_form
+from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, margins
 
 LOOSE = [
     ("Rigid", "Rigid"), ("Rigid", "Point"), ("Edge", "SoftFinger"),

@@ -15,7 +15,7 @@ from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
 from phipsi import constraints as c
-from phipsi.algorithms.row_rank import Ranked, least
+from phipsi.algorithms.constrained.row_rank import Ranked, least
 from phipsi.spatial import so3_exp
 
 CRANK = np.array([1.0, -0.8, -1.5])

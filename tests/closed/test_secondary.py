@@ -8,7 +8,7 @@ from random_models import model_from_parents, random_pose
 from random_systems import admissible, kkt
 
 import phipsi as pp
-from phipsi.algorithms.secondary import split
+from phipsi.algorithms.dynamics.reflected import split
 
 BENDING = ("revolute", "universal", "spherical", "cylindrical", "helical", "free", "composite")
 

@@ -5,9 +5,9 @@ import pytest
 from random_models import chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.algorithms.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.forms import closed_form
 from phipsi.errors import InputError, SpaceError
 from phipsi.interfaces.bridges.differentiable import (
     CoordinateMaps,

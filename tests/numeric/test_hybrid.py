@@ -9,8 +9,8 @@ import pytest
 from random_models import ALL, branching
 
 import phipsi as pp
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.model.model import Model
 
 SEEDS = range(5)

@@ -9,8 +9,8 @@ from random_models import ALL, chain, models
 from scipy.optimize import least_squares, lsq_linear, minimize
 
 import phipsi as pp
-from phipsi.algorithms.bounded_steps import bounded_steps
-from phipsi.algorithms.ik_problem import Chart, Targets
+from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
+from phipsi.algorithms.kinematics.ik_problem import Chart, Targets
 from phipsi.spatial import so3_log
 
 ARM = pp.examples.seven_joint_arm()

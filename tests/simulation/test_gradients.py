@@ -5,7 +5,7 @@ import pytest
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
 from phipsi.errors import InputError
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.gradients import rollout_gradient

@@ -15,7 +15,7 @@ from phipsi.errors import InputError, LoweringError, ParseError, PhipsiError, Sp
 from phipsi.expressions import node
 from phipsi.expressions.parse import LONGEST
 from phipsi.operators import D, E_phi, H, I, K, M, identity, mass_matrix, parse, phi, psi
-from phipsi.rewrite import engine
+from phipsi.rewrite import rewriter
 from phipsi.rewrite.collect import count_products, count_recursions
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps import builder
@@ -206,7 +206,7 @@ def test_a_long_product_is_lowered():
 
 
 def test_the_bound_on_rewriting_says_where_it_went(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "_MOST_WORK", 20)
+    monkeypatch.setattr(rewriter, "_MOST_WORK", 20)
     with pytest.raises(LoweringError, match=r"1 × definition of ℳ.*factors") as caught:
         pp.explain(mass_matrix.inv @ H @ psi @ K)
     assert "rewrite='as_written'" in str(caught.value)

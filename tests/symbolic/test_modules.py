@@ -16,8 +16,8 @@ IN_CYCLES = {
     "algorithms": 4, "backends": 5, "backends.native": 11, "simulation": 7,
 }  # fmt: skip
 KNOWN_NAMESAKES = {
-    "blocks", "builder", "closure_rows", "dense", "diagonal", "engine", "groups", "layout",
-    "numbers", "phases", "scalars", "solids", "steps", "tables",
+    "blocks", "builder", "closure_rows", "dense", "diagonal", "groups", "layout",
+    "phases", "scalars", "solids", "tables",
 }  # fmt: skip
 
 

@@ -15,8 +15,9 @@ from phipsi.backends.program import Program
 from phipsi.errors import LoweringError
 from phipsi.operators import H, M, P, V, a, b, gravity, mass_matrix, parse, phi, psi, tau, v, vdot
 from phipsi.sweeps.builder import Builder
-from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind, Type, dependencies
-from phipsi.sweeps.schedule import reachable, runs_in, schedule
+from phipsi.sweeps.ir import Domain, StepKind, Type
+from phipsi.sweeps.legality import LEGAL, check
+from phipsi.sweeps.schedule import schedule
 
 MODEL = branching(5, 2, armature=True)
 POINTS = ["b2", "b4", "world"]
@@ -25,28 +26,7 @@ BODY = Type(Domain.BODY, "6", "1")
 DIRECTED = (StepKind.TIP_TO_BASE, StepKind.BASE_TO_TIP)
 
 
-def is_late(x: Field) -> bool:
-    """Complete only when the loop that makes it has ended."""
-    return x.operation.runs is not Loop.OWN
-
-
-def assert_legal(steps: list[Step], outputs: list[Field]) -> None:
-    """What one would check by hand: nothing is read before it is there."""
-    scheduled = [x for step in steps for x in step.fields]
-    assert len(scheduled) == len(set(scheduled))
-    assert set(reachable(outputs)) == set(scheduled)
-    done: set[Field] = set()
-    for step in steps:
-        inside, before = set(step.fields), set[Field]()
-        for x in step.fields:
-            assert runs_in(x) is step.domain
-            moving = x.operation.step
-            assert moving in (None, step.kind) or step.kind is StepKind.PATH, (x, step.kind)
-            for y in dependencies(x):
-                neighbour = moving is not None and y in inside and not is_late(y)
-                assert y in done or neighbour or (y in before and not is_late(y)), (x, y)
-            before.add(x)
-        done |= inside
+assert_legal = partial(check, LEGAL, "schedule")
 
 
 def random_program(seed: int) -> Program:
@@ -68,15 +48,7 @@ def test_random_programs_are_legal(first: int):
 def test_buffers_are_kept_as_long_as_they_are_read(first: int):
     for seed in range(first, first + 50):
         program = random_program(seed)
-        forgotten: set[Field] = set()
-        outputs = set(program.lowered.fields)
-        for step in program.steps:
-            read = {y for x in step.fields for y in dependencies(x)}
-            assert not read & forgotten
-            assert not outputs & set(step.last_used) and step.local <= set(step.fields)
-            elsewhere = {y for x in step.fields if x.operation.step is not None for y in x.args}
-            assert not step.local & (elsewhere | outputs)
-            forgotten |= set(step.last_used) | step.local
+        check(LEGAL, "plan buffers", program.steps, program.lowered.fields)
 
 
 @pytest.mark.parametrize("first", range(0, 100, 50))

@@ -150,7 +150,7 @@ class Backend(ABC):
 
 
 _BACKENDS = {
-    "native": ("phipsi.backends.native.backend", "NativeBackend"),
+    "native": ("phipsi.backends.native.native_backend", "NativeBackend"),
     "reference": ("phipsi.backends.reference_backend", "ReferenceBackend"),
 }
 

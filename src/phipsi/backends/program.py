@@ -20,7 +20,7 @@ from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 
 if TYPE_CHECKING:
-    from phipsi.backends.native.runner import NativeCode
+    from phipsi.backends.native.native_backend import NativeCode
 
 Resolve = Callable[[dict[str, Array]], tuple[Sequence[Array], Array]]
 """Inputs (n, …) of elements in doubt → their results, and a status for each."""

@@ -86,14 +86,15 @@ def evaluate(
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         values = run.run()
     results = program.pick(
-        [_write(program, r, values, batch, dtype) for r in program.lowered.results]
+        [write_result(program, r, values, batch, dtype) for r in program.lowered.results]
     )
     return results, [*run.failures, *_not_finite(results, run.failures, batch)]
 
 
-def _write(
+def write_result(
     program: SweepProgram, r: Result, values: dict[Any, Any], batch: tuple[int, ...], dtype: Any
 ) -> Any:
+    """One result in the layout that callers get, from the values of the fields."""
     model, points = program.model, program.points
     value = values[r.field]
     if r.layout == "poses":

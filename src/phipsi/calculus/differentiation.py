@@ -178,7 +178,7 @@ def vjp(
     directions of v, (..., nv).
 
     >>> import phipsi as pp
-    >>> from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
+    >>> from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)
     >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
     >>> gradient.inputs

@@ -15,6 +15,7 @@ from phipsi.backends.dense import arranged
 from phipsi.backends.dense_evaluate import Evaluation
 from phipsi.backends.dense_inputs import check_expression, dimension
 from phipsi.backends.reference import Run
+from phipsi.backends.reference_backend import write_result
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
@@ -178,7 +179,9 @@ class State:
         at: Any = self.points
         points = replace(at, rotation=at.rotation.objects(), offset=at.offset.objects())
         run = Run(program.steps, self.model, points, inputs, (), np.dtype(object))
-        found = program._write(program.lowered.results[0], run.run(), (), np.dtype(object))
+        found = write_result(
+            program.source, program.lowered.results[0], run.run(), (), np.dtype(object)
+        )
         value = self.kind.of(found.astype(self.q.dtype))
         if mode == "dense" and not expr.is_vector:
             return value @ self._column(expr)

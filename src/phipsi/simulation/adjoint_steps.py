@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, forward_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, forward_dynamics
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend

@@ -18,9 +18,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.closed_derivatives import ConstrainedSolver
-from phipsi.algorithms.row_rank import RANK
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.closed_derivatives import ConstrainedSolver
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.program import Program
 from phipsi.simulation.adjoint_steps import pulled

@@ -14,11 +14,11 @@ from typing import Any, NoReturn, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_chain import constrained_dynamics
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.row_rank import RANK
-from phipsi.algorithms.system import System
-from phipsi.algorithms.system_report import open_loops_at
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system_report import open_loops_at
+from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.simulation.chart import Chart
 from phipsi.simulation.tableaux import METHODS, Tableau

@@ -8,8 +8,8 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.grasp import Grasp
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.grasping.grasp import Grasp
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.simulation.events import Event

@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import gravity_forces, inverse_dynamics
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model

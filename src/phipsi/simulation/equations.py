@@ -9,14 +9,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import (
+from phipsi.algorithms.dynamics.equations_of_motion import (
     A_G,
     FORWARD_DYNAMICS,
     MASS_MATRIX_INVERSE,
     inverse_dynamics,
 )
-from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, hybrid_form
+from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, hybrid_form
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError

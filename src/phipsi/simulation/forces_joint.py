@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.algorithms.dynamics import mass_matrix
+from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model

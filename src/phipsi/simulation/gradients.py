@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.regressors import REGRESSOR
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.arguments import real_array
 from phipsi.compiler import compile
 from phipsi.errors import InputError

@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_chain import constrained_dynamics
-from phipsi.algorithms.closed_derivatives import ConstrainedSolver, constrained_dynamics_derivatives
-from phipsi.algorithms.closed_inverse import driving_efforts
-from phipsi.algorithms.constraint_metric import ConstraintMetric
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.closed_derivatives import (
+    ConstrainedSolver,
+    constrained_dynamics_derivatives,
+)
+from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics
+from phipsi.algorithms.dynamics.driven import driving_efforts
 from phipsi.errors import InputError, did_you_mean
 from phipsi.simulation.storage import entry_names
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.derivatives import forward_dynamics_derivatives
-from phipsi.algorithms.dynamics import forward_dynamics
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_derivatives
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
 from phipsi.backends.arguments import state_arrays
 from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms

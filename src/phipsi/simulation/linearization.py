@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.derivatives import forward_dynamics_derivatives
-from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics
-from phipsi.algorithms.kinematics import jacobian
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.derivatives import forward_dynamics_derivatives
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics, inverse_dynamics
+from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
 from phipsi.errors import InputError, did_you_mean

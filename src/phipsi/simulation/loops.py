@@ -18,13 +18,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.assembly import project_position, project_velocity
-from phipsi.algorithms.closed_chain import VELOCITY_CHANGE
-from phipsi.algorithms.closed_forms import IMPULSE
-from phipsi.algorithms.constraint_metric import ConstraintMetric, turned_over
-from phipsi.algorithms.row_rank import RANK
-from phipsi.algorithms.system import System
-from phipsi.algorithms.system_report import open_loops_at
+from phipsi.algorithms.constrained.assembly import project_position, project_velocity
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system_report import open_loops_at
+from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
+from phipsi.algorithms.dynamics.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import BIAS_FORCES, GRAVITY_FORCES, inverse_dynamics
-from phipsi.algorithms.kinematics import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    BIAS_FORCES,
+    GRAVITY_FORCES,
+    inverse_dynamics,
+)
+from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiWarning
 from phipsi.model.mechanisms import of_trees, tree_of

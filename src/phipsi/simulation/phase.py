@@ -11,8 +11,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.stages import Stages
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
 from phipsi.simulation.force import Force, State, provides
 from phipsi.simulation.topology import Change, Topology
 from phipsi.simulation.trajectory import Trajectory

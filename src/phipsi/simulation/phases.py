@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
-from phipsi.algorithms.stages import Stages
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.model.closure_text import ends

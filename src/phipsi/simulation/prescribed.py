@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.hybrid import free_mask
+from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.simulation.user_functions import check_signature
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 class Prescribed:
     """The accelerations of some joints.
 
-    `free` (nv,) is 1 for the other degrees of freedom; see `phipsi.algorithms.hybrid`.
+    `free` (nv,) is 1 for the other degrees of freedom; see `phipsi.algorithms.dynamics.hybrid`.
     """
 
     def __init__(self, model: Model, given: Mapping[str, Any]) -> None:

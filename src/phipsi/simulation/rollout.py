@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
-from phipsi.algorithms.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
@@ -25,7 +25,7 @@ from phipsi.simulation.tableaux import COMPILED, METHODS, Method
 from phipsi.simulation.variational import LAGRANGIAN, RATES_OF_MOMENTA
 
 if TYPE_CHECKING:
-    from phipsi.backends.native.runner import NativeCode
+    from phipsi.backends.native.native_backend import NativeCode
 
 Array = NDArray[np.float64]
 
@@ -146,14 +146,14 @@ def _run(
 
     No exception can be raised while it runs: all threads have let go of the arrays after it.
     """
-    from phipsi.backends.native.crew import MOST, run_shares, shares_of_jobs
+    from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
 
     native = natives[0]
-    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.machine.lanes)
+    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.target.lanes)
     parts = [[a[piece] for a in arrays] for piece in pieces]
     jobs = [_job(natives, method, part, counts, dt, model) for part in parts]
     status = [part[-2] for part in parts]
-    run_shares(shares_of_jobs(function, native.data.ctypes.data, [j for j, _ in jobs], status))
+    run_tasks(tasks_of_jobs(function, native.data.ctypes.data, [j for j, _ in jobs], status))
 
 
 def _job(
@@ -167,7 +167,7 @@ def _job(
     """The words of a job, and the memory they point to besides the arrays."""
     q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
     steps, every = counts
-    code, lanes = _code(), natives[0].machine.lanes
+    code, lanes = _code(), natives[0].target.lanes
     work = np.zeros(code.work_size(method, model.nq, model.nv) * lanes + 8)
     scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
     job = np.zeros(code.WORDS, dtype=np.int64)

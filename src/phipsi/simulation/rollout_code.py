@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any, final
 
 from phipsi import spatial
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
-from phipsi.backends.native.engine import MachineCode, machine_code
-from phipsi.backends.native.lanes import (
+from phipsi.backends.native.data_record import INTEGERS, N_BODIES
+from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.targets.target import MachineCode, machine_code
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
     DOUBLE,
     I8,
     I32,
@@ -29,10 +32,7 @@ from phipsi.backends.native.lanes import (
     write_cases,
     write_loop,
 )
-from phipsi.backends.native.record import INTEGERS, N_BODIES
-from phipsi.backends.native.runner import NativeCode
-from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.simulation.rollout_steps import UNSOLVED, step_size, step_writer
 from phipsi.simulation.tableaux import Method
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
@@ -58,9 +58,9 @@ def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
     first = natives[0]
     found = first.companions.get(method.name)
     if found is None:
-        keys = " ".join(native.key() for native in natives)
+        keys = " ".join(native.unit.key() for native in natives)
         digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
-        found = machine_code(digest, first.machine, lambda: _emit(natives, method))
+        found = machine_code(digest, first.target, lambda: _emit(natives, method))
         first.companions[method.name] = found
     return found
 
@@ -129,15 +129,15 @@ class Rollout:
 
     def __init__(self, module: ir.Module, natives: Sequence[NativeCode], method: Method) -> None:
         native = natives[0]
-        self._kernels = [native.wide_kernel(module) for native in natives]
-        self._slots = [{n: s.buffer for n, s in native.slots.items()} for native in natives]
-        self.codes, self.lanes = native.tables.codes, native.machine.lanes
+        self._kernels = [native.unit.kernel(module, native.target.lanes) for native in natives]
+        self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
+        self.codes, self.lanes = native.unit.tables.codes, native.target.lanes
         self.bytes = 8 * self.lanes
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")
         job, _, _, self.data = function.args
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
-        self.e = Emitter(self.lanes, fused=native.machine.fused)
+        self.e = Emitter(self.lanes, fused=native.target.fused)
         self.e.builder = self.b
         self.job: Values = [self._word(job, i) for i in range(WORDS)]
         self.nq, self.nv = self.job[NQ], self.job[NV]

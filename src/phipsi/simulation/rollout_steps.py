@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import Lane, write_loop
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import Lane, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.simulation.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
 from phipsi.simulation.tableaux import Method, Tableau
 

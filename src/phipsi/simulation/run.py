@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model

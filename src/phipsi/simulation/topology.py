@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi import constraints as joints
-from phipsi.algorithms.grasp import Grasp as HeldObject
-from phipsi.algorithms.kinematics import body_poses
-from phipsi.algorithms.stages import Stages
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.grasping.grasp import Grasp as HeldObject
+from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.constraints import Constraint, Coupling, Distance, Rows
 from phipsi.contacts import Contact
 from phipsi.errors import InputError, ModelError, did_you_mean

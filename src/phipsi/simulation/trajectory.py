@@ -12,8 +12,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.energy import kinetic_energy, momentum, potential_energy
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.errors import ConvergenceError, InputError, shown
 from phipsi.model.model import Model
 from phipsi.simulation import plotting, storage

@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics import GRAVITY_FORCES, MASS_MATRIX_INVERSE
-from phipsi.algorithms.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.equations_of_motion import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.operators.catalogue import CATALOGUE
+from phipsi.sweeps import bodies
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -176,8 +177,8 @@ _BODY6: dict[str, Any] = {"domain": Domain.BODY, "rows": "6", "cols": "6"}
 _POINT6: dict[str, Any] = {"domain": Domain.POINT, "rows": "6", "cols": "6"}
 
 Operation("input", "an input of the program", **_LEAF, form=_input_form)
-Operation("zero", "the block of zeros", **_LEAF, form="0")
-Operation("eye", "the identity", **_LEAF, form="I")
+Operation("zero", "the block of zeros", body=bodies.zero, **_LEAF, form="0")
+Operation("eye", "the identity", body=bodies.eye, **_LEAF, form="I")
 Operation("seed", "columns of the identity of a space", **_LEAF, form="I({at})")
 Operation(
     "path_seed", "what a column has where its path starts", **_LEAF, domain=Domain.BODY,
@@ -193,19 +194,20 @@ Operation(
     latex=r"\bar{g}",
 )  # fmt: skip
 Operation(
-    "point_frame", "φ from the frame of a point to its body", **_POINT6, **_LEAF, kind=Kind.RIGID,
-    form="B({at})",
+    "point_frame", "φ from the frame of a point to its body", body=bodies.point_frame, **_POINT6,
+    **_LEAF, kind=Kind.RIGID, form="B({at})",
 )  # fmt: skip
 Operation(
-    "point_arm", "φ from a point to its body, in the axes of the body", **_POINT6, **_LEAF,
-    kind=Kind.RIGID, form="φ(k,{at})", latex=r"\phi(k,{at})",
+    "point_arm", "φ from a point to its body, in the axes of the body", body=bodies.point_arm,
+    **_POINT6, **_LEAF, kind=Kind.RIGID, form="φ(k,{at})", latex=r"\phi(k,{at})",
 )  # fmt: skip
 Operation(
-    "world_arm", "φ from the origin of the world to a place", **_LEAF, domain=Domain.WORLD,
-    rows="6", cols="6", kind=Kind.RIGID,
+    "world_arm", "φ from the origin of the world to a place", body=bodies.world_arm, **_LEAF,
+    domain=Domain.WORLD, rows="6", cols="6", kind=Kind.RIGID,
 )  # fmt: skip
 Operation(
-    "angular", "the projection on the angular part", **_BODY6, **_LEAF, kind=Kind.SYMMETRIC,
+    "angular", "the projection on the angular part", body=bodies.angular, **_BODY6, **_LEAF,
+    kind=Kind.SYMMETRIC,
 )  # fmt: skip
 Operation(
     "unit_rate", "one unit vector of joint rates", domain=Domain.BODY, rows="r", cols="1",
@@ -220,39 +222,49 @@ Operation(
     keep=Keep.AGAIN, form=_selection_form,
 )  # fmt: skip
 Operation(
-    "transform", "φ(parent, k), from the placement and the motion of a joint", **_BODY6,
-    kind=Kind.RIGID, variant=Variant.JOINT, cost=2 * 8 + 45, naming=Naming.INLINE,
-    form="φ{pair}", latex=r"\phi{pair}",
+    "transform", "φ(parent, k), from the placement and the motion of a joint",
+    body=bodies.transform, **_BODY6, kind=Kind.RIGID, variant=Variant.JOINT, cost=2 * 8 + 45,
+    naming=Naming.INLINE, form="φ{pair}", latex=r"\phi{pair}",
 )  # fmt: skip
 Operation(
-    "joint_transform", "the motion of a joint", **_BODY6, kind=Kind.RIGID, variant=Variant.JOINT,
-    form="joint({at})",
+    "joint_transform", "the motion of a joint", body=bodies.joint_transform, **_BODY6,
+    kind=Kind.RIGID, variant=Variant.JOINT, form="joint({at})",
 )  # fmt: skip
 Operation(
-    "hinge_axes", "H*", domain=Domain.BODY, rows="6", cols="r", keep=Keep.KNOWN,
-    naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})", starred=("H({at})", "H({at})"),
+    "hinge_axes", "H*", body=bodies.hinge_axes, domain=Domain.BODY, rows="6", cols="r",
+    keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})",
+    starred=("H({at})", "H({at})"),
 )  # fmt: skip
 Operation(
-    "hinge_axes_rate", "how H* changes with the motion of its joint", domain=Domain.BODY, rows="6",
-    cols="r", naming=Naming.INLINE, form="Ḣ*({at})", latex=r"\dot{H}^{*}({at})",
-    starred=("Ḣ({at})", r"\dot{H}({at})"),
+    "hinge_axes_rate", "how H* changes with the motion of its joint", body=bodies.hinge_axes_rate,
+    domain=Domain.BODY, rows="6", cols="r", naming=Naming.INLINE, form="Ḣ*({at})",
+    latex=r"\dot{H}^{*}({at})", starred=("Ḣ({at})", r"\dot{H}({at})"),
 )  # fmt: skip
 
 # ---- algebra of blocks ---------------------------------------------------------------------------
 
-Operation("rec", "the solution of an equation", naming=Naming.ALWAYS, letter="z", form="z")
 Operation(
-    "mul", "a product", linear=(0, 1), cost=_product_cost, form="{0} {1}",
+    "rec", "the solution of an equation", body=bodies.same, naming=Naming.ALWAYS, letter="z",
+    form="z",
+)  # fmt: skip
+Operation(
+    "mul", "a product", body=bodies.product, linear=(0, 1), cost=_product_cost, form="{0} {1}",
     binding=Binding.PRODUCT,
 )  # fmt: skip
 Operation(
-    "cong", "A S A*", linear=(0, 1), cost=_congruence_cost, form="{0} {1} {0*}",
-    binding=Binding.PRODUCT,
+    "cong", "A S A*", body=bodies.congruence, linear=(0, 1), cost=_congruence_cost,
+    form="{0} {1} {0*}", binding=Binding.PRODUCT,
 )  # fmt: skip
-Operation("T", "the transpose", linear=(0,), naming=Naming.INLINE, form="{0*}")
-Operation("add", "a sum with coefficients", cost=_sum_cost, form=_sum_form, binding=Binding.SUM)
 Operation(
-    "sym", "X + X*", linear=(0,), cost=_entries, form="{0~} + {0*}", binding=Binding.SUM,
+    "T", "the transpose", body=bodies.transposed, linear=(0,), naming=Naming.INLINE, form="{0*}",
+)  # fmt: skip
+Operation(
+    "add", "a sum with coefficients", body=bodies.total, cost=_sum_cost, form=_sum_form,
+    binding=Binding.SUM,
+)  # fmt: skip
+Operation(
+    "sym", "X + X*", body=bodies.sym, linear=(0,), cost=_entries, form="{0~} + {0*}",
+    binding=Binding.SUM,
 )  # fmt: skip
 Operation("inv", "the inverse", cost=_inverse_cost, naming=Naming.INLINE, form="{0^}")
 Operation(
@@ -260,19 +272,19 @@ Operation(
     **_call("chol"),
 )  # fmt: skip
 Operation(
-    "logdet", "log det", rows="1", cols="1", cost=_factor_cost, **_call("logdet", r"\log\det")
-)
-Operation(
-    "hinge_scale", "what the pivots of D are compared with", rows="r", cols="1",
-    cost=lambda x, size: 2 * size("r"), naming=Naming.HIDDEN,
+    "logdet", "log det", rows="1", cols="1", cost=_factor_cost, **_call("logdet", r"\log\det"),
 )  # fmt: skip
 Operation(
-    "half", "the lower half with half of the diagonal", rows="r", cols="r", kind=Kind.LOWER,
-    linear=(0,), **_call("half"),
+    "hinge_scale", "what the pivots of D are compared with", body=bodies.hinge_scale, rows="r",
+    cols="1", cost=lambda x, size: 2 * size("r"), naming=Naming.HIDDEN,
 )  # fmt: skip
 Operation(
-    "diag", "a column on the diagonal", rows="r", cols="r", kind=Kind.SYMMETRIC, linear=(0,),
-    naming=Naming.INLINE, form="free({at})",
+    "half", "the lower half with half of the diagonal", body=bodies.half, rows="r", cols="r",
+    kind=Kind.LOWER, linear=(0,), **_call("half"),
+)  # fmt: skip
+Operation(
+    "diag", "a column on the diagonal", body=bodies.diag, rows="r", cols="r", kind=Kind.SYMMETRIC,
+    linear=(0,), naming=Naming.INLINE, form="free({at})",
 )  # fmt: skip
 
 # ---- six-vectors, rigid transformations, inertias ------------------------------------------------
@@ -281,85 +293,94 @@ _MATRIX: dict[str, Any] = {"rows": "6", "cols": "6", "linear": (0,)}
 _VECTOR: dict[str, Any] = {"rows": "6", "cols": "1", "linear": (0,)}
 
 Operation(
-    "cross", "V × y", rows="6", linear=(0, 1), cost=_cross_cost, form="{0} × {1}",
-    latex=r"{0} \times {1}",
+    "cross", "V × y", body=bodies.motion_cross, rows="6", linear=(0, 1), cost=_cross_cost,
+    form="{0} × {1}", latex=r"{0} \times {1}",
 )  # fmt: skip
 Operation(
-    "cross_force", "V ×* f", rows="6", linear=(0, 1), cost=_cross_cost, form="{0} ×* {1}",
-    latex=r"{0} \times^{*} {1}",
+    "cross_force", "V ×* f", body=bodies.force_cross, rows="6", linear=(0, 1), cost=_cross_cost,
+    form="{0} ×* {1}", latex=r"{0} \times^{*} {1}",
 )  # fmt: skip
 Operation(
-    "lever", "y ↦ how V ×* f changes with V, applied", rows="6", linear=(0, 1), cost=_cross_cost,
+    "lever", "y ↦ how V ×* f changes with V, applied", body=bodies.lever, rows="6", linear=(0, 1),
+    cost=_cross_cost, **_call("cross_force", r"\operatorname{cross_{f}}"),
+)  # fmt: skip
+Operation("crm", "V × as a matrix", body=bodies.crm, **_MATRIX, **_call("cross"))
+Operation(
+    "crq", "V ↦ V ×* f as a matrix", body=bodies.crq, **_MATRIX,
     **_call("cross_force", r"\operatorname{cross_{f}}"),
 )  # fmt: skip
-Operation("crm", "V × as a matrix", **_MATRIX, **_call("cross"))
+Operation("spin", "ω~ on both halves", body=bodies.spin, **_MATRIX, **_call("spin"))
 Operation(
-    "crq", "V ↦ V ×* f as a matrix", **_MATRIX,
-    **_call("cross_force", r"\operatorname{cross_{f}}"),
-)  # fmt: skip
-Operation("spin", "ω~ on both halves", **_MATRIX, **_call("spin"))
-Operation("swing", "u ↦ spin(u) applied to a vector", **_MATRIX, **_call("swing"))
-Operation("regress", "π ↦ M(π) z", rows="6", cols="10", linear=(0,), **_call("regress"))
-Operation("gauge", "[0; ω × v]", rows="6", cols="1", cost=9, **_call("gauge"))
-Operation(
-    "against", "[0; −g] of g", **_VECTOR, naming=Naming.INLINE, form="[0; −g]", latex="[0; -g]"
-)
-Operation(
-    "rotation", "the rotation of a rigid transformation", rows="6", cols="6", kind=Kind.RIGID,
-    naming=Naming.INLINE, **_call("turn"),
+    "swing", "u ↦ spin(u) applied to a vector", body=bodies.swing, **_MATRIX, **_call("swing"),
 )  # fmt: skip
 Operation(
-    "rigid_inverse", "the inverse of a rigid transformation", rows="6", cols="6", kind=Kind.RIGID,
-    **_call("inverse"),
+    "regress", "π ↦ M(π) z", body=bodies.regress, rows="6", cols="10", linear=(0,),
+    **_call("regress"),
+)  # fmt: skip
+Operation("gauge", "[0; ω × v]", body=bodies.gauge, rows="6", cols="1", cost=9, **_call("gauge"))
+Operation(
+    "against", "[0; −g] of g", body=bodies.against, **_VECTOR, naming=Naming.INLINE, form="[0; −g]",
+    latex="[0; -g]",
 )  # fmt: skip
 Operation(
-    "rigid_of_pose", "φ of a pose", rows="6", cols="6", kind=Kind.RIGID, form="({...})",
-    latex="({...})",
-)  # fmt: skip
-Operation("pose_matrix", "the pose of φ, 4 × 4", rows="4", cols="4", **_call("pose"))
-Operation(
-    "below_root", "a product, or the identity at roots", rows="6", cols="6", kind=Kind.RIGID,
-    **_call("below_root", r"\operatorname{below\_root}"),
+    "rotation", "the rotation of a rigid transformation", body=bodies.rotation, rows="6", cols="6",
+    kind=Kind.RIGID, naming=Naming.INLINE, **_call("turn"),
 )  # fmt: skip
 Operation(
-    "gyration", "how M V changes the momentum", rows="6", cols="6", kind=Kind.GYRATION,
-    linear=(0, 1), cost=70, **_call("gyration"),
+    "rigid_inverse", "the inverse of a rigid transformation", body=bodies.rigid_inverse, rows="6",
+    cols="6", kind=Kind.RIGID, **_call("inverse"),
 )  # fmt: skip
 Operation(
-    "inertia_rate", "how an inertia changes as its body moves", rows="6", cols="6",
-    kind=Kind.INERTIA, linear=(0, 1), cost=70,
+    "rigid_of_pose", "φ of a pose", body=bodies.rigid_of_pose, rows="6", cols="6", kind=Kind.RIGID,
+    form="({...})", latex="({...})",
 )  # fmt: skip
 Operation(
-    "inertia_of", "M(π)", rows="6", cols="6", kind=Kind.INERTIA, linear=(0,),
-    **_call("inertia_of", r"\operatorname{M}"),
+    "pose_matrix", "the pose of φ, 4 × 4", body=bodies.pose_matrix, rows="4", cols="4",
+    **_call("pose"),
 )  # fmt: skip
 Operation(
-    "inertia_trace", "tr(M(π) X) by π", rows="10", cols="1", linear=(0,),
+    "below_root", "a product, or the identity at roots", body=bodies.below_root, rows="6", cols="6",
+    kind=Kind.RIGID, **_call("below_root", r"\operatorname{below\_root}"),
+)  # fmt: skip
+Operation(
+    "gyration", "how M V changes the momentum", body=bodies.gyration, rows="6", cols="6",
+    kind=Kind.GYRATION, linear=(0, 1), cost=70, **_call("gyration"),
+)  # fmt: skip
+Operation(
+    "inertia_rate", "how an inertia changes as its body moves", body=bodies.inertia_rate, rows="6",
+    cols="6", kind=Kind.INERTIA, linear=(0, 1), cost=70,
+)  # fmt: skip
+Operation(
+    "inertia_of", "M(π)", body=bodies.inertia_of, rows="6", cols="6", kind=Kind.INERTIA,
+    linear=(0,), **_call("inertia_of", r"\operatorname{M}"),
+)  # fmt: skip
+Operation(
+    "inertia_trace", "tr(M(π) X) by π", body=bodies.inertia_trace, rows="10", cols="1", linear=(0,),
     **_call("inertia_trace", r"\operatorname{M_{tr}}"),
 )  # fmt: skip
-Operation("vee", "tr(cross(u) X) by u", **_VECTOR)
+Operation("vee", "tr(cross(u) X) by u", body=bodies.vee, **_VECTOR)
 Operation(
-    "vee_force", "tr(cross_force(u) X) by u", **_VECTOR,
+    "vee_force", "tr(cross_force(u) X) by u", body=bodies.vee_force, **_VECTOR,
     **_call("vee_force", r"\operatorname{vee_{f}}"),
 )  # fmt: skip
 
 # ---- how hinges change ---------------------------------------------------------------------------
 
 Operation(
-    "hinge_axes_along", "H* differentiated along rates", domain=Domain.BODY, rows="6", cols="r",
-    linear=EACH, **_call("Ḣ*", r"\dot{H}^{*}"),
+    "hinge_axes_along", "H* differentiated along rates", body=bodies.hinge_along,
+    domain=Domain.BODY, rows="6", cols="r", linear=EACH, **_call("Ḣ*", r"\dot{H}^{*}"),
 )  # fmt: skip
 Operation(
-    "dHT", "how H* w changes with the rates", domain=Domain.BODY, rows="6", cols="r",
-    linear=EACH, **_call("dHT", r"\delta H^{*}"),
+    "dHT", "how H* w changes with the rates", body=bodies.dHT, domain=Domain.BODY, rows="6",
+    cols="r", linear=EACH, **_call("dHT", r"\delta H^{*}"),
 )  # fmt: skip
 Operation(
-    "dH", "how H f changes with the rates", domain=Domain.BODY, rows="r", cols="r",
+    "dH", "how H f changes with the rates", body=bodies.dH, domain=Domain.BODY, rows="r", cols="r",
     linear=EACH, **_call("dH", r"\delta H"),
 )  # fmt: skip
 Operation(
-    "dH_trace", "how tr(H Z) changes with the rates", domain=Domain.BODY, rows="r",
-    cols="1", linear=EACH, **_call("dH_trace", r"\operatorname{\delta H_{tr}}"),
+    "dH_trace", "how tr(H Z) changes with the rates", body=bodies.dH_trace, domain=Domain.BODY,
+    rows="r", cols="1", linear=EACH, **_call("dH_trace", r"\operatorname{\delta H_{tr}}"),
 )  # fmt: skip
 
 # ---- closures ------------------------------------------------------------------------------------
@@ -367,20 +388,25 @@ Operation(
 _LINK: dict[str, Any] = {"domain": Domain.LINK, "rows": "6", "variant": Variant.LINK, "cost": 6}
 
 Operation(
-    "relative", "φ(frame, mate) of a closure", **_POINT6, kind=Kind.RIGID, reads=Reads.FRAMES,
-    cost=105, naming=Naming.ALWAYS,
+    "relative", "φ(frame, mate) of a closure", body=bodies.relative, **_POINT6, kind=Kind.RIGID,
+    reads=Reads.FRAMES, cost=105, naming=Naming.ALWAYS,
 )  # fmt: skip
-Operation("relative_twist", "how the mate moves, seen from a frame", rows="6", cols="1", cost=45)
-Operation("closure_row", "a constraint row at one frame", **_LINK, cols="1")
 Operation(
-    "closure_row_rate", "how a row changes with a relative motion", **_LINK, cols="1", linear=(1,)
-)
+    "relative_twist", "how the mate moves, seen from a frame", body=bodies.twist, rows="6",
+    cols="1", cost=45,
+)  # fmt: skip
+Operation("closure_row", "a constraint row at one frame", body=bodies.row, **_LINK, cols="1")
 Operation(
-    "closure_row_along", "a row differentiated along motions", **_LINK, cols="1", linear=EACH[1:]
-)
+    "closure_row_rate", "how a row changes with a relative motion", body=bodies.row_rate, **_LINK,
+    cols="1", linear=(1,),
+)  # fmt: skip
 Operation(
-    "closure_sway", "how a row changes with the motion of one end", **_LINK, cols="6",
-    linear=EACH[1:],
+    "closure_row_along", "a row differentiated along motions", body=bodies.row_along, **_LINK,
+    cols="1", linear=EACH[1:],
+)  # fmt: skip
+Operation(
+    "closure_sway", "how a row changes with the motion of one end", body=bodies.sway, **_LINK,
+    cols="6", linear=EACH[1:],
 )  # fmt: skip
 
 # ---- between index sets --------------------------------------------------------------------------
@@ -412,7 +438,7 @@ _shift("of_point", "the block of the point of a link", Domain.LINK, Reads.POINT,
 _shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}")
 _shift(
     "spread", "the block of the world, everywhere", Domain.BODY, Reads.HERE, "{0}",
-    keep=Keep.AGAIN, naming=Naming.INLINE,
+    body=bodies.same, keep=Keep.AGAIN, naming=Naming.INLINE,
 )  # fmt: skip
 Operation(
     "down", "the block of the parent, or a constant at roots", domain=Domain.BODY,

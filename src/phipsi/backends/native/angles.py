@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import Lane, write_loop
-from phipsi.backends.native.masks import masked_load
-from phipsi.backends.native.record import ANGLES, BUFFERS
-from phipsi.backends.native.trigonometry import define_sincos, i64
+from phipsi.backends.native.data_record import ANGLES, BUFFERS
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import Lane, masked_load, write_loop
+from phipsi.backends.native.text.trigonometry import define_sincos, i64
 
 if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel

@@ -8,8 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-Rows = list[list[Any]]
-Entry = Any
+from phipsi.sweeps.entries import (
+    Entry,
+    Rows,
+    add,
+    cross,
+    cross_matrix,
+    dot,
+    is_zero,
+    lower_half,
+    matmul,
+    matvec,
+    mul_add,
+    mul_sub,
+    neg,
+    plus,
+    sub,
+    transpose_rows,
+)
 
 
 class Dense:
@@ -72,8 +88,7 @@ class Inertia:
 
     def symmetric(self) -> Symmetric:
         """As a general symmetric 6 × 6."""
-        rows = self.dense()
-        return Symmetric([rows[i][j] for i in range(6) for j in range(i + 1)], 6)
+        return Symmetric(lower_half(self.dense()), 6)
 
     def dense(self) -> Rows:
         """All rows."""
@@ -145,103 +160,6 @@ class Transposed:
 
 
 Block = Dense | Symmetric | Inertia | Gyration | Rigid | Transposed
-
-
-# ---- entries
-# ---------------------------------------------------------------------------------------
-
-
-def is_zero(x: Entry) -> bool:
-    """True for a number known to be zero."""
-    return isinstance(x, (int, float)) and x == 0
-
-
-def add(x: Entry, y: Entry) -> Entry:
-    """x + y."""
-    return y if is_zero(x) else x if is_zero(y) else x + y
-
-
-def sub(x: Entry, y: Entry) -> Entry:
-    """x − y."""
-    return x if is_zero(y) else neg(y) if is_zero(x) else x - y
-
-
-def neg(x: Entry) -> Entry:
-    """−x."""
-    return 0 if is_zero(x) else -x
-
-
-def mul(x: Entry, y: Entry) -> Entry:
-    """x y."""
-    return 0 if is_zero(x) or is_zero(y) else x * y
-
-
-def mul_add(x: Entry, y: Entry, z: Entry) -> Entry:
-    """x y + z."""
-    if is_zero(z):
-        return mul(x, y)
-    for a, b in ((x, y), (y, x)):
-        if not hasattr(a, "value"):  # a number known now
-            if a == 0:
-                return z
-            if a == 1:
-                return add(z, b)
-            if a == -1:
-                return sub(z, b)
-    if not hasattr(x, "value"):
-        x, y = y, x
-    return x.times_plus(y, z) if hasattr(x, "value") else x * y + z
-
-
-def mul_sub(z: Entry, x: Entry, y: Entry) -> Entry:
-    """z − x y."""
-    if is_zero(x) or is_zero(y):
-        return z
-    return mul_add(neg(x), y, z)
-
-
-def dot(x: Sequence[Entry], y: Sequence[Entry]) -> Entry:
-    """Σ xᵢ yᵢ."""
-    out: Entry = 0
-    for a, b in zip(x, y, strict=True):
-        out = mul_add(a, b, out)
-    return out
-
-
-def cross(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
-    """x × y."""
-    return [
-        mul_sub(mul(x[1], y[2]), x[2], y[1]),
-        mul_sub(mul(x[2], y[0]), x[0], y[2]),
-        mul_sub(mul(x[0], y[1]), x[1], y[0]),
-    ]
-
-
-def cross_matrix(x: Sequence[Entry]) -> Rows:
-    """x~."""
-    a, b, c = x
-    return [[0, neg(c), b], [c, 0, neg(a)], [neg(b), a, 0]]
-
-
-def plus(x: Sequence[Entry], y: Sequence[Entry]) -> list[Entry]:
-    """x + y for lists."""
-    return [add(a, b) for a, b in zip(x, y, strict=True)]
-
-
-def transpose_rows(rows: Rows) -> Rows:
-    """Rows as columns."""
-    return [list(c) for c in zip(*rows, strict=True)]
-
-
-def matmul(x: Rows, y: Rows) -> Rows:
-    """Product of dense rows."""
-    columns = transpose_rows(y)
-    return [[dot(r, c) for c in columns] for r in x]
-
-
-def matvec(x: Rows, y: Sequence[Entry]) -> list[Entry]:
-    """Product of dense rows with a list."""
-    return [dot(r, y) for r in x]
 
 
 # ---- blocks
@@ -383,37 +301,6 @@ def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
             diagonal = add(j[i][k], trace if i == k else 0)
             lower.append(mul_sub(mul_sub(diagonal, h[i], arm[k]), arm[i], moved[k]))
     return Inertia([m, *moved, *lower])
-
-
-def gyration(x: Inertia, v: list[Entry]) -> Gyration:
-    """S[V] M − M V~ − Q[M V]: A = ω~ (2 J − tr J) − 2 h~ u~, p = 2 (m u + ω × h)."""
-    w, u, j = v[:3], v[3:], x.moment.dense()
-    trace = add(add(j[0][0], j[1][1]), j[2][2])
-    twice = [[sub(mul(2.0, j[i][k]), trace if i == k else 0) for k in range(3)] for i in range(3)]
-    turned = matmul(cross_matrix(w), twice)
-    double = [mul(2.0, c) for c in x.h]
-    along = dot(double, u)
-    rows = [
-        [mul_sub(add(turned[i][k], along if i == k else 0), u[i], double[k]) for k in range(3)]
-        for i in range(3)
-    ]
-    swept = cross(w, x.h)
-    momentum = [mul(2.0, mul_add(x.m, u[i], swept[i])) for i in range(3)]
-    return Gyration([e for row in rows for e in row] + momentum)
-
-
-def inertia_rate(x: Inertia, v: list[Entry]) -> Inertia:
-    """S[V] M − M V~: no mass, first moments m u + ω × h, moments of the moving body."""
-    w, u, j = v[:3], v[3:], x.moment.dense()
-    turned = matmul(cross_matrix(w), j)
-    along = dot(x.h, u)
-    lower: list[Entry] = []
-    for i in range(3):
-        for k in range(i + 1):  # ω~ J − J ω~ − u~ h~ − h~ u~
-            rate = add(add(turned[i][k], turned[k][i]), mul(2.0, along) if i == k else 0)
-            lower.append(mul_sub(mul_sub(rate, u[i], x.h[k]), x.h[i], u[k]))
-    swept = cross(w, x.h)
-    return Inertia([0, *(mul_add(x.m, u[i], swept[i]) for i in range(3)), *lower])
 
 
 def _move_gyration(x: Rigid, s: Gyration) -> Gyration:

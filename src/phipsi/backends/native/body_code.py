@@ -1,21 +1,21 @@
-"""The code of one step at one body: every IR operation as block arithmetic on lanes."""
+"""The code of one step at one body: the arithmetic of operations on lanes of machine code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, final
 
 from phipsi.backends.failures import BLOCK, HINGE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import solve, tables
-from phipsi.backends.native.closure_code import ClosureCode
-from phipsi.backends.native.lanes import Lane, known
 from phipsi.backends.native.memory import Memory
 from phipsi.backends.native.plan import is_remade, root
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.variation_code import VariationCode
-from phipsi.sweeps.ir import Domain, Field, Kind, Reads, terms_of
+from phipsi.backends.native.text.lanes import Lane, known
+from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
+from phipsi.sweeps.ir import Domain, Field, Kind, Reads
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,17 @@ def _template(x: Any) -> Any:
     return None if x.place is None else _InTable(x.place)
 
 
-class BodyCode(ClosureCode, VariationCode):
-    """Evaluates fields at one body (or point, or once), each at most once, in the order needed."""
+def _dense(rows: Sequence[Sequence[Any]], columns: int = 0) -> bl.Dense:
+    return bl.Dense(rows)
+
+
+@final
+class BodyCode:
+    """Evaluates fields at one body (or point, or once), each at most once, in the order needed.
+
+    It is the `Arithmetic` of the bodies of operations. Operations without a body read and move
+    data; here are their methods, by name.
+    """
 
     def __init__(
         self,
@@ -55,15 +64,9 @@ class BodyCode(ClosureCode, VariationCode):
         """The block of x here."""
         if x in self.values:
             return self.values[x]
-        if x.equation is not None:
-            out = self.value(x.equation)
-        elif x.op == "T":
-            out = bl.transpose(self.value(x.args[0]))
-        elif x.op == "add" and len(x.args) == 1:
-            data: Any = x.data
-            out = bl.combine([(data[0], self.value(x.args[0]))])
-        elif self.inside(x) or is_remade(x):
-            out = getattr(self, "_" + x.op)(x)
+        if self.inside(x) or is_remade(x) or root(x) is not x:  # views are never kept
+            body = x.operation.body
+            out = getattr(self, "_" + x.op)(x) if body is None else body(self, x)
         else:
             out = self._kept(x)
         self.values[x] = out
@@ -71,7 +74,7 @@ class BodyCode(ClosureCode, VariationCode):
 
     def _kept(self, x: Field) -> bl.Block:
         """A value from an earlier step: numbers known then are known now."""
-        out = self.memory.load(x, Reads.HERE, self.blank(x))
+        out = self.memory.load(x, Reads.HERE, self.zeros(x))
         known_then = self.templates.get((x, self._kind()))
         if known_then is None:
             return out
@@ -95,7 +98,7 @@ class BodyCode(ClosureCode, VariationCode):
             return self.code.nv
         return int(s) if s.isdigit() else 1  # one column at a time
 
-    def blank(self, x: Field) -> bl.Block:
+    def zeros(self, x: Field) -> bl.Block:
         """A block of zeros of the kind in which x is stored."""
         t = x.type
         if t.kind is Kind.INERTIA:
@@ -113,70 +116,64 @@ class BodyCode(ClosureCode, VariationCode):
 
     def stored_form(self, x: Field, value: bl.Block) -> bl.Block:
         """The value in the kind in which x is stored."""
-        blank = self.blank(x)
+        blank = self.zeros(x)
         if type(blank) is type(value):
             return value
         if isinstance(blank, bl.Symmetric):
-            rows = value.dense()
-            return bl.Symmetric([rows[i][j] for i in range(blank.n) for j in range(i + 1)], blank.n)
+            return bl.Symmetric(lower_half(value.dense()), blank.n)
         if isinstance(blank, bl.Dense):
             return bl.Dense(value.dense())
         raise AssertionError(
             f"{x!r} is stored as {type(blank).__name__}, not {type(value).__name__}"
         )
 
-    # -- leaves ------------------------------------------------------------------------------------
+    # -- the arithmetic of bodies ------------------------------------------------------------------
 
-    def _zero(self, x: Field) -> bl.Block:
-        return self.blank(x)
+    dense, rigid_block = staticmethod(_dense), staticmethod(bl.Rigid)
+    symmetric, inertia_block = staticmethod(bl.Symmetric), staticmethod(bl.Inertia)
+    gyration_block, transpose = staticmethod(bl.Gyration), staticmethod(bl.transpose)
+    times, times_symmetric = staticmethod(bl.times), staticmethod(bl.times_symmetric)
+    congruence, combine = staticmethod(bl.congruence), staticmethod(bl.combine)
+    number = staticmethod(float)
 
-    def _eye(self, x: Field) -> bl.Block:
-        n = self.size(x.type.rows)
+    def rows(self, x: Field) -> Rows:
+        """All entries of a block."""
+        return self.value(x).dense()
+
+    def column(self, x: Field) -> list[Any]:
+        """The entries of the first column."""
+        return [row[0] for row in self.rows(x)]
+
+    def rigid(self, x: Field) -> tuple[Rows, list[Any]]:
+        """R and l of a rigid transformation."""
+        value = self.value(x)
+        assert isinstance(value, bl.Rigid)
+        return value.turn, value.arm
+
+    def inertia(self, x: Field) -> tuple[Any, list[Any], Rows]:
+        """m, h and J of a rigid inertia."""
+        value = self.value(x)
+        assert isinstance(value, bl.Inertia)
+        return value.m, value.h, value.moment.dense()
+
+    def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> bl.Block:
+        """The block whose columns are made from those of x."""
+        return bl.Dense(transpose_rows([make(c) for c in transpose_rows(self.rows(x))]))
+
+    def eye(self, x: Field) -> bl.Block:
+        """The identity, in the kind in which x is stored."""
+        rows = identity(self.size(x.type.rows))
         if x.type.kind is Kind.RIGID:
-            return bl.Rigid([[int(i == j) for j in range(3)] for i in range(3)], [0] * 3)
-        if x.type.kind is Kind.SYMMETRIC:
-            return bl.Symmetric([int(i == j) for i in range(n) for j in range(i + 1)], n)
-        return bl.Dense([[int(i == j) for j in range(n)] for i in range(n)])
-
-    def _input(self, x: Field) -> bl.Block:
-        return self.memory.read_input(x, self.code)
-
-    def _seed(self, x: Field) -> bl.Block:
-        return self.memory.seed(x, self.size(x.type.rows))
-
-    def _unit_rate(self, x: Field) -> bl.Block:
-        return self.memory.unit(x, self.size("r"))
-
-    def _unit_parameter(self, x: Field) -> bl.Block:
-        return self.memory.unit(x, 10)
-
-    def _path_seed(self, x: Field) -> bl.Block:
-        return self.memory.path_seed(x, self.size(x.type.rows))
-
-    def _params(self) -> list[Any]:
-        assert self.code is not None
-        m = self.memory
-        return [
-            m.constant(tables.PARAMS + i) if p is None else p
-            for i, p in enumerate(self.code.params)
-        ]
-
-    def _coordinates(self, name: str) -> list[Lane]:
-        assert self.code is not None
-        count = self.code.nq if name == "q" else self.code.nv
-        return [self.memory.coordinate(name, i) for i in range(count)]
+            return bl.Rigid(identity(3), [0] * 3)
+        return self.stored_form(x, bl.Dense(rows))
 
     def sin(self, x: Any) -> Any:
-        """Sine, for the joint formulas."""
+        """Sine."""
         return self._sincos(x)[0]
 
     def cos(self, x: Any) -> Any:
-        """Cosine, for the joint formulas."""
+        """Cosine."""
         return self._sincos(x)[1]
-
-    def sqrt(self, x: Any) -> Any:
-        """Square root, for the joint formulas."""
-        return self.memory.emitter.intrinsic("sqrt", self.memory.emitter.lift(x))
 
     def _sincos(self, x: Any) -> tuple[Lane, Lane]:
         key = x.value.name
@@ -184,35 +181,104 @@ class BodyCode(ClosureCode, VariationCode):
             self._trig[key] = self.memory.sincos(x)
         return self._trig[key]
 
-    def _transform(self, x: Field) -> bl.Block:
+    def sqrt(self, x: Any) -> Any:
+        """Square root."""
+        return self.memory.emitter.intrinsic("sqrt", self.memory.emitter.lift(x))
+
+    def largest(self, entries: Sequence[Any]) -> Any:
+        """The largest absolute value."""
+        e = self.memory.emitter
+        return reduce(self.maximum, (e.intrinsic("fabs", e.lift(x)) for x in entries))
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        """The larger of two."""
+        return self.memory.emitter.intrinsic("maxnum", x, y)
+
+    # -- the model and the place -------------------------------------------------------------------
+
+    @property
+    def joint(self) -> Any:
+        """The joint of this body."""
+        assert self.code is not None
+        return self.code.joint
+
+    def params(self) -> list[Any]:
+        """The parameters of the joint: numbers, or places in the table of bodies."""
         assert self.code is not None
         m = self.memory
-        turn, arm = self.code.joint.transform(self._params(), self._coordinates("q"), self)
-        place = [[m.constant(3 * i + j) for j in range(3)] for i in range(3)]
-        origin = [m.constant(9 + i) for i in range(3)]
-        return bl.Rigid(bl.matmul(place, turn), bl.plus(origin, bl.matvec(place, arm)))
+        return [
+            m.constant(tables.PARAMS + i) if p is None else p
+            for i, p in enumerate(self.code.params)
+        ]
 
-    def _joint_transform(self, x: Field) -> bl.Block:
+    def coordinates(self, name: str) -> list[Any]:
+        """The part of q or v of the joint."""
         assert self.code is not None
-        turn, arm = self.code.joint.transform(self._params(), self._coordinates("q"), self)
-        return bl.Rigid(turn, list(arm))
+        count = self.code.nq if name == "q" else self.code.nv
+        return [self.memory.coordinate(name, i) for i in range(count)]
 
-    def _diag(self, x: Field) -> bl.Block:
-        column = self._column(x.args[0])
-        n = len(column)
-        return bl.Symmetric([column[i] if i == j else 0 for i in range(n) for j in range(i + 1)], n)
+    def placement(self) -> bl.Block:
+        """The frame of the joint in that of the parent, as a rigid transformation."""
+        m = self.memory
+        turn = [[m.constant(3 * i + j) for j in range(3)] for i in range(3)]
+        return bl.Rigid(turn, [m.constant(9 + i) for i in range(3)])
 
-    def _against(self, x: Field) -> bl.Block:
-        return bl.Dense([[0]] * 3 + [[bl.neg(g)] for g in self._column(x.args[0])])
+    def turn(self) -> Rows:
+        """The rotation from the simple frame of the body to its own frame."""
+        return self.memory.turn()
 
-    def _hinge_axes(self, x: Field) -> bl.Block:
-        assert self.code is not None
-        return bl.Dense(self.code.joint.hinge_axes(self._params(), self._coordinates("q"), self))
+    def outboard_size(self, half: int) -> Any:
+        """How large the inertias outboard are."""
+        return self.memory.constant(tables.SIZES + half)
 
-    def _hinge_axes_rate(self, x: Field) -> bl.Block:
-        assert self.code is not None
-        q, v = self._coordinates("q"), self._coordinates("v")
-        return bl.Dense(self.code.joint.hinge_axes_rate(self._params(), q, v, self))
+    def point_offset(self) -> list[Any]:
+        """Where this point is on its body."""
+        return [self.memory.point_constant(i) for i in range(3)]
+
+    def point_turn(self) -> Rows:
+        """The axes of this point on its body."""
+        return [[self.memory.point_constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
+
+    @property
+    def link(self) -> tuple[str, int, list[Any]]:
+        """Form, side and constants of this link."""
+        form, side = self.memory.link_code
+        # of the others, the residual has a constant, but not its derivative
+        count = 6 if form in ("body", "world") else 0
+        return form, side, [self.memory.link_constant(i) for i in range(count)]
+
+    def frame_in_world(self, poses: Field) -> tuple[Rows, list[Any]]:
+        """Rotation and position of this point's frame in the world."""
+        m = self.memory
+        pose = self._view(poses, lambda r: m.pose_of_body(r, self.zeros(r)))
+        turn = self.point_turn()
+        out = bl.times(pose, bl.Rigid(turn, self.point_offset()))
+        assert isinstance(out, bl.Rigid)
+        return out.turn, out.arm
+
+    def at_mate(self, make: Callable[[], Any]) -> Any:
+        """What `make` returns at the mate of this point."""
+        return self.memory.at_mate(make)
+
+    def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
+        """One block at roots, another elsewhere."""
+        return self.memory.at_root(root, other)
+
+    # -- operations that read ----------------------------------------------------------------------
+
+    def _input(self, x: Field) -> bl.Block:
+        return self.memory.read_input(x, self.code)
+
+    def _seed(self, x: Field) -> bl.Block:
+        return self.memory.seed(x, self.size(x.type.rows))
+
+    def _path_seed(self, x: Field) -> bl.Block:
+        return self.memory.path_seed(x, self.size(x.type.rows))
+
+    def _unit_rate(self, x: Field) -> bl.Block:
+        return self.memory.unit(x, self.size(x.type.rows))
+
+    _unit_parameter = _unit_rate
 
     def _M(self, x: Field) -> bl.Block:
         return bl.Inertia([self.memory.constant(tables.INERTIA + i) for i in range(10)])
@@ -229,168 +295,18 @@ class BodyCode(ClosureCode, VariationCode):
     def _gravity(self, x: Field) -> bl.Block:
         return bl.Dense([[0], [0], [0]] + [[self.memory.gravity(3 + i)] for i in range(3)])
 
-    def _point_frame(self, x: Field) -> bl.Block:
-        m = self.memory
-        turn = [[m.point_constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
-        return bl.Rigid(turn, [m.point_constant(i) for i in range(3)])
-
-    def _point_arm(self, x: Field) -> bl.Block:
-        turn = [[int(i == j) for j in range(3)] for i in range(3)]
-        return bl.Rigid(turn, [self.memory.point_constant(i) for i in range(3)])
-
-    def _world_arm(self, x: Field) -> bl.Block:
-        at: Any = x.data
-        turn = [[int(i == j) for j in range(3)] for i in range(3)]
-        return bl.Rigid(turn, [-float(c) for c in at])
-
-    # -- algebra -----------------------------------------------------------------------------------
-
-    def _mul(self, x: Field) -> bl.Block:
-        left, right = self.value(x.args[0]), self.value(x.args[1])
-        if x.type.kind is Kind.SYMMETRIC:
-            return bl.times_symmetric(left, right)
-        return bl.times(left, right)
-
-    def _cong(self, x: Field) -> bl.Block:
-        return bl.congruence(self.value(x.args[0]), self.value(x.args[1]))
-
-    def _add(self, x: Field) -> bl.Block:
-        return bl.combine([(c, self.value(y)) for c, y in terms_of(x)])
-
-    def _column(self, x: Field) -> list[Any]:
-        return [row[0] for row in self.value(x).dense()]
-
-    def _cross(self, x: Field) -> bl.Block:
-        v = self._column(x.args[0])
-        columns = bl.transpose_rows(self.value(x.args[1]).dense())
-        out = []
-        for m in columns:
-            linear = bl.plus(bl.cross(v[3:], m[:3]), bl.cross(v[:3], m[3:]))
-            out.append(bl.cross(v[:3], m[:3]) + linear)
-        return bl.Dense(bl.transpose_rows(out))
-
-    def _cross_force(self, x: Field) -> bl.Block:
-        v = self._column(x.args[0])
-        columns = bl.transpose_rows(self.value(x.args[1]).dense())
-        out = []
-        for f in columns:
-            moment = bl.plus(bl.cross(v[:3], f[:3]), bl.cross(v[3:], f[3:]))
-            out.append(moment + bl.cross(v[:3], f[3:]))
-        return bl.Dense(bl.transpose_rows(out))
-
-    def _crm(self, x: Field) -> bl.Block:
-        v = self._column(x.args[0])
-        spin, slide = bl.cross_matrix(v[:3]), bl.cross_matrix(v[3:])
-        top = [spin[i] + [0, 0, 0] for i in range(3)]
-        return bl.Dense(top + [slide[i] + spin[i] for i in range(3)])
-
-    def _regress(self, x: Field) -> bl.Block:
-        """M(π) z by its columns: made in the body's own axes, in which π is, then turned back."""
-        turn, z = self.memory.turn(), self._column(x.args[0])
-        w, v = bl.matvec(turn, z[:3]), bl.matvec(turn, z[3:])
-        zero = [0, 0, 0]
-        moments = [
-            [w[0], 0, 0], [0, w[1], 0], [0, 0, w[2]],
-            [w[1], w[0], 0], [w[2], 0, w[0]], [0, w[2], w[1]],
-        ]  # fmt: skip
-        arms = zip(bl.cross_matrix(v), bl.cross_matrix(w), strict=True)
-        columns = [(zero, v)]
-        columns += [(a, [bl.neg(c) for c in b]) for a, b in arms]  # −v~ and w~ by columns
-        columns += [(m, zero) for m in moments]
-        back = bl.transpose_rows(turn)
-        turned = [bl.matvec(back, top) + bl.matvec(back, low) for top, low in columns]
-        return bl.Dense(bl.transpose_rows(turned))
-
-    def _spin(self, x: Field) -> bl.Block:
-        spin = bl.cross_matrix(self._column(x.args[0])[:3])
-        top = [spin[i] + [0, 0, 0] for i in range(3)]
-        return bl.Dense(top + [[0, 0, 0, *spin[i]] for i in range(3)])
-
-    def _gauge(self, x: Field) -> bl.Block:
-        v = self._column(x.args[0])
-        return bl.Dense([[0]] * 3 + [[c] for c in bl.cross(v[:3], v[3:])])
-
-    def _rotation(self, x: Field) -> bl.Block:
-        return bl.Rigid(self._rigid(x.args[0]).turn, [0, 0, 0])
-
-    def _rigid(self, x: Field) -> bl.Rigid:
-        value = self.value(x)
-        assert isinstance(value, bl.Rigid)
-        return value
-
-    def _rigid_inverse(self, x: Field) -> bl.Block:
-        w = self._rigid(x.args[0])
-        back = bl.transpose_rows(w.turn)
-        return bl.Rigid(back, [bl.neg(c) for c in bl.matvec(back, w.arm)])
-
-    def _pose_matrix(self, x: Field) -> bl.Block:
-        w = self._rigid(x.args[0])
-        return bl.Dense([[*w.turn[i], w.arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
-
-    def _rigid_of_pose(self, x: Field) -> bl.Block:
-        rows = self.value(x.args[0]).dense()
-        return bl.Rigid([r[:3] for r in rows[:3]], [r[3] for r in rows[:3]])
-
-    # -- inverses ----------------------------------------------------------------------------------
-
-    def _hinge_scale(self, x: Field) -> bl.Block:
-        e = self.memory.emitter
-        p, axes = self.value(x.args[0]).dense(), self.value(x.args[1]).dense()
-        largest = []
-        for start in (0, 3):
-            out: Any = None
-            for i in range(start, start + 3):
-                size = e.intrinsic("fabs", e.lift(p[i][i]))
-                out = size if out is None else e.intrinsic("maxnum", out, size)
-            if x.data is None:
-                least = self.memory.constant(tables.SIZES + start // 3)
-                out = e.intrinsic("maxnum", out, least)
-            largest.append(out)
-        scale = []
-        for column in bl.transpose_rows(axes):
-            turn, slide = bl.dot(column[:3], column[:3]), bl.dot(column[3:], column[3:])
-            scale.append([bl.add(bl.mul(turn, largest[0]), bl.mul(slide, largest[1]))])
-        return bl.Dense(scale)
-
-    def _inv(self, x: Field) -> bl.Block:
-        e = self.memory.emitter
-        how = x.data[0]  # type: ignore[index]
-        a = self.value(x.args[0]).dense()
-        if not a:
-            return self.value(x.args[0])
-        if how == "definite":
-            scale = self._column(x.args[1]) if len(x.args) > 1 else None
-            out, bad = solve.inverse_definite(e, a, scale)
-            self.memory.fail(bad, HINGE)
-            return out
-        general, bad = solve.inverse_general(e, a)
-        self.memory.fail(bad, BLOCK)
-        return general
-
-    def _chol(self, x: Field) -> bl.Block:
-        out, bad = solve.cholesky(self.memory.emitter, self.value(x.args[0]).dense())
-        self.memory.fail(bad, HINGE)
-        return out
-
-    def _logdet(self, x: Field) -> bl.Block:
-        m = self.memory
-        _, d = solve.factor(self.value(x.args[0]).dense())
-        out: Any = 0
-        for pivot in d:
-            out = bl.add(out, m.log(m.emitter.lift(pivot)))
-        return bl.Dense([[out]])
-
-    # -- neighbours and other index sets -----------------------------------------------------------
+    def _selected(self, x: Field) -> bl.Block:
+        inside = self.memory.selected(str(x.data))
+        return bl.Symmetric([inside if i == j else 0 for i in range(6) for j in range(i + 1)], 6)
 
     def _up(self, x: Field) -> bl.Block:
-        return self.memory.load(x, Reads.CHILDREN, self.blank(x))
+        return self.memory.load(x, Reads.CHILDREN, self.zeros(x))
 
     def _down(self, x: Field) -> bl.Block:
-        y = x.args[0]
-        if root(y).op == "zero":
-            out = self.blank(x)
+        if root(x.args[0]).op == "zero":
+            out = self.zeros(x)
         else:
-            out = self._view(y, lambda r: self.memory.load(r, Reads.PARENT, self.blank(r)))
+            out = self._gather(x)
         if x.data == "local":
             return self.memory.off_hubs(out)
         if len(x.args) == 1:
@@ -398,9 +314,8 @@ class BodyCode(ClosureCode, VariationCode):
         return self.memory.at_root(self.value(x.args[1]), out)
 
     def _gather(self, x: Field) -> bl.Block:
-        return self._view(
-            x.args[0], lambda r: self.memory.load(r, x.operation.reads, self.blank(r))
-        )
+        reads = x.operation.reads
+        return self._view(x.args[0], lambda r: self.memory.load(r, reads, self.zeros(r)))
 
     _of_mate = _of_point = _of_row = _gather
 
@@ -415,5 +330,32 @@ class BodyCode(ClosureCode, VariationCode):
             return bl.combine([(data[0], self._view(y.args[0], load))])
         return load(y)
 
-    def _spread(self, x: Field) -> bl.Block:
-        return self.value(x.args[0])
+    # -- operations that may fail ------------------------------------------------------------------
+
+    def _inv(self, x: Field) -> bl.Block:
+        e = self.memory.emitter
+        how = x.data[0]  # type: ignore[index]
+        a = self.rows(x.args[0])
+        if not a:
+            return self.value(x.args[0])
+        if how == "definite":
+            scale = self.column(x.args[1]) if len(x.args) > 1 else None
+            out, bad = solve.inverse_definite(e, a, scale)
+            self.memory.fail(bad, HINGE)
+            return out
+        general, bad = solve.inverse_general(e, a)
+        self.memory.fail(bad, BLOCK)
+        return general
+
+    def _chol(self, x: Field) -> bl.Block:
+        out, bad = solve.cholesky(self.memory.emitter, self.rows(x.args[0]))
+        self.memory.fail(bad, HINGE)
+        return out
+
+    def _logdet(self, x: Field) -> bl.Block:
+        m = self.memory
+        _, d = solve.factor(self.rows(x.args[0]))
+        out: Any = 0
+        for pivot in d:
+            out = add(out, m.log(m.emitter.lift(pivot)))
+        return bl.Dense([[out]])

@@ -10,24 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.gram import Gram
-from phipsi.backends.native.lanes import (
-    DOUBLE,
-    I8,
-    I32,
-    I64,
-    POINTER,
-    Lane,
-    plus_scaled,
-    write_loop,
-)
-from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.pairs import Pairs
-from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import is_column, is_remade, root
-from phipsi.backends.native.record import (
+from phipsi.backends.native.data_record import (
     COLUMN,
     COUNT,
     ELEMENT,
@@ -38,8 +22,26 @@ from phipsi.backends.native.record import (
     START,
     TOGETHER,
 )
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.gram import Gram
+from phipsi.backends.native.pairs import Pairs
+from phipsi.backends.native.phases import Phase
+from phipsi.backends.native.plan import is_column, is_remade, root
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
+    DOUBLE,
+    I8,
+    I32,
+    I64,
+    POINTER,
+    Lane,
+    masked_load,
+    masked_store,
+    plus_scaled,
+    write_loop,
+)
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.expressions.spaces import space_named
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant, dependencies
 
 if TYPE_CHECKING:
@@ -302,7 +304,7 @@ class Columns:
         self, entry: Any, coefficient: Any, base: Any, index: Any, stride: Any, mask: Any = None
     ) -> None:
         """Add to an entry of every current column."""
-        if bl.is_zero(entry):
+        if en.is_zero(entry):
             return
         e = self.k.group
         old = Lane(e, self._read(base, index, stride, mask))

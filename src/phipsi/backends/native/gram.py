@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import DOUBLE, Lane, write_loop
-from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.record import GRAMS, INTEGERS, N_BODIES, N_RATES
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.data_record import GRAMS, INTEGERS, N_BODIES, N_RATES
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import DOUBLE, Lane, masked_load, masked_store, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.ir import Field
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phipsi.backends.native.record import GROUP_SIZE
+from phipsi.backends.native.data_record import GROUP_SIZE
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet

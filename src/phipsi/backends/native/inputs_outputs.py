@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import I32, Lane, fold_loop, plus_scaled
-from phipsi.backends.native.masks import masked_load
+from phipsi.backends.native.data_record import BUFFERS, N_RATES
 from phipsi.backends.native.matrix_memory import MatrixMemory
 from phipsi.backends.native.products import Products
-from phipsi.backends.native.record import BUFFERS, N_RATES
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I32, Lane, fold_loop, masked_load, plus_scaled
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.backends.native.zeros import written_once
 from phipsi.expressions.spaces import Space
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Step
 from phipsi.sweeps.request import Result
 
@@ -76,10 +76,10 @@ class InputsOutputs(MatrixMemory):
             return out
         turn = self.turn()
         if slot.gives is not None and slot.gives.index == "body" or name == "H":
-            out = _turned(out, bl.transpose_rows(turn))
+            out = _turned(out, en.transpose_rows(turn))
         if slot.takes is not None and slot.takes.index == "body" and name != "H":
-            back = bl.transpose_rows(turn)
-            out = bl.Dense(bl.transpose_rows(_turned_rows(bl.transpose_rows(out.rows), back)))
+            back = en.transpose_rows(turn)
+            out = bl.Dense(en.transpose_rows(_turned_rows(en.transpose_rows(out.rows), back)))
         if x.type.kind.value == "symmetric":
             n = len(out.rows)
             return bl.Symmetric([out.rows[i][j] for i in range(n) for j in range(i + 1)], n)
@@ -127,18 +127,18 @@ class InputsOutputs(MatrixMemory):
             above = [
                 [k.constant(tables.TURN_ABOVE + 3 * j + i) for j in range(3)] for i in range(3)
             ]
-            rows = bl.matmul(above, rows)
-        turn = bl.matmul([r[:3] for r in rows], self.turn())
+            rows = en.matmul(above, rows)
+        turn = en.matmul([r[:3] for r in rows], self.turn())
         return bl.Dense([[*turn[i], rows[i][3]] for i in range(3)] + [[0, 0, 0, 1]])
 
-    def turn(self) -> bl.Rows:
+    def turn(self) -> en.Rows:
         """Rotation from the simple frame of the body to its own frame."""
         k = self.k
         return [[k.constant(tables.TURN + 3 * i + j) for j in range(3)] for i in range(3)]
 
     def into_simple_frame(self, x: bl.Dense) -> bl.Dense:
         """A body vector in body axes as one in the simple frame."""
-        return _turned(x, bl.transpose_rows(self.turn()))
+        return _turned(x, en.transpose_rows(self.turn()))
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class InputsOutputs(MatrixMemory):
     def _add(self, entry: Any, coefficient: Any, base: Any, index: Any) -> None:
         """Add to an entry of a matrix."""
         k, b = self.k, self.k.b
-        if bl.is_zero(entry):
+        if en.is_zero(entry):
             return
         offset = b.mul(index, i64(k.bytes))
         old = k.lane_load(base, offset)
@@ -182,7 +182,7 @@ class InputsOutputs(MatrixMemory):
                     if back:
                         row, column = column, row
                     at = b.add(b.mul(row, width), column)
-                    if alone and not bl.is_zero(entry):
+                    if alone and not en.is_zero(entry):
                         k.columns.put(entry, base, at, width if back else None)
                     else:
                         k.columns.add(entry, part.coefficient, base, at, width if back else None)
@@ -199,8 +199,8 @@ class InputsOutputs(MatrixMemory):
             if r.gives.index == "body":
                 out = _turned(out, self.turn())
             if r.takes.index == "body":
-                turned = _turned_rows(bl.transpose_rows(out.rows), self.turn())
-                out = bl.Dense(bl.transpose_rows(turned))
+                turned = _turned_rows(en.transpose_rows(out.rows), self.turn())
+                out = bl.Dense(en.transpose_rows(turned))
             base = self.matrix_base(r)
             for i, line in enumerate(out.rows):
                 for j, entry in enumerate(line):
@@ -244,7 +244,7 @@ class InputsOutputs(MatrixMemory):
         block: bl.Block = values.value(x)
         if r.layout == "poses":
             rows = block.dense()
-            turn = bl.matmul([row[:3] for row in rows[:3]], bl.transpose_rows(self.turn()))
+            turn = en.matmul([row[:3] for row in rows[:3]], en.transpose_rows(self.turn()))
             rows = [[*turn[i], rows[i][3]] for i in range(3)] + [[0, 0, 0, 1]]
             for i in range(4):
                 for j in range(4):
@@ -257,8 +257,8 @@ class InputsOutputs(MatrixMemory):
             if gives.index == "body":
                 out = _turned(out, self.turn())
             if r.layout == "diagonal" and r.takes.index == "body":
-                turned = _turned_rows(bl.transpose_rows(out.rows), self.turn())
-                out = bl.Dense(bl.transpose_rows(turned))
+                turned = _turned_rows(en.transpose_rows(out.rows), self.turn())
+                out = bl.Dense(en.transpose_rows(turned))
         for i, row in enumerate(out.rows):
             for j, entry in enumerate(row):
                 if r.layout.startswith("matrix"):
@@ -366,10 +366,10 @@ def is_matrix(r: Result) -> bool:
     return r.layout == "blocks" or r.layout.startswith("matrix")
 
 
-def _turned(x: bl.Dense, turn: bl.Rows) -> bl.Dense:
+def _turned(x: bl.Dense, turn: en.Rows) -> bl.Dense:
     """diag(R, R) X."""
     return bl.Dense(_turned_rows(x.rows, turn))
 
 
-def _turned_rows(rows: bl.Rows, turn: bl.Rows) -> bl.Rows:
-    return bl.matmul(turn, rows[:3]) + bl.matmul(turn, rows[3:])
+def _turned_rows(rows: en.Rows, turn: en.Rows) -> en.Rows:
+    return en.matmul(turn, rows[:3]) + en.matmul(turn, rows[3:])

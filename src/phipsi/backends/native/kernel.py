@@ -6,29 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
 from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
 from phipsi.backends.native.columns import Columns
-from phipsi.backends.native.gram import Gram
-from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
-from phipsi.backends.native.lanes import (
-    DOUBLE,
-    I1,
-    I8,
-    I64,
-    POINTER,
-    Emitter,
-    Lane,
-    write_cases,
-    write_loop,
-)
-from phipsi.backends.native.logarithm import define_log
-from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import Plan, entry_count, is_column, root
-from phipsi.backends.native.point_memory import PointMemory
-from phipsi.backends.native.record import (
+from phipsi.backends.native.data_record import (
     BODIES,
     BUFFERS,
     COLUMN_BODIES,
@@ -53,11 +35,30 @@ from phipsi.backends.native.record import (
     ROWS,
     WORLD,
 )
+from phipsi.backends.native.gram import Gram
+from phipsi.backends.native.inputs_outputs import InputsOutputs, Slot
+from phipsi.backends.native.phases import Phase
+from phipsi.backends.native.plan import Plan, entry_count, is_column, root
+from phipsi.backends.native.point_memory import PointMemory
 from phipsi.backends.native.row_matrix import RowMatrix
 from phipsi.backends.native.small import Small
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.trigonometry import define_sincos, i64
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
+    DOUBLE,
+    I1,
+    I8,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    write_cases,
+    write_loop,
+)
+from phipsi.backends.native.text.logarithm import define_log
+from phipsi.backends.native.text.trigonometry import define_sincos, i64
 from phipsi.expressions.spaces import Space
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant
 from phipsi.sweeps.request import Result
 
@@ -428,7 +429,7 @@ class Kernel(PointMemory):
         block = values.stored_form(x, values.value(x.args[0]))
         old = base if found is None else found[is_column(x)]
         for i, entry in enumerate(block.entries):
-            if found is not None or not bl.is_zero(entry):
+            if found is not None or not en.is_zero(entry):
                 self.entry_store(x, self.entry_load(x, old, start, i) + entry, base, start, i)
 
     # -- what the code of a step reads (the Memory protocol)
@@ -460,7 +461,7 @@ class Kernel(PointMemory):
         """The block of an input field."""
         return self.io.read(x, code)
 
-    def turn(self) -> bl.Rows:
+    def turn(self) -> en.Rows:
         """Rotation from the simple frame of the body to its own frame."""
         return self.io.turn()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.native import llvm_text as ir
 from phipsi.backends.native import tables
-from phipsi.backends.native.lanes import I1, I8, I64, POINTER
-from phipsi.backends.native.mirror import mirror_tiles
-from phipsi.backends.native.record import BUFFERS, INTEGERS, N_BODIES
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.data_record import BUFFERS, INTEGERS, N_BODIES
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I1, I8, I64, POINTER
+from phipsi.backends.native.text.tiles import mirror_tiles
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.backends.native.zeros import is_gram, of_branches, zeros_stay
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.request import Result

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native.lanes import Emitter, Lane
 from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text.lanes import Emitter, Lane
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field, Reads
 
 
@@ -58,7 +59,7 @@ class Memory(Protocol):
         """The block of an input."""
         ...
 
-    def turn(self) -> bl.Rows:
+    def turn(self) -> en.Rows:
         """Rotation from the simple frame of the body to its own frame."""
         ...
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.lanes import I64, POINTER, Lane
-from phipsi.backends.native.record import (
+from phipsi.backends.native.data_record import (
     BRANCH,
     FIRST,
     PATH_STRIDE,
@@ -21,7 +20,9 @@ from phipsi.backends.native.record import (
     SEEDS,
     SINGLE,
 )
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text.lanes import I64, POINTER, Lane
+from phipsi.backends.native.text.trigonometry import i64
+from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.request import Result
 
@@ -46,7 +47,7 @@ class Pairs:
         if cs.at_start and self.strict:
             return
         z = bl.Dense(values.value(self.field.args[0]).dense())
-        if all(bl.is_zero(x) for x in z.entries):
+        if all(en.is_zero(x) for x in z.entries):
             return
         admittance = values.value(self.field.args[1])
         w = [row[0] for row in bl.times(admittance, z).dense()]
@@ -146,7 +147,7 @@ class Pairs:
         column = self._column(rank)
         start = k.at(kept[0], b.mul(rank, i64(k.bytes)))
         other = [k.lane_load(start, offset) for offset in kept[1]]
-        entry = bl.dot(other, w)
+        entry = en.dot(other, w)
         if not isinstance(entry, Lane):
             return
         for r, part in self._matrices():
@@ -212,7 +213,7 @@ class Pairs:
             with earlier:
                 add(index, None)
 
-    def _note_size(self, z: bl.Dense, y: bl.Rows) -> None:
+    def _note_size(self, z: bl.Dense, y: en.Rows) -> None:
         """How large the diagonal entry of a row would be if its body moved in all directions alike.
 
         |z|² times the trace of the admittance, apart for turning and sliding.
@@ -221,8 +222,8 @@ class Pairs:
         size: Any = 0
         for half in (range(3), range(3, 6)):
             part = [z.rows[i][0] for i in half]
-            trace = bl.add(bl.add(y[half[0]][half[0]], y[half[1]][half[1]]), y[half[2]][half[2]])
-            size = bl.add(size, bl.mul(bl.dot(part, part), trace))
+            trace = en.add(en.add(y[half[0]][half[0]], y[half[1]][half[1]]), y[half[2]][half[2]])
+            size = en.add(size, en.mul(en.dot(part, part), trace))
         for r, part in self._matrices():
             inside = k.row_matrices.get(r.field) if r.layout == "small" else None
             if inside is not None:

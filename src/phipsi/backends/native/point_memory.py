@@ -7,9 +7,9 @@ from typing import Any
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
-from phipsi.backends.native.lanes import DOUBLE, I64, Emitter, Lane
-from phipsi.backends.native.record import POINT_DOUBLES, POINT_INTEGERS
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.data_record import POINT_DOUBLES, POINT_INTEGERS
+from phipsi.backends.native.text.lanes import DOUBLE, I64, Emitter, Lane
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.ir import Domain, Field, Reads
 
 

@@ -12,11 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from phipsi.backends.native import llvm_text as ir
-from phipsi.backends.native.lanes import DOUBLE, I8, I64, POINTER, Lane, fold_loop, write_loop
-from phipsi.backends.native.masks import masked_load, masked_store
-from phipsi.backends.native.record import ASIDE, RELATED
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.data_record import ASIDE, RELATED
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
+    DOUBLE,
+    I8,
+    I64,
+    POINTER,
+    Lane,
+    fold_loop,
+    masked_load,
+    masked_store,
+    write_loop,
+)
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.request import Result
 
 if TYPE_CHECKING:

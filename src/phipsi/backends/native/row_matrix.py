@@ -19,9 +19,8 @@ from phipsi.backends.failures import (
     ROW_GAP_LEAST,
     ROW_TOLERANCE,
 )
-from phipsi.backends.native.lanes import I64, Lane, fold_loop, write_loop
+from phipsi.backends.native.data_record import HUBS, N_HUBS, N_ROWS, ROW_MATRICES, ROW_ORDERS
 from phipsi.backends.native.plan import entry_count, is_local, root
-from phipsi.backends.native.record import HUBS, N_HUBS, N_ROWS, ROW_MATRICES, ROW_ORDERS
 from phipsi.backends.native.row_order import (
     N_ROW_INTEGERS,
     ROW_AT,
@@ -31,7 +30,8 @@ from phipsi.backends.native.row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.text.lanes import I64, Lane, fold_loop, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.ir import Domain, Field
 
 if TYPE_CHECKING:

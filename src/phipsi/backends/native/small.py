@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from phipsi.backends.failures import SMALL
-from phipsi.backends.native.lanes import Lane, write_loop
-from phipsi.backends.native.record import SMALLS
-from phipsi.backends.native.trigonometry import i64
+from phipsi.backends.native.data_record import SMALLS
+from phipsi.backends.native.text.lanes import Lane, write_loop
+from phipsi.backends.native.text.trigonometry import i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Field
 

@@ -6,36 +6,37 @@ from typing import Any
 
 from phipsi.backends.failures import HINGE_TOLERANCE
 from phipsi.backends.native import blocks as bl
-from phipsi.backends.native.lanes import Emitter
+from phipsi.backends.native.text.lanes import Emitter
+from phipsi.sweeps import entries as en
 
 BLOCK_TOLERANCE = 1e-15
 
 
-def factor(a: bl.Rows) -> tuple[bl.Rows, list[Any]]:
+def factor(a: en.Rows) -> tuple[en.Rows, list[Any]]:
     """Unit lower L and pivots d with L diag(d) L* = A."""
     n = len(a)
-    low: bl.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    low: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
     d: list[Any] = []
     for j in range(n):
         pivot = a[j][j]
         for k in range(j):
-            pivot = bl.mul_sub(pivot, bl.mul(low[j][k], low[j][k]), d[k])
+            pivot = en.mul_sub(pivot, en.mul(low[j][k], low[j][k]), d[k])
         d.append(pivot)
         for i in range(j + 1, n):
             s = a[i][j]
             for k in range(j):
-                s = bl.mul_sub(s, bl.mul(low[i][k], low[j][k]), d[k])
-            low[i][j] = 0 if bl.is_zero(s) else s / pivot
+                s = en.mul_sub(s, en.mul(low[i][k], low[j][k]), d[k])
+            low[i][j] = 0 if en.is_zero(s) else s / pivot
     return low, d
 
 
-def inverse_definite(e: Emitter, a: bl.Rows, scale: list[Any] | None) -> tuple[bl.Symmetric, Any]:
+def inverse_definite(e: Emitter, a: en.Rows, scale: list[Any] | None) -> tuple[bl.Symmetric, Any]:
     """A⁻¹ of a positive A, and the mask of configurations where A is not positive."""
     n = len(a)
     low, d = factor(a)
     bad: Any = None
     for i, pivot in enumerate(d):
-        limit = 0 if scale is None else bl.mul(HINGE_TOLERANCE, scale[i])
+        limit = 0 if scale is None else en.mul(HINGE_TOLERANCE, scale[i])
         good = e.compare(">", pivot, limit)
         failed = e.builder.not_(good)
         bad = failed if bad is None else e.builder.or_(bad, failed)
@@ -48,25 +49,25 @@ def inverse_definite(e: Emitter, a: bl.Rows, scale: list[Any] | None) -> tuple[b
         for j in range(i + 1):
             s: Any = 0
             for k in range(i, n):
-                s = bl.mul_add(bl.mul(inv[k][i], inv[k][j]), recip[k], s)
+                s = en.mul_add(en.mul(inv[k][i], inv[k][j]), recip[k], s)
             out.append(s)
     return bl.Symmetric(out, n), bad
 
 
-def lower_inverse(low: bl.Rows) -> bl.Rows:
+def lower_inverse(low: en.Rows) -> en.Rows:
     """Inverse of a unit lower triangular matrix."""
     n = len(low)
-    inv: bl.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
+    inv: en.Rows = [[1 if i == j else 0 for j in range(n)] for i in range(n)]
     for j in range(n):
         for i in range(j + 1, n):
             s: Any = 0
             for k in range(j, i):
-                s = bl.mul_sub(s, low[i][k], inv[k][j])
+                s = en.mul_sub(s, low[i][k], inv[k][j])
             inv[i][j] = s
     return inv
 
 
-def inverse_general(e: Emitter, a: bl.Rows) -> tuple[bl.Dense, Any]:
+def inverse_general(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
     """A⁻¹ by elimination with row exchanges, and the mask of singular configurations."""
     b = e.builder
     n = len(a)
@@ -93,11 +94,11 @@ def inverse_general(e: Emitter, a: bl.Rows) -> tuple[bl.Dense, Any]:
         for j in range(n):
             if j != i:
                 c = work[j][i]
-                work[j] = [bl.mul_sub(x, c, y) for x, y in zip(work[j], work[i], strict=True)]
+                work[j] = [en.mul_sub(x, c, y) for x, y in zip(work[j], work[i], strict=True)]
     return bl.Dense([row[n:] for row in work]), bad
 
 
-def cholesky(e: Emitter, a: bl.Rows) -> tuple[bl.Dense, Any]:
+def cholesky(e: Emitter, a: en.Rows) -> tuple[bl.Dense, Any]:
     """Lower L with L L* = A, and the mask of configurations where A is not positive."""
     low, d = factor(a)
     bad: Any = None
@@ -106,5 +107,5 @@ def cholesky(e: Emitter, a: bl.Rows) -> tuple[bl.Dense, Any]:
         bad = failed if bad is None else e.builder.or_(bad, failed)
     roots = [e.intrinsic("sqrt", e.lift(x)) for x in d]
     n = len(a)
-    rows = [[bl.mul(low[i][j], roots[j]) if j <= i else 0 for j in range(n)] for i in range(n)]
+    rows = [[en.mul(low[i][j], roots[j]) if j <= i else 0 for j in range(n)] for i in range(n)]
     return bl.Dense(rows), bad

@@ -14,11 +14,15 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS, INVERSE_DYNAMICS, inverse_dynamics
-from phipsi.algorithms.energy import KINETIC_ENERGY
-from phipsi.algorithms.kinematics import frame_poses
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    FORWARD_DYNAMICS,
+    INVERSE_DYNAMICS,
+    inverse_dynamics,
+)
+from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.kinematics.motions import frame_poses
 from phipsi.backends.layout import vector_shape
 from phipsi.backends.program import Program
 from phipsi.calculus.change import VARIABLES

@@ -118,7 +118,8 @@ def measure(model: Model, batch: int) -> list[Row]:
 
 
 def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
-    from phipsi.algorithms import dynamics, kinematics
+    from phipsi.algorithms.dynamics import equations_of_motion as dynamics
+    from phipsi.algorithms.kinematics import motions as kinematics
 
     function = getattr(dynamics, name, None) or getattr(kinematics, name)
     if name in ("forward_dynamics", "inverse_dynamics"):
@@ -227,7 +228,7 @@ def _pinocchio(model: Model, file: Path, base: Base | None) -> tuple[dict[str, f
         return {}, "Pinocchio is installed; it is timed on URDF files only."
     import numpy as np
 
-    from phipsi.algorithms.dynamics import forward_dynamics
+    from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
     from phipsi.interfaces.bridges.conventions import to_pinocchio
 
     root = [pin.JointModelFreeFlyer()] if base == "free" else []

@@ -217,7 +217,7 @@ def _run(scenario: Scenario) -> int:
 
 def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: float) -> list[str]:
     """What a user wants to know about a run, as lines."""
-    from phipsi.algorithms.energy import kinetic_energy
+    from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
     from phipsi.simulation.tableaux import METHODS
 

@@ -7,7 +7,7 @@ import re
 from importlib import import_module
 from typing import cast
 
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.errors import FileError, InputError, ModelError
 from phipsi.interfaces.formats.files import MAX_BYTES, read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, PackageDirs

@@ -12,7 +12,11 @@ from typing import final
 
 import numpy as np
 
-from phipsi.algorithms.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from phipsi.algorithms.dynamics.equations_of_motion import (
+    forward_dynamics,
+    inverse_dynamics,
+    mass_matrix,
+)
 from phipsi.errors import PhipsiError, SingularHingeError
 from phipsi.model import Model
 from phipsi.model.extras import INERTIA_KINDS, Finding

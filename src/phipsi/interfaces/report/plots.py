@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.energy import kinetic_energy
+from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.errors import shown
 from phipsi.simulation.quadratures import WORK
 from phipsi.simulation.storage import entry_names

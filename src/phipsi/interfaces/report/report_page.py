@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.algorithms.closed_forms import closed_form
-from phipsi.algorithms.dynamics import FORWARD_DYNAMICS
-from phipsi.algorithms.energy import kinetic_energy
+from phipsi.algorithms.dynamics.energy import kinetic_energy
+from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.forms import closed_form
 from phipsi.compiler import explain
 from phipsi.errors import InputError, shown, shown_lines
 from phipsi.expressions.node import Expr

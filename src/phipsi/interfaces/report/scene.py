@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics import body_poses
+from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.constraints import Constraint
 from phipsi.interfaces.report.solids import FOOT, PIN, Solid, Spans, solids_of, tips
 from phipsi.model import Model

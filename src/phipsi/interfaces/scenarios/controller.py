@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics import body_poses
+from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.scenarios.forces_and_events import point
 from phipsi.interfaces.scenarios.joint_values import with_coordinates

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.system import System
+from phipsi.algorithms.constrained.system import System
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model import Model
 

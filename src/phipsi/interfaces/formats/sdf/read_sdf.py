@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.loop_graph import AS_CONSTRAINT
+from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
 from phipsi.interfaces.formats.body_frames import (
     frame_name,
     hinge_shift,

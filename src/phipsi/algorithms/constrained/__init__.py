@@ -1,0 +1,1 @@
+"""Mechanisms with constraints: rows, their rank, and configurations that satisfy them."""

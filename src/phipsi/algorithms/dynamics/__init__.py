@@ -1,0 +1,1 @@
+"""Efforts, accelerations, forces and energies of trees and mechanisms with loops; derivatives."""

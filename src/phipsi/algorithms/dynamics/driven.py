@@ -1,0 +1,200 @@
+"""Inverse dynamics of systems with loops: efforts of chosen actuators for a given motion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import Ranked, least
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.backends.arguments import state_arrays
+from phipsi.errors import InputError, did_you_mean
+from phipsi.model.mechanisms import of_mechanisms, tree_of
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+
+_ADMISSIBLE = 1e-6  # what rates and accelerations may miss the constraints by, relative
+_UNDRIVEN, _ROUNDING = 1e-9, 1e-13  # of what is needed, and of what everything needs
+_SLOW = 1e-6  # rad/s, m/s: slower motions are measured as if they were as fast
+
+
+class DrivenMotion(NamedTuple):
+    """`tau` (..., nv), zero at joints without actuator, and the multipliers `f` (..., rows)."""
+
+    tau: Array
+    f: Array
+
+
+@of_mechanisms
+def closed_inverse_dynamics(
+    system: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    actuated: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+) -> DrivenMotion:
+    """Efforts of the actuated joints for a motion that keeps the constraints.
+
+    tau = ID(q, v, vdot) + (A J)* f with tau = 0 at joints without actuator. Only the part along
+    admissible motions matters, Z* tau = Z* ID with Z = null(A J). Where there are more actuators
+    than freedoms, tau minimises Σ weights · tau²; f is the least one with that tau.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv), which must keep the constraints; `f_ext`
+    (..., bodies, 6) as for `inverse_dynamics`; `actuated`, names of joints (default: all);
+    `weights` (nv,), above 0, what an effort costs (default: 1). **Returns:** (tau, f). It raises
+    `InputError` if v or vdot break the constraints, or if the actuators cannot drive the motion:
+    it then names the joints of the motion that lacks a drive, and how much.
+    **Cost:** O(nv³), dense. **Source:** theory/closed-chains 2 (KKT).
+
+    >>> import numpy as np, phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(arm, [pin])
+    >>> q, rest = four_bar.assemble([1.0, -1.0, -1.5]), np.zeros(3)
+    >>> held = pp.closed_inverse_dynamics(four_bar, q, rest, rest, actuated=["joint1"])
+    >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held.tau)).max() < 1e-9)
+    True
+    """
+    tree_of(system, closed_inverse_dynamics)
+    model = system.model
+    q, v, vdot = state_arrays(model, q=q, v=v, vdot=vdot)
+    driven = _rates(model, actuated)
+    cost = _weights(model, weights)[driven]
+    needed = inverse_dynamics(model, q, v, vdot, f_ext)
+    batch = needed.shape[:-1]
+    q, v, vdot = (
+        np.broadcast_to(np.asarray(x, dtype=np.float64), (*batch, n))
+        for x, n in ((q, model.nq), (v, model.nv), (vdot, model.nv))
+    )
+    count = math.prod(batch)
+    q, v, vdot, needed = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
+    at = ConstraintMetric(rows_of(system), q)
+    _check_motion(system, at, q, v, vdot)
+    x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
+    tau = np.zeros((count, model.nv))
+    tau[:, driven], missing = driving_efforts(at, x, driven, cost)
+    _check_driven(system, at.back, missing, x, actuated)
+    f = at.multipliers_of(tau - needed)
+    return DrivenMotion(tau.reshape(*batch, model.nv), f.reshape(*batch, system.n_rows))
+
+
+def driving_efforts(
+    at: ConstraintMetric, x: Array, driven: Array, cost: Array
+) -> tuple[Array, Array]:
+    """Efforts (n, k) of the driven rates that do what x = L⁻¹ efforts (n, nv) do along motions.
+
+    Σ cost · tau² is least; with them, what of x no drive gives (n, nv). Where the drives do not
+    suffice, they leave as little of it as they can. A drive is measured by how much it could move
+    if its joint alone were free, so that drives of light and heavy mechanisms compare.
+    """
+    reach = np.swapaxes(at.back[:, driven], -1, -2)  # L⁻¹ of unit efforts
+    size = np.linalg.norm(reach, axis=-2)
+    through = at.free @ reach / size[:, None]
+    wanted = at.free @ x[..., None]
+    ranked = Ranked(through)
+    found = ranked.pseudo_inverse() @ wanted
+    if not (ranked.rank == len(driven)).all():  # more drives than freedoms
+        found = least(ranked.across(), np.sqrt(cost) / size) @ found
+    return found[..., 0] / size, (wanted - through @ found)[..., 0]
+
+
+def _check_motion(system: Model, at: ConstraintMetric, q: Array, v: Array, vdot: Array) -> None:
+    drift = at.rows.bias(q, v)
+    # what a row may miss is measured by its own terms, so that a large mechanism hides no small one
+    together = np.stack([np.ones_like(v), v, vdot], axis=-1)
+    unit, speed, gain = np.moveaxis(at.rows.rate_sizes(at.matrix, at.motion, together), -1, 0)
+    fast = np.abs(v).max(axis=-1, initial=0.0, keepdims=True)
+    slips, opens = np.moveaxis(at.jacobian @ together[..., 1:], -1, 0)
+    parts = (
+        ("v", "rad/s, m/s", slips - at.rows.rates, speed + np.abs(at.rows.rates)),
+        ("vdot", "rad/s², m/s²", opens + drift, gain + fast * speed),
+    )
+    for name, what, wrong, size in parts:
+        bad = np.abs(wrong) > _ADMISSIBLE * np.maximum(size, _SLOW * unit)
+        if not bad.any():
+            continue
+        row = int(np.flatnonzero(bad.any(axis=0))[0])
+        most = float(np.abs(wrong[..., row]).max())
+        fix = (
+            "q, v = system.project(q, v)"
+            if name == "v"
+            else "G = system.jacobian(q)\n"
+            "    vdot = vdot - np.linalg.pinv(G) @ (G @ vdot + system.bias(q, v))"
+        )
+        raise InputError(
+            f"{name} does not keep the constraints: row {system.row_names[row]!r} is off by "
+            f"{most:.4g} ({what}). No efforts produce such a motion. The nearest one that does:\n"
+            f"    {fix}"
+        )
+
+
+def _check_driven(
+    system: Model, back: Array, missing: Array, x: Array, actuated: Sequence[str] | None
+) -> None:
+    # what a mechanism lacks is measured by what it needs itself, and by the rounding of the whole
+    label = rows_of(system).components
+    together = (label[:, None] == label).astype(float)
+    left, own = (np.sqrt(np.square(a) @ together) for a in (missing, x))
+    allowed = _UNDRIVEN * np.maximum(own, 1e-12) + _ROUNDING * np.linalg.norm(x, axis=-1)[:, None]
+    part = left / allowed
+    if not (part > 1).any():
+        return
+    worst = int(part.max(axis=-1).argmax())
+    e = missing[worst]
+    motion = back[worst] @ e
+    needs = e @ e / np.abs(motion).max()
+    motion = np.where(np.abs(motion) > 1e-12 * np.abs(motion).max(), motion, 0.0)
+    motion = motion / np.abs(motion).max()
+    entries = [
+        (abs(motion[at]).max(), name, motion[at])
+        for name, at in zip(system.model.joint_names, system.model.v_slices, strict=True)
+        if at.stop > at.start
+    ]
+    entries.sort(key=lambda x: -x[0])
+    shown = ", ".join(
+        f"{name!r} by {np.round(x, 4).tolist()[0] if len(x) == 1 else np.round(x, 4).tolist()}"
+        for size, name, x in entries[:6]
+        if size > 1e-6
+    )
+    names = "all joints" if actuated is None else f"the actuators {list(actuated)}"
+    best = entries[0][1]
+    raise InputError(
+        f"{names} cannot drive this motion: nothing acts along the admissible motion\n    {shown}\n"
+        f"(rates relative to each other), which needs {float(needs):.4g} (N·m or N along it). "
+        f"Actuate one of these joints too, for example {best!r}, or ask for the motion that the "
+        f"mechanism makes there by itself."
+    )
+
+
+def _rates(model: Model, actuated: Sequence[str] | None) -> Array:
+    if actuated is None:
+        return np.arange(model.nv)
+    names = [actuated] if isinstance(actuated, str) else list(actuated)
+    places = [np.zeros(0, dtype=int)]
+    for name in names:
+        if name not in model.joint_names:
+            raise InputError(
+                f"actuated joint {name!r} does not exist. {did_you_mean(name, model.joint_names)}"
+            )
+        at = model.v_slice(name)
+        places.append(np.arange(at.start, at.stop))
+    return np.unique(np.concatenate(places))
+
+
+def _weights(model: Model, weights: ArrayLike | None) -> Array:
+    if weights is None:
+        return np.ones(model.nv)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (model.nv,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise InputError(f"weights must be ({model.nv},), one number above 0 per rate")
+    return values

@@ -1,0 +1,76 @@
+"""Equations of motion in the coordinates that make the mass matrix the identity."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.calculus.differentiation import diff
+from phipsi.compiler import program_of
+from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import of_trees
+from phipsi.model.model import Model
+from phipsi.operators import D_half, H, I, K, phi, psi, v
+
+Array = NDArray[Any]
+
+_COLOUR = I + H @ phi @ K
+_WHITEN = I - H @ psi @ K
+RATES_OF_INNOVATIONS = _WHITEN.T @ D_half.T.inv
+
+
+@cache
+def _coriolis() -> Expr:
+    """μ = ℓ⁻¹ c − (dℓ*/dt) v with ℓ = (I + H φ K) D½."""
+    change = diff(D_half.T @ _COLOUR.T, "q", along=v)
+    return D_half.inv @ _WHITEN @ (BIAS_FORCES - GRAVITY_FORCES) - change @ v
+
+
+_COUPLED = (
+    "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again"
+)
+_INSTEAD = "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)"
+
+
+@of_trees(_COUPLED, _INSTEAD)
+def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
+    """Joint rates from normalised innovations.
+
+    v = ℓ⁻* ν = (I − H ψ K)* D½⁻* ν, the inverse of what `innovations` does with v.
+
+    **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** v (..., nv).
+    **Cost:** two sweeps, O(N). **Source:** MC sec. 6 corrected.
+
+    >>> from phipsi import innovations, innovations_rates
+    >>> from phipsi.examples import planar_arm
+    >>> arm, q = planar_arm(2), [0.0, 0.5]
+    >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
+    array([ 1., -2.])
+    """
+    return program_of(RATES_OF_INNOVATIONS, model, "apply", innovations_rates)(q, nu)
+
+
+@of_trees(_COUPLED, _INSTEAD)
+def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
+    """Coriolis term of the diagonalised equations of motion.
+
+    In the coordinates ν = ℓ* v with ℳ = ℓ ℓ*, ℓ = (I + H φ K) D½, the equations of motion are
+    ν̇ + μ(q, ν) = ε, with ε = ℓ⁻¹ (tau − gravity forces): every equation has its own unit mass.
+    μ = ℓ⁻¹ c − (dℓ*/dt) v, where dℓ/dt comes from the derivatives of P, D, G and ψ along v. It is
+    quadratic in ν and does no work: ν* μ = 0.
+
+    **Arguments:** `q` (..., nq), `nu` (..., nv) in J^½. **Returns:** μ (..., nv) in W/J^½.
+    **Cost:** O(N). **Source:** MC sec. 6 corrected; theory/sensitivities 9 (E21), 6 (E15).
+
+    >>> from phipsi import diagonal_coriolis
+    >>> from phipsi.examples import planar_arm
+    >>> nu = [0.3, -0.2]
+    >>> mu = diagonal_coriolis(planar_arm(2), [0.0, 0.5], nu)
+    >>> bool(abs(mu @ nu) < 1e-12)
+    True
+    """
+    program = program_of(_coriolis(), model, "apply", diagonal_coriolis)
+    return program(q, innovations_rates(model, q, nu))

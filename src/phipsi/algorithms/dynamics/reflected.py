@@ -1,0 +1,221 @@
+"""Forward dynamics by solving for a small secondary system, the primary one reflected into it.
+
+With primary P and secondary S in separate trees, rows 1 that involve P, rows 2 inside S, and
+L = (A_P Λ A_P*)⁻¹ on rows 1 (theory/closed-chains 4),
+
+    [ ℳ_S + G₁* L G₁   G₂* ] [v̇_S]   [ T_S − G₁* L r₁ ]
+    [ G₂                0  ] [ f₂ ] = [ U₂            ],    r₁ = A_P J v̇_free − U₁,   G = A_S J
+
+    f₁ = L (r₁ + G₁ v̇_S),    v̇_P = v̇_free − ℳ⁻¹ J* A_P* f₁
+
+S moves with its own inertia and that of the primary system, as felt through the rows. L falls into
+blocks, one per tree of P that rows connect: one per arm.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import DEPENDENT, Ranked, least
+from phipsi.algorithms.dynamics.forms import ROW_DRIFT
+from phipsi.backends.scalars import natural_square
+from phipsi.compiler import compile
+from phipsi.errors import InputError, SingularMatrixError
+from phipsi.expressions.node import Expr
+from phipsi.model.model import Model
+from phipsi.operators import A, H, J, Lambda, M, Udot, a, b, f_ext, gravity, mass_matrix, phi, tau
+
+Array = NDArray[Any]
+
+SINGULAR = DEPENDENT**2
+"""Eigenvalues of A_P Λ A_P*, in natural size, below which the form is refused."""
+
+_REFLECTED = A["P"] @ Lambda @ A["P"].T
+_BACK = mass_matrix.inv @ J.T @ A["P"].T
+
+
+@cache
+def _terms(external: bool, prescribed: bool) -> tuple[Expr, Expr, Expr]:
+    """v̇ of the free trees, T, and r = A_P J v̇_free − U."""
+    w = b - f_ext if external else b
+    load = tau - H @ phi @ (M @ phi.T @ (a + gravity) + w)
+    free = mass_matrix.inv @ load
+    gap = A["P"] @ J @ free + ROW_DRIFT
+    return free, load, gap - Udot if prescribed else gap
+
+
+def secondary_dynamics(
+    system: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    Udot: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """Accelerations (..., nv) and multipliers (..., rows), solving for the secondary system.
+
+    **Arguments:** as for `constrained_dynamics`; the system has `primary` or `secondary`.
+    **Returns:** (vdot, f). It raises `SingularMatrixError` where A_P Λ A_P* is singular: the
+    primary system then cannot give way along some rows, whose multipliers only the whole system
+    determines.
+    **Cost:** O(N) sweeps, O(rows) small blocks for separate arms, O(nv_S³).
+    **Source:** SOA, below eq. 0.35; theory/closed-chains 4.
+    """
+    mine = split(system)
+    extras = tuple(x for x in (f_ext, Udot) if x is not None)
+    program = compile(_terms(f_ext is not None, Udot is not None), system)
+    free, load, gap = program(q, v, tau, *extras)  # type: ignore[misc]
+    batch = free.shape[:-1]
+    q = np.broadcast_to(np.asarray(q, dtype=np.float64), (*batch, system.model.nq))
+    rates, one, two = mine.rates, mine.outer, mine.inner
+    G = compile(A["S"] @ J, system, mode="dense")(q)[..., rates]
+    solve = _Blocks(system, mine, q)
+    n = len(rates)
+    columns = np.zeros((system.model.nv, n))
+    columns[rates, np.arange(n)] = 1.0
+    own = compile(mass_matrix, system.model, columns=True)(q, columns)[..., rates, :]
+    G1, G2 = G[..., one, :], G[..., two, :]
+    reflected = solve(gap[..., one, None])
+    back = np.swapaxes(G1, -1, -2)
+    right = load[..., rates] - (back @ reflected)[..., 0], -gap[..., two]
+    moved, held = _solved(system, mine, q, own + back @ solve(G1), G2, right)
+    f = np.zeros((*batch, system.closures.n_rows))
+    f[..., one] = (reflected + solve(G1 @ moved[..., None]))[..., 0]
+    f[..., two] = held
+    vdot = free - compile(_BACK, system)(q, f)
+    vdot[..., rates] = moved
+    return vdot, f
+
+
+class _Split:
+    """Rates of S, rows that involve P and rows inside S, and the blocks of the former."""
+
+    def __init__(self, system: Model, P: frozenset[int], S: frozenset[int]) -> None:
+        model, closures = system.model, system.closures
+        places = [np.arange(s.start, s.stop) for i, s in enumerate(model.v_slices) if i in S]
+        self.rates = np.concatenate([np.zeros(0, dtype=int), *places]).astype(int)
+        root = _roots(model)
+        trees: list[set[int]] = [set() for _ in range(closures.n_rows)]
+        for point, row in zip(closures.link_point, closures.link_row, strict=True):
+            body = closures.points.body[point]
+            if body in P:
+                trees[row].add(root[body])
+        self.outer = np.array([i for i, x in enumerate(trees) if x], dtype=int)
+        self.inner = np.array([i for i, x in enumerate(trees) if not x], dtype=int)
+        # rows that share a tree of P are in one block; `blocks` are places among `outer`
+        label = list(range(len(self.outer)))
+        seen: dict[int, int] = {}
+        for k, row in enumerate(self.outer):
+            for tree in trees[row]:
+                first = seen.setdefault(tree, k)
+                old, new = label[k], label[first]
+                label = [new if x == old else x for x in label]
+        groups = sorted(set(label), key=label.index)
+        self.blocks = [np.flatnonzero(np.array(label) == g) for g in groups]
+
+
+class _Blocks:
+    """L = (A_P Λ A_P*)⁻¹ on the rows that involve P, block by block."""
+
+    def __init__(self, system: Model, mine: _Split, q: Array) -> None:
+        matrix = compile(_REFLECTED, system, mode="dense")(q)
+        size = np.sqrt(_natural_squares(system, q))
+        self._parts: list[tuple[Array, Array]] = []
+        for block in mine.blocks:
+            rows = mine.outer[block]
+            part, own = matrix[..., rows[:, None], rows], size[..., rows]
+            low = np.linalg.eigvalsh(part / (own[..., :, None] * own[..., None, :]))[..., 0]
+            if (low < SINGULAR).any():
+                names = ", ".join(repr(system.closures.row_names[i]) for i in rows[:8])
+                raise SingularMatrixError(
+                    f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
+                    f"system cannot give way along all of the rows {names} (smallest eigenvalue "
+                    f"{float(low.min()):.2g} of their scale). An arm is in a singular position or "
+                    f"has fewer freedoms than the contact has rows. Leave algorithm=None, which "
+                    f"solves for the rows of the whole system."
+                )
+            self._parts.append((block, part))
+
+    def __call__(self, right: Array) -> Array:
+        """L x for columns (..., rows 1, k)."""
+        out = np.zeros_like(right)
+        for block, part in self._parts:
+            out[..., block, :] = np.linalg.solve(part, right[..., block, :])
+        return out
+
+
+def split(system: Model) -> _Split:
+    """How a system falls into primary and secondary; refuses one whose trees mix them."""
+    chosen = system.closures.selections
+    if "P" not in chosen or not chosen["S"]:
+        raise InputError(
+            "algorithm='secondary' solves for the secondary system; say which bodies it has:\n"
+            "    pp.System(model, constraints, secondary=['box'])      or pp.Grasp(…)"
+        )
+    model, P, S = system.model, chosen["P"], chosen["S"]
+    for i, parent in enumerate(model.parent):
+        if parent >= 0 and (i in S) != (parent in S):
+            raise InputError(
+                f"algorithm='secondary': joint {model.joint_names[i]!r} joins body "
+                f"{model.body_names[i]!r} of the {'secondary' if i in S else 'primary'} system to "
+                f"{model.body_names[parent]!r} of the other, so their inertias are not separate. "
+                f"Primary and secondary must be separate trees, joined by constraints."
+            )
+    if "split" not in system.programs:
+        system.programs["split"] = _Split(system, P, S)
+    return system.programs["split"]
+
+
+def _roots(model: Model) -> list[int]:
+    out: list[int] = []
+    for i, parent in enumerate(model.parent):
+        out.append(i if parent < 0 else out[parent])
+    return out
+
+
+def _natural_squares(system: Model, q: Array) -> Array:
+    """How large the diagonal of A_P Λ A_P* (..., rows) would be if nothing in it cancelled."""
+    points = range(len(system.closures.points))
+    own = compile(Lambda, system, mode="blocks", blocks=[(p, p) for p in points])(q)
+    rows = compile(A["P"], system, mode="dense")(q)
+    z = rows.reshape(*rows.shape[:-1], len(points), 6)
+    squares = natural_square(z, np.stack(list(own), axis=-3)[..., None, :, :, :]).sum(axis=-1)
+    return np.where(squares > 0, squares, 1.0)
+
+
+def _solved(
+    system: Model,
+    mine: _Split,
+    q: Array,
+    inertia: Array,
+    G: Array,
+    right: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """x and f of inertia x + G* f = load, G x = wanted, with the least f; G: the rows inside S."""
+    load, wanted = right
+    if not len(mine.inner):
+        return np.linalg.solve(inertia, load[..., None])[..., 0], wanted
+    batch, n, k = load.shape[:-1], load.shape[-1], len(mine.inner)
+    rows, at = rows_of(system), q.reshape(-1, q.shape[-1])
+    _, whole_rows, motion, _, _ = rows.with_mass_matrix(at)
+    back = np.swapaxes(np.linalg.inv(np.linalg.cholesky(inertia.reshape(-1, n, n))), -1, -2)
+    carried = G.reshape(-1, k, n) @ back
+    whole = np.zeros((len(at), rows.n_rows, n))
+    whole[:, mine.inner] = carried
+    sizes = rows.sizes(whole_rows, motion[..., mine.rates] @ back, whole)
+    size = np.where(sizes > 0, sizes, 1.0)[:, mine.inner]
+    ranked = Ranked(carried / size[..., None])
+    force = np.swapaxes(back, -1, -2) @ load.reshape(-1, n, 1)
+    reach = ranked.pseudo_inverse()
+    asked = reach @ (wanted.reshape(-1, k) / size)[..., None]
+    along = ranked.across() @ force
+    x = back @ (force - along + asked)
+    f = np.swapaxes(reach, -1, -2) @ (along - asked)
+    f = (least(ranked.onto(), 1 / size) @ f)[..., 0] / size
+    return x[..., 0].reshape(*batch, n), f.reshape(*batch, k)

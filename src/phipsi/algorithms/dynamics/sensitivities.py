@@ -1,0 +1,270 @@
+"""Derivatives of the mass matrix, its inverse and its determinant; Christoffel symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics.dof_levels import dof_levels
+from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, MASS_MATRIX_INVERSE
+from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.calculus.differentiation import diff
+from phipsi.calculus.families import Family, along_units
+from phipsi.compiler import compile, program_of
+from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
+from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+from phipsi.operators import (
+    E_phi,
+    H,
+    Hdot,
+    Lambda,
+    M,
+    V,
+    cross,
+    cross_force,
+    dq,
+    f0,
+    mass_matrix,
+    phi,
+)
+from phipsi.operators.catalogue import hinge_variation
+from phipsi.spatial import crm
+
+Array = NDArray[Any]
+Points = Sequence[Any]
+
+# how a body's momentum changes with its velocity, less what skews: B[M, V] of
+# theory/sensitivities 3 (E7)
+_B = Fraction(1, 2) * (-cross(V).T @ M - M @ cross(V) - cross_force(M @ V))
+CORIOLIS_MATRIX = H @ phi @ (M @ phi.T @ (cross(V) @ H.T + Hdot.T) + _B @ phi.T @ H.T)
+# ℳ⁻¹, how it moves the parents (carried to the children), and the momenta that it gives
+_INVERSE_ROWS = (
+    MASS_MATRIX_INVERSE,
+    E_phi.T @ phi.T @ H.T @ MASS_MATRIX_INVERSE,
+    phi @ M @ phi.T @ H.T @ MASS_MATRIX_INVERSE,
+)
+_BENT = hinge_variation(dq)
+
+
+@cache
+def _mass_matrix_family() -> Family:
+    return diff(mass_matrix, "q")
+
+
+@cache
+def _by_configuration() -> Expr:
+    """The derivative of Λ f by q, an operator from joint rates to point motions."""
+    return diff(Lambda @ f0, "q")
+
+
+@cache
+def _log_det_gradient(wrt: str) -> Expr:
+    if wrt not in ("q", "inertia"):
+        raise InputError(f'wrt={wrt!r}: log det ℳ depends on "q" and on "inertia"')
+    return diff(LOG_DET, wrt).T
+
+
+@cache
+def _by_rates() -> Expr:
+    return Fraction(1, 2) * diff(BIAS_FORCES, "v")
+
+
+_DERIVATIVES = (
+    "Derivatives of its accelerations:  pp.constrained_dynamics_derivatives(system, q, v, tau)"
+)
+_MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
+
+
+@of_trees(_MOVES_ALONE, _DERIVATIVES)
+def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
+    """Derivatives of the mass matrix by all degrees of freedom.
+
+    L_k ℳ = X + X* with X = (Ḣ − H φ E_φ cross(s)*) φ M φ* H*, s = H* of dof k: entry [i, j, k] is
+    the rate of change of ℳ[i, j] when dof k moves with unit rate. Symmetric in i, j.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv), the derivative on the last axis.
+    **Cost:** O(N² · depth) for the N³ entries.
+    **Source:** MS eq. 4.43, lemma 4.2; theory/sensitivities 3 (E3).
+
+    >>> from phipsi import mass_matrix_sensitivity
+    >>> from phipsi.examples import planar_arm
+    >>> mass_matrix_sensitivity(planar_arm(2), [0.0, 0.5])[:, :, 1].round(4)
+    array([[-0.4794, -0.2397],
+           [-0.2397,  0.    ]])
+    """
+    model = tree_of(model, mass_matrix_sensitivity)
+    return _program(model, "mass matrix", lambda: _mass_matrix_family().compile(model))(q)
+
+
+@of_trees(
+    "the rates of its joints depend on each other, and constraint forces take part in the Coriolis "
+    "forces",
+    _DERIVATIVES,
+)
+def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) -> Array:
+    """Christoffel symbols: the Coriolis forces as a quadratic form of the rates.
+
+    C[i, j, k] = ½ ∂²c_i / ∂v_j ∂v_k with c = H φ (M φ* a + b): symmetric in j and k, and
+    Σ C[i, j, k] v_j v_k is the bias force without gravity, also where v are quasi-velocities. For
+    joints with q̇ = v they are ½ (L_k ℳ_ij + L_j ℳ_ik − L_i ℳ_jk). Given `v`, contracted once:
+    Σ_k C[i, j, k] v_k = ½ ∂c_i/∂v_j.
+
+    **Arguments:** `q` (..., nq); `v` (..., nv) or None. **Returns:** (..., nv, nv, nv), or with v
+    (..., nv, nv).
+    **Cost:** O(N² · depth) for the N³ entries; O(N · depth²) and the writing of them on trees that
+    branch, where all degrees of freedom of a level are found at once; contracted O(N · depth).
+    **Source:** MS eq. 5.53–5.55; theory/sensitivities 2.2 (E8), 3 (E6).
+
+    >>> from phipsi import christoffel_symbols
+    >>> from phipsi.examples import planar_arm
+    >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4) + 0
+    array([[ 0.    , -0.2397],
+           [-0.2397, -0.2397]])
+    """
+    model = tree_of(model, christoffel_symbols)
+    program = program_of(_by_rates(), model, "dense")
+    if v is not None:
+        return program(q, v)
+    levels = dof_levels(model)
+    if not levels.worth_it:
+        return along_units(program, {"q": q}, "v")
+    found = along_units(program, {"q": q}, "v", units=levels.units)
+    flat = np.moveaxis(found, -1, -3).reshape(*found.shape[:-3], -1)
+    return flat.take(levels.places, axis=-1)
+
+
+@of_trees(
+    "constraint forces take part in the Coriolis forces, which have no matrix of the tree alone",
+    _DERIVATIVES,
+)
+def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+    """The Coriolis matrix of Levi-Civita: dℳ/dt − 2 C is skew.
+
+    C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*] with
+    B = −½ (cross(V)* M + M cross(V) + cross_force(M V)). C v is the bias force without gravity,
+    and dℳ/dt = C + C*, for every type of joint.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., nv, nv).
+    **Cost:** O(N · depth). **Source:** theory/sensitivities 3 (E7).
+
+    >>> from phipsi import coriolis_matrix
+    >>> from phipsi.examples import planar_arm
+    >>> coriolis_matrix(planar_arm(2), [0.0, 0.5], [1.0, 1.0]).round(4)
+    array([[-0.2397, -0.4794],
+           [ 0.2397,  0.    ]])
+    """
+    return program_of(CORIOLIS_MATRIX, model, "dense", coriolis_matrix)(q, v)
+
+
+@of_trees(_MOVES_ALONE, _DERIVATIVES)
+def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
+    """Derivatives of the inverse of the mass matrix by all degrees of freedom.
+
+    L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹ = C_k* F_k + F_k* C_k, of rank 12 at most: for dof k of body i
+    F_k is block row i of φ M φ* H* ℳ⁻¹ (6 × nv), C_k that of cross(s_k) E_φ* φ* H* ℳ⁻¹ − Ḣ_k* ℳ⁻¹.
+    Entry [i, j, k] is the derivative of ℳ⁻¹[i, j] by dof k.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., nv, nv, nv). A joint with nothing to move
+    raises `SingularHingeError`.
+    **Cost:** O(N³) for the N³ entries. **Source:** theory/sensitivities 6 (E14, E17).
+
+    >>> from phipsi import mass_matrix_inverse_sensitivity
+    >>> from phipsi.examples import planar_arm
+    >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
+    array([[[0.]]])
+    """
+    model = tree_of(model, mass_matrix_inverse_sensitivity)
+    inverse, above, momenta = program_of(_INVERSE_ROWS, model, "dense")(q)
+    body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
+    rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
+    axes = _program(model, "hinge axes", lambda: compile(H, model, mode="blocks"))(q)
+    right = np.empty((*inverse.shape[:-2], model.nv, 12, model.nv), inverse.dtype)  # F over C
+    right[..., :6, :] = momenta.reshape(rows)[..., body, :, :]
+    np.matmul(crm(axes), above.reshape(rows)[..., body, :, :], out=right[..., 6:, :])
+    if any(joint.nv > 1 for joint in model.joints):  # Ḣ_k is not zero where axes vary with q
+        bent = _program(model, "hinge variation", lambda: compile(_BENT, model, mode="blocks"))
+        change = along_units(bent, {"q": q}, "dq")
+        right[..., 6:, :] -= np.einsum("...jak,...ji->...kai", change, inverse)
+    left = np.empty((*right.shape[:-2], model.nv, 12), right.dtype)
+    left[..., :6] = np.swapaxes(right[..., 6:, :], -1, -2)
+    left[..., 6:] = np.swapaxes(right[..., :6, :], -1, -2)
+    return np.moveaxis(left @ right, -3, -1)
+
+
+@of_trees(
+    "its rates are not independent, so the determinant is not that of the motions it can make"
+)
+def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") -> Array:
+    """Gradient of the logarithm of the determinant of the mass matrix.
+
+    g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
+    inverse, no derivative of P. The torque of the Fixman potential ½ kT log det ℳ is −½ kT g. Where
+    v are quasi-velocities it is the gradient of the determinant with respect to v. By the inertial
+    parameters it is inertia_trace(Υ): tr(Υ(k) ∂M(k)/∂π).
+
+    **Arguments:** `q` (..., nq); `wrt` "q" or "inertia".
+    **Returns:** (..., nv), in the directions of v; by inertial parameters (..., n, 10), in the
+    order of `inertial_parameters`.
+    **Cost:** two sweeps, O(N). **Source:** theory/sensitivities 7 (E18), 8 (E19).
+
+    >>> from phipsi import log_det_mass_matrix_gradient
+    >>> from phipsi.examples import planar_arm
+    >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
+    array([0.    , 0.8351])
+    """
+    gradient = _log_det_gradient(wrt)
+    return program_of(gradient, model, "apply", log_det_mass_matrix_gradient)(q)
+
+
+@of_trees(
+    "constraint forces resist too, so that the points feel heavier than they would on the tree",
+    _DERIVATIVES,
+)
+def operational_space_inertia_sensitivity(
+    model: Model, q: ArrayLike, points: Points, *, axes: str = "world"
+) -> Array:
+    """Derivatives of the inertia felt at points by all degrees of freedom.
+
+    L_k Λ⁻¹ = −Λ⁻¹ (L_k Λ) Λ⁻¹ with Λ = J ℳ⁻¹ J*.
+
+    **Arguments:** `q` (..., nq); `points`, `axes` as for `jacobian`.
+    **Returns:** (..., 6 nC, 6 nC, nv). If J lacks row rank it raises `SingularMatrixError`.
+    **Cost:** O(N) for every pair of a row and a column, and O(nC³) per dof.
+    **Source:** theory/sensitivities 6 (E14).
+
+    >>> from phipsi import operational_space_inertia_sensitivity
+    >>> from phipsi.examples import seven_joint_arm
+    >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
+    >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
+    (6, 6, 7)
+    """
+    model = tree_of(model, operational_space_inertia_sensitivity)
+    where = point_set(model, points, axes)
+    size = 6 * len(where)
+
+    def make() -> tuple[Any, Any]:
+        options: dict[str, Any] = {"mode": "dense", "points": where}
+        inertia = compile(OPERATIONAL_SPACE_INERTIA, model, **options)
+        return inertia, compile(_by_configuration(), model, **options)
+
+    inertia, change = _program(model, ("operational-space inertia", where), make)
+    whole = inertia(q)  # Λ⁻¹; its columns are the forces that accelerate one component alone
+    forces = np.swapaxes(whole, -1, -2).reshape(*whole.shape[:-1], size // 6, 6)
+    columns = change(np.asarray(q)[..., None, :], forces)  # (..., column, row, dof)
+    return np.moveaxis(-(whole[..., None, :, :] @ columns), -3, -2)
+
+
+def _program(model: Model, key: Any, make: Any) -> Any:
+    """A compiled family, found again by its name."""
+    whole = ("sensitivity", key)
+    if whole not in model.programs:
+        model.programs[whole] = make()
+    return model.programs[whole]

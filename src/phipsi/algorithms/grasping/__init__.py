@@ -1,0 +1,1 @@
+"""Several arms that hold one object: contact forces and friction cones."""

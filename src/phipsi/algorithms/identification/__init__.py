@@ -1,0 +1,1 @@
+"""Inertial parameters: regressors, their identification, and which of them motion shows."""

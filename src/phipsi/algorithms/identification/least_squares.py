@@ -1,0 +1,188 @@
+"""Identification: inertial parameters from measured motions and efforts, by least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.identification.minimal_parameters import BaseParameters
+from phipsi.algorithms.identification.physical_parameters import physical_parameters
+from phipsi.backends.arguments import real_array
+from phipsi.errors import InputError, SingularMatrixError, shown
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """Estimated base parameters, and how well they are known.
+
+    `base`, what is estimated; `values` (nb,); `covariance` (nb, nb) of the errors of `values`;
+    `noise` (nv,), the standard deviation of the efforts of every degree of freedom that the data
+    show; `condition`, the condition number of the weighted regressor with columns of norm one,
+    about 10 … 100 for a well-chosen motion.
+    """
+
+    base: BaseParameters
+    values: Array
+    covariance: Array
+    noise: Array
+    condition: float
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviations (nb,) of `values`."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def relative_deviations(self) -> Array:
+        """Standard deviations as fractions of the values (nb,); above about 0.3: not identified."""
+        with np.errstate(divide="ignore"):
+            return self.deviations / np.abs(self.values)
+
+    def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
+        """Predicted joint efforts (..., nv) of another motion."""
+        return self.base.regressor(q, v, vdot) @ self.values
+
+    def effort_deviations(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
+        """Standard deviations (..., nv) of the predicted efforts, without the noise of a sensor."""
+        Y = self.base.regressor(q, v, vdot)
+        return np.sqrt(np.einsum("...ij,jk,...ik->...i", Y, self.covariance, Y))
+
+    def model(self, guess: Model | None = None, *, prior: float = 1.0) -> Model:
+        """The most likely model whose bodies can exist.
+
+        Base parameters leave open how the inertias are spread over the bodies, and noise makes some
+        of the obvious choices ones that no rigid body has. Here every body has positive mass and
+        moments that fulfil the triangle inequality, the base parameters are those of the data
+        within their covariance, and what the data leave open is close to the guess.
+
+        **Arguments:** `guess`, a model of the same geometry with inertias of about the right size
+        (default: the one the base parameters were made of); `prior`, how uncertain its inertias
+        are, as a fraction. **Returns:** a model, with armature and damping if they were estimated;
+        Coulomb friction has no place in a model. **Source:** Wensing, Kim and Slotine 2018.
+        """
+        guess = guess or self.base.model
+        p = physical_parameters(self.base, self.values, self.covariance, guess, prior)
+        at, options = 10 * guess.n_bodies, self.base.options
+        friction: dict[str, Any] = {}
+        for option, name in (("armature", "armature"), ("viscous", "damping")):
+            if options[option]:
+                friction[name] = p[at : at + guess.nv]
+                at += guess.nv
+        return guess.with_inertial_parameters(p[: 10 * guess.n_bodies], **friction)
+
+    def table(self) -> str:
+        """The parameters as text: value, standard deviation in percent, and what it is."""
+        rows = zip(self.values, self.relative_deviations, self.base.names, strict=True)
+        return "\n".join(f"{x:12.5g}  ± {100 * r:6.2f} %   {name}" for x, r, name in rows)
+
+
+def identify(
+    base: BaseParameters,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    tau: ArrayLike,
+    *,
+    noise: ArrayLike | None = None,
+) -> Identification:
+    """Estimate the base parameters from samples of a motion and the joint efforts.
+
+    Weighted least squares: the π_base that minimises Σ (tau − Y_base π_base)² / noise². Where the
+    noise of the efforts is not known it is estimated from the residuals of an unweighted fit, one
+    number for every degree of freedom, and again from the weighted one. The covariance is that of
+    independent errors of the efforts; errors of q, v and vdot are not in it, so filter these well.
+
+    **Arguments:** `base`, from `base_parameters`; `q` (..., nq), `v`, `vdot`, `tau` (..., nv), any
+    number of samples; `noise`, standard deviation of tau, a number or (nv,). **Returns:**
+    `Identification`. Data that cannot tell the base parameters apart raise `SingularMatrixError`
+    with the names of those.
+    **Cost:** O(samples · nv · nb²). **Source:** theory/sensitivities 8; Gautier 1997.
+
+    >>> import numpy as np
+    >>> import phipsi as pp
+    >>> arm, rng = pp.examples.planar_arm(2), np.random.default_rng(0)
+    >>> q, v, vdot = rng.standard_normal((3, 500, 2))
+    >>> tau = pp.inverse_dynamics(arm, q, v, vdot) + 0.01 * rng.standard_normal((500, 2))
+    >>> found = pp.identify(pp.base_parameters(arm), q, v, vdot, tau)
+    >>> bool((np.abs(found.values - found.base.values(arm)) < 4 * found.deviations).all())
+    True
+    >>> found.noise.round(3)
+    array([0.01, 0.01])
+    """
+    if not isinstance(cast(object, base), BaseParameters):
+        raise InputError(
+            f"identify needs the combinations that can be identified first: "
+            f"pp.identify(pp.base_parameters(model), …), not {type(base).__name__}"
+        )
+    nv, nb = base.model.nv, len(base)
+    Y = base.regressor(q, v, vdot)
+    measured = real_array("tau", tau)
+    if measured.shape != Y.shape[:-1]:
+        raise InputError(
+            f"tau has the shape {measured.shape}, but the motion has {Y.shape[:-1]}: one effort "
+            f"for every sample and every degree of freedom"
+        )
+    Y, measured = Y.reshape(-1, nv, nb), measured.reshape(-1, nv)
+    if not (np.isfinite(Y).all() and np.isfinite(measured).all()):
+        raise InputError("the samples contain numbers that are not finite; leave these samples out")
+    if len(Y) * nv <= nb:
+        raise InputError(f"{len(Y)} samples of {nv} efforts cannot determine {nb} parameters")
+    if noise is not None:
+        sigma = real_array("noise", noise)
+        if sigma.shape not in ((), (nv,)):
+            raise InputError(f"noise has shape {sigma.shape}; give one number, or nv = {nv}")
+        sigma = np.broadcast_to(sigma, (nv,))
+        if not (np.isfinite(sigma) & (sigma > 0)).all():
+            raise InputError(f"noise={noise!r}: standard deviations are positive numbers")
+        return _solve(base, Y, measured, sigma)
+    sigma = np.ones(nv)
+    for _ in range(3):
+        found = _solve(base, Y, measured, sigma)
+        residual = measured - Y @ found.values
+        free = len(Y) * nv / (len(Y) * nv - nb)  # samples per degree of freedom of the residual
+        size = np.sqrt(free * np.mean(residual**2, axis=0))
+        floor = 1e-12 * np.abs(measured).max(initial=1.0)
+        sigma = np.maximum(size, floor)
+    return _solve(base, Y, measured, sigma)
+
+
+def _solve(base: BaseParameters, Y: Array, tau: Array, sigma: Array) -> Identification:
+    W = (Y / sigma[:, None]).reshape(-1, len(base))
+    scale = np.linalg.norm(W, axis=0)
+    _check_excited(base, scale)
+    Q, R = np.linalg.qr(W / scale)
+    U, sizes, Vt = np.linalg.svd(R)
+    if sizes[-1] < 1e-10 * sizes[0]:
+        _refuse(base, Vt[sizes < 1e-10 * sizes[0]])
+    values = (Vt.T / sizes) @ (U.T @ (Q.T @ (tau / sigma).reshape(-1)))
+    root = (Vt.T / sizes) / scale[:, None]
+    return Identification(
+        base, values / scale, root @ root.T, sigma.copy(), float(sizes[0] / sizes[-1])
+    )
+
+
+def _check_excited(base: BaseParameters, scale: Array) -> None:
+    silent = np.flatnonzero(scale <= 1e-10 * scale.max(initial=0.0))
+    if len(silent):
+        names = "\n".join(f"    {shown(base.names[i])}" for i in silent[:8])
+        raise SingularMatrixError(
+            f"the motion does not excite {len(silent)} of the {len(base)} base parameters:\n"
+            f"{names}\nNo effort in the data depends on them. Move the joints they belong to, with "
+            "accelerations."
+        )
+
+
+def _refuse(base: BaseParameters, directions: Array) -> None:
+    mixed = np.flatnonzero(np.abs(directions).max(axis=0) > 0.1)
+    names = "\n".join(f"    {shown(base.names[i])}" for i in mixed[:8])
+    raise SingularMatrixError(
+        f"the motion cannot tell {len(mixed)} of the {len(base)} base parameters apart:\n{names}\n"
+        "Their columns of the regressor depend on each other in all samples. Use a richer motion: "
+        "all joints, several frequencies, both directions."
+    )

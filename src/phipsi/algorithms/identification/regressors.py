@@ -1,0 +1,184 @@
+"""Dynamics linear in the inertial parameters: regressors of efforts and energies."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.compiler import program_of
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
+from phipsi.model.model import Model
+from phipsi.operators import H, V, a, cross, gravity, phi, regress, vdot
+
+Array = NDArray[Any]
+
+_ALPHA = phi.T @ (H.T @ vdot + a + gravity)
+REGRESSOR = H @ phi @ (regress(_ALPHA) - cross(V).T @ regress(V))
+KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
+
+INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
+
+
+@of_trees(
+    "the efforts at its joints also hold the constraint forces, which the parameters do not "
+    "determine",
+    "What does not: pp.kinetic_energy_regressor and pp.potential_energy_regressor.",
+)
+def regressor(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    *,
+    armature: bool = False,
+    viscous: bool = False,
+    coulomb: bool = False,
+) -> Array:
+    """Matrix that gives the joint efforts from the inertial parameters of the bodies.
+
+    Y = H φ (regress(α) − cross(V)* regress(V)) with α = φ* (H* vdot + a + gravity): tau = Y π,
+    where π holds [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body in the order of the
+    model, about its origin in body axes; `inertial_parameters` gives the model's own. Column
+    10 k + i of row j is zero unless body k is outboard of joint j.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). `armature` adds one column per degree of
+    freedom for rotor inertia, diag(vdot), `viscous` diag(v) and `coulomb` diag(sign v), in this
+    order behind the others. **Returns:** (..., nv, 10 n), and nv columns more for each option.
+    With ``armature=True``, Y π is `inverse_dynamics`; without it the rotors are missing.
+    **Cost:** one sweep and O(N · depth) for the entries. **Source:** theory/sensitivities 8.
+
+    >>> from phipsi import inertial_parameters, regressor
+    >>> from phipsi.examples import planar_arm
+    >>> arm = planar_arm(1)
+    >>> Y = regressor(arm, [0.0], [0.0], [2.0])
+    >>> Y.round(2)
+    array([[0.  , 9.81, 0.  , 0.  , 0.  , 0.  , 2.  , 0.  , 0.  , 0.  ]])
+    >>> (Y @ inertial_parameters(arm)).round(4)     # m g l / 2 + m l² / 3 · 2
+    array([5.5717])
+    """
+    model = tree_of(model, regressor)
+    out = program_of(REGRESSOR, model, "dense")(q, v, vdot)
+    rates, accelerations = np.asarray(v), np.asarray(vdot)
+    more = [
+        *([accelerations] if armature else []),
+        *([rates] if viscous else []),
+        *([np.sign(np.real(rates))] if coulomb else []),
+    ]
+    if not more:
+        return out
+    eye = np.eye(model.nv)
+    columns = [np.broadcast_to(x[..., None] * eye, (*out.shape[:-1], model.nv)) for x in more]
+    return np.concatenate([out, *columns], axis=-1)
+
+
+@of_given_motion
+def inertial_parameters(
+    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+) -> Array:
+    """The parameters of a model that its equations of motion are linear in.
+
+    [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of every body, about its origin in body axes, with
+    Jxy the entry of the matrix (minus the product of inertia); kg, kg·m and kg·m². Then, where
+    asked for, armature, viscous damping and Coulomb friction of every degree of freedom; a model
+    says nothing about the last, which is 0. `Model.with_inertial_parameters` is the inverse.
+
+    **Returns:** (10 n,), and nv more for each option. **Source:** theory/sensitivities 8.
+
+    >>> from phipsi import inertial_parameters
+    >>> from phipsi.examples import planar_arm
+    >>> inertial_parameters(planar_arm(1)).round(3)
+    array([1.   , 0.5  , 0.   , 0.   , 0.   , 0.333, 0.333, 0.   , 0.   , 0.   ])
+    """
+    model = tree_of(model, inertial_parameters)
+    return np.concatenate(
+        [
+            np.zeros(0),
+            *(inertia.parameters for inertia in model.inertias),
+            *([model.armature] if armature else []),
+            *([model.damping] if viscous else []),
+            *([np.zeros(model.nv)] if coulomb else []),
+        ]
+    )
+
+
+@of_given_motion
+def parameter_names(
+    model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
+) -> tuple[str, ...]:
+    """What the columns of `regressor` belong to, such as "hand.mcx" or "wrist.armature".
+
+    **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
+    "base.viscous[0]".
+
+    >>> from phipsi import parameter_names
+    >>> from phipsi.examples import planar_arm
+    >>> parameter_names(planar_arm(1), armature=True)[-3:]
+    ('link1.Jxz', 'link1.Jyz', 'joint1.armature')
+    """
+    model = tree_of(model, parameter_names)
+    names = [f"{body}.{parameter}" for body in model.body_names for parameter in INERTIAL]
+    options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
+    for option, wanted in options.items():
+        for joint, s in zip(model.joint_names, model.v_slices, strict=True):
+            count = s.stop - s.start
+            if wanted and count == 1:
+                names.append(f"{joint}.{option}")
+            elif wanted:
+                names += [f"{joint}.{option}[{i}]" for i in range(count)]
+    return tuple(names)
+
+
+@of_given_motion
+def kinetic_energy_regressor(
+    model: Model, q: ArrayLike, v: ArrayLike, *, armature: bool = False
+) -> Array:
+    """Row that gives the kinetic energy from the inertial parameters.
+
+    ½ regress(V)* V: ½ V* M V = (½ regress(V)* V)* π. With `armature`, ½ v² for every degree of
+    freedom behind it.
+
+    **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
+
+    >>> from phipsi import inertial_parameters, kinetic_energy_regressor
+    >>> from phipsi.examples import planar_arm
+    >>> arm = planar_arm(1)
+    >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
+    1.5
+    """
+    model = tree_of(model, kinetic_energy_regressor)
+    out = program_of(KINETIC_REGRESSOR, model)(q, v)
+    out = out.reshape(*out.shape[:-2], 10 * model.n_bodies)
+    if not armature:
+        return out
+    squares = np.asarray(v) ** 2 / 2
+    return np.concatenate([out, np.broadcast_to(squares, (*out.shape[:-1], model.nv))], axis=-1)
+
+
+@of_given_motion
+def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
+    """Row that gives the potential energy of gravity from the inertial parameters.
+
+    −g · (m p + R m c) of every body, with p and R its position and rotation in the world; zero for
+    the moments of inertia.
+
+    **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
+    **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
+
+    >>> from phipsi import inertial_parameters, potential_energy_regressor
+    >>> from phipsi.examples import planar_arm
+    >>> arm = planar_arm(1)
+    >>> row = potential_energy_regressor(arm, [1.5707963267948966])
+    >>> round(float(row @ inertial_parameters(arm)), 9)
+    4.905
+    """
+    model = tree_of(model, potential_energy_regressor)
+    poses = body_poses(model, q)
+    out = np.zeros((*poses.shape[:-2], len(INERTIAL)), dtype=poses.dtype)
+    out[..., 0] = -(poses[..., :3, 3] @ model.gravity)
+    out[..., 1:4] = -(np.swapaxes(poses[..., :3, :3], -1, -2) @ model.gravity)
+    return out.reshape(*out.shape[:-2], 10 * model.n_bodies)

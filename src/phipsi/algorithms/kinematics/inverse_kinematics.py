@@ -1,0 +1,174 @@
+"""Inverse kinematics: configurations that bring points of a mechanism to given places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.kinematics.ik_problem import Chart, Targets, Weight
+from phipsi.algorithms.kinematics.ik_search import PULL, PULL_AGAIN, IKResult, Search
+from phipsi.backends.arguments import joint_array
+from phipsi.errors import ConvergenceError, InputError
+from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+
+
+@of_trees(
+    "it would reach the targets with the loops torn open",
+    "Make the target a constraint, and let the system assemble itself:\n"
+    "    goal = pp.constraints.Weld(name='goal', a='hand', b=('world', pose))  # or Spherical\n"
+    "    pp.System(system.model, [*system.constraints, goal]).assemble(q0)",
+)
+def inverse_kinematics(
+    model: Model,
+    targets: Mapping[Any, Any],
+    q0: ArrayLike | None = None,
+    *,
+    weights: Mapping[Any, Weight] | None = None,
+    limits: bool = True,
+    fixed: Iterable[str] = (),
+    rest: ArrayLike | None = None,
+    position_tolerance: float = 1e-6,
+    rotation_tolerance: float = 1e-6,
+    max_iterations: int = 100,
+    restarts: int | None = None,
+    seed: int = 0,
+    on_failure: str = "raise",
+) -> IKResult:
+    """Configurations at which points of the mechanism are where they should be.
+
+    Minimises ½ Σ |w_R log(R R_goal*)|² + |w_p (p − p_goal)|² over the configurations within the
+    joint limits by damped least squares (Levenberg–Marquardt) on the manifold: each step solves
+    (J* J + λ I) d = −J* e between the bounds with an active set, so that a joint at its limit
+    leaves the others free, and moves by `model.integrate`. J = B* φ* H* and the poses of all
+    elements of a batch come from one call of one program per step; elements that are done drop out.
+
+    **Arguments:** `targets`, point → goal: a point is a body, a frame or (name, offset in m), a
+    goal a `Pose`, poses (..., 4, 4) or only positions (..., 3), in the world; `q0` (..., nq), where
+    to start (moved into the limits), neutral by default; `weights`, point → number or (rotation,
+    position), 1 rad counting as much as 1 m, 0 to ignore; `limits`, whether to keep
+    ``model.lower`` ≤ q ≤ ``model.upper``; `fixed`, joints that stay as in `q0`; `rest` (..., nq), a
+    posture to stay near in whatever the targets leave open; the tolerances in m and rad;
+    `max_iterations` per attempt; `restarts`, how many other random starts an element gets that
+    fails, drawn with `seed`: by default none if `q0` is given, because a solution near it is
+    wanted, else 20; `on_failure`, "raise" a `ConvergenceError`, whose `result` is the best that was
+    found, or "return" it.
+    **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
+    **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
+    failing is no proof that a target is out of reach.
+    **Source:** Sugihara 2011, IEEE Trans. Robotics 27 (damping).
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> found = pp.inverse_kinematics(arm, {"tip": (0.0, 1.0, 0.0)}, q0=[0.1, 1.3])
+    >>> found.q.round(6).tolist()
+    [0.523599, 2.094395]
+    """
+    model = tree_of(model, inverse_kinematics)
+    goals = Targets(model, targets, weights)
+    chart = Chart(model, fixed, limits)
+    start = _configurations(model, model.neutral() if q0 is None else q0, "q0")
+    goal_rest = None if rest is None else _configurations(model, rest, "rest")
+    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_failure)
+    shapes = [goals.batch, start.shape[:-1], () if goal_rest is None else goal_rest.shape[:-1]]
+    try:
+        batch = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise InputError(
+            f"the batch axes do not broadcast: targets {shapes[0]}, q0 {shapes[1]}, "
+            f"rest {shapes[2]}"
+        ) from None
+    goals.spread(batch)
+    count = int(np.prod(batch))
+    first = chart.inside(np.broadcast_to(start, (*batch, model.nq)).reshape(count, model.nq))
+    if goal_rest is not None:
+        goal_rest = np.broadcast_to(goal_rest, (*batch, model.nq)).reshape(count, model.nq)
+    search = Search(goals, chart, goal_rest, position_tolerance, rotation_tolerance)
+    tries = (20 if q0 is None else 0) if restarts is None else restarts
+    for attempt in range(tries + 1):
+        left = np.flatnonzero(~search.met) if attempt else np.arange(count)
+        if not left.size:
+            break
+        if attempt:
+            # every element has draws of its own, so that its result does not depend on the others
+            draws = model.random_configuration(np.random.default_rng([seed, attempt]), (count,))
+            begin = first[left].copy()
+            begin[:, chart.moving_q] = draws[left][:, chart.moving_q]
+        else:
+            begin = first
+        search.attempts[left] += 1
+        if goal_rest is None:
+            search.attempt(begin, left, max_iterations)
+            continue
+        search.attempt(begin, left, max_iterations, PULL)
+        lost = ~search.met[left]  # where the pull led astray, first the targets, then the posture
+        search.attempt(begin[lost], left[lost], max_iterations)
+        found = left[lost][search.met[left[lost]]]
+        search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
+    result = search.result(batch)
+    if on_failure == "raise" and not result.converged.all():
+        text = _failure(result, chart, position_tolerance, rotation_tolerance)
+        raise ConvergenceError(text, result)
+    return result
+
+
+def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
+    """A configuration of the user as an array, or an error that names the joint."""
+    values = joint_array(model, what, q, "nq")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = model.integrate(values, np.zeros(model.nv))  # quaternions of unit length
+    if not np.isfinite(unit).all():
+        raise InputError(f"{what} has a quaternion (0, 0, 0, 0), which is no rotation")
+    return unit
+
+
+def _check(
+    position: float, rotation: float, max_iterations: int, restarts: int | None, on_failure: str
+) -> None:
+    for name, value in (("position_tolerance", position), ("rotation_tolerance", rotation)):
+        if not value > 0:
+            raise InputError(f"{name}={value!r} must be larger than 0")
+    if max_iterations < 1:
+        raise InputError(f"max_iterations={max_iterations!r} must be at least 1")
+    if restarts is not None and restarts < 0:
+        raise InputError(f"restarts={restarts!r} must not be negative")
+    if on_failure not in ("raise", "return"):
+        raise InputError(f"on_failure={on_failure!r} is neither 'raise' nor 'return'")
+
+
+def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -> str:
+    """By how much the worst element misses which target, and what may help."""
+    miss = np.fmax(result.position_error / position, result.rotation_error / rotation)
+    miss = np.where(result.converged[..., None], 0.0, miss).max(axis=-1)
+    worst = np.unravel_index(int(np.argmax(miss)), miss.shape)
+    failed, count = int((~result.converged).sum()), result.converged.size
+    lines = []
+    if count > 1:
+        at = [int(i) for i in worst]
+        lines.append(f"{failed} of {count} elements do not reach their targets; the worst is {at}:")
+    else:
+        lines.append("the targets are not reached; the best configuration found misses them:")
+    for i, point in enumerate(result.targets):
+        parts = []
+        for what, error, most, unit in (
+            ("position", result.position_error[worst][i], position, "m"),
+            ("rotation", result.rotation_error[worst][i], rotation, "rad"),
+        ):
+            if error > most:
+                parts.append(f"its {what} by {error:.4g} {unit} (tolerance {most:g})")
+        if parts:
+            lines.append(f"    {point!r} misses {' and '.join(parts)}")
+    at_limits = chart.joints_at_limits(result.q[worst])
+    if at_limits:
+        lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
+    lines.append(
+        "They may be out of reach, or the search ended in a local minimum. Other starts, and the "
+        "best found\ninstead of an error:\n"
+        "    inverse_kinematics(…, restarts=50, on_failure='return')"
+    )
+    return "\n".join(lines)

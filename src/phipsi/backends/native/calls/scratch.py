@@ -1,0 +1,79 @@
+"""Scratch memory of generated code: taken from slots of the data record, or from the heap.
+
+Calls leave their block in a slot for the next one. Taking and leaving are single atomic exchanges,
+so any number of threads may call at once; the 17th at the same time uses the heap. If the heap has
+no memory left, `acquire` goes to a block of the caller's choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phipsi.backends.native.targets.target import release_memory
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I8, I64, POINTER
+from phipsi.backends.native.text.trigonometry import i64
+
+SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
+
+
+def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, Any]:
+    """(block to give back, its first cache line): memory nobody else uses, zero where fresh.
+
+    Control goes to `without` if there is none.
+    """
+    f = b.function
+    found = f.append_basic_block("found")
+    values: list[tuple[Any, Any]] = []
+    for i in range(SLOTS):
+        place = b.gep(data, [i64(8 * (size_word + 1 + i))], source_etype=I8)
+        taken = b.atomic_rmw("xchg", place, i64(0), "acq_rel")
+        values.append((taken, b.block))
+        following = f.append_basic_block("next")
+        b.cbranch(b.icmp_signed("!=", taken, i64(0)), found, following)
+        b.position_at_end(following)
+    calloc = _library(b.module, "calloc", POINTER, [I64, I64])
+    size = b.load(b.gep(data, [i64(8 * size_word)], source_etype=I8), typ=I64)
+    fresh = b.ptrtoint(b.call(calloc, [size, i64(1)]), I64)
+    values.append((fresh, b.block))
+    b.cbranch(b.icmp_signed("!=", fresh, i64(0)), found, without)
+    b.position_at_end(found)
+    block = b.phi(I64)
+    for value, origin in values:
+        block.add_incoming(value, origin)
+    return block, b.inttoptr(b.and_(b.add(block, i64(63)), i64(-64)), POINTER)
+
+
+def release(b: Any, data: Any, size_word: int, block: Any) -> None:
+    """Put a block into a free slot, or return it to the heap."""
+    f = b.function
+    done = f.append_basic_block("done")
+    for i in range(SLOTS):
+        place = b.gep(data, [i64(8 * (size_word + 1 + i))], source_etype=I8)
+        pair = b.cmpxchg(place, i64(0), block, "acq_rel", "monotonic")
+        following = f.append_basic_block("next")
+        b.cbranch(b.extract_value(pair, 1), done, following)
+        b.position_at_end(following)
+    free = _library(b.module, "free", ir.VoidType(), [POINTER])
+    b.call(free, [b.inttoptr(block, POINTER)])
+    b.branch(done)
+    b.position_at_end(done)
+
+
+def _library(module: ir.Module, name: str, gives: Any, takes: list[Any]) -> Any:
+    found = module.globals.get(name)
+    return found or ir.Function(module, ir.FunctionType(gives, takes), name)
+
+
+class Scratch:
+    """The blocks that calls left in the slots of a data record; freed with this object."""
+
+    def __init__(self, data: np.ndarray, size_word: int) -> None:
+        self._data, self._size_word = data, size_word
+
+    def __del__(self) -> None:
+        for address in self._data[self._size_word + 1 :][:SLOTS]:
+            if address:
+                release_memory(int(address))

@@ -1,0 +1,354 @@
+"""The back half of compilation: from scheduled steps to machine code, every pass a line.
+
+The front half is `compiler.build`. What is legal after each pass stands in `native_legality.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import llvmlite
+import numpy as np
+
+from phipsi.backends import layout
+from phipsi.backends.backend import SweepProgram
+from phipsi.backends.native import plan as planning
+from phipsi.backends.native import products
+from phipsi.backends.native.calls import direct_call as direct
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.backends.native.data_record import (
+    BRANCH,
+    BUFFERS,
+    FEWEST,
+    FIRST,
+    INTEGERS,
+    OFFSETS,
+    PATH_STRIDE,
+    RELATED,
+    ROW_ORDERS,
+    SEED_COLUMN,
+    SEEDS,
+    SINGLE,
+    TOGETHER,
+)  # fmt: skip
+from phipsi.backends.native.groups import branch_slots, seeds_of
+from phipsi.backends.native.inputs_outputs import Slot, is_matrix
+from phipsi.backends.native.kernel import Kernel
+from phipsi.backends.native.late import made_late
+from phipsi.backends.native.native_legality import check
+from phipsi.backends.native.phases import Phase, phases_of
+from phipsi.backends.native.plan import Plan, root
+from phipsi.backends.native.tables import Tables, model_tables
+from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
+from phipsi.expressions.row import Row
+from phipsi.loaded import LOADED
+from phipsi.operators.catalogue import CATALOGUE
+from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
+from phipsi.sweeps.operations import operation
+from phipsi.sweeps.request import Lowered, Result
+
+_LARGE = 1 << 20  # bytes of scratch of a group
+
+
+def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
+    """The passes: what code is written from, the code, and the record that it works on."""
+    target = target_for(reproducible=program.reproducible)
+    tables = model_tables(program.model, program.points)
+    lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
+
+    steps, results = own_steps(program.steps, lowered.results)
+    outputs = [r.field for r in results]
+    check("own steps", steps, [*outputs, *(r.left for r in results if r.left is not None)])
+    phases = phases_of(steps, outputs)
+    check("phases", phases, _fields(phases))
+    before = _fields(phases)
+    phases = made_late(phases, outputs)
+    check("compute late", phases, before)
+    pairs = [x for p in phases for x in p.pairs]
+    plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
+    check("plan", plan, phases, widest)
+    unit = Unit(program, target, tables, results, phases, plan)
+    code = machine_code(unit.key(), target, unit.emit)
+    data = unit.record()
+    check("record", data, unit.words, len(unit.shapes))
+    return unit, code, data
+
+
+def can_run(program: SweepProgram) -> bool:
+    """True if the program has native code: no operands of several columns, something to compute."""
+    results = program.lowered.results
+    layouts = all(r.layout != "columns" for r in results)
+    if not layouts or program.model.nv == 0 or not planning.supported(program.steps):
+        return False
+    if not products.can_run(results):
+        return False
+    phases = phases_of(program.steps, program.lowered.fields)
+    seeds = [p.seed for p in phases if p.seed is not None]
+    return len(seeds) == len(set(seeds))  # paths that would have to be walked twice
+
+
+def _fields(phases: list[Phase]) -> set[Field]:
+    return {x for p in phases for s in p.steps for x in s.fields}
+
+
+def own_steps(
+    steps: list[Step], results: tuple[Result, ...]
+) -> tuple[list[Step], tuple[Result, ...]]:
+    """Results that are complete only after their step are written by a step of their own.
+
+    These are sums over points and links, and solutions of small systems at points and rows.
+    """
+    out: list[Result] = []
+    extra: dict[Domain, list[Field]] = {}
+    for i, r in enumerate(results):
+        x, domain = root(r.field), r.field.type.domain
+        late = domain is not Domain.WORLD and x.operation.runs is not Loop.OWN
+        if late:
+            alias = Field(operation("rec"), (), None, r.field.type, -1 - i)
+            alias.equation = r.field
+            extra.setdefault(domain, []).append(alias)
+            r = replace(r, field=alias)
+        out.append(r)
+    last = [Step(StepKind.MEMORYLESS, domain, fields) for domain, fields in extra.items()]
+    return [*steps, *last], tuple(out)
+
+
+class Unit:
+    """A program as its code is written from it: phases, places of values, tables and arguments.
+
+    **Attributes:** `slots`, what the inputs are; `shapes`, of one element of all arguments, the
+    last of which is the status; `words`, where the data record holds the size of scratch memory.
+    """
+
+    def __init__(
+        self,
+        program: SweepProgram,
+        target: Target,
+        tables: Tables,
+        results: tuple[Result, ...],
+        phases: list[Phase],
+        plan: Plan,
+    ) -> None:
+        self.program, self.target, self.tables = program, target, tables
+        self.results, self.phases, self.plan = results, phases, plan
+        lowered, model, points = program.lowered, program.model, program.points
+        self.slots = {name: _slot(name, i, lowered) for i, name in enumerate(lowered.inputs)}
+        self.shapes = [program.input_shapes[n] for n in lowered.inputs]
+        self.shapes += [_output_shape(r, program) for r in lowered.results]
+        self.shapes.append(())
+        self.pattern = core_pattern(self.shapes)
+        self.has_direct = direct.available()
+        self.words = BUFFERS + 3 * len(self.shapes)
+        lanes = target.lanes
+        paths = dict.fromkeys(p.seed_kind for p in phases if p.columns == "path")
+        self.seeds = {kind: seeds_of(kind, model, points, lanes) for kind in paths}
+        paired = any(p.pairs for p in phases)
+        self.branches, self.slots_of_paths = branch_slots(model) if paired else (None, 0)
+        self.filled = [
+            filled_chunks(r, model, points, lanes) if zeros_stay(r) else None for r in results
+        ]
+        factors = [r for r in results if r.left is not None and of_branches(r)]
+        self.related = related(model) if factors else None
+
+    def emit(self) -> str:
+        """The program as LLVM text: a wide kernel, a one-lane kernel, and the loop around them."""
+        module = ir.Module()
+        kernels: dict[int, ir.Function] = {}
+        for lanes in (self.target.lanes, 1):
+            kernels[lanes] = self.kernel(module, lanes).function
+        n = len(self.slots)
+        matrices = {n + i for i, r in enumerate(self.results) if is_matrix(r)}
+        define_loop(module, kernels, self.pattern, n, self.words, matrices)
+        if self.has_direct:
+            direct.define_direct(module, kernels[1], self.pattern, len(self.slots), self.words)
+        return str(module)
+
+    def kernel(self, module: ir.Module, lanes: int) -> Kernel:
+        """The kernel for so many configurations side by side."""
+        return Kernel(
+            module,
+            self.phases,
+            self.plan,
+            self.results,
+            self.slots,
+            self.tables.codes,
+            self.tables.link_codes,
+            self.tables.selections,
+            self.tables.doubles.shape[1],
+            lanes,
+            self.target.lanes,
+            fused=self.target.fused,
+        )
+
+    def key(self) -> str:
+        """Everything the code depends on, as one digest."""
+        parts = [
+            _version(),
+            repr(self.target),
+            repr(self.program.reproducible),
+            _program_text(self.phases, self.results),
+            repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
+            repr([(c.kind, c.params) for c in self.tables.codes]),
+            repr((self.tables.link_codes, self.tables.selections)),
+            repr(self.tables.doubles.shape[1]),
+            repr((self.pattern, self.has_direct)),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def pointers(self) -> dict[int, np.ndarray]:
+        """The tables whose addresses the data record holds, by word."""
+        out = dict(enumerate(self.tables.arrays, INTEGERS))
+        for kind, seeds in self.seeds.items():
+            start = SEEDS[kind]
+            out |= {start + SINGLE: seeds.single, start + TOGETHER: seeds.together}
+            out |= {start + FIRST: seeds.first, start + SEED_COLUMN: seeds.column}
+        out[ROW_ORDERS[False]] = self.tables.rows.rows
+        out[ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
+        if self.branches is not None:
+            out[BRANCH] = self.branches
+        if self.related is not None:
+            out[RELATED] = self.related
+        first = BUFFERS + 2 * len(self.shapes) + len(self.slots)
+        out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
+        return out
+
+    def _fewest(self, scratch: int) -> int:
+        """How many configurations pay for the wide kernel, as measured.
+
+        Two, three if one alone makes several columns of a matrix at once, four if the numbers of a
+        group are too many for the second level of caches.
+        """
+        fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
+        return min(fewest, self.target.lanes)
+
+    def record(self) -> np.ndarray:
+        """Sizes, addresses, offsets of the scratch areas in numbers, and slots for scratch."""
+        plan, shapes = self.plan, self.shapes
+        model, points = self.program.model, self.program.points
+        sizes_at = direct.sizes_after(self.words)
+        core = [size for shape in shapes for size in shape]
+        data = np.zeros(sizes_at + len(core), dtype=np.int64)
+        data[self.words + 1 + SLOTS : sizes_at] = direct.python_words()
+        data[sizes_at:] = core
+        n_rows, n_links = layout.row_count(points), len(self.tables.link_integers)
+        n_hubs = len(self.tables.rows_with_hubs.hubs)
+        data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
+        orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
+        for hubs, order in orders.items():
+            data[ROW_ORDERS[hubs] + 1 : ROW_ORDERS[hubs] + 3] = len(order.rows), order.entries
+        for word, table in self.pointers().items():
+            data[word] = table.ctypes.data
+        for kind, seeds in self.seeds.items():
+            data[SEEDS[kind] + SINGLE + 1] = len(seeds.single)
+            data[SEEDS[kind] + TOGETHER + 1] = len(seeds.together)
+        widest = max((len(s.column) for s in self.seeds.values()), default=0)
+        data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
+        counts = [int(np.prod(s, dtype=int)) for s in shapes]
+        domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
+        # of bodies also the world's, and one of sums before anything is added
+        records = (model.n_bodies + 2, len(points), n_links, n_rows, 1)
+        once, each = (
+            [c * plan.size(d, columns) for c, d in zip(records, domains, strict=True)]
+            for columns in (False, True)
+        )
+        # what columns have comes last: in a kernel for one configuration its numbers are wider
+        met = [x.op for p in self.phases for x in p.pairs]
+        n_pairs, grams = met.count("pair"), 2 * met.count("gram") * model.nv**2
+        widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
+        small = 3 * sum(w * w for w in widths)
+        used = [orders[planning.is_local(x)] for x in plan.row_matrices]
+        matrices = sum(order.entries + 3 * len(order.rows) for order in used)
+        aside = products.workspace(self.results, model.nv, self.target.lanes)
+        angles = 2 * (model.nq + self.target.lanes)
+        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, grams, angles]
+        first = len(once) + len(between)
+        rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
+        sizes = [*once, *between, *rooms, *each]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
+        data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
+        data[self.words] = starts[-1] * 8 * self.target.lanes + 64
+        data[FEWEST] = self._fewest(int(data[self.words]))
+        return data
+
+
+def _slot(name: str, i: int, lowered: Lowered) -> Slot:
+    row = _row(name)
+    if row is not None:
+        return Slot(i, None if row.takes.index == "one" else row.takes, row.gives)
+    others = ("q", "placement")
+    if name in others:
+        return Slot(i, None, None)
+    operands = [n for n in lowered.inputs if _row(n) is None and n not in others]
+    return Slot(i, None, lowered.operands[operands.index(name)])
+
+
+def _row(name: str) -> Row | None:
+    """The leaf that an input is the value of."""
+    return CATALOGUE.get("unprescribed" if name == "free" else name)
+
+
+def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
+    model, points = program.model, program.points
+    if r.layout == "poses":
+        return (model.n_bodies, 4, 4)
+    if r.layout == "diagonal":
+        return layout.block_shape(r.takes, r.gives, model)
+    if r.layout.startswith("matrix") or r.layout == "blocks":
+        return tuple(layout.space_size(s, model, points) for s in (r.gives, r.takes))
+    return layout.vector_shape(r.gives, model, points)
+
+
+# ---- keys of the code cache
+# ------------------------------------------------------------------------
+
+
+@cache
+def _version() -> str:
+    """Versions of everything that writes code, with a digest of our own sources.
+
+    Sources that have changed since they were imported are not the ones that run: what such a
+    process compiles must not be found by others.
+    """
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    package = here.parent.parent
+    folders = (here, here.parent, package / "model", package / "sweeps")
+    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    for path in paths:
+        digest.update(path.read_bytes())
+    if max(path.stat().st_mtime for path in paths) > LOADED:
+        digest.update(f"{os.getpid()} {LOADED}".encode())
+    return f"llvmlite {llvmlite.__version__} {digest.hexdigest()}"
+
+
+def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
+    """The equations with fields numbered in order of appearance."""
+    numbers: dict[Field, int] = {}
+    lines: list[str] = []
+    every = [x for p in phases for s in p.steps for x in s.fields]
+    for x in [*every, *(r.field for r in results)]:
+        numbers.setdefault(x, len(numbers))
+    for p in phases:
+        lines.append(f"phase {p.columns}")
+        for x in p.pairs:
+            lines.append(f"{x.op} {[numbers.get(y, -1) for y in x.args]} {x.data}")
+        for s in p.steps:
+            lines.append(f"step {s.kind.value} {s.domain.value}")
+            for x in s.fields:
+                args = [numbers.get(y, -1) for y in x.args]
+                equation = "" if x.equation is None else numbers.get(x.equation, -1)
+                lines.append(f"{numbers[x]} {x.op} {args} {equation} {x.data} {x.type}")
+    for r in results:
+        args = [numbers.get(y, -1) for y in r.field.args]
+        what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
+        left = "" if r.left is None else f"{r.factor} · {numbers.get(r.left, -1)}"
+        lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives} {left}")
+    return "\n".join(lines)

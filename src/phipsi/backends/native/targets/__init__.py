@@ -1,0 +1,1 @@
+"""Processors that code is compiled for, and where compiled code is kept."""

@@ -1,0 +1,129 @@
+"""From LLVM text to machine code for the machine at hand, and back from the disk cache."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+from weakref import WeakValueDictionary
+
+import llvmlite.binding as llvm
+
+from phipsi.backends.native.targets import code_cache as disk
+from phipsi.errors import InputError
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is written and compiled for: a processor, and how many numbers it has side by side.
+
+    `lanes` is the width of a vector in doubles, `fused` whether x y + z is rounded once. Text is
+    written for `lanes` and `fused`; `object_code` makes an object file of it, which `MachineCode`
+    loads if it is for this processor. Other targets differ in `triple`, as LLVM spells it.
+    """
+
+    cpu: str
+    features: str
+    lanes: int
+    fused: bool
+    triple: str = ""  # of this process
+
+    def machine(self) -> Any:
+        """The target as LLVM has it."""
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        found = llvm.Target.from_triple(self.triple or llvm.get_default_triple())
+        return found.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=3, jit=True, codemodel="jitdefault"
+        )
+
+    def object_code(self, text: str) -> bytes:
+        """An object file of LLVM text.
+
+        LLVM's optimisation passes are not run: the text is straight-line arithmetic that was
+        simplified when it was written. They took half of the compile time and made most kernels
+        slower (docs/decisions/0013).
+        """
+        module = llvm.parse_assembly(text)
+        module.verify()
+        return bytes(self.machine().emit_object(module))
+
+
+@cache
+def host_target() -> Target:
+    """The processor this runs on."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features()
+    wide = 8 if features.get("avx512f") else 4 if features.get("avx") else 2
+    wide = min(wide, _most_lanes())
+    arm = llvm.get_process_triple().startswith(("aarch64", "arm64"))
+    fused = bool(features.get("fma")) or arm
+    return Target(llvm.get_host_cpu_name(), features.flatten(), wide, fused)
+
+
+def _most_lanes() -> int:
+    """What PHIPSI_LANES allows: 2, 4 or 8 numbers side by side."""
+    setting = os.environ.get("PHIPSI_LANES", "8")
+    if setting not in ("2", "4", "8"):
+        raise InputError(f"PHIPSI_LANES={setting!r} must be 2, 4 or 8")
+    return int(setting)
+
+
+def generic_target() -> Target:
+    """Any x86-64 processor, or whatever the host is: for results that do not depend on it."""
+    host = host_target()
+    x86 = llvm.get_process_triple().startswith(("x86_64", "amd64"))
+    return Target("x86-64", "", 4, False) if x86 else replace(host, lanes=4, fused=False)
+
+
+def target_for(*, reproducible: bool) -> Target:
+    """The processor to write code for: this one, or any, for the same bits everywhere."""
+    return generic_target() if reproducible else host_target()
+
+
+class MachineCode:
+    """Loaded code; lives as long as the object."""
+
+    def __init__(self, binary: bytes, target: Target) -> None:
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target.machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(binary))
+        self._engine.finalize_object()
+        self._known: dict[str, int] = {}
+
+    def address(self, name: str) -> int:
+        """The address of a function.
+
+        LLVM is asked once: in a forked process its lock may be held by a thread that is gone.
+        """
+        if name not in self._known:
+            self._known[name] = int(self._engine.get_function_address(name))
+        return self._known[name]
+
+
+_LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
+
+
+def machine_code(key: str, target: Target, emit: Callable[[], str]) -> MachineCode:
+    """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``."""
+    found = _LOADED.get(key)
+    if found is None:
+        binary = disk.read(key)
+        if binary is None:
+            binary = target.object_code(emit())
+            disk.write(key, binary)
+        found = _LOADED.setdefault(key, MachineCode(binary, target))
+    return found
+
+
+_LIBC = ctypes.CDLL(None)
+_LIBC.free.argtypes = [ctypes.c_void_p]
+_LIBC.free.restype = None
+
+
+def release_memory(address: int) -> None:
+    """Give a block back to the heap."""
+    _LIBC.free(address)

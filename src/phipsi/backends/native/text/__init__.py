@@ -1,0 +1,1 @@
+"""Writing code: LLVM text, vectors of lanes, elementary functions."""

@@ -1,0 +1,207 @@
+"""Numbers in generated code: one vector register holds one number of every configuration.
+
+A `Lane` overloads + − * / so that the joint formulas and the block operations read like arithmetic.
+Python numbers mixed in are folded: a known 0 or 1 costs no instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phipsi.backends.native.text import llvm_text as ir
+
+DOUBLE, I64, I32, I8 = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
+I1 = ir.IntType(1)
+POINTER = ir.PointerType()
+
+
+class Emitter:
+    """The place where instructions are written, for a number of lanes.
+
+    `fused` says whether x y + z is one instruction with one rounding. It is written out explicitly
+    and never left to LLVM, so that kernels of different widths give the same bits.
+    """
+
+    def __init__(self, lanes: int, *, fused: bool) -> None:
+        self.lanes, self.fused = lanes, fused
+        self.vector = ir.VectorType(DOUBLE, lanes)
+        self.mask = ir.VectorType(ir.IntType(1), lanes)
+        self.integers = ir.VectorType(I64, lanes)
+        self.builder: Any = None
+
+    def constant(self, x: float) -> Lane:
+        """The same number in every lane."""
+        return Lane(self, ir.Constant(self.vector, [float(x)] * self.lanes))
+
+    def lift(self, x: Any) -> Lane:
+        """A lane value of a lane value or a Python number."""
+        return x if isinstance(x, Lane) else self.constant(x)
+
+    def splat(self, scalar: Any) -> Lane:
+        """A scalar double in every lane."""
+        return Lane(self, self._everywhere(scalar, self.vector))
+
+    def splat_integer(self, scalar: Any) -> Any:
+        """A scalar integer in every lane."""
+        return self._everywhere(scalar, self.integers)
+
+    def _everywhere(self, scalar: Any, kind: Any) -> Any:
+        b = self.builder
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = b.insert_element(undefined, scalar, ir.Constant(I32, 0))
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return b.shuffle_vector(one, undefined, zeros)
+
+    def intrinsic(self, name: str, *args: Lane) -> Lane:
+        """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
+        module = self.builder.module
+        kind = ir.FunctionType(self.vector, [self.vector] * len(args))
+        full = f"llvm.{name}.v{self.lanes}f64"
+        function = module.globals.get(full) or ir.Function(module, kind, full)
+        return Lane(self, self.builder.call(function, [a.value for a in args]))
+
+    def compare(self, relation: str, x: Any, y: Any) -> Any:
+        """Lanewise comparison that is false where an operand is NaN."""
+        return self.builder.fcmp_ordered(relation, self.lift(x).value, self.lift(y).value)
+
+    def select(self, condition: Any, x: Any, y: Any) -> Lane:
+        """x where the condition holds, y elsewhere."""
+        return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
+
+
+def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
+    """For i in range(0, count, step): body(i)."""
+
+    def once(i: Any, _: list[Any]) -> list[Any]:
+        body(i)
+        return []
+
+    fold_loop(b, count, step, [], once)
+
+
+def write_cases(b: Any, which: Any, count: int, body: Callable[[int], None]) -> None:
+    """The code body(i) for the case that `which` is i, for all i below count."""
+    done = b.function.append_basic_block("done")
+    switch = b.switch(which, done)
+    for i in range(count):
+        case = b.function.append_basic_block(f"case_{i}")
+        switch.add_case(ir.Constant(I64, i), case)
+        b.position_at_end(case)
+        body(i)
+        b.branch(done)
+    b.position_at_end(done)
+
+
+def fold_loop(
+    b: Any, count: Any, step: int, starts: list[Any], body: Callable[[Any, list[Any]], list[Any]]
+) -> list[Any]:
+    """For i in range(0, count, step): values = body(i, values); the last values."""
+    f = b.function
+    head, inside, after = (f.append_basic_block(n) for n in ("head", "inside", "after"))
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), before)
+    values = [b.phi(x.type) for x in starts]
+    for phi, start in zip(values, starts, strict=True):
+        phi.add_incoming(start, before)
+    b.cbranch(b.icmp_signed("<", i, count), inside, after)
+    b.position_at_end(inside)
+    new = body(i, values)
+    i.add_incoming(b.add(i, ir.Constant(I64, step)), b.block)
+    for phi, value in zip(values, new, strict=True):
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return values
+
+
+class Lane:
+    """One number per configuration; `place` is where the table of bodies has it, if it does."""
+
+    __slots__ = ("emitter", "place", "value")
+
+    def __init__(self, emitter: Emitter, value: Any, place: int | None = None) -> None:
+        self.emitter, self.value, self.place = emitter, value, place
+
+    def _binary(self, name: str, x: Any, y: Any) -> Any:
+        e = self.emitter
+        if not isinstance(x, (Lane, int, float)) or not isinstance(y, (Lane, int, float)):
+            return NotImplemented  # numbers made of lanes know what to do
+        operation = getattr(e.builder, name)
+        return Lane(e, operation(e.lift(x).value, e.lift(y).value))
+
+    def __add__(self, other: Any) -> Any:
+        return self if _is(other, 0) else self._binary("fadd", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self if _is(other, 0) else self._binary("fsub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self if _is(other, 0) else self._binary("fsub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        if _is(other, 0):
+            return 0
+        if _is(other, 1):
+            return self
+        if _is(other, -1):
+            return -self
+        return self._binary("fmul", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self if _is(other, 1) else self._binary("fdiv", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return 0 if _is(other, 0) else self._binary("fdiv", other, self)
+
+    def __neg__(self) -> Lane:
+        return Lane(self.emitter, self.emitter.builder.fneg(self.value))
+
+    def times_plus(self, y: Any, z: Any) -> Lane:
+        """self · y + z, with one rounding where the machine can."""
+        e = self.emitter
+        if e.fused:
+            return e.intrinsic("fma", self, e.lift(y), e.lift(z))
+        return self * y + z
+
+
+def _is(x: Any, number: int) -> bool:
+    return not isinstance(x, Lane) and x == number
+
+
+def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:
+    """old + coefficient · term, without a product for ±1."""
+    if coefficient == 1:
+        return old + term
+    if coefficient == -1:
+        return old - term
+    return old + term * float(coefficient)
+
+
+def known(x: Any) -> bool:
+    """True for a number that is known when the code is written."""
+    return not isinstance(x, Lane)
+
+
+def masked_load(b: Any, e: Any, where: Any, mask: Any) -> Any:
+    """A vector of which only the lanes in the mask are read; the others are zero."""
+    name = f"llvm.masked.load.v{e.lanes}f64.p0"
+    kind = ir.FunctionType(e.vector, [POINTER, I32, e.mask, e.vector])
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    zero = ir.Constant(e.vector, [0.0] * e.lanes)
+    return b.call(function, [where, ir.Constant(I32, 8), mask, zero])
+
+
+def masked_store(b: Any, e: Any, value: Any, where: Any, mask: Any) -> None:
+    """Write the lanes in the mask."""
+    name = f"llvm.masked.store.v{e.lanes}f64.p0"
+    kind = ir.FunctionType(ir.VoidType(), [e.vector, POINTER, I32, e.mask])
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    b.call(function, [value, where, ir.Constant(I32, 8), mask])

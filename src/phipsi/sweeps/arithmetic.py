@@ -1,0 +1,173 @@
+"""What a backend provides to the bodies of operations, wherever it is in the mechanism.
+
+The reference backend computes with arrays, the native backend writes machine code for lanes. A
+backend for another target provides the same and gets every operation that has a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from phipsi.sweeps.entries import Entry, Rows, Vector
+from phipsi.sweeps.ir import Field
+
+Block = Any
+
+
+class Arithmetic(Protocol):
+    """What a backend provides to the bodies, at the place that it visits."""
+
+    # ---- values of fields
+
+    def value(self, x: Field) -> Block:
+        """The block of a field here."""
+        ...
+
+    def rows(self, x: Field) -> Rows:
+        """All entries of a block."""
+        ...
+
+    def column(self, x: Field) -> list[Entry]:
+        """The entries of the first column."""
+        ...
+
+    def rigid(self, x: Field) -> tuple[Rows, list[Entry]]:
+        """R and l of a rigid transformation [[R, l~ R], [0, R]]."""
+        ...
+
+    def inertia(self, x: Field) -> tuple[Entry, list[Entry], Rows]:
+        """m, h and J of a rigid inertia [[J, h~], [−h~, m]]."""
+        ...
+
+    def by_column(self, x: Field, make: Callable[[Any], list[Entry]]) -> Block:
+        """The block whose columns are made from those of x."""
+        ...
+
+    # ---- blocks
+
+    def dense(self, rows: Sequence[Vector], columns: int = ...) -> Block:
+        """A block of entries; `columns` matters if there are no rows."""
+        ...
+
+    def symmetric(self, lower: Vector, n: int) -> Block:
+        """A symmetric block, from its lower half."""
+        ...
+
+    def rigid_block(self, turn: Rows, arm: Vector) -> Block:
+        """[[R, l~ R], [0, R]]."""
+        ...
+
+    def inertia_block(self, entries: Vector) -> Block:
+        """[[J, h~], [−h~, m]] from m, h and the lower half of J."""
+        ...
+
+    def gyration_block(self, entries: Vector) -> Block:
+        """[[A, 0], [−p~, 0]] from A, row by row, and p."""
+        ...
+
+    def zeros(self, x: Field) -> Block:
+        """Zeros, in the kind of block that x is."""
+        ...
+
+    def eye(self, x: Field) -> Block:
+        """The identity, in the kind of block that x is."""
+        ...
+
+    def transpose(self, block: Block) -> Block:
+        """The transpose."""
+        ...
+
+    def times(self, left: Block, right: Block) -> Block:
+        """A product."""
+        ...
+
+    def times_symmetric(self, left: Block, right: Block) -> Block:
+        """A product that is known to be symmetric."""
+        ...
+
+    def congruence(self, a: Block, s: Block) -> Block:
+        """A S A* of a symmetric S, or of a gyration."""
+        ...
+
+    def combine(self, terms: Sequence[tuple[Any, Block]]) -> Block:
+        """Σ cᵢ Xᵢ."""
+        ...
+
+    # ---- scalars
+
+    def number(self, c: Any) -> Entry:
+        """A rational number or a float as an entry."""
+        ...
+
+    def sin(self, x: Entry) -> Entry:
+        """Sine."""
+        ...
+
+    def cos(self, x: Entry) -> Entry:
+        """Cosine."""
+        ...
+
+    def sqrt(self, x: Entry) -> Entry:
+        """Square root."""
+        ...
+
+    def largest(self, entries: Vector) -> Entry:
+        """The largest absolute value."""
+        ...
+
+    def maximum(self, x: Entry, y: Entry) -> Entry:
+        """The larger of two."""
+        ...
+
+    # ---- the model and the place
+
+    @property
+    def joint(self) -> Any:
+        """The joint of this body."""
+        ...
+
+    @property
+    def link(self) -> tuple[str, int, list[Entry]]:
+        """Form, side and constants of this link."""
+        ...
+
+    def params(self) -> list[Entry]:
+        """The parameters of the joint."""
+        ...
+
+    def coordinates(self, name: str) -> list[Entry]:
+        """The part of q or v of the joint."""
+        ...
+
+    def placement(self) -> Block:
+        """The frame of the joint in that of the parent, as a rigid transformation."""
+        ...
+
+    def turn(self) -> Rows:
+        """The rotation from the axes used here to those of the inertial parameters."""
+        ...
+
+    def outboard_size(self, half: int) -> Entry:
+        """How large the inertias outboard are, for turning (0) or sliding (1)."""
+        ...
+
+    def point_offset(self) -> list[Entry]:
+        """Where this point is on its body."""
+        ...
+
+    def point_turn(self) -> Rows:
+        """The axes of this point on its body."""
+        ...
+
+    def frame_in_world(self, poses: Field) -> tuple[Rows, list[Entry]]:
+        """Rotation and position of this point's frame in the world."""
+        ...
+
+    def at_mate(self, make: Callable[[], Any]) -> Any:
+        """What `make` returns at the mate of this point."""
+        ...
+
+    def at_root(self, root: Block, other: Block) -> Block:
+        """One block at roots, another elsewhere."""
+        ...
