@@ -67,8 +67,8 @@ _CLOSED = ("tests/closed/test_rows.py", "tests/closed/test_closed_forms.py", "te
 GROUPS = (
     Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,
           ("tests/numeric/test_rules.py", "tests/numeric/test_identities.py", *_EXPRESSIONS)),
-    Group("rewriting", ("rewrite/engine.py", "rewrite/steps.py", "rewrite/inverses.py",
-                        "rewrite/collect.py", "rewrite/carry.py", "rewrite/matrices.py",
+    Group("rewriting", ("rewrite/rewriter.py", "rewrite/causal.py", "rewrite/inverses.py",
+                        "rewrite/collect.py", "rewrite/matrices.py",
                         "rewrite/patterns.py"), 40,
           ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_modes.py",
            "tests/numeric/test_compile.py", *_DERIVATIVES, "tests/numeric/test_explain.py")),
