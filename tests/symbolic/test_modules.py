@@ -14,7 +14,7 @@ from sources import cycles, imports, namesakes, targets
 IN_CYCLES = {"algorithms": 4, "backends": 11}
 KNOWN_NAMESAKES = {
     "backend", "blocks", "builder", "dense", "engine", "equations_of_motion", "groups", "layout",
-    "phases", "scalars", "solids", "steps", "tables",
+    "phases", "scalars", "steps",
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from phipsi.backends.program import Program
 from phipsi.calculus.change import VARIABLES
@@ -27,7 +27,13 @@ from phipsi.operators.inputs import leaves_of
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 
-def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
+@overload
+def diff(expr: Family, wrt: str, along: Expr | str | None = None) -> Family: ...
+@overload
+def diff(expr: Expr, wrt: str, along: Expr | str) -> Expr: ...
+@overload
+def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any: ...  # which, it depends
+def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,11 @@ def inverse_kinematics(
         found = left[lost][search.met[left[lost]]]
         search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
     if loops is not None:
-        kept = dict(fixed=fixed, limits=limits, tolerance=CLOSED, max_iterations=max_iterations)
-        search.close(lambda q: close_loops(loops, q, **kept))
+        close = partial(
+            close_loops, loops,
+            fixed=fixed, limits=limits, tolerance=CLOSED, max_iterations=max_iterations,
+        )  # fmt: skip
+        search.close(close)
     result = search.result(batch)
     if on_error == "raise" and not result.converged.all():
         text = _failure(result, chart, position_tolerance, rotation_tolerance)

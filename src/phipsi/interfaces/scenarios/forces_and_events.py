@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phipsi import forces
 from phipsi.errors import PhipsiError, did_you_mean
 from phipsi.forces.force import Force
-from phipsi.interfaces.scenarios.tables import Table
+from phipsi.interfaces.scenarios.toml_tables import Table
 from phipsi.model import Model
 from phipsi.simulation.events import Event
 

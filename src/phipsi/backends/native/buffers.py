@@ -1,8 +1,8 @@
-"""Matrices among the results of a kernel: where they are, their zeros, and their other half."""
+"""The buffers of a kernel; of the matrices among them, their zeros and their other half."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import BUFFERS, INTEGERS, N_BODIES
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from phipsi.backends.native.kernel import Kernel
 
 
-class MatrixMemory:
+@final
+class Buffers:
     """The buffers of a kernel: those of the inputs come first, then results, then the status."""
 
     def __init__(self, kernel: Kernel, n_inputs: int) -> None:
         self.k, self.n_inputs = kernel, n_inputs
-        self.buffers = n_inputs + len(kernel.results) + 1
+        self.count = n_inputs + len(kernel.results) + 1
 
     def base(self, buffer: int) -> Any:
         """The address of a packed buffer."""
-        return self.k.buffers[buffer]
+        return self.k.addresses[buffer]
 
     def put(self, entry: Any, base: Any, index: Any) -> None:
         """Write a number of every configuration."""
@@ -38,7 +39,7 @@ class MatrixMemory:
         """The address of a result's buffer."""
         return self.base(self.n_inputs + self.k.results.index(r))
 
-    def matrices(self) -> list[Result]:
+    def from_blocks(self) -> list[Result]:
         """The matrices that are made from blocks: results, and those that are inverted."""
         out = [r for r in self.k.results if r.layout == "blocks" and r.field.op == "matrix"]
         for x in (*self.k.plan.small, *self.k.plan.row_matrices):
@@ -62,10 +63,10 @@ class MatrixMemory:
 
     def entries(self, r: Result) -> Any:
         """How many numbers a result has, from the data record."""
-        i = BUFFERS + self.buffers + self.n_inputs + self.k.results.index(r)
+        i = BUFFERS + self.count + self.n_inputs + self.k.results.index(r)
         return self.k.word(i)
 
-    def clear_matrices(self) -> None:
+    def clear(self) -> None:
         """Zero the results that are not filled everywhere."""
         k, b = self.k, self.k.b
         name = "llvm.memset.p0.i64"

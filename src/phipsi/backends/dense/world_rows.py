@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends.dense_leaves import Configuration
+from phipsi.backends.dense.configuration import Configuration
 from phipsi.model.closures import Closure, ClosureSet
 from phipsi.model.dual import Dual, rate_of, value_of
 from phipsi.model.scalars import is_zero

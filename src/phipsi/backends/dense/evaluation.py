@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.backends import dense_closures as closures
-from phipsi.backends import dense_leaves as leaves
-from phipsi.backends import dense_riccati as riccati
-from phipsi.backends import dense_variations as variations
-from phipsi.backends.dense_inputs import block_of, dimension, from_storage
-from phipsi.backends.dense_leaves import ARGUMENTS, LEAVES, Configuration
-from phipsi.errors import InputError, SingularMatrixError, SpaceError
+from phipsi.backends.dense.configuration import Configuration
+from phipsi.backends.dense.formulas import (
+    ARGUMENTS,
+    COLUMNS,
+    LEAVES,
+    OF_ONE,
+    TRACES,
+    VARIATIONS,
+    gauge,
+    picks_rate,
+    total,
+)
+from phipsi.backends.dense.given_values import block_of, dimension, from_storage
+from phipsi.backends.dense.world_rows import frames_of, rows, rows_rate
+from phipsi.backends.failures import singular_hinge_text
+from phipsi.errors import InputError, SingularHingeError, SingularMatrixError, SpaceError
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
@@ -56,7 +66,7 @@ class Evaluation:
             adjoint = x.op is Op.ADJOINT
             self._values[x.args[0] if adjoint else x] = matrix.T if adjoint else matrix
         self._given = frozenset(self._values)
-        self._families: dict[Riccati, riccati.Articulated] = {}
+        self._families: dict[Riccati, Articulated] = {}
 
     def changed(self, leaf: Expr, matrix: Array) -> Evaluation:
         """The same with another matrix for a leaf; P, D and G stay what they are."""
@@ -78,35 +88,12 @@ class Evaluation:
         return self._values[x]
 
     def _compute(self, x: Expr) -> Array:
-        if x.op is Op.LEAF:
-            return self._leaf(x)
-        if x.op is Op.ADJOINT:
-            return self.value(x.args[0]).T
-        if x.op is Op.SUM:
-            return self._sum(x, self.value)
-        if x.op is Op.PRODUCT:
-            return self._product(x)
-        if x.op is Op.INVERSE:
-            return self._inverse(x.args[0])
-        if x.op is Op.BD:
-            return self._block_diagonal(x)
-        if x.op is Op.CROSS:
-            return leaves.cross(self.at, self.value(x.args[0]))
-        if x.op is Op.CROSS_FORCE:
-            return leaves.cross_force(self.at, self.value(x.args[0]))
-        if x.op is Op.REGRESS:
-            return leaves.regress(self.at, self.value(x.args[0]))
-        if x.op is Op.AS_MATRIX:
-            return self.value(x.args[0])
-        if x.op is Op.INERTIA_OF:
-            return leaves.inertia_of(self.at, self.value(x.args[0]))
-        if x.op is Op.OUTER:
-            return self._block_diagonal(x)
-        if x.op in variations.TRACES:
-            place = {} if x.data is None else {"hole": x.data}
-            return variations.TRACES[x.op](self.at, *map(self.value, x.args), **place)
-        if x.op is Op.LOGDET:
-            return self._logdet(x.args[0])
+        if x.op in _METHODS:
+            return _METHODS[x.op](self, x)
+        if x.op in OF_ONE:
+            return OF_ONE[x.op](self.at, self.value(x.args[0]))
+        if x.op in TRACES:
+            return self._trace(x)
         rows, cols = self.size(x.gives), self.size(x.takes)
         return self.at.eye(rows) if x.op is Op.IDENTITY else self.at.zeros(rows, cols)
 
@@ -190,24 +177,22 @@ class Evaluation:
 
     def _leaf(self, x: Expr) -> Array:
         if x.name == "s_gauge":
-            return leaves.gauge(self.value(_V))
+            return gauge(self.value(_V))
         meaning = definition(x)
         if meaning is not None:
             return self.value(meaning)
         if x.row.riccati:
             return self._member(family_of(x), x.name)
         if x.args:
-            hole = {"hole": x.params[0]} if x.params else {}
-            values = [self.value(y) for y in x.args]
-            return variations.VARIATIONS[x.name](self.at, *values, **hole)
+            return self._variation(x)
         if x.name in ("unit_rate", "unit_effort", "unit_inertia"):
             return self._pick(x)
         if x.name in ARGUMENTS:
             return self.at.argument(x.name).reshape(-1, 1)
         if x.name == "total":
-            return leaves.total(self.at, x.params)
+            return total(self.at, x.params)
         if x.name == "Bdot":
-            return leaves.picks_rate(self.at, self.value(_V))
+            return picks_rate(self.at, self.value(_V))
         if x.name in ("A", "Adot", "select"):
             return self._rows(x)
         if x.row.matrix is not None:
@@ -216,15 +201,38 @@ class Evaluation:
             return LEAVES[x.name](self.at)
         raise InputError(f"{x} has no formula of its own; pass its value in given={{...}}")
 
+    def _variation(self, x: Expr) -> Array:
+        """An operator along directions, or what it does to a vector along any direction."""
+        values = [self.value(y) for y in x.args]
+        if x.name in VARIATIONS:
+            return VARIATIONS[x.name](self.at, *values)
+        vary, adjoint = COLUMNS[x.name]
+        moved = self._along_units(vary, values[1:], self.size(x.takes), *x.params)
+        columns = [(m.T if adjoint else m) @ values[0] for m in moved]
+        return np.hstack([self.at.zeros(self.size(x.gives), 0), *columns])
+
+    def _trace(self, x: Expr) -> Array:
+        value, *directions = (self.value(y) for y in x.args)
+        moved = self._along_units(TRACES[x.op], directions, self.size(x.gives), x.data)
+        return self.at.array([[np.trace(m @ value)] for m in moved]).reshape(-1, 1)
+
+    def _along_units(
+        self, vary: Callable[..., Array], directions: list[Array], size: int, hole: Any = None
+    ) -> Iterator[Array]:
+        """X{directions; u} for the unit vectors u, which stand last or where the hole is."""
+        at = len(directions) if hole is None else hole
+        for u in self.at.eye(size):
+            yield vary(self.at, *directions[:at], u[:, None], *directions[at:])
+
     def _rows(self, x: Expr) -> Array:
         """A, Ȧ and selections of points."""
         c = self.points.closures
         if c is None:
             raise InputError(f"{x} needs the constraint rows of a system: dense(expr, system, …)")
         if x.name == "A":
-            return closures.rows(c, closures.frames_of(self.at))
+            return rows(c, frames_of(self.at))
         if x.name == "Adot":
-            return closures.rows_rate(self.at, self.value(_B).T @ self.value(_V))
+            return rows_rate(self.at, self.value(_B).T @ self.value(_V))
         chosen = c.selections.get(str(x.params[0]))
         if chosen is None:
             raise InputError(f"the system has no selection {x.params[0]!r}")
@@ -251,16 +259,16 @@ class Evaluation:
         if name == "G":
             if f.P not in self._given and f.D not in self._given:
                 return self._family(f).G
-            return riccati.gain(self.model, self.value(f.H), self.value(f.P), self.value(f.D))
+            return gain(self.model, self.value(f.H), self.value(f.P), self.value(f.D))
         if name == "D_half":
-            return riccati.cholesky(self.model, self.value(f.D))
+            return cholesky(self.model, self.value(f.D))
         step = self.value(f.E_psi)
         return np.linalg.inv(self.at.eye(len(step)) - step)
 
-    def _family(self, f: Riccati) -> riccati.Articulated:
+    def _family(self, f: Riccati) -> Articulated:
         if f not in self._families:
             H, E, M = self.value(f.H), self.value(f.E), self.value(f.M)
-            self._families[f] = riccati.articulated(self.model, H, E, M, self._armature(f))
+            self._families[f] = articulated(self.model, H, E, M, self._armature(f))
         return self._families[f]
 
     def _armature(self, f: Riccati) -> Array:
@@ -269,5 +277,119 @@ class Evaluation:
         return self.value(f.Jr)
 
 
+_METHODS: dict[Op, Callable[[Evaluation, Expr], Array]] = {
+    Op.LEAF: lambda one, x: one._leaf(x),
+    Op.ADJOINT: lambda one, x: one.value(x.args[0]).T,
+    Op.SUM: lambda one, x: one._sum(x, one.value),
+    Op.PRODUCT: lambda one, x: one._product(x),
+    Op.INVERSE: lambda one, x: one._inverse(x.args[0]),
+    Op.BD: lambda one, x: one._block_diagonal(x),
+    Op.OUTER: lambda one, x: one._block_diagonal(x),
+    Op.AS_MATRIX: lambda one, x: one.value(x.args[0]),
+    Op.LOGDET: lambda one, x: one._logdet(x.args[0]),
+}
+
+
 def _norm(matrix: Array) -> float:
     return float(np.linalg.norm(matrix, 2)) if matrix.size else 0.0
+
+
+# ---- the articulated-body recursion, body by body ------------------------------------------------
+
+# A hinge counts as singular when D is this small compared with the inertia H R H* + Jr that it
+# moves with all hinges outboard of it locked; rounding alone leaves a few times 1e-16 of that.
+SINGULAR_BELOW = 1e-13
+
+
+@dataclass(frozen=True)
+class Articulated:
+    """P, D and G of one family, as full matrices."""
+
+    P: Array
+    D: Array
+    G: Array
+
+
+def articulated(model: Model, H: Array, E: Array, M: Array, Jr: Array) -> Articulated:
+    """Solve ``P = M + E (P − P H* D⁻¹ H P) E*``, ``D = H P H* + Jr`` from the tips to the base.
+
+    P(k) = M(k) + Σ over children c of E(k, c) [P(c) − P(c) H*(c) D⁻¹(c) H(c) P(c)] E*(k, c).
+    """
+    _check_step(model, E)
+    n = model.n_bodies
+    P, D, G = np.zeros_like(M), np.zeros_like(Jr), np.zeros_like(H.T)
+    R = np.zeros_like(M)  # composite inertia, only to judge whether D is singular
+    for k in range(n):
+        body = _body(k)
+        P[body, body] = R[body, body] = M[body, body]
+    for k in reversed(range(n)):
+        body, s, p = _body(k), model.v_slices[k], model.parent[k]
+        h, inertia = H[s, body], P[body, body]
+        d = h @ inertia @ h.T + Jr[s, s]
+        check_hinge(model, k, d, h @ R[body, body] @ h.T + Jr[s, s])
+        gain = np.linalg.solve(d, h @ inertia).T
+        D[s, s], G[body, s] = d, gain
+        if p >= 0:
+            out = _body(p)
+            step = E[out, body]
+            passed = inertia - gain @ h @ inertia
+            P[out, out] += step @ (0.5 * (passed + passed.T)) @ step.T
+            R[out, out] += step @ R[body, body] @ step.T
+    return Articulated(P, D, G)
+
+
+def gain(model: Model, H: Array, P: Array, D: Array) -> Array:
+    """G = P H* D⁻¹, hinge by hinge, for P and D from elsewhere."""
+    G = np.zeros_like(H.T)
+    for k, s in enumerate(model.v_slices):
+        body = _body(k)
+        check_hinge(model, k, D[s, s], D[s, s])
+        G[body, s] = np.linalg.solve(D[s, s], H[s, body] @ P[body, body]).T
+    return G
+
+
+def cholesky(model: Model, D: Array) -> Array:
+    """The lower triangular D½ with D = D½ D½*, without conjugation."""
+    out = np.zeros_like(D)
+    for s in model.v_slices:
+        d, low = D[s, s], out[s, s]
+        for j in range(len(d)):
+            low[j, j] = np.sqrt(d[j, j] - low[j, :j] @ low[j, :j])
+            for i in range(j + 1, len(d)):
+                low[i, j] = (d[i, j] - low[i, :j] @ low[j, :j]) / low[j, j]
+    return out
+
+
+def check_hinge(model: Model, k: int, d: Array, reference: Array) -> None:
+    """Raise `SingularHingeError` if the hinge inertia d of joint k cannot be inverted.
+
+    Exact numbers need no such judgement: there a singular D has no inverse, and nothing else.
+    """
+    if hasattr(d, "is_exact"):
+        return
+    d, reference = np.real(d), np.real(reference)
+    if not len(d):
+        return
+    size = np.sqrt(np.maximum(np.diag(reference), 0))
+    if (size > 0).all():
+        scaled = d / np.outer(size, size)
+        if np.linalg.eigvalsh(scaled + scaled.T)[0] / 2 > SINGULAR_BELOW:
+            return
+    raise SingularHingeError(singular_hinge_text(model, k, d))
+
+
+def _body(k: int) -> slice:
+    return slice(6 * k, 6 * k + 6)
+
+
+def _check_step(model: Model, E: Array) -> None:
+    """E may have blocks (parent(k), k) only: then E X E* is memoryless and P exists."""
+    rest = np.array(E)
+    for k, p in enumerate(model.parent):
+        if p >= 0:
+            rest[_body(p), _body(k)] = 0
+    if rest.any():
+        raise InputError(
+            "the operator E of a Riccati family must carry every body to its parent and nowhere "
+            "else, as E_φ and E_ψ do; this one has other blocks"
+        )

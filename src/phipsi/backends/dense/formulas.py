@@ -1,4 +1,4 @@
-"""Block formulas of the primitive operators and vectors, for one configuration, as full matrices.
+"""Block formulas of the primitive operators and vectors, and how they change, as full matrices.
 
 Everything is in body axes, about the body's origin, angular part first. Nothing here conjugates, so
 complex configurations give complex-step derivatives. The arrays may be of a class of their own with
@@ -8,133 +8,20 @@ exact arithmetic (`proofs`): what is made here is made by `Configuration.zeros`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.errors import InputError
-from phipsi.model import Model
-from phipsi.model.points import PointSet
-from phipsi.model.scalars import NUMPY_OPS, ScalarOps
+from phipsi.backends.dense.configuration import Configuration
+from phipsi.backends.dense.world_rows import rows_rate
+from phipsi.expressions.kinds import Op
+from phipsi.model.dual import hinge_axes_along
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
 Array = NDArray[Any]
-
-
-class Configuration:
-    """The mechanism at one q (and v, …): relative poses, world poses, and the named arguments."""
-
-    def __init__(
-        self,
-        model: Model,
-        points: PointSet,
-        arguments: dict[str, Array],
-        dtype: np.dtype[Any],
-        kind: Any = np.ndarray,
-    ) -> None:
-        self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
-        self.kind = kind
-        n = model.n_bodies
-        self.rotation = self.zeros(n, 3, 3)  # R(k): body k → its parent's axes
-        self.offset = self.zeros(n, 3)  # l(p, k) in the parent's axes
-        self.world_rotation = self.zeros(n, 3, 3)
-        self.position = self.zeros(n, 3)  # of O(k), world axes
-        for k in range(n):
-            self._place(k)
-
-    def argument(self, name: str) -> Array:
-        """The value of q, v, vdot, tau, f_ext, f0 or free; an error if it is missing."""
-        if name not in self.arguments:
-            raise InputError(
-                f"this expression needs {name}: pass {name}=..., or give the quantities that "
-                f"depend on it through given={{...}}"
-            )
-        return self.arguments[name]
-
-    def joint_q(self, k: int) -> list[Any]:
-        """The coordinates of joint k."""
-        return self.scalars(self.argument("q")[self.model.q_slices[k]])
-
-    def _place(self, k: int) -> None:
-        model, joint, mount = self.model, self.model.joints[k], self.model.placements[k]
-        q = self.joint_q(k)
-        with np.errstate(all="ignore"):
-            rotation, offset = joint.transform(joint.params, q, self.ops)
-        R, p = self.array(rotation), self.array(offset)
-        if not (np.isfinite(R).all() and np.isfinite(p).all()):
-            raise InputError(
-                f"q of joint {model.joint_names[k]!r} ({joint.kind}) is {np.array(q).tolist()}, "
-                f"which is no pose; a quaternion must not be zero"
-            )
-        self.rotation[k] = mount.rotation @ R
-        self.offset[k] = mount.translation + mount.rotation @ p
-        parent = model.parent[k]
-        if parent < 0:
-            self.world_rotation[k], self.position[k] = self.rotation[k], self.offset[k]
-        else:
-            outer = self.world_rotation[parent]
-            self.world_rotation[k] = outer @ self.rotation[k]
-            self.position[k] = self.position[parent] + outer @ self.offset[k]
-
-    def put_at(self, poses: Array) -> None:
-        """Use these poses (n, 4, 4) in the world, where the joints would give others."""
-        self.world_rotation, self.position = poses[:, :3, :3], poses[:, :3, 3]
-
-    # ---- helpers for block matrices -------------------------------------------------------------
-
-    def zeros(self, *shape: int) -> Array:
-        """Zeros of the right number type."""
-        return np.zeros(shape, self.dtype).view(self.kind)
-
-    def array(self, values: Any) -> Array:
-        """Numbers, such as nested lists of scalars, as an array of the right type."""
-        out = np.array(values, self.dtype)
-        return out if self.kind is np.ndarray else self.kind.of(out)
-
-    def scalars(self, values: Array) -> list[Any]:
-        """Numbers one by one, for the formulas of the joints."""
-        return list(values) if self.kind is np.ndarray else cast(Any, values).scalars()
-
-    @property
-    def ops(self) -> ScalarOps:
-        """Sine, cosine and square root of these scalars."""
-        return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
-
-    def eye(self, size: int) -> Array:
-        """The identity matrix of the right number type."""
-        return self.array(np.eye(size))
-
-    def to_parents(self, block: Callable[[int], Array]) -> Array:
-        """The body-space matrix with `block(k)` at (parent(k), k)."""
-        n = self.model.n_bodies
-        out = self.zeros(6 * n, 6 * n)
-        for k, p in enumerate(self.model.parent):
-            if p >= 0:
-                out[6 * p : 6 * p + 6, 6 * k : 6 * k + 6] = block(k)
-        return out
-
-    def diagonal(self, block: Callable[[int], Array]) -> Array:
-        """The body-space matrix with `block(k)` at (k, k)."""
-        n = self.model.n_bodies
-        out = self.zeros(6 * n, 6 * n)
-        for k in range(n):
-            out[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] = block(k)
-        return out
-
-    def hinges(self, columns: Callable[[int], Any]) -> Array:
-        """The matrix nv × 6n whose block (k, k) is the transpose of `columns(k)`, 6 × r."""
-        out = self.zeros(self.model.nv, 6 * self.model.n_bodies)
-        for k, s in enumerate(self.model.v_slices):
-            axes = self.array(columns(k)).reshape(6, s.stop - s.start)
-            out[s, 6 * k : 6 * k + 6] = axes.T
-        return out
-
-    def turn(self, k: int) -> Array:
-        """U(k) = diag(R, R), body k → world axes."""
-        return rigid(self.world_rotation[k], np.zeros(3))
 
 
 # ---- operators ---------------------------------------------------------------------------------
@@ -307,6 +194,51 @@ def poses(c: Configuration) -> Array:
     return out.reshape(-1, 1)
 
 
+# ---- how H, B and A change along directions ----------------------------------------------------
+
+
+def hinge_variation(c: Configuration, *directions: Array) -> Array:
+    """Ḣ{u; …}."""
+    joints, slices = c.model.joints, c.model.v_slices
+
+    def columns(k: int) -> Any:
+        rates = [c.scalars(u[slices[k], 0]) for u in directions]
+        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, c.ops)
+
+    return c.hinges(columns)
+
+
+def point_variation(c: Configuration, *motions: Array) -> Array:
+    """Ḃ{V; …}: every motion turns what B turns into body axes, and moves the world's origin."""
+    if len(motions) == 1:
+        return picks_rate(c, motions[0])
+    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    for i, k in enumerate(c.points.body):
+        if k < 0 or c.points.axes == "body":
+            continue
+        R = c.world_rotation[k].T
+        spatial = c.points.axes == "spatial"
+        block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
+        for V in reversed(motions):
+            local = V[6 * k : 6 * k + 6, 0]
+            turn = -np.kron(np.eye(2), skew(local[:3]))
+            block = (crm(local).T if spatial else turn) @ block
+        if not spatial:
+            block = rigid(c.eye(3), c.points.offset[i]) @ block
+        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+    return out
+
+
+def row_variation(c: Configuration, *motions: Array) -> Array:
+    """Ȧ{V; …} on the frames of closures."""
+    return rows_rate(c, *(picks(c).T @ motion for motion in motions))
+
+
+def half(c: Configuration, x: Array) -> Array:
+    """The lower triangle with half the diagonal; hinge blocks are all there is."""
+    return np.tril(x) - np.diag(np.diag(x)) / 2
+
+
 LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "H": hinge_map,
     "Hdot": hinge_map_rate,
@@ -323,7 +255,42 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "gravity": gravity,
     "pose": poses,
 }
-"""Leaves that depend on the configuration alone; the others are in `dense.py`."""
+"""Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 
 ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS)
 """Leaves that are arguments."""
+
+VARIATIONS: dict[str, Callable[..., Array]] = {
+    "Hdot": hinge_variation,
+    "Bdot": point_variation,
+    "Adot": row_variation,
+}
+"""Operators along directions."""
+
+# name: what varies, and whether its adjoint is applied
+COLUMNS: dict[str, tuple[Callable[..., Array], bool]] = {
+    "dHT": (hinge_variation, True),
+    "dH": (hinge_variation, False),
+    "dBT": (point_variation, True),
+    "dB": (point_variation, False),
+    "dA": (row_variation, False),
+    "dAT": (row_variation, True),
+}
+"""u ↦ X{directions; u} x, linear in u and made column by column."""
+
+OF_ONE: dict[Op, Callable[[Configuration, Array], Array]] = {
+    Op.CROSS: cross,
+    Op.CROSS_FORCE: cross_force,
+    Op.INERTIA_OF: inertia_of,
+    Op.REGRESS: regress,
+    Op.HALF: half,
+}
+"""Functions of one value."""
+
+TRACES: dict[Op, Callable[..., Array]] = {
+    Op.VEE: cross,
+    Op.VEE_FORCE: cross_force,
+    Op.INERTIA_TRACE: inertia_of,
+    Op.DH_TRACE: hinge_variation,
+}
+"""w with w* u = tr(X{directions; u} Y) for every u, by the unit vectors u."""

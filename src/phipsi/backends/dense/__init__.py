@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.backends.dense_evaluate import Evaluation
-from phipsi.backends.dense_inputs import (
+from phipsi.backends.dense.evaluation import Evaluation
+from phipsi.backends.dense.given_values import (
     Inputs,
     check_expression,
     check_points,
@@ -62,7 +62,8 @@ def dense(
     scalars (...), poses (..., n, 4, 4).
     **Cost:** O(N³) per configuration; meant for checking and for small models.
     """
-    expr, options = as_expression(expr), _Options(order, axes)
+    expr = as_expression(expr)
+    check_arrangement(order, axes)
     named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
     inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
     shape = _shape(expr, model, where)
@@ -70,7 +71,7 @@ def dense(
     with not_too_deep("evaluated"):
         for index in np.ndindex(inputs.batch):
             one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
-            out[index] = _arranged(expr, one, options).reshape(shape)
+            out[index] = arranged(expr, one, order, axes).reshape(shape)
     return out[()]
 
 
@@ -110,33 +111,27 @@ def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
 # ---- order and axes ----------------------------------------------------------------------------
 
 
-class _Options:
-    def __init__(self, order: str, axes: str) -> None:
-        if order not in ("base_to_tip", "tip_to_base"):
-            raise InputError(f"order={order!r} is not 'base_to_tip' or 'tip_to_base'")
-        if axes not in ("body", "inertial"):
-            raise InputError(
-                f"axes={axes!r} is not 'body' or 'inertial'; the axes of points belong to the "
-                f"points: points=point_set(model, points, axes='world' | 'body' | 'spatial')"
-            )
-        self.reverse = order == "tip_to_base"
-        self.inertial = axes == "inertial"
+def check_arrangement(order: str, axes: str) -> None:
+    """Refuse what is neither an order of bodies nor a set of axes."""
+    if order not in ("base_to_tip", "tip_to_base"):
+        raise InputError(f"order={order!r} is not 'base_to_tip' or 'tip_to_base'")
+    if axes not in ("body", "inertial"):
+        raise InputError(
+            f"axes={axes!r} is not 'body' or 'inertial'; the axes of points belong to the "
+            f"points: points=point_set(model, points, axes='world' | 'body' | 'spatial')"
+        )
 
 
 def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:
     """The value in the axes and the order asked for; see `dense`."""
-    return _arranged(expr, one, _Options(order, axes))
-
-
-def _arranged(expr: Expr, one: Evaluation, options: _Options) -> Array:
     out = one.value(expr)
     assert expr.takes is not None and expr.gives is not None
-    if options.inertial:
+    if axes == "inertial":
         if expr.gives.index == "body" and expr.gives.width == 6:
             out = one.at.diagonal(one.at.turn) @ out
         if expr.takes.index == "body" and expr.takes.width == 6:
             out = out @ one.at.diagonal(one.at.turn).T
-    if options.reverse:
+    if order == "tip_to_base":
         out = out[_reversed(expr.gives, one)][:, _reversed(expr.takes, one)]
     return out
 
