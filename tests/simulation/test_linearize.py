@@ -183,7 +183,7 @@ def test_discrete_is_exact():
     assert n == 4
     with pytest.raises(InputError, match="discrete already"):
         sampled.discrete(0.1)
-    with pytest.raises(InputError, match="positive"):
+    with pytest.raises(InputError, match="dt=0.0 must be a finite number of seconds, more than 0"):
         found.discrete(0.0)
 
 
@@ -360,7 +360,7 @@ def test_loops_are_held_by_the_driven_joint():
         pp.linearize(system, q, independent=["joint1", "joint2"])
     with pytest.raises(InputError, match="q does not close the loops"):
         pp.linearize(system, q + 0.1)
-    with pytest.raises(InputError, match="break the constraints"):
+    with pytest.raises(InputError, match="v would open the loops"):
         pp.linearize(system, q, np.ones(3))
     with pytest.raises(InputError, match="no joint 'crank'"):
         pp.linearize(system, q, independent=["crank"])

@@ -112,22 +112,26 @@ def refuse_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> 
     )
 
 
-def checked_time(value: Any, what: str, *, zero: bool = False) -> float:
-    """A finite time in s, positive unless `zero` is allowed."""
-    return _checked_number(value, what, "a finite number of seconds,", zero=zero)
+def checked_time(value: Any, what: str, *, zero: bool = False, backwards: bool = False) -> float:
+    """A finite time in s, positive unless `zero` is allowed, or of any sign if `backwards` is."""
+    kind = f"a finite number of seconds{'' if backwards else ','}"
+    return _checked_number(value, what, kind, zero=zero, negative=backwards)
 
 
-def _checked_number(value: Any, what: str, kind: str, *, zero: bool) -> float:
+def _checked_number(
+    value: Any, what: str, kind: str, *, zero: bool, negative: bool = False
+) -> float:
     number = math.nan
     if not isinstance(value, (bool, np.bool_, str, bytes)):
         try:
             number = float(value)
         except (TypeError, ValueError):
             pass
-    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
-        least = "at least 0" if zero else "more than 0"
+    low = not negative and (number < 0 or (number == 0 and not zero))
+    if low or not math.isfinite(number):
+        least = "" if negative else " at least 0" if zero else " more than 0"
         hint = f", such as {what}=1e-3" if what == "dt" else ""
-        raise InputError(f"{what}={value!r} must be {kind} {least}{hint}.")
+        raise InputError(f"{what}={value!r} must be {kind}{least}{hint}.")
     return number
 
 

@@ -53,7 +53,7 @@ def step_derivatives(
            [0.3  ]]))
     """
     motion = Motion(mechanism_of(model, step_derivatives))
-    h, arrays = checked_time(dt, "dt"), state_arrays(motion.tree, q=q, v=v, tau=tau)
+    h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
     checked_differentiable(integrator)
     batch, nv = np.broadcast_shapes(*(x.shape[:-1] for x in arrays)), motion.tree.nv
     flat = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in arrays)
