@@ -13,6 +13,7 @@ from typing import cast
 
 from phipsi.errors import LoweringError, ParseError, SpaceError
 from phipsi.expressions.coefficients import Number, times
+from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, identity, product, total_of, zero
 from phipsi.expressions.spaces import SPACES, Space
 
@@ -257,7 +258,8 @@ class _Reader:
     def _decorated(self, name: str, start: int) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        kind = self.leaves[name].row.brackets
+        named = self.leaves[name]  # in a book's vocabulary also a word for a whole expression
+        kind = named.row.brackets if named.op is Op.LEAF else ""
         if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
             nxt = self.text[self.at : self.at + 1]
