@@ -1,13 +1,16 @@
 # Everything here works on a machine that has only Python 3.11 or newer, pip, git and make:
 # each target first creates .venv and installs into it what it needs.
 
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
-FUZZ   ?= 20000
-OLD    ?= main
-NEW    ?= HEAD
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+LIBRARY := $(VENV)/.library
+DEV     := $(VENV)/.development
+INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
+FUZZ    ?= 20000
+NATIVE  ?= 1000
+OLD     ?= main
+NEW     ?= HEAD
 
 .PHONY: help setup demo test test-fast lint format fuzz prove mutants counts bench compare clean
 .DEFAULT_GOAL := help
@@ -15,29 +18,35 @@ NEW    ?= HEAD
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 14
 
-setup: $(STAMP)  ## create .venv with the library and all development tools
+setup: $(DEV)  ## create .venv with the library and all development tools
 
 # Some systems ship Python without ensurepip; there the system's pip fills the environment.
-$(STAMP): pyproject.toml
+# What pip would compile to bytecode is compiled where it is first imported: most of it never is.
+$(LIBRARY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "phipsi needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1)." \
 	         "Name another one:  make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) 2>/dev/null || \
 	  { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
-	@echo "installing phipsi and its development tools into $(VENV) (a minute or two the first time)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@echo "installing phipsi into $(VENV)"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(DEV): $(LIBRARY)
+	@echo "installing the development tools into $(VENV) (a minute or two the first time)"
+	@$(INSTALL) --editable '.[dev]'
 	@sh scripts/system_packages.sh
 	@touch $@
 
-demo: setup  ## show the library's main job
+demo: $(LIBRARY)  ## show the library's main job
 	$(BIN)/phipsi demo --out build/demo
 
 # One BLAS thread per test process: the matrices are small, and there is a process per core.
 test fuzz: export OPENBLAS_NUM_THREADS := 1
 
 test: setup  ## all tests and docstring examples
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-fast: setup  ## the tests without numerics, a few seconds
 	$(BIN)/python -m pytest tests/symbolic
@@ -52,7 +61,8 @@ format: setup  ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 
 fuzz: setup  ## more random expressions:  make fuzz FUZZ=100000
-	PHIPSI_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --timeout 0 tests/numeric/test_random_expressions.py
+	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
+	  tests/numeric/test_random_expressions.py tests/backends/test_native_expressions.py
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py
@@ -64,7 +74,7 @@ counts: setup  ## what the library is made of: lines, loops, twins, cycles; writ
 	$(BIN)/python scripts/counts.py --write
 
 bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RESULTS.md
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+	@$(INSTALL) --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/closed_chains.py
@@ -72,7 +82,7 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	$(BIN)/python benchmarks/grasps.py
 
 compare: setup  ## two commits against each other, interleaved:  make compare OLD=main NEW=HEAD
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[bench]'
+	@$(INSTALL) --editable '.[bench]'
 	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
 
 clean:  ## remove .venv, caches and build output

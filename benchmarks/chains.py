@@ -49,7 +49,7 @@ def residual(model: pp.Model, forward: pp.Program, inverse: pp.Program) -> dict[
     for name, (rates, efforts) in states.items():
         vdot = forward(q, rates, efforts)
         back = inverse(q, rates, vdot)
-        largest = np.abs(pp.joint_reactions(model, q, rates, efforts)).max()
+        largest = np.abs(pp.joint_reactions(model, q, rates, efforts).joints).max()
         moved = vdot * (1 + rng.uniform(-1, 1, model.nv) * 2.0**-53)
         out[name] = float(np.abs(back - efforts).max() / largest)
         change = np.abs(inverse(q, rates, moved) - back).max()

@@ -64,13 +64,16 @@ def main() -> None:
     for arms in ARMS:
         system, q = grasp(arms)
         rest = np.zeros(system.model.nv)
-        exact = pp.constrained_dynamics(system, q, rest, rest).vdot
-        other = pp.constrained_dynamics(system, q, rest, rest, algorithm="secondary").vdot
+        exact = pp.forward_dynamics(system, q, rest, rest)
+        other = pp.forward_dynamics(system, q, rest, rest, algorithm="secondary")
         off = float(np.abs(exact - other).max() / np.abs(exact).max())
         assert off < 1e-9
-        first = best(lambda s=system, x=q, z=rest: pp.constrained_dynamics(s, x, z, z), 400 // arms)
+        first = best(
+            lambda s=system, x=q, z=rest: pp.forward_dynamics(s, x, z, z, multipliers=True),
+            400 // arms,
+        )
         second = best(
-            lambda s=system, x=q, z=rest: pp.constrained_dynamics(s, x, z, z, algorithm="secondary"),
+            lambda s=system, x=q, z=rest: pp.forward_dynamics(s, x, z, z, algorithm="secondary", multipliers=True),
             max(3, 60 // arms),
         )  # fmt: skip
         row = f"| {arms} | {system.model.nv} | {system.n_rows} | {first:.1f} | {second:.0f} | {off:.0e} |"

@@ -7,6 +7,9 @@ from hypothesis import HealthCheck, settings
 # Thousands of small programs are compared; most run on the reference backend, which needs no
 # machine code. The tests of the native backend name it.
 os.environ.setdefault("PHIPSI_BACKEND", "reference")
+# Most programs run a few times: the bits are the same, and LLVM needs a quarter of the time.
+# tests/backends compiles as users do.
+os.environ.setdefault("PHIPSI_LLVM_EFFORT", "0")
 
 # What every pass of the compiler makes is checked (sweeps/legality.py).
 os.environ.setdefault("PHIPSI_CHECK", "1")

@@ -46,12 +46,11 @@ _TABLE = {
         "algorithms.dynamics.derivatives": (
             "forward_dynamics_derivatives inverse_dynamics_derivatives"
         ),
-        "algorithms.dynamics.closed_derivatives": "constrained_dynamics_derivatives",
         "algorithms.dynamics.sensitivities": ". coriolis_matrix",
-        "simulation.linear_steps": "step_derivatives",
-        "simulation.linearization": "linearize",
-        "simulation.linear_system": "LinearSystem",
-        "simulation.gradients": "rollout_gradient",
+        "motion.step_derivatives": "step_derivatives",
+        "motion.linearization": "linearize",
+        "motion.linear_system": "LinearSystem",
+        "motion.gradients": "rollout_gradient",
     },
     ("Identities", "identities.md"): {"theorems": "identities prove"},
     ("Kinematics", "notation.md"): {
@@ -81,19 +80,18 @@ _TABLE = {
         "algorithms.constrained.loop_graph": "GraphJoint",
         "constraints": ".",
         "algorithms.dynamics.constraint_forces": (
-            "constrained_dynamics constraint_forces constraint_impulse delassus_matrix"
+            "constraint_forces constraint_impulse delassus_matrix"
         ),
-        "algorithms.dynamics.driven": "closed_inverse_dynamics",
         "algorithms.constrained.stages": "Stages",
     },
     ("Grasping", "grasping.md"): {"algorithms.grasping.grasp": "Grasp", "contacts": "."},
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",
-        "simulation.rollout": "rollout",
-        "simulation.trajectory": "Trajectory",
+        "motion.rollout": "rollout",
+        "trajectory.trajectory": "Trajectory",
         "simulation.events": "Event",
         "simulation.contact_margins": "contact_events",
-        "simulation.forces": ".",
+        "forces": ".",
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
@@ -101,7 +99,7 @@ _TABLE = {
         "interfaces.scenarios.scenario": "Scenario",
         "interfaces.scenarios.load_scenario": "load_scenario",
     },
-    ("Control", "control.md"): {"simulation.controllers": ".", "simulation.references": "."},
+    ("Control", "control.md"): {"control.controllers": ".", "control.references": "."},
     ("Identification", "identification.md"): {
         "algorithms.identification.regressors": (
             "inertial_parameters kinetic_energy_regressor parameter_names "

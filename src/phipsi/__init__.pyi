@@ -1,13 +1,11 @@
 """Written by scripts/public_names.py from the table in `__init__.py`."""
 
-from phipsi import constraints, contacts, errors, examples, operators
+from phipsi import constraints, contacts, errors, examples, forces, operators
 from phipsi.algorithms.constrained.loop_graph import GraphJoint
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics import sensitivities
-from phipsi.algorithms.dynamics.closed_derivatives import constrained_dynamics_derivatives
 from phipsi.algorithms.dynamics.constraint_forces import (
-    constrained_dynamics,
     constraint_forces,
     constraint_impulse,
     delassus_matrix,
@@ -16,7 +14,6 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from phipsi.algorithms.dynamics.driven import closed_inverse_dynamics
 from phipsi.algorithms.dynamics.energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -70,6 +67,7 @@ from phipsi.backends.dense import dense
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
+from phipsi.control import controllers, references
 from phipsi.errors import PhipsiError, PhipsiWarning
 from phipsi.expressions.node import Expr
 from phipsi.interfaces.bridges import conventions
@@ -83,18 +81,18 @@ from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.motion.gradients import rollout_gradient
+from phipsi.motion.linear_system import LinearSystem
+from phipsi.motion.linearization import linearize
+from phipsi.motion.rollout import rollout
+from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
-from phipsi.simulation import controllers, forces, references, topology
+from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.events import Event
-from phipsi.simulation.gradients import rollout_gradient
-from phipsi.simulation.linear_steps import step_derivatives
-from phipsi.simulation.linear_system import LinearSystem
-from phipsi.simulation.linearization import linearize
-from phipsi.simulation.rollout import rollout
 from phipsi.simulation.run import simulate
-from phipsi.simulation.trajectory import Trajectory
 from phipsi.theorems import identities, prove
+from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
@@ -123,10 +121,7 @@ __all__ = [
     "center_of_mass_jacobian",
     "centroidal_momentum_matrix",
     "centroidal_momentum_matrix_dot",
-    "closed_inverse_dynamics",
     "compile",
-    "constrained_dynamics",
-    "constrained_dynamics_derivatives",
     "constraint_forces",
     "constraint_impulse",
     "constraints",

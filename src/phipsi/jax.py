@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phipsi.interfaces.bridges.differentiable import Bridge, Functions
-from phipsi.simulation.optional import needed
+from phipsi.motion.optional_imports import import_optional
 
 __all__ = [
     "forward_dynamics",
@@ -60,7 +60,7 @@ rollout = _functions.rollout
 
 
 def _load(module: str) -> Any:
-    return needed(module, "phipsi.jax", '"phipsi[jax]"')
+    return import_optional(module, "phipsi.jax", '"phipsi[jax]"')
 
 
 # ---- the three primitives ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.interfaces.bridges.differentiable import Bridge, Functions
-from phipsi.simulation.optional import needed
+from phipsi.motion.optional_imports import import_optional
 
 __all__ = [
     "forward_dynamics",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _torch() -> Any:
-    return needed("torch", "phipsi.torch", '"phipsi[torch]"')
+    return import_optional("torch", "phipsi.torch", '"phipsi[torch]"')
 
 
 def _wrapped(bridge: Bridge) -> Callable[..., Any]:

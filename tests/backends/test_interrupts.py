@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.native.calls import spin_pool
 from phipsi.backends.workers import run_together
 

@@ -172,6 +172,29 @@ def test_a_fresh_process_gives_the_same_bits(reproducible: bool, tmp_path: Path)
     assert len(list(cache.iterdir())) == 1  # one program, one file, no leftovers
 
 
+@pytest.mark.parametrize("effort", ["0", "1"])
+def test_code_that_is_compiled_with_less_effort_gives_the_same_bits(effort, monkeypatch):
+    model = arm()
+    x = inputs_of(model)
+    forms = ((FORWARD, "apply", 3), (pp.operators.mass_matrix.inv, "dense", 1))
+
+    def bits(model):
+        programs = [(pp.compile(e, model, mode=m, backend="native"), n) for e, m, n in forms]
+        return [program(*x[:n]).tobytes() for program, n in programs]
+
+    wanted = bits(model)
+    monkeypatch.setenv("PHIPSI_LLVM_EFFORT", effort)
+    assert bits(arm()) == wanted
+
+
+def test_an_effort_that_llvm_does_not_know(monkeypatch):
+    monkeypatch.setenv("PHIPSI_LLVM_EFFORT", "fast")
+    with pytest.raises(
+        pp.errors.InputError, match="PHIPSI_LLVM_EFFORT='fast' must be 0, 1, 2 or 3"
+    ):
+        pp.compile(FORWARD, arm(), backend="native")(*inputs_of(arm()))
+
+
 # ---- reproducible=True ---------------------------------------------------------------------------
 
 

@@ -6,8 +6,8 @@ from random_models import ALL, chain, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
+from phipsi.algorithms import forms as dynamics
 from phipsi.algorithms.dynamics import derivatives, sensitivities
-from phipsi.algorithms.dynamics import equations_of_motion as dynamics
 from phipsi.algorithms.dynamics import innovations as diagonal
 from phipsi.sweeps.request import FLAT_DEPTH
 

@@ -12,7 +12,7 @@ from random_models import ALL, branching
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.backends.native.calls import direct_call as direct
 
 pytestmark = pytest.mark.skipif(not direct.available(), reason="arrays look different here")

@@ -19,7 +19,7 @@ from random_models import ALL, branching, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.native.targets.target import (
     MachineCode,
     generic_target,
@@ -30,8 +30,8 @@ from phipsi.backends.native.text.lanes import I8, I64, POINTER, write_loop
 from phipsi.backends.native.text.large_angles import HALF_PI, TABLE
 from phipsi.backends.native.text.logarithm import define_log
 from phipsi.backends.native.text.trigonometry import define_sincos
-from phipsi.simulation import rollout_code
-from phipsi.simulation.tableaux import METHODS
+from phipsi.motion import rollout_code
+from phipsi.motion.tableaux import METHODS
 
 WIDTHS = (1, 2, 4, 8)
 BINADES = range(-32, 972)  # exponents e of m 2^e with 53 bits of m, from 2^20 on

@@ -5,11 +5,11 @@ PHIPSI_FUZZ_NATIVE=5000 pytest tests/backends/test_native_expressions.py     mor
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
+from amounts import NATIVE_EXPRESSIONS
 from random_expressions import Generator
 from random_models import (
     ALL,
@@ -34,7 +34,7 @@ from phipsi.errors import LoweringError, SingularMatrixError
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 
-SEEDS = int(os.environ.get("PHIPSI_FUZZ_NATIVE", 300))
+SEEDS = NATIVE_EXPRESSIONS
 CHUNK = 25
 BATCH = 3  # less than a full group of lanes everywhere
 # Code is written per joint type: few types per model keep the compiler's time low.

@@ -10,7 +10,7 @@ from phipsi.backends.reference_backend import evaluate
 from phipsi.operators import mass_matrix
 
 
-def uses_square(program) -> bool:
+def uses_gram(program) -> bool:
     return any(x.op == "gram" for step in program.steps for x in step.fields)
 
 
@@ -20,7 +20,7 @@ def test_shallow_trees_use_squares(n_roots):
     model = random_tree(rng, 5 + n_roots, n_roots=n_roots)
     q = model.random_configuration(rng, (9,))
     native = pp.compile(mass_matrix.inv, model, mode="dense", backend="native")
-    assert native.backend == "native" and uses_square(native)
+    assert native.backend == "native" and uses_gram(native)
     found = native(q)
     wanted = np.linalg.inv(pp.mass_matrix(model, q))
     assert_allclose(found, wanted, rtol=0, atol=1e-11 * np.abs(wanted).max())
@@ -31,7 +31,7 @@ def test_shallow_trees_use_squares(n_roots):
 def test_long_chains_do_not():
     chain = pp.examples.planar_arm(30)
     native = pp.compile(mass_matrix.inv, chain, mode="dense", backend="native")
-    assert not uses_square(native)
+    assert not uses_gram(native)
     q = chain.random_configuration(0)
     wanted = pp.compile(mass_matrix.inv, chain, mode="dense", backend="reference")(q)
     assert_allclose(native(q), wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())

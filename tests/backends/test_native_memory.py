@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from amounts import MEMORY_CYCLES
 
-CYCLES = int(os.environ.get("PHIPSI_CYCLES", 500))
+CYCLES = MEMORY_CYCLES
 HERE = Path(__file__).parent
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mmap and /proc of Linux")

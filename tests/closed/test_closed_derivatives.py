@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.forms import closed_form
 
 STEP = 1e-30
 
@@ -39,9 +39,9 @@ def test_batches_and_redundant_rows():
     q = system.assemble([1.0, -1.0, -1.5])
     rng = np.random.default_rng(0)
     v = np.array([admissible(system, q, rng) for _ in range(4)])
-    together = pp.constrained_dynamics_derivatives(system, q, v, np.zeros(3))
+    together = pp.forward_dynamics_derivatives(system, q, v, np.zeros(3))
     for i in range(4):
-        alone = pp.constrained_dynamics_derivatives(system, q, v[i], np.zeros(3))
+        alone = pp.forward_dynamics_derivatives(system, q, v[i], np.zeros(3))
         for a, b in zip(together, alone, strict=True):
             assert_allclose(a[i], b, rtol=1e-12, atol=1e-12)
     # one degree of freedom: the accelerations lie along the one admissible motion

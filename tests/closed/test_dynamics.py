@@ -261,7 +261,7 @@ def test_a_system_without_constraints_is_its_tree(batch):
     assert p.shape == (*batch, 0)
     assert pp.delassus_matrix(system, q).shape == (*batch, 0, 0)
     for x, y in zip(
-        pp.constrained_dynamics_derivatives(system, q, v, tau),
+        pp.forward_dynamics_derivatives(system, q, v, tau),
         pp.forward_dynamics_derivatives(model, q, v, tau),
         strict=True,
     ):
@@ -271,6 +271,6 @@ def test_a_system_without_constraints_is_its_tree(batch):
 def test_a_tree_is_a_system_without_rows():
     arm, state = pp.examples.planar_arm(2), (np.zeros(2), np.zeros(2), np.zeros(2))
     assert pp.constraint_forces(arm, *state).shape == (0,)
-    vdot, f = pp.constrained_dynamics(arm, *state)
+    vdot, _, f = pp.forward_dynamics(arm, *state, multipliers=True)
     np.testing.assert_array_equal(vdot, pp.forward_dynamics(arm, *state))
     assert f.shape == (0,)

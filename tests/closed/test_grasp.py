@@ -9,7 +9,7 @@ from random_systems import admissible, bias_by_complex_step, kkt
 
 import phipsi as pp
 from phipsi import contacts
-from phipsi.algorithms.dynamics.forms import FORMS, closed_form
+from phipsi.algorithms.forms import FORMS, closed_form
 from phipsi.algorithms.grasping.friction_cones import Inequality, least_force, margins
 
 LOOSE = [
@@ -40,7 +40,7 @@ def test_equations_b9_give_the_compiled_accelerations_and_contact_forces(seed, k
     assert grasp.n_rows == sum(6 - FREE[k] for k in kinds)
     assert_allclose(grasp.residual(q), 0, atol=1e-12)
     f, vdot, alpha, _ = plain.b9(tau[plain.arms])
-    motion = pp.constrained_dynamics(grasp, q, v, tau)
+    motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
     near(motion.vdot[plain.arms], vdot)
     found = plain.J_C @ motion.vdot + pp.jacobian_dot_v(grasp.model, q, v, list(grasp.object))
     near(found, alpha)
@@ -58,7 +58,7 @@ def test_equations_b9_give_the_compiled_accelerations_and_contact_forces(seed, k
 def test_all_forms_agree_with_b9(seed, form):
     grasp, q, v, tau, plain = drawn(seed, LOOSE[seed])
     _, vdot, _, _ = plain.b9(tau[plain.arms])
-    near(pp.constrained_dynamics(grasp, q, v, tau, algorithm=form).vdot[plain.arms], vdot)
+    near(pp.forward_dynamics(grasp, q, v, tau, algorithm=form)[plain.arms], vdot)
 
 
 @pytest.mark.parametrize("seed", [3, 8])
@@ -89,7 +89,7 @@ def test_the_rigid_grasp_has_its_kkt_form_and_closed_solutions(seed):
     r = p.J @ inv(p.MM) @ load + p.Jdot_v + p.A @ inv(p.M_C) @ p.b_C - p.a_C
     star = p.M_C + p.A.T @ inv(Lam) @ p.A
     near(inv(Lam) @ (r - p.A @ inv(star) @ p.A.T @ inv(Lam) @ r), f, 1e-8)
-    motion = pp.constrained_dynamics(grasp, q, v, tau)
+    motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
     near(motion.vdot[p.arms], vdot)
     near(grasp.contact_forces(q, v, tau), p.wrenches(f), 1e-8)
 
@@ -114,7 +114,7 @@ def test_the_coupled_form_b14(seed):
     near(x[len(H0) :], vdot, 1e-8)
     N = np.linalg.svd(H0)[2][len(H0) :].T
     near(N @ inv(N.T @ p.Om @ N) @ N.T, Pi, 1e-8)
-    assert_allclose(pp.constrained_dynamics(grasp, q, v, tau).vdot[p.arms], vdot,
+    assert_allclose(pp.forward_dynamics(grasp, q, v, tau)[p.arms], vdot,
                     atol=1e-9 * np.abs(vdot).max())  # fmt: skip
 
 
@@ -385,7 +385,7 @@ def test_an_articulated_object_held_at_two_of_its_bodies():
     grasp = pp.Grasp(model, object=["b8", "b9"], contacts=touching)
     v, tau = admissible(grasp, q, rng), rng.standard_normal(model.nv)
     wanted, _ = kkt(grasp, q, v, tau)
-    motion = pp.constrained_dynamics(grasp, q, v, tau)
+    motion = pp.forward_dynamics(grasp, q, v, tau, multipliers=True)
     near(motion.vdot, wanted)
     load = grasp.object_load(q, v, motion.vdot)
     assert load.shape == (7,)

@@ -46,7 +46,7 @@ def test_it_is_the_masked_sweep(seed):
     locked = model.with_locked(joints, q)
     assert locked.nv == len(at_v) and set(joints).isdisjoint(locked.joint_names)
     vdot = pp.forward_dynamics(locked, q[at_q], v[at_v], tau[at_v])
-    masked = pp.hybrid_dynamics(model, q, v, tau, np.zeros(model.nv), prescribed=joints)
+    masked = pp.hybrid_dynamics(model, q, v, np.zeros(model.nv), tau, prescribed=joints)
     assert not np.delete(masked.vdot, at_v).any()
     near(vdot, masked.vdot[at_v])
 

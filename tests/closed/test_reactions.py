@@ -20,12 +20,33 @@ def world_wrenches(system: pp.System, q, f) -> np.ndarray:
     return turned.reshape(-1, 6)
 
 
+def frame_wrenches(system: pp.System, q, f) -> np.ndarray:
+    """What closures exert on their frames, about the world's origin in world axes."""
+    points, X = system.closures.points, pp.body_poses(system, q)
+    out = []
+    for body, R, p, x in zip(points.body, points.rotation, points.offset, f, strict=True):
+        host = np.eye(4) if body < 0 else X[body]
+        moment, force = host[:3, :3] @ R @ x[:3], host[:3, :3] @ R @ x[3:]
+        where = host[:3, :3] @ p + host[:3, 3]
+        out.append([*(moment + np.cross(where, force)), *force])
+    return np.array(out)
+
+
+def in_balance(system: pp.System, wrenches) -> np.ndarray:
+    """The sum over the frames of each closure between two frames."""
+    pairs = zip(system.closures.closures, system.closures.first_point, strict=True)
+    sums = [wrenches[i] + wrenches[i + 1] for c, i in pairs if c.matrix is None]
+    return np.array([np.zeros(6), *sums])
+
+
 def test_a_four_bar_held_by_its_crank_agrees_with_statics():
     """Three links in a plane: nine equations for four pins and the motor, written by hand."""
     lengths, ground = (0.5, 1.2, 1.0), 1.1
     system = four_bar(lengths, ground)
     q, rest = system.assemble([1.0, -0.7, -1.2]), np.zeros(3)
-    held = pp.closed_inverse_dynamics(system, q, rest, rest, actuated=[system.model.joint_names[0]])
+    held = pp.inverse_dynamics(
+        system, q, rest, rest, actuated=[system.model.joint_names[0]], multipliers=True
+    )
     pins = pp.body_poses(system, q)[:, :2, 3]
     ends = [*pins[1:], np.array([ground, 0])]
 
@@ -39,14 +60,18 @@ def test_a_four_bar_held_by_its_crank_agrees_with_statics():
     equations[2, 8] = 1
     found = np.linalg.solve(equations, load)
 
-    wrenches = world_wrenches(system, q, pp.joint_reactions(system, q, rest, held.tau))
+    wrenches = world_wrenches(system, q, pp.joint_reactions(system, q, rest, held.tau).joints)
     assert_allclose(wrenches[:, 3:5].ravel(), found[:6], rtol=0, atol=1e-9 * G)
     assert_allclose(held.tau[0], found[8], rtol=0, atol=1e-9 * G)
     f = dict(zip(system.row_names, pp.constraint_forces(system, q, rest, held.tau), strict=True))
     pulled = np.hypot(f["pin.x"], f["pin.y"])  # at the closure, in the axes of the rocker
     assert_allclose(pulled, np.linalg.norm(found[6:8]), rtol=0, atol=1e-9 * G)
+    reactions = pp.joint_reactions(system, q, rest, held.tau)
+    at = dict(zip(system.closures.points.names, reactions.closures, strict=True))
+    assert_allclose(at["pin.b"][3:5], found[6:8], rtol=0, atol=1e-9 * G)  # on the ground
+    assert_allclose(np.linalg.norm(at["pin.a"][3:]), pulled, rtol=0, atol=1e-9 * G)
     # with the loop cut open something else comes out: the pin carries a part of the weight
-    cut = pp.joint_reactions(system.model, q, rest, held.tau)
+    cut = pp.joint_reactions(system.model, q, rest, held.tau).joints
     assert np.abs(world_wrenches(system, q, cut)[:, 3:5].ravel() - found[:6]).max() > 1
 
 
@@ -90,7 +115,7 @@ def test_reactions_do_not_depend_on_where_the_loop_is_cut():
         tau[at("A")], tau[at("D")] = 2.0, -0.7
         q = system.model.neutral()
         assert_allclose(system.jacobian(q) @ v, 0, atol=1e-14)
-        found = world_wrenches(system, q, pp.joint_reactions(system, q, v, tau))
+        found = world_wrenches(system, q, pp.joint_reactions(system, q, v, tau).joints)
         names = system.model.joint_names
         wrenches[cut] = {n: found[k] for k, n in enumerate(names)}
         balls[cut] = np.linalg.norm(pp.constraint_forces(system, q, v, tau))
@@ -109,7 +134,7 @@ def test_the_bodies_obey_newton_and_euler(seed):
     model = system.model
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
     f_ext = rng.standard_normal((model.n_bodies, 6))
-    f = pp.joint_reactions(system, q, v, tau, f_ext)
+    f, at_closures = pp.joint_reactions(system, q, v, tau, f_ext)
     vdot = pp.forward_dynamics(system, q, v, tau, f_ext)
     wrenches = world_wrenches(system, q, f)
     left = wrenches + world_wrenches(system, q, f_ext)
@@ -135,6 +160,13 @@ def test_the_bodies_obey_newton_and_euler(seed):
     loads = world_wrenches(system, q, (rows @ f_rows).reshape(-1, 6))
     size = max(1.0, np.abs(wrenches).max(), np.abs(rate).max())
     assert_allclose(closures, -loads, rtol=0, atol=1e-10 * size)
+    frames = frame_wrenches(system, q, at_closures)
+    on_bodies = np.zeros_like(closures)
+    for wrench, body in zip(frames, system.closures.points.body, strict=True):
+        if body >= 0:
+            on_bodies[body] += wrench
+    assert_allclose(on_bodies, closures, rtol=0, atol=1e-10 * size)
+    assert_allclose(in_balance(system, frames), 0, rtol=0, atol=1e-10 * size)
     hinges = pp.compile(pp.parse("H"), model)(q, f)
     assert_allclose(hinges, tau - model.armature * vdot, rtol=0, atol=1e-10 * size)
 
@@ -144,7 +176,29 @@ def test_many_states_at_once():
     rng = np.random.default_rng(0)
     q = np.array([system.assemble([a, -0.7, -1.2]) for a in (0.8, 1.0, 1.2)])
     v, tau = np.zeros(3), rng.standard_normal((2, 1, 3))
-    found = pp.joint_reactions(system, q, v, tau)
+    found = pp.joint_reactions(system, q, v, tau).joints
     assert found.shape == (2, 3, 3, 6)
-    one = pp.joint_reactions(system, q[1], v, tau[1, 0])
+    one = pp.joint_reactions(system, q[1], v, tau[1, 0]).joints
     assert_allclose(found[1, 1], one, rtol=0, atol=1e-12 * np.abs(one).max())
+
+
+def test_the_world_feels_constant_rows():
+    """A coupling of a joint at the base and one at the elbow, and rows in world axes."""
+    arm = pp.examples.planar_arm(2)
+    q, rest, tau = np.array([0.4, 0.9]), np.zeros(2), np.array([1.0, -2.0])
+    gear = pp.constraints.Coupling(name="gear", joints=arm.joint_names, coefficients=[1, -3])
+    system = pp.System(arm, [gear])
+    reactions = pp.joint_reactions(system, q, rest, tau)
+    frames = frame_wrenches(system, q, reactions.closures)
+    f = pp.constraint_forces(system, q, rest, tau)
+    assert_allclose(frames[:, :3].sum(axis=0), 0, atol=1e-12)  # torques between bodies
+    names = system.closures.points.names
+    total = {k: sum(x for x, b in zip(frames, system.closures.points.body, strict=True) if b == k)
+             for k in (-1, 0, 1)}  # fmt: skip
+    assert len(names) == len(frames)
+    assert_allclose([total[k][2] for k in (-1, 0, 1)], f[0] * np.array([1, -4, 3]), atol=1e-12)
+    wall = pp.constraints.Rows(name="wall", points=["tip"], A=[[0, 0, 0, 1, 0, 0]], axes="world")
+    held = pp.System(arm, [wall])
+    push = frame_wrenches(held, q, pp.joint_reactions(held, q, rest, tau).closures)
+    wanted = pp.constraint_forces(held, q, rest, tau)[0]
+    assert_allclose(push[0, 3:], [-wanted, 0, 0], atol=1e-12)

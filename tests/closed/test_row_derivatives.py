@@ -5,7 +5,7 @@ import pytest
 from random_systems import KINDS, admissible, random_system
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.forms import closed_form
 from phipsi.operators import A, Adot, B, J, Lambda, U, V, tau
 
 STEP = 1e-30

@@ -81,7 +81,7 @@ def test_four_bars_in_all_planes_need_the_same_effort():
         q, v, vdot = motion(minimal, rng)
         needed = pp.inverse_dynamics(full.model, q, v, vdot)
         effort = along(minimal.jacobian(q)) @ needed  # virtual work
-        found = pp.closed_inverse_dynamics(full, q, v, vdot, actuated=["a_crank"])
+        found = pp.inverse_dynamics(full, q, v, vdot, actuated=["a_crank"], multipliers=True)
         near(found.tau, [effort, 0, 0])
         near(found.f[2:4], np.linalg.lstsq(minimal.jacobian(q).T, found.tau - needed)[0])
         near(full.jacobian(q).T @ found.f, found.tau - needed)
@@ -102,12 +102,12 @@ def test_random_systems_with_constraints_given_twice(seed):
     G = once.jacobian(q)
     vdot = rng.standard_normal(once.model.nv)
     vdot = vdot - np.linalg.pinv(G) @ (G @ vdot + once.bias(q, v))
-    a, b = (pp.closed_inverse_dynamics(s, q, v, vdot) for s in (twice, once))
+    a, b = (pp.inverse_dynamics(s, q, v, vdot, multipliers=True) for s in (twice, once))
     near(a.tau, b.tau, 1e-9)
     near(pp.forward_dynamics(twice, q, v, a.tau), vdot, 1e-8)
     near(twice.jacobian(q).T @ a.f, G.T @ b.f, 1e-8)
     Z = np.linalg.svd(G)[2][np.linalg.matrix_rank(G, tol=1e-9) :].T
-    both = [pp.constrained_dynamics_derivatives(s, q, v, a.tau) for s in (twice, once)]
+    both = [pp.forward_dynamics_derivatives(s, q, v, a.tau) for s in (twice, once)]
     for x, y in zip(*both, strict=True):
         near(x @ Z, y @ Z, 1e-8)
     assert twice.mobility(q).mobility == once.mobility(q).mobility
@@ -168,12 +168,12 @@ def test_size_and_weight_change_nothing_but_units(length, mass):
         vdot = pp.forward_dynamics(system, q, v, tau)
         near(pp.forward_dynamics(other, q, v, unit * tau), vdot, 1e-11)
         near(
-            pp.closed_inverse_dynamics(other, q, v, vdot).tau,
-            unit * pp.closed_inverse_dynamics(system, q, v, vdot).tau,
+            pp.inverse_dynamics(other, q, v, vdot),
+            unit * pp.inverse_dynamics(system, q, v, vdot),
             1e-11,
         )
-        one = pp.constrained_dynamics_derivatives(system, q, v, tau)
-        two = pp.constrained_dynamics_derivatives(other, q, v, unit * tau)
+        one = pp.forward_dynamics_derivatives(system, q, v, tau)
+        two = pp.forward_dynamics_derivatives(other, q, v, unit * tau)
         for x, y, factor in zip(one, two, (1, 1, unit), strict=True):
             near(factor * y, x, 1e-10)
         one, two = pp.linearize(system, q, v, tau), pp.linearize(other, q, v, unit * tau)
@@ -218,8 +218,10 @@ def crank_efforts(minimal, q, v, vdot) -> np.ndarray:
 def test_mixed_efforts(mixed):
     system, _, minimal, q, v, vdot = mixed
     wanted = crank_efforts(minimal, q, v, vdot)
-    found = pp.closed_inverse_dynamics(system, q, v, vdot, actuated=["a_crank", "b_crank"])
-    every = pp.closed_inverse_dynamics(system, q, v, vdot)
+    found = pp.inverse_dynamics(
+        system, q, v, vdot, actuated=["a_crank", "b_crank"], multipliers=True
+    )
+    every = pp.inverse_dynamics(system, q, v, vdot, multipliers=True)
     for one, at in zip(minimal, PLACES, strict=True):
         near(found.tau[at], wanted[at])
         G = one.jacobian(q[at])
@@ -230,7 +232,7 @@ def test_mixed_efforts(mixed):
     off = vdot.copy()
     off[3] += 1e-3 * np.abs(vdot[3:]).max()
     with pytest.raises(pp.errors.InputError, match="does not keep the constraints: row 'b_pin"):
-        pp.closed_inverse_dynamics(system, q, v, off)
+        pp.inverse_dynamics(system, q, v, off, multipliers=True)
 
 
 @pytest.mark.parametrize("backend", ["native", "reference"])
@@ -262,13 +264,13 @@ def test_mixed_derivatives(mixed):
     """By efforts against 50 digits; by all else against each mechanism by itself."""
     system, alone, minimal, q, v, vdot = mixed
     tau = crank_efforts(minimal, q, v, vdot)
-    by_q, by_v, by_tau = pp.constrained_dynamics_derivatives(system, q, v, tau)
+    by_q, by_v, by_tau = pp.forward_dynamics_derivatives(system, q, v, tau)
     A, B = pp.step_derivatives(system, q, v, tau, 1e-6, integrator="rk4")
     whole = pp.linearize(system, q, v, tau, independent=["a_crank", "b_crank"])
     for k, (one, at) in enumerate(zip(minimal, PLACES, strict=True)):
         near(by_tau[at, at], exact_by_efforts(one, q[at]))
         assert not is_near(1.000001 * by_tau[at, at], exact_by_efforts(one, q[at]))
-        mine = pp.constrained_dynamics_derivatives(one, q[at], v[at], tau[at])
+        mine = pp.forward_dynamics_derivatives(one, q[at], v[at], tau[at])
         z = along(one.jacobian(q[at]))  # along other directions rows that were redundant are not
         near(by_q[at, at] @ z, mine[0] @ z, 1e-9)
         near(by_v[at, at] @ z, mine[1] @ z, 1e-9)
@@ -326,7 +328,7 @@ def test_angular_rows_of_a_light_linkage_do_not_hide_a_heavy_loop(sizes, monkeyp
         same = pp.System(tree.model, [gear, *tree.constraints])
         near(pp.forward_dynamics(same, q, v, tau)[:3], vdot1)
         near(pp.Stages().dynamics(same, q, v, tau)[0][:3], vdot1)
-    by_tau = pp.constrained_dynamics_derivatives(system, q, v, tau)[2]
+    by_tau = pp.forward_dynamics_derivatives(system, q, v, tau)[2]
     exact = exact_by_efforts(minimal, q1)
     near(by_tau[:3, :3], exact)
     free = np.linalg.inv(pp.mass_matrix(system.model, q))[3:, 3:]
@@ -368,7 +370,7 @@ def test_a_planar_arm_cannot_give_way_out_of_its_plane(seed):
     with pytest.raises(
         pp.errors.SingularMatrixError, match="cannot give way along all of the rows"
     ):
-        pp.constrained_dynamics(system, q, still, still, algorithm="secondary")
+        pp.forward_dynamics(system, q, still, still, algorithm="secondary", multipliers=True)
     assert system.mobility(q).mobility == 3
 
 
@@ -443,8 +445,8 @@ def test_no_states_at_all():
     """A batch of none."""
     system = linkages((so3_exp([0.3, -0.2, 0.5]),))
     none = np.zeros((0, 3))
-    assert pp.closed_inverse_dynamics(system, none, none, none).tau.shape == (0, 3)
+    assert pp.inverse_dynamics(system, none, none, none).shape == (0, 3)
     assert pp.constraint_forces(system, none, none, none).shape == (0, 5)
-    assert [x.shape for x in pp.constrained_dynamics_derivatives(system, none, none, none)] == (
+    assert [x.shape for x in pp.forward_dynamics_derivatives(system, none, none, none)] == (
         3 * [(0, 3, 3)]
     )

@@ -19,7 +19,7 @@ def near(found, wanted, tolerance=1e-9):
 
 def agrees(system, q, v, tau):
     vdot, f = kkt(system, q, v, tau)
-    motion = pp.constrained_dynamics(system, q, v, tau, algorithm="secondary")
+    motion = pp.forward_dynamics(system, q, v, tau, algorithm="secondary", multipliers=True)
     near(motion.vdot, vdot)
     near(motion.f, f, 1e-8)
 
@@ -73,14 +73,16 @@ def test_loops_inside_the_secondary_and_inside_the_primary_system(seed):
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
     agrees(system, q, v, tau)
     many = tau + rng.standard_normal((3, model.nv))
-    together = pp.constrained_dynamics(system, q, v, many, algorithm="secondary").vdot
+    together = pp.forward_dynamics(system, q, v, many, algorithm="secondary")
     for one, effort in zip(together, many, strict=True):
         near(one, pp.forward_dynamics(system, q, v, effort))
     # with forces on bodies and prescribed rates
     f_ext = rng.standard_normal((model.n_bodies, 6))
     Udot = rng.standard_normal(system.n_rows)
-    exact = pp.constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot)
-    found = pp.constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot, algorithm="secondary")
+    exact = pp.forward_dynamics(system, q, v, tau, f_ext, Udot=Udot, multipliers=True)
+    found = pp.forward_dynamics(
+        system, q, v, tau, f_ext, Udot=Udot, algorithm="secondary", multipliers=True
+    )
     near(found.vdot, exact.vdot)
     near(found.f, exact.f, 1e-8)
 
@@ -97,7 +99,7 @@ def test_redundant_rows_inside_the_secondary_system():
     ]
     system = pp.System(model, [*grasp.contacts, *twice], secondary=[thing])
     v, tau = admissible(system, q, rng), rng.standard_normal(model.nv)
-    motion = pp.constrained_dynamics(system, q, v, tau, algorithm="secondary")
+    motion = pp.forward_dynamics(system, q, v, tau, algorithm="secondary", multipliers=True)
     near(motion.vdot, kkt(system, q, v, tau)[0])
 
 
@@ -106,7 +108,7 @@ def test_a_primary_system_that_cannot_give_way_is_refused():
     grasp = pp.examples.two_finger_grasp()
     q, zero = grasp.model.neutral(), np.zeros(grasp.model.nv)
     with pytest.raises(pp.errors.SingularMatrixError, match="cannot give way .*'left.x'"):
-        pp.constrained_dynamics(grasp, q, zero, zero, algorithm="secondary")
+        pp.forward_dynamics(grasp, q, zero, zero, algorithm="secondary", multipliers=True)
     assert np.isfinite(pp.forward_dynamics(grasp, q, zero, zero)).all()
 
 

@@ -19,7 +19,7 @@ from random_models import random_tree
 from random_systems import KINDS, bias_by_complex_step, random_constraint
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.forms import FORMS
+from phipsi.algorithms.forms import FORMS
 from phipsi.operators import A, J, Lambda
 
 COUNT = 17
@@ -97,7 +97,7 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "bias": lambda s, q, v, tau, push, u: s.bias(q, v),
     "accelerations": lambda s, q, v, tau, push, u: pp.forward_dynamics(s, q, v, tau),
     "pushed and prescribed": lambda s, q, v, tau, push, u: together(
-        pp.constrained_dynamics(s, q, v, tau, push, Udot=u)
+        pp.forward_dynamics(s, q, v, tau, push, Udot=u, multipliers=True)
     ),
     "forces": lambda s, q, v, tau, push, u: pp.constraint_forces(s, q, v, tau),
     "impulse": lambda s, q, v, tau, push, u: together(pp.constraint_impulse(s, q, v, rates=u)),
@@ -113,7 +113,7 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     )(q),
     **{
         form: lambda s, q, v, tau, push, u, form=form: together(
-            pp.constrained_dynamics(s, q, v, tau, algorithm=form)
+            pp.forward_dynamics(s, q, v, tau, algorithm=form, multipliers=True)
         )
         for form in FORMS
     },

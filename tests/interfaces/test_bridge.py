@@ -6,8 +6,7 @@ from random_models import chain, model_from_parents
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
 from phipsi.errors import InputError, SpaceError
 from phipsi.interfaces.bridges.differentiable import (
     CoordinateMaps,
@@ -121,6 +120,8 @@ def test_systems():
     functions = Functions(lambda bridge: lambda *x: bridge.value(x))
     (found,) = functions.forward_dynamics(system, q, v_, u)
     close(found, pp.forward_dynamics(system, q, v_, u))
+    with pytest.raises(pp.errors.InputError, match=r"(?s)inverse_dynamics is for trees.*'pin'"):
+        functions.inverse_dynamics(system, q, v_, u)
     check_at = [
         (ExpressionBridge(closed_form(None, False, False)[0], system, None, None), [q, v_, u]),
         (ExpressionBridge(A @ J @ v, system, None, None), [q, v_]),

@@ -128,7 +128,7 @@ def test_joint_reactions(model, seed):
     """They carry the efforts, and balance every body against its children and its own motion."""
     q, v, tau, _ = state(model, seed)
     f_ext = forces(model, seed)
-    f = pp.joint_reactions(model, q, v, tau, f_ext)
+    f = pp.joint_reactions(model, q, v, tau, f_ext).joints
     vdot = pp.forward_dynamics(model, q, v, tau, f_ext)
     # as forces of the environment on the bodies they leave nothing for the joints to do
     poses = pp.body_poses(model, q)
@@ -239,7 +239,7 @@ def test_a_floating_robot_keeps_its_momentum():
     scale = np.abs(vdot).max() * 100
     change = rate(model, lambda q, v: pp.momentum(model, q, v), q, v, vdot)
     close(change, np.zeros(6), scale=scale)
-    reaction = pp.joint_reactions(model, q, v, tau)[0]
+    reaction = pp.joint_reactions(model, q, v, tau).joints[0]
     close(reaction, np.zeros(6), scale=scale)
 
 
@@ -333,7 +333,7 @@ CALLS = {
     "mass_matrix_inverse": lambda m, q, v, x: pp.mass_matrix_inverse(m, q),
     "bias_forces": lambda m, q, v, x: pp.bias_forces(m, q, v),
     "gravity_forces": lambda m, q, v, x: pp.gravity_forces(m, q),
-    "joint_reactions": lambda m, q, v, x: pp.joint_reactions(m, q, v, x),
+    "joint_reactions": lambda m, q, v, x: pp.joint_reactions(m, q, v, x).joints,
     "body_poses": lambda m, q, v, x: pp.body_poses(m, q),
     "frame_poses": lambda m, q, v, x: pp.frame_poses(m, q),
     "body_velocities": lambda m, q, v, x: pp.body_velocities(m, q, v),

@@ -39,15 +39,16 @@ ARRAYS = {
     "project, v": (lambda x: SYSTEM.project(Q, x), "v", False),
     "mobility": (SYSTEM.mobility, "q", False),
     "turned over": (SYSTEM.is_turned_over, "q", False),
-    "constrained dynamics": (lambda x: pp.constrained_dynamics(SYSTEM, Q, O, x), "tau", True),
+    "constrained dynamics": (
+        lambda x: pp.forward_dynamics(SYSTEM, Q, O, x, multipliers=True), "tau", True),
     "constraint impulse": (lambda x: pp.constraint_impulse(SYSTEM, Q, x), "v", True),
     "Delassus matrix": (lambda x: pp.delassus_matrix(SYSTEM, x), "q", True),
     "their derivatives, q": (
-        lambda x: pp.constrained_dynamics_derivatives(SYSTEM, x, O, O), "q", False),
+        lambda x: pp.forward_dynamics_derivatives(SYSTEM, x, O, O), "q", False),
     "their derivatives, tau": (
-        lambda x: pp.constrained_dynamics_derivatives(SYSTEM, Q, O, x), "tau", False),
+        lambda x: pp.forward_dynamics_derivatives(SYSTEM, Q, O, x), "tau", False),
     "closed inverse dynamics": (
-        lambda x: pp.closed_inverse_dynamics(SYSTEM, Q, O, x), "vdot", False),
+        lambda x: pp.inverse_dynamics(SYSTEM, Q, O, x, multipliers=True), "vdot", False),
     "frame accelerations": (lambda x: pp.frame_accelerations(ARM, O, O, x), "vdot", True),
     "mass matrix sensitivity": (
         lambda x: pp.sensitivities.mass_matrix_sensitivity(ARM, x), "q", True),
@@ -131,10 +132,9 @@ REFUSED = {
     "tolerance of a rank": (lambda: SYSTEM.mobility(Q, tolerance=0.0), "tolerance=0.0"),
     "iterations": (lambda: SYSTEM.assemble(Q, max_iterations=-1), "max_iterations=-1"),
     "restarts": (lambda: SYSTEM.assemble(Q, restarts=1.5), "restarts=1.5"),
-    "derivatives of a tree": (
-        lambda: pp.constrained_dynamics_derivatives(ARM, Q, O, O), "pp.System"),
-    "inverse dynamics of a tree": (lambda: pp.closed_inverse_dynamics(ARM, Q, O, O), "pp.System"),
-    "inverse dynamics of nothing": (lambda: pp.closed_inverse_dynamics(3, Q, O, O), "not int"),
+    "derivatives of nothing": (lambda: pp.forward_dynamics_derivatives(3, Q, O, O), "not int"),
+    "inverse dynamics of nothing": (
+        lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "no pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "no operator expression"),

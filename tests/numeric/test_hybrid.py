@@ -9,8 +9,8 @@ import pytest
 from random_models import ALL, branching
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS
 from phipsi.model.model import Model
 
 SEEDS = range(5)
@@ -44,7 +44,7 @@ def test_free_rows_are_solved_with_the_held_accelerations(seed: int, backend: st
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_answers_together_satisfy_the_equations_of_motion(seed: int):
     model, (q, v, tau, vdot), names = case(seed)
-    result = pp.hybrid_dynamics(model, q, v, tau, vdot, prescribed=names)
+    result = pp.hybrid_dynamics(model, q, v, vdot, tau, prescribed=names)
     needed = pp.inverse_dynamics(model, q, v, result.vdot)
     np.testing.assert_allclose(result.tau, needed, rtol=1e-9, atol=1e-9)
     free = free_mask(model, names) > 0
@@ -53,9 +53,9 @@ def test_both_answers_together_satisfy_the_equations_of_motion(seed: int):
 
 def test_the_two_ends_are_forward_and_inverse_dynamics():
     model, (q, v, tau, vdot), _ = case(1)
-    none = pp.hybrid_dynamics(model, q, v, tau, vdot, prescribed=[])
+    none = pp.hybrid_dynamics(model, q, v, vdot, tau, prescribed=[])
     np.testing.assert_allclose(none.vdot, pp.forward_dynamics(model, q, v, tau), rtol=1e-10, atol=1e-11)  # fmt: skip  # noqa: E501
-    everything = pp.hybrid_dynamics(model, q, v, tau, vdot, prescribed=list(model.joint_names))
+    everything = pp.hybrid_dynamics(model, q, v, vdot, tau, prescribed=list(model.joint_names))
     assert np.array_equal(everything.vdot, vdot)
     assert np.array_equal(everything.tau, pp.inverse_dynamics(model, q, v, vdot))
 
@@ -63,9 +63,9 @@ def test_the_two_ends_are_forward_and_inverse_dynamics():
 def test_masks_batch():
     model, (q, v, tau, vdot), _ = case(2)
     masks = np.random.default_rng(0).integers(2, size=(3, model.nv)).astype(bool)
-    got = pp.hybrid_dynamics(model, q, v, tau, vdot, prescribed=masks)
+    got = pp.hybrid_dynamics(model, q, v, vdot, tau, prescribed=masks)
     for i in range(3):
-        one = pp.hybrid_dynamics(model, q[i], v[i], tau[i], vdot[i], prescribed=masks[i])
+        one = pp.hybrid_dynamics(model, q[i], v[i], vdot[i], tau[i], prescribed=masks[i])
         np.testing.assert_allclose(got.vdot[i], one.vdot, rtol=1e-12, atol=1e-12)
 
 
@@ -76,7 +76,7 @@ def test_a_locked_joint_moves_like_a_welded_one():
     for s in slices:
         v[:, s] = vdot[:, s] = 0
     free = free_mask(model, names) > 0
-    got = pp.hybrid_dynamics(model, q, v, tau, vdot, prescribed=names).vdot[:, free]
+    got = pp.hybrid_dynamics(model, q, v, vdot, tau, prescribed=names).vdot[:, free]
     for i in range(3):
         values = {n: q[i, model.q_slice(n)] for n in names}
         locked = model.with_locked(names, values)
@@ -125,7 +125,7 @@ def test_simulate_and_rollout_follow_a_prescribed_joint():
     np.testing.assert_allclose(q, run.q, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(v, run.v, rtol=1e-11, atol=1e-11)
     # the recorded effort of the shoulder is what inverse dynamics says, and the elbow's is zero
-    motion = pp.hybrid_dynamics(arm, run.q, run.v, np.zeros(2), given, prescribed=[name])
+    motion = pp.hybrid_dynamics(arm, run.q, run.v, given, np.zeros(2), prescribed=[name])
     np.testing.assert_allclose(run.tau, motion.tau, rtol=1e-9, atol=1e-9)
     # power of the drive is the change of energy
     power = run.tau[:, 0] * run.v[:, 0]

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import EXPRESSIONS
 from random_expressions import BODY_SPACES, Generator, pick
 from random_models import ALL, random_tree
 from rounding import ALLOWED, Mistaken, applied, dense_with_rounding, excess, oracle_at
@@ -30,7 +31,7 @@ from phipsi.expressions.spaces import EFFORTS
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 
-SEEDS = int(os.environ.get("PHIPSI_FUZZ", 1600))
+SEEDS = EXPRESSIONS
 CHUNK = max(40, SEEDS // 400)
 ONE = os.environ.get("PHIPSI_SEED")
 BACKEND = os.environ.get("PHIPSI_BACKEND", "reference")

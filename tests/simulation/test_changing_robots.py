@@ -66,15 +66,15 @@ def test_a_floating_robot_grasps_moves_and_releases_with_its_momentum_kept(kind)
 
 def test_small_singular_values_that_stay_small_are_no_position_to_get_across(monkeypatch):
     """The rows of a firm grasp are near each other all along; that is looked at once per step."""
-    from phipsi.simulation.loops import Loops
+    from phipsi.simulation.run_constraints import RunConstraints
 
     tried: list[bool] = []
-    across = Loops._across
+    across = RunConstraints._across
 
     def counted(self, q, v):
         tried.append(across(self, q, v) is None)
 
-    monkeypatch.setattr(Loops, "_across", counted)
+    monkeypatch.setattr(RunConstraints, "_across", counted)
     model, q, v, controller = flying_robot()
     hands = [
         pp.contacts.Rigid(name=side, finger=f"{side}_tool", object=("crate", (0, y, 0)))

@@ -151,25 +151,26 @@ def test_steps_of_random_systems(seed):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_all_changes_of_the_state(name):
     """The projection of states off the constraints, too: directly through the computed step."""
-    from phipsi.simulation.closed_linear import closed_linear_step
-    from phipsi.simulation.closed_steps import ClosedSteps
+    from phipsi.motion.motion import Motion
+    from phipsi.motion.rollout import constrained_step
+    from phipsi.motion.step_derivatives import linear_step
+    from phipsi.motion.tableaux import METHODS
 
     system, q = MECHANISMS[name]()
     tree, rng = system.model, np.random.default_rng(4)
     v, tau = moving(system, q)
     d = rng.standard_normal((3, tree.nv))
     for integrator in INTEGRATORS:
-        steps = ClosedSteps(system, integrator, 0.05)
-        q1, v1 = steps.advance(q[None], v[None], tau[None])
+        motion, method = Motion(system), METHODS[integrator]
+        q1, v1 = constrained_step(motion, method, q[None], v[None], tau[None], 0.05)
 
-        def moved(s, steps=steps, q1=q1, v1=v1):
+        def moved(s, motion=motion, method=method, q1=q1, v1=v1):
             at = tree.integrate(q, s * d[0]), v + s * d[1], tau + s * d[2]
-            Q, V = steps.advance(*(x[None] for x in at))
+            Q, V = constrained_step(motion, method, *(x[None] for x in at), 0.05)
             return np.concatenate([tree.difference(q1[0], Q[0]), V[0] - v1[0]])
 
-        step = closed_linear_step(system, q[None], v[None], tau[None], 0.05, integrator).step
-        mine = step.A[0] @ d[:2].ravel() + step.B[0] @ d[2]
-        close(mine, difference(moved, 5e-4), 1e-9, np.abs(step.A).max())
+        step = linear_step(motion, q[None], v[None], tau[None], 0.05, integrator)[0]
+        close(step @ d.ravel(), difference(moved, 5e-4), 1e-9, np.abs(step).max())
 
 
 def test_batches_of_steps():

@@ -12,8 +12,8 @@ from random_models import branching, model_from_parents
 import phipsi as pp
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.joints import Composite, Free, Planar, Spherical, Translation
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.implicit import solve
+from phipsi.motion.chart import Chart
+from phipsi.motion.implicit import solve
 from phipsi.spatial.groups import SE3
 
 EPS = np.finfo(float).eps

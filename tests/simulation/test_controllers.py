@@ -11,14 +11,14 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import phipsi as pp
-from phipsi.model.extras import Extras, Rating
-from phipsi.simulation.operational_space import (
+from phipsi.control.operational_space import (
     INERTIA,
     NULL_PROJECTOR,
     POINT_GRAVITY_FORCES,
     VELOCITY_FORCES,
 )
-from phipsi.simulation.tracking import Tracking
+from phipsi.control.tracking import Tracking
+from phipsi.model.extras import Extras, Rating
 from phipsi.spatial import so3_log
 
 ARM = pp.examples.seven_joint_arm()

@@ -7,7 +7,7 @@ from random_models import branching, model_from_parents, random_tree
 from scipy.integrate import simpson
 
 import phipsi as pp
-from phipsi.simulation.force import State, bind_forces
+from phipsi.forces.force import State, bind_forces
 
 F = pp.forces
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
@@ -322,6 +322,44 @@ def test_stops_need_coordinates():
             floating_body(), floating_body().neutral(), np.zeros(6), 0.1,
             forces=F.JointStop("body", 1.0, lower=0),
         )  # fmt: skip
+
+
+class Magnet(F.Force):
+    """A force law from outside is one class: a pull towards the plane z = 0, with its energy."""
+
+    def __init__(self, body, strength):
+        self.body, self.strength = body, strength
+
+    def _height(self, state):
+        return state.poses[..., self.body, 2, 3]
+
+    def body_forces(self, state):
+        out = np.zeros((*state.q.shape[:-1], state.model.n_bodies, 6))
+        up = state.poses[..., self.body, 2, :3]  # the vertical in body axes
+        out[..., self.body, 3:] = -self.strength * self._height(state)[..., None] * up
+        return out
+
+    def potential_energy(self, state):
+        return 0.5 * self.strength * self._height(state) ** 2
+
+
+@pytest.mark.parametrize("integrator", ["dopri", "rk4", "variational"])
+def test_a_new_force_law_is_one_class(integrator):
+    """Its energy is part of the trajectory's, its work can be asked for, batches work."""
+    b = pp.ModelBuilder(gravity=(0, 0, 0))
+    inertia = pp.SpatialInertia(2.0, (0, 0, 0), (0.1, 0.2, 0.3))
+    b.add_body("ball", joint=pp.joints.Free(), inertia=inertia)
+    model, magnet = b.build(), Magnet(0, 8.0)
+    q0, v0 = model.neutral(), np.array([0.3, -0.5, 0.2, 0.1, 0.0, 0.0])
+    q0[6] = 1.0
+    run = pp.simulate(
+        model, q0, v0, np.pi / 2, integrator=integrator, dt=1e-3, forces=magnet,
+        quadratures={"magnet": magnet},
+    )  # fmt: skip
+    np.testing.assert_allclose(run.q[-1, 6], -1.0, atol=1e-5)  # half a period of ω = 2 rad/s
+    np.testing.assert_allclose(run.energy, run.energy[0], rtol=1e-5)
+    stored = 0.5 * 8.0 * (run.q[:, 6] ** 2 - 1.0)
+    np.testing.assert_allclose(run.quadratures["magnet"], -stored, atol=1e-5)
 
 
 class Bad(F.Force):

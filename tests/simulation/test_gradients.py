@@ -5,11 +5,11 @@ import pytest
 from random_models import ALL, chain, model_from_parents
 
 import phipsi as pp
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.errors import InputError
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.gradients import rollout_gradient
-from phipsi.simulation.linear_steps import step_derivatives
+from phipsi.motion.chart import Chart
+from phipsi.motion.gradients import rollout_gradient
+from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.spatial import inertia_regressor
 
 INTEGRATORS = ("semi_implicit", "rk4")

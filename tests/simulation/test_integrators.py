@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import phipsi as pp
 from phipsi.model.joints import Composite, Spherical, Translation
-from phipsi.simulation.tableaux import METHODS
+from phipsi.motion.tableaux import METHODS
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 A01 = {
@@ -192,7 +192,7 @@ def test_order_of_fixed_steps(integrator, kinds):
 def test_wrong_dexp_would_be_seen():
     """Without dexp⁻¹ Runge–Kutta on a group has order 2 only: the test above is sharp."""
     from phipsi.simulation.equations import Equations
-    from phipsi.simulation.fixed_step import advance_function
+    from phipsi.simulation.fixed_steps import advance_function
 
     model = model_from_parents([-1, 0], 12, ["free", "spherical"])
     rng = np.random.default_rng(3)

@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 import phipsi as pp
 from phipsi.errors import InputError
-from phipsi.simulation.linear_steps import step_derivatives
+from phipsi.motion.step_derivatives import step_derivatives
 
 STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 
@@ -358,7 +358,7 @@ def test_loops_are_held_by_the_driven_joint():
     # at an equilibrium the poles are those of the potential energy along the motion
     with pytest.raises(InputError, match="does not determine the 1"):
         pp.linearize(system, q, independent=["joint1", "joint2"])
-    with pytest.raises(InputError, match="loops are open"):
+    with pytest.raises(InputError, match="q does not close the loops"):
         pp.linearize(system, q + 0.1)
     with pytest.raises(InputError, match="break the constraints"):
         pp.linearize(system, q, np.ones(3))

@@ -26,13 +26,13 @@ def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
     """With singular values, and compiled where the rows are regular."""
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")
     from phipsi.simulation.equations import Equations
-    from phipsi.simulation.loops import Loops
+    from phipsi.simulation.run_constraints import RunConstraints
 
     rng = np.random.default_rng(seed)
     kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:5]]
     system, q = random_system(seed, 7, kinds, n_roots=2)
     v, tau = admissible(system, q, rng), rng.standard_normal(system.model.nv)
-    loops = Loops(system, "project", 1e-10, 20)
+    loops = RunConstraints(system, "project", 1e-10, 20)
     equations = Equations(system.model, lambda *_: tau, [], None, loops)
     exact, _ = kkt(system, q, v, tau)
     for _ in range(2):

@@ -11,7 +11,7 @@ from random_models import ALL, branching
 
 import phipsi as pp
 from phipsi.model.model import Model
-from phipsi.simulation.rollout import COMPILED
+from phipsi.motion.rollout import COMPILED
 
 METHODS = pytest.mark.parametrize("integrator", COMPILED)
 
@@ -157,9 +157,12 @@ def test_a_model_without_freedom_stays_where_it_is():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"dt": 0.0}, "dt=0.0 s: a step must be longer than 0 s"),
-        ({"dt": float("nan")}, "dt=nan s"),
-        ({"dt": "fast"}, "dt='fast' is no step length"),
+        ({"dt": 0.0}, "dt=0.0 must be a finite number of seconds, more than 0, such as dt=1e-3"),
+        ({"dt": float("nan")}, "dt=nan must be a finite number of seconds"),
+        (
+            {"dt": "fast"},
+            "dt='fast' must be a finite number of seconds, more than 0",
+        ),
         ({"steps": -1}, "steps=-1 must be a whole number of at least 0"),
         ({"steps": 2.5}, "steps=2.5 must be a whole number"),
         ({"every": 0}, "every=0 must be a whole number of at least 1"),
@@ -192,7 +195,7 @@ def test_a_quaternion_that_is_none_is_refused_with_its_joint():
     model = pp.examples.humanoid()
     q0 = np.array([model.neutral(), 1.5 * model.neutral()])
     name = re.escape(repr(model.joint_names[0]))
-    with pytest.raises(pp.errors.InputError, match=rf"q0\[1\].*joint {name} has length 1.5"):
+    with pytest.raises(pp.errors.InputError, match=rf"q0\[1\].*joint {name} is .* of length 1.5"):
         pp.rollout(model, q0, np.zeros(model.nv), np.zeros(model.nv), 1e-3, 1)
 
 

@@ -143,7 +143,7 @@ def methods(model: pp.Model) -> list[Case]:
     name = arm.body_names[-1]
 
     def reach(q0: Any, rest: Any, target: Any) -> Any:
-        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_failure="return")
+        return pp.inverse_kinematics(arm, {name: target}, q0=q0, rest=rest, on_error="return")
 
     out.append(Case("inverse_kinematics", reach, {
         "q0": np.zeros(7), "rest": np.zeros(7), "target": target}))  # fmt: skip
@@ -196,11 +196,13 @@ def _of_systems() -> list[Case]:
     loads = {"q": q, "v": o, "tau": o}
     rows = np.zeros(system.jacobian(q).shape[-2])
     table: dict[str, tuple[Callable[..., Any], dict[str, np.ndarray]]] = {
-        "constrained_dynamics": (pp.constrained_dynamics, {**loads, "f_ext": f_ext, "Udot": rows}),
+        "forward_dynamics, loops": (
+            lambda s, **a: pp.forward_dynamics(s, **a, multipliers=True),
+            {**loads, "f_ext": f_ext, "Udot": rows}),
         "constraint_forces": (pp.constraint_forces, {**loads, "f_ext": f_ext, "Udot": rows}),
-        "constrained_dynamics_derivatives": (pp.constrained_dynamics_derivatives, loads),
-        "closed_inverse_dynamics": (
-            pp.closed_inverse_dynamics,
+        "forward_dynamics_derivatives, loops": (pp.forward_dynamics_derivatives, loads),
+        "inverse_dynamics, loops": (
+            lambda s, **a: pp.inverse_dynamics(s, **a, multipliers=True),
             {"q": q, "v": o, "vdot": o, "f_ext": f_ext, "weights": np.ones(3)}),
         "with_locked": (lambda s, q: s.with_locked(["joint1"], q), {"q": q}),
         "constraint_impulse": (pp.constraint_impulse, {"q": q, "v": o, "rates": rows}),

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends import dense as oracle
-from phipsi.backends import dense_riccati as riccati
-from phipsi.backends.dense_evaluate import Evaluation
+from phipsi.backends.dense.evaluation import Evaluation, gain
 from phipsi.errors import SingularHingeError, SingularMatrixError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
@@ -58,7 +57,7 @@ class Shaken(Evaluation):
 
     def _member(self, f: Riccati, name: str) -> Array:
         if name == "G":  # a solution with D, so the rounding of D counts with its condition
-            return riccati.gain(self.model, *map(self.value, (f.H, f.P, f.D)))
+            return gain(self.model, *map(self.value, (f.H, f.P, f.D)))
         value = super()._member(f, name)
         return self._filled(value) if name == "psi" else value
 

@@ -21,7 +21,7 @@ from random_models import random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics import equations_of_motion as dynamics
+from phipsi.algorithms import forms as dynamics
 from phipsi.errors import LoweringError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr

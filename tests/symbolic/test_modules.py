@@ -6,26 +6,20 @@ become fewer.
 
 import ast
 from collections import Counter
-from itertools import takewhile
 
 import pytest
 from sources import cycles, imports, namesakes, targets
 
 # Modules in cycles, by folder.
-IN_CYCLES = {
-    "algorithms": 4, "backends": 5, "backends.native": 11, "simulation": 7,
-}  # fmt: skip
+IN_CYCLES = {"algorithms": 4, "backends": 11}
 KNOWN_NAMESAKES = {
-    "blocks", "builder", "closure_rows", "dense", "diagonal", "groups", "layout",
-    "phases", "scalars", "solids", "tables",
+    "blocks", "builder", "equations_of_motion", "groups", "layout", "scalars",
 }  # fmt: skip
 
 
 def folder(group: tuple[str, ...]) -> str:
-    """The folder that holds all of these modules."""
-    parts = [name.split(".")[1:-1] for name in group]
-    shared = takewhile(lambda level: len(set(level)) == 1, zip(*parts, strict=False))
-    return ".".join(level[0] for level in shared)
+    """The room of a group of modules: layers keep it from reaching over several."""
+    return group[0].split(".")[1]
 
 
 def test_no_module_imports_itself_through_others():

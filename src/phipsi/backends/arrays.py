@@ -266,8 +266,8 @@ class Arrays:
         return outboard_sizes(self.model)
 
     def outboard_size(self, half: int) -> Any:
-        """How large the inertias outboard are."""
-        return self._sizes[self.k][half]
+        """How large the inertias outboard are; zero for scalars without an order."""
+        return self._sizes[self.k][half] if self.dtype == np.float64 else 0
 
     def point_offset(self) -> list[Any]:
         """Where this point is on its body."""

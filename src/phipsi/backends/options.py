@@ -8,7 +8,10 @@ A named function passes them on as they are, and pays nothing where none is give
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypedDict
+
+import numpy as np
 
 from phipsi.errors import InputError
 
@@ -36,3 +39,31 @@ def check_on_error(value: Any, allowed: tuple[str, ...] = ON_ERROR) -> None:
     if value not in allowed:
         words = ", ".join(map(repr, allowed[:-1]))
         raise InputError(f"on_error={value!r} is not one of {words} and {allowed[-1]!r}")
+
+
+def finished(call: Callable[..., Any], then: Callable[[Any], Any], options: CallOptions) -> Any:
+    """What a call returns, after `then`: for functions that do more than run one program.
+
+    `out` receives the finished result, and the status of `on_error` passes by.
+    """
+    if not options:
+        return then(call())
+    inner = {name: value for name, value in options.items() if name != "out"}
+    found, status = call(**inner), None
+    if options.get("on_error", "raise") != "raise":
+        found, status = found
+    result = then(found)
+    out = options.get("out")
+    if out is not None:
+        if np.shape(out) != result.shape:
+            raise InputError(f"out has shape {np.shape(out)}, but the result {result.shape}")
+        np.copyto(out, result)
+        result = out
+    return result if status is None else (result, status)
+
+
+def named(kind: Any, found: Any, options: CallOptions) -> Any:
+    """The results of a program with names; with `on_error` also the status."""
+    if options.get("on_error", "raise") == "raise":
+        return kind(*found)
+    return kind(*found[0]), found[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from phipsi.backends.program import Program
 from phipsi.calculus.change import VARIABLES
@@ -27,7 +27,13 @@ from phipsi.operators.inputs import leaves_of
 _ONE_DOF = re.compile(r"^(\w+)\[([^\],]+)(?:,\s*(\d+))?\]$")
 
 
-def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Any:
+@overload
+def diff(expr: Family, wrt: str, along: Expr | str | None = None) -> Family: ...
+@overload
+def diff(expr: Expr, wrt: str, along: Expr | str) -> Expr: ...
+@overload
+def diff(expr: Expr, wrt: str, along: Expr | str | None = None) -> Any: ...  # which, it depends
+def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr | Family:
     """Differentiate an expression; the result is an expression of the same algebra.
 
     `wrt` is "q", "v", "vdot", "tau", "f_ext", "f0", or "inertia" for the ten inertial parameters of
@@ -178,7 +184,7 @@ def vjp(
     directions of v, (..., nv).
 
     >>> import phipsi as pp
-    >>> from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
+    >>> from phipsi.algorithms.forms import FORWARD_DYNAMICS
     >>> arm = pp.examples.planar_arm(2)
     >>> gradient = pp.vjp(FORWARD_DYNAMICS, arm, ("q", "v", "tau"))
     >>> gradient.inputs

@@ -258,8 +258,8 @@ class _Reader:
     def _decorated(self, name: str, start: int) -> Expr:
         nxt = self.text[self.at : self.at + 1]
         place = ""
-        named = self.leaves[name]  # in a book's vocabulary also a word for a whole expression
-        kind = named.row.brackets if named.op is Op.LEAF else ""
+        known = self.leaves[name]
+        kind = known.row.brackets if known.op is Op.LEAF else ""  # a word may stand for more
         if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
             nxt = self.text[self.at : self.at + 1]

@@ -14,10 +14,9 @@ _ELSEWHERE = {
     "pp.conventions": "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio",
     "pp.sensitivities": "christoffel_symbols log_det_mass_matrix_gradient mass_matrix_sensitivity "
     "mass_matrix_inverse_sensitivity operational_space_inertia_sensitivity",
-    "phipsi.algorithms.dynamics.constraint_forces": "ConstrainedMotion",
-    "phipsi.algorithms.dynamics.driven": "DrivenMotion",
+    "phipsi.algorithms.dynamics.constraint_forces": "Dynamics Impulse Reactions",
+    "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
     "phipsi.algorithms.grasping.grasp": "GraspCheck",
-    "phipsi.algorithms.dynamics.hybrid": "HybridDynamics",
     "phipsi.algorithms.identification.least_squares": "Identification",
     "phipsi.algorithms.kinematics.ik_search": "IKResult",
     "phipsi.algorithms.identification.minimal_parameters": "BaseParameters",
@@ -25,11 +24,21 @@ _ELSEWHERE = {
     "phipsi.algorithms.constrained.system": "Mobility",
     "phipsi.calculus.families": "Family",
     "phipsi.theorems": "Proof",
-    "phipsi.simulation.gradients": "RolloutGradient",
+    "phipsi.motion.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
+_DYNAMICS = "phipsi.algorithms.dynamics.constraint_forces.Dynamics"
 # Names that were here before, and what does their work now.
-_BEFORE = {"load_system": "pp.load", "robots": "pp.examples"}
+_BEFORE = {
+    "closed_inverse_dynamics": "pp.inverse_dynamics(system, …, actuated=[…])",
+    "constrained_dynamics": "pp.forward_dynamics(system, …, multipliers=True)",
+    "constrained_dynamics_derivatives": "pp.forward_dynamics_derivatives",
+    "ConstrainedMotion": _DYNAMICS,
+    "DrivenMotion": _DYNAMICS,
+    "HybridDynamics": _DYNAMICS,
+    "load_system": "pp.load",
+    "robots": "pp.examples",
+}
 # Names of others, in groups with one answer. Without brackets, an answer is a name below `pp`.
 _PINOCCHIO = {
     "rnea": "inverse_dynamics",

@@ -53,7 +53,7 @@ class ModelBuilder:
         armature: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,
         limits: LimitsArgument = None,
-    ) -> None:
+    ) -> Body:
         """Add a body and the joint that attaches it to its parent.
 
         **Arguments:** `parent`, a body's name (it may be added later) or "world"; `placement`, the
@@ -61,21 +61,22 @@ class ModelBuilder:
         coincides with it; `inertia`, in the body frame; `joint_name`, by default the body's name;
         `armature`, rotor inertia reflected to the joint (kg·m², or kg for sliding), and `damping`
         (N·m·s/rad, or N·s/m), one number or one per rate; `limits`, None or (lower, upper)
-        bounds of q, one number or one per coordinate, ±inf for none.
+        bounds of q, one number or one per coordinate, ±inf for none. **Returns:** the body as it
+        is kept until `build`.
         """
-        self._bodies.append(
-            make_body(
-                name,
-                parent=parent,
-                joint=joint,
-                placement=placement,
-                inertia=inertia,
-                joint_name=joint_name,
-                armature=armature,
-                damping=damping,
-                limits=limits,
-            )
+        body = make_body(
+            name,
+            parent=parent,
+            joint=joint,
+            placement=placement,
+            inertia=inertia,
+            joint_name=joint_name,
+            armature=armature,
+            damping=damping,
+            limits=limits,
         )
+        self._bodies.append(body)
+        return body
 
     def add_frame(self, name: str, body: str, placement: Pose = _NO_PLACEMENT) -> None:
         """Name a frame fixed in a body or in "world"; `placement` is its pose there."""
@@ -85,11 +86,15 @@ class ModelBuilder:
         """Check everything and return the frozen model. Cost: O(n).
 
         **Arguments:** `inertia`, what to do about moments of inertia that no rigid body has:
-        "error" or "warn" (one `PhipsiWarning` listing the bodies).
+        "error", "warn" (one `PhipsiWarning` listing the bodies), or "keep" without a word.
         """
+        return Model(self.describe(inertia))
+
+    def describe(self, inertia: InertiaPolicy = "error") -> Description:
+        """What `build` makes the model of: everything checked, welded, and stored depth first."""
         description = Description(tuple(self._bodies), tuple(self._frames), self._gravity)
         validate(description, inertia)
-        return Model(assemble(description))
+        return assemble(description)
 
     def __repr__(self) -> str:
         return f"ModelBuilder({len(self._bodies)} bodies, {len(self._frames)} frames)"

@@ -1,4 +1,4 @@
-"""Mechanisms with and without loops: what each function does with the constraints of a system.
+"""Notes of what each function does with the constraints of a mechanism.
 
 Every function that takes a model says it once, in a line above its definition:
 

@@ -282,15 +282,15 @@ class Model(Value):
         return self._layout.neutral()
 
     def random_configuration(
-        self, rng: np.random.Generator | int | None = None, batch: int | tuple[int, ...] = ()
+        self, seed: np.random.Generator | int | None = None, batch: int | tuple[int, ...] = ()
     ) -> FloatArray:
         """Random q (*batch, nq).
 
         Uniform within limits; else angles in [−π, π] rad, lengths in [−1, 1] m, and uniform
-        rotations. `rng` is a generator or a seed; `batch` a number or a shape.
+        rotations. `seed` is a number or a generator; `batch` a number or a shape.
         """
         shape = (batch,) if isinstance(batch, int) else tuple(batch)
-        return self._layout.random(np.random.default_rng(rng), shape)
+        return self._layout.random(np.random.default_rng(seed), shape)
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
         """Configuration (..., nq) after moving from q with constant rates dv for unit time.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
 
-from phipsi.errors import ModelError, PhipsiWarning, did_you_mean
+from phipsi.errors import ModelError, did_you_mean, warn
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.tree import WORLD, depth_first
 
-InertiaPolicy = Literal["error", "warn"]
+InertiaPolicy = Literal["error", "warn", "keep"]
 _TOLERANCE = 1e-9  # of the moments' own size; rounding of what the user computed
 _SHOWN = 10
 
@@ -21,8 +20,8 @@ _SHOWN = 10
 def validate(description: Description, inertia: InertiaPolicy = "error") -> None:
     """Raise a ModelError for the first thing that cannot be; judge moments of inertia by `inertia`.
 
-    **Arguments:** `inertia`: "error" refuses moments no rigid body has, "warn" gives one
-    `PhipsiWarning` that lists them. **Cost:** O(n).
+    **Arguments:** `inertia`: "error" rejects moments no rigid body has, "warn" gives one
+    `PhipsiWarning` that lists them, "keep" accepts them. **Cost:** O(n).
     """
     check_names(description)
     check_attachment(description)
@@ -145,16 +144,18 @@ def check_moments(
     bodies: Iterable[Body], inertia: InertiaPolicy, accept: str = 'builder.build(inertia="warn")'
 ) -> None:
     """Principal moments must be ≥ 0 and each at most the sum of the other two."""
-    if inertia not in ("error", "warn"):
-        raise ModelError(f'unphysical moments are an "error" or a "warn"ing, not {inertia!r}.')
-    findings = moment_findings(bodies)
+    if inertia not in ("error", "warn", "keep"):
+        raise ModelError(
+            f'unphysical moments are an "error" or a "warn"ing, not {inertia!r} ("keep" is quiet).'
+        )
+    findings = moment_findings(bodies) if inertia != "keep" else []
     if not findings:
         return
     text = "\n".join(findings[:_SHOWN])
     if len(findings) > _SHOWN:
         text += f"\n… and {len(findings) - _SHOWN} more bodies."
     if inertia == "warn":
-        warnings.warn(text, PhipsiWarning, stacklevel=4)
+        warn(text)
         return
     raise ModelError(f"{text}\nTo accept them all the same:  {accept}")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from phipsi.backends.dense_inputs import dimension
+from phipsi.backends.dense.given_values import dimension
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.model import Model

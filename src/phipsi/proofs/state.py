@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.backends.dense import arranged
-from phipsi.backends.dense_evaluate import Evaluation
-from phipsi.backends.dense_inputs import check_expression, dimension
-from phipsi.backends.reference import Run
-from phipsi.backends.reference_backend import write_result
+from phipsi.backends.dense.evaluation import Evaluation
+from phipsi.backends.dense.given_values import check_expression, dimension
+from phipsi.backends.reference_backend import evaluate
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
@@ -178,10 +177,9 @@ class State:
         inputs = {name: value.objects() for name, value in given.items()}
         at: Any = self.points
         points = replace(at, rotation=at.rotation.objects(), offset=at.offset.objects())
-        run = Run(program.steps, self.model, points, inputs, (), np.dtype(object))
-        found = write_result(
-            program.source, program.lowered.results[0], run.run(), (), np.dtype(object)
-        )
+        source = program.source
+        exact = replace(source, model=self.model, request=replace(source.request, points=points))
+        (found,), _ = evaluate(exact, inputs, ())
         value = self.kind.of(found.astype(self.q.dtype))
         if mode == "dense" and not expr.is_vector:
             return value @ self._column(expr)

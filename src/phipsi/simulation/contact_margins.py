@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.grasping.grasp import Grasp
 from phipsi.errors import InputError
+from phipsi.forces.force import Force, State, bind_forces, provides
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.simulation.events import Event
-from phipsi.simulation.force import Force, State, bind_forces, provides
 
 Array = NDArray[Any]
 

@@ -9,31 +9,27 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import (
-    A_G,
-    FORWARD_DYNAMICS,
-    MASS_MATRIX_INVERSE,
-    inverse_dynamics,
-)
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, hybrid_form
+from phipsi.algorithms.forms import A_G, FORWARD_DYNAMICS, MASS_MATRIX_INVERSE, closed_form
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
+from phipsi.forces.force import KINEMATICS, Force, State, bind_forces, provides
 from phipsi.model.model import Model
+from phipsi.motion.chart import Chart
+from phipsi.motion.entry_names import place_name
+from phipsi.motion.user_functions import first_call, name_of
 from phipsi.operators import H, M, b, f_ext, phi, tau
-from phipsi.simulation.chart import Chart
-from phipsi.simulation.force import KINEMATICS, Force, State, bind_forces, provides
-from phipsi.simulation.loops import Loops
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
-from phipsi.simulation.user_functions import first_call, name_of
+from phipsi.simulation.run_constraints import RunConstraints
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
 
-LOADED = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b - f_ext))
-HYBRID_LOADED = hybrid_form(b - f_ext)
+WITH_FORCES = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b - f_ext))
+HYBRID_WITH_FORCES = hybrid_form(b - f_ext)
 
 
 @final
@@ -55,7 +51,7 @@ class Equations:
         controller: Controller | None,
         forces: Sequence[Any],
         prescribed: Prescribed | None = None,
-        loops: Loops | None = None,
+        loops: RunConstraints | None = None,
         quadratures: Quadratures | None = None,
     ) -> None:
         self.prescribed, self.loops = prescribed, loops
@@ -65,7 +61,7 @@ class Equations:
         self.forces = bind_forces(forces, model)
         self._effort_elements = [x for x in self.forces if provides(x, "efforts")]
         self._body_elements = [x for x in self.forces if provides(x, "body_forces")]
-        forms = (FORWARD_DYNAMICS, LOADED), (HYBRID_ACCELERATIONS, HYBRID_LOADED)
+        forms = (FORWARD_DYNAMICS, WITH_FORCES), (HYBRID_ACCELERATIONS, HYBRID_WITH_FORCES)
         form = forms[prescribed is not None][bool(self._body_elements)]
         self._program = compile(form, model)
         self._kinematics = compile(KINEMATICS, model) if self.forces else None
@@ -323,14 +319,6 @@ class Equations:
 def _flat(masked: Any) -> tuple[Array, Array, int]:
     (vdot, f), status = masked
     return vdot, f, int(status)
-
-
-def place_name(names: Sequence[str], slices: Sequence[slice], index: int) -> str:
-    """The joint an entry of q or v belongs to, quoted, with the entry's number in it."""
-    for name, s in zip(names, slices, strict=True):
-        if s.start <= index < s.stop:
-            return repr(name) if s.stop - s.start == 1 else f"{name!r} (entry {index - s.start})"
-    raise IndexError(index)
 
 
 def locked(values: Array) -> Array:

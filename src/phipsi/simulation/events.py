@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.motion.optional_imports import import_optional
+from phipsi.motion.user_functions import check_signature, first_call
 from phipsi.simulation.equations import locked
-from phipsi.simulation.optional import needed
-from phipsi.simulation.steps import Diverged, Step
-from phipsi.simulation.user_functions import check_signature, first_call
+from phipsi.simulation.stepper import Diverged, Step
 
 Array = NDArray[Any]
 Action = Any  # None, "stop", a function of (t, q, v), or changes of topology
@@ -85,25 +85,6 @@ class Event:
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
-class EventRecord:
-    """An event that happened: its name, when, and the state before and after its action.
-
-    `change`, if the mechanism changed: energy, momentum and impulses (`ChangeRecord`).
-    """
-
-    name: str
-    t: float
-    q: Array
-    v: Array
-    q_after: Array
-    v_after: Array
-    change: Any = None
-
-    def __repr__(self) -> str:
-        return f"EventRecord({self.name!r} at t = {self.t:.6g} s)"
-
-
 @final
 @dataclass(frozen=True)
 class Crossing:
@@ -181,7 +162,7 @@ class Watch:
     def _locate(self, i: int, step: Step, t0: float, t1: float, after: float) -> Crossing:
         if after == 0:
             return Crossing(i, t1, 0.0)
-        brentq = needed("scipy.optimize", "locating an event", "scipy").brentq
+        brentq = import_optional("scipy.optimize", "locating an event", "scipy").brentq
         root: Any = brentq(
             lambda x: self.value(i, x, *step.at(x)),
             t0,

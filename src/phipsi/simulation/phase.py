@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
-from phipsi.simulation.force import Force, State, provides
+from phipsi.forces.force import Force, State, provides
 from phipsi.simulation.topology import Change, Topology
-from phipsi.simulation.trajectory import Trajectory
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 

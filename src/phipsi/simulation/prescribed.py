@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.errors import InputError
 from phipsi.model.model import Model
-from phipsi.simulation.user_functions import check_signature
+from phipsi.motion.user_functions import check_signature
 
 Array = NDArray[Any]
 

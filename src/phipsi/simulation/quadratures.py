@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.forces.force import Force, State, bind_forces, provides
 from phipsi.model.model import Model
-from phipsi.simulation.force import Force, State, bind_forces, provides
-from phipsi.simulation.user_functions import check_signature
+from phipsi.motion.user_functions import check_signature
+from phipsi.trajectory.trajectory import WORK
 
 Array = NDArray[Any]
 Quadrature = Callable[[float, Array, Array], Any] | Force
-
-WORK = "work"
 
 
 @final

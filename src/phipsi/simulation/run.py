@@ -11,25 +11,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.errors import InputError, PhipsiError, PhipsiWarning, SimulationError
+from phipsi.forces.force import Force
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.simulation import checks
-from phipsi.simulation.adaptive import Adaptive, AdaptiveStep
-from phipsi.simulation.dense import DenseRecord
+from phipsi.motion import checks
+from phipsi.motion.tableaux import Method
+from phipsi.motion.user_functions import check_signature, first_call, name_of
+from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
+from phipsi.simulation.changing_run import simulate_changing
 from phipsi.simulation.equations import Controller, Equations
-from phipsi.simulation.events import Crossing, Event, EventRecord, Watch
-from phipsi.simulation.fixed_step import FixedSteps
-from phipsi.simulation.force import Force
-from phipsi.simulation.loops import Loops, checked_stabilization
-from phipsi.simulation.phases import simulate_changing
+from phipsi.simulation.events import Crossing, Event, Watch
+from phipsi.simulation.fixed_steps import FixedSteps
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadrature, Quadratures
-from phipsi.simulation.steps import Diverged, Step, Stepper
-from phipsi.simulation.tableaux import Method
+from phipsi.simulation.run_constraints import RunConstraints, checked_stabilization
+from phipsi.simulation.stepper import Diverged, Step, Stepper
 from phipsi.simulation.topology import Change, changes_of
-from phipsi.simulation.trajectory import Trajectory
-from phipsi.simulation.user_functions import check_signature, first_call, name_of
+from phipsi.trajectory.event_record import EventRecord
+from phipsi.trajectory.interpolation import DenseRecord
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 
@@ -124,7 +125,7 @@ def simulate(
     loops = None
     if system is not None and system.n_rows:
         given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
-        loops = Loops(system, *given)
+        loops = RunConstraints(system, *given)
     method = checks.checked_method(integrator)
     rows = 0 if system is None else system.n_rows
     checks.refuse_unfit(method, rows=rows, prescribed=bool(prescribed))

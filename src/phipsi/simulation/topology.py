@@ -32,7 +32,7 @@ from phipsi.contacts import Contact
 from phipsi.errors import InputError, ModelError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
-from phipsi.simulation.checks import checked_time
+from phipsi.motion.checks import checked_time
 from phipsi.simulation.events import Event
 
 Array = NDArray[Any]

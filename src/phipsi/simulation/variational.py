@@ -34,24 +34,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.dynamics.equations_of_motion import GRAVITY_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.program import Program
-from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
-from phipsi.operators import H, f_ext, mass_matrix, phi, tau, v
+from phipsi.motion.implicit import solve
+from phipsi.motion.lagrangian import MOMENTA, RATES_OF_MOMENTA, SLOPE, SLOPE_WITH_FORCES
 from phipsi.simulation.equations import Equations
-from phipsi.simulation.implicit import solve
-from phipsi.simulation.steps import Diverged
+from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
-
-_SLOPE = gradient(KINETIC_ENERGY, "q") - GRAVITY_FORCES
-MOMENTA = mass_matrix @ v
-LAGRANGIAN = (MOMENTA, _SLOPE)
-"""Derivatives of the Lagrangian by v and by q."""
-LOADED = _SLOPE + H @ phi @ f_ext
-RATES_OF_MOMENTA = MASS_MATRIX_INVERSE @ tau
 
 
 def variational(
@@ -59,7 +49,7 @@ def variational(
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
     model, chart = equations.model, equations.chart
-    by_q = _evaluated(compile(LOADED if equations.has_loads else _SLOPE, model))
+    by_q = _evaluated(compile(SLOPE_WITH_FORCES if equations.has_loads else SLOPE, model))
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 
     def slope(t: float, q: Array, w: Array) -> Array:
@@ -96,7 +86,7 @@ def variational(
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]
-        # only what 2 w − v misses of v⁺ is solved for: see rollout_steps.py
+        # only what 2 w − v misses of v⁺ is solved for: see rollout_code.py
         guess = 2 * w - v
         return q1, guess + moving(t + h, q1, p1 - momenta(q1, guess)), gain
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
@@ -29,22 +29,29 @@ _OWN_INERTIA = frozenset(("M", "P", "D", "placement", "pose"))
 
 
 class Blocks:
-    """Block formulas of the leaves, and what is memoryless by construction."""
+    """Block formulas of the leaves, and what is memoryless by construction.
 
-    def __init__(self, given: Mapping[str, str], axes: str, armature: bool) -> None:
+    `vector` lowers the vectors that blocks are made from, and `diagonal` the products inside bd(·).
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, str],
+        axes: str,
+        armature: bool,
+        vector: Callable[[Expr], Field],
+        diagonal: Callable[[Blocks, Expr], Field],
+    ) -> None:
         self.builder = Builder()
+        self.vector, self._diagonal = vector, diagonal
         self.given = given
         self.axes = axes
         self.armature = armature
         self._blocks: dict[Expr, Field] = {}
         self._families: dict[Riccati, dict[str, Field]] = {}
-        self._diagonals: dict[Expr, Field] = {}
+        self.diagonals: dict[Expr, Field] = {}  # of products with transition operators at both ends
         self._pose: Field | None = None
         self._root_pose: Field | None = None
-
-    def vector(self, x: Expr) -> Field:
-        """The field of a vector expression; defined by the class that lowers products."""
-        raise AssertionError(f"{x} needs the lowering of products")
 
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
@@ -90,7 +97,7 @@ class Blocks:
             times = b.mul_symmetric if left is right else b.mul
             return times(left, b.transpose(right))
         if x.op is Op.BD:
-            return self.diagonal(x.args[0])
+            return self._diagonal(self, x.args[0])
         if x.op is Op.HALF:
             return b.apply("half", self.block(x.args[0]))
         raise LoweringError(f"{shown(x)} has no blocks")
@@ -304,13 +311,13 @@ class Blocks:
         elif len(moving) > 1:
             out = b.apply("closure_row_along", seen, *self._link_motions(moving))
         else:
-            motion = self._point_motion(moving[0])
+            motion = self.point_motion(moving[0])
             twist = b.apply("relative_twist", relative, motion, b.shift("of_mate", motion))
             out = b.apply("closure_row_rate", seen, b.shift("of_point", twist))
         out.label = name
         return out
 
-    def _point_motion(self, motion: Field) -> Field:
+    def point_motion(self, motion: Field) -> Field:
         """Motions of the frames of closures in their own axes."""
         b = self.builder
         return b.mul(b.transpose(self.point_block("B")), b.shift("gather", motion))
@@ -318,7 +325,7 @@ class Blocks:
     def _link_motions(self, motions: list[Field]) -> list[Field]:
         """Motions of the frame of a link and of its mate, one after the other."""
         b = self.builder
-        ends = [(m, b.shift("of_mate", m)) for m in map(self._point_motion, motions)]
+        ends = [(m, b.shift("of_mate", m)) for m in map(self.point_motion, motions)]
         return [b.shift("of_point", y) for pair in ends for y in pair]
 
     def sway_blocks(self, x: Expr) -> tuple[Field, Field]:
@@ -432,10 +439,6 @@ class Blocks:
             return b.congruence(left, s)
         out = b.mul(left, s) if left is not None else s
         return b.mul(out, b.transpose(right)) if right is not None else out
-
-    def diagonal(self, x: Expr) -> Field:
-        """The blocks of bd(x); defined by the class that knows Lemma A.1."""
-        raise AssertionError(f"bd({x}) needs the lowering of products")
 
 
 def _positive(x: Expr | int) -> bool:

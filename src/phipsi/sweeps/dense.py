@@ -51,16 +51,12 @@ class Part:
     coefficient: Number
 
 
-class Matrices(Lowering):
-    """Lowering, with the matrices of small systems made from their blocks where possible."""
-
-    def small_matrix(self, x: Expr, *, local: bool = False) -> Field:
-        """The whole matrix of an operator on points or rows, for a dense solve."""
-        if self.simplify and any(y.row.compound for y in leaves_of(x)):  # inside a leaf
-            rewriter = Rewriter(self.armature, frozenset(self.given), apply=True)
-            x = rewriter.simplify(x)
-        found = lower_matrix(self, x, local=local)
-        return found if found is not None else self.assembled(columns_matrix(self, x))
+def whole_matrix(low: Lowering, x: Expr, local: bool) -> Field:
+    """The whole matrix of an operator on points or rows, from its blocks where possible."""
+    if low.options.simplify and any(y.row.compound for y in leaves_of(x)):  # inside a leaf
+        x = Rewriter(low.armature, frozenset(low.given), apply=True).simplify(x)
+    found = lower_matrix(low, x, local=local)
+    return found if found is not None else low.assembled(columns_matrix(low, x))
 
 
 def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None:
@@ -84,14 +80,14 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
         if is_memoryless(structure):
             if not (x.takes.per_body and x.gives.per_body):
                 return None
-            parts.append((Part("diagonal", c), low.block(y)))
+            parts.append((Part("diagonal", c), low.blocks.block(y)))
         elif is_causal(structure) and x.gives.per_body:
             causal.append((c, y))
         elif is_anticausal(structure) and x.takes.per_body:
             anticausal.append((c, y.T))
         else:
             pair = _pair(low, factors, local) if between_seeds(x) else None
-            if pair is None or (low.pairs == "symmetric" and not symmetric_pair(pair)):
+            if pair is None or (low.options.pairs == "symmetric" and not symmetric_pair(pair)):
                 return None
             parts.append((Part("pairs", c), pair))
     parts += _paths(low, causal, anticausal)
@@ -106,7 +102,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
 
 def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
     """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
-    if not low.grams or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
+    if not low.options.grams or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
         return None
     found = {product(factors): c for c, factors in terms}
     middles = [y for y in found if is_memoryless(y.structure) and y.T is y]
@@ -124,7 +120,10 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
         operator, seed = _seeded(low, inner.factors)
         column = b.add([(1, seed), (sign, low.apply(operator, seed))])
         made = b.make(
-            "gram", (column, b.mul(low.block(s), column)), None, Type(Domain.WORLD, SEED, SEED)
+            "gram",
+            (column, b.mul(low.blocks.block(s), column)),
+            None,
+            Type(Domain.WORLD, SEED, SEED),
         )
         type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))  # type: ignore
         return b.make("matrix", (made,), (Part("pairs", 1),), type_)
@@ -180,7 +179,7 @@ def _paths(
     out: list[tuple[Part, Field]] = []
     causal, anticausal = _common_heads(causal), _common_heads(anticausal)
     walks = {y for _, y in (*causal, *anticausal)}
-    flat = low.flat and (low.several or len(walks) > 1)
+    flat = low.options.flat and (low.options.several or len(walks) > 1)
     fields = {y: _path(low, y, flat=flat) for _, y in (*causal, *anticausal)}
     for how, terms in (("path", causal), ("path of adjoint", anticausal)):
         if len(terms) > 1 and _from_bodies(terms):
@@ -258,13 +257,13 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     last = tail[-1].takes
     assert last is not None
     seed = b.leaf("path_seed", Type(Domain.BODY, block_size(last), SEED), "bodies")
-    pose = low.root_pose()
-    start = b.mul(b.mul(pose, low.block(product(tail))), seed)
+    pose = low.blocks.root_pose()
+    start = b.mul(b.mul(pose, low.blocks.block(product(tail))), seed)
     z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
     if x.factors[at].name == "phi_tilde":
         z = b.up(z)
     back = b.apply("rigid_inverse", pose)
-    return b.mul(b.mul(low.block(product(head)), back), z)
+    return b.mul(b.mul(low.blocks.block(product(head)), back), z)
 
 
 def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
@@ -274,10 +273,10 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     assert last.takes is not None
     tail = _at_points(factors)
     if tail:
-        block: Field | None = low.link_block("A") if last.takes.index == "row" else None
+        block: Field | None = low.blocks.link_block("A") if last.takes.index == "row" else None
         kind = "points" if block is None else "links"
         for y in reversed(tail[: len(tail) - (block is not None)]):
-            mine = low.point_block("B") if y.name == "B" else low.selection(_core(y))
+            mine = low.blocks.point_block("B") if y.name == "B" else low.blocks.selection(_core(y))
             if kind == "links":
                 mine = b.shift("of_point", mine)
             block = mine if block is None else b.mul(mine, block)
@@ -326,7 +325,11 @@ def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None
     if a is None or c is None:
         return None
     core = product(factors[i + 1 : j])
-    middle = _local(low, left, core) if local else low.block(block_diagonal(left.T @ core @ right))
+    middle = (
+        _local(low, left, core)
+        if local
+        else low.blocks.block(block_diagonal(left.T @ core @ right))
+    )
     type_ = Type(Domain.WORLD, SEED, SEED)
     if "zero" in (a.op, middle.op, c.op):
         return low.builder.zero(type_)
@@ -337,10 +340,10 @@ def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None
 def _local(low: Lowering, transition: Expr, core: Expr) -> Field:
     """bd(T* X T), begun anew below every hub."""
     b, step = low.builder, transition_step(transition)
-    source = low.block(core)
+    source = low.blocks.block(core)
     type_ = Type(Domain.BODY, "6", "6", source.type.kind)
     return b.fixpoint(
-        type_, lambda y: b.add([(1, source), (1, low.step_out(step, y, step, local=True))])
+        type_, lambda y: b.add([(1, source), (1, low.blocks.step_out(step, y, step, local=True))])
     )
 
 

@@ -6,7 +6,8 @@ theory/open-chains 14.2. There is one rule per kind of factor and none for whole
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 
 from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
@@ -20,8 +21,8 @@ from phipsi.operators.catalogue import definition, transition_step
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
-from phipsi.sweeps.blocks import block_size
-from phipsi.sweeps.diagonal import Diagonals
+from phipsi.sweeps.blocks import Blocks, block_size
+from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 
 DOMAINS = {
@@ -44,25 +45,43 @@ def field_type(space: Space, cols: str = "1") -> Type:
     return Type(DOMAINS[space.index], block_size(space), cols)
 
 
-class Lowering(Diagonals):
-    """Turns the expressions of one program into fields that share their common parts."""
+@dataclass(frozen=True)
+class Options:
+    """What suits the backend and the model.
+
+    `flat`: paths of φ may be walked in the frame of their root body; `simplify`: what stands inside
+    leaves is rewritten too; `grams`: C* S C is made from C instead of where paths meet; `several`:
+    several matrices share these frames; `pairs`: which products of two paths the backend can make,
+    "all" or "symmetric".
+    """
+
+    flat: bool = False
+    simplify: bool = False
+    grams: bool = False
+    several: bool = False
+    pairs: str = "all"
+
+
+class Lowering:
+    """Turns the expressions of one program into fields that share their common parts.
+
+    `whole_matrix(low, x, local)` is the field with the whole matrix of an operator on points or
+    rows; with `local`, a backend may keep the admittance of hubs apart, see `native/row_order`.
+    """
 
     def __init__(
         self,
-        given: Mapping[str, str] | None = None,
-        axes: str = "world",
-        armature: bool = True,
-        pairs: str = "all",
-        model: Model | None = None,
-        flat: bool = False,
+        given: Mapping[str, str],
+        axes: str,
+        armature: bool,
+        model: Model | None,
+        options: Options,
+        whole_matrix: Callable[[Lowering, Expr, bool], Field],
     ) -> None:
-        super().__init__(given or {}, axes, armature)
-        self.model = model
-        self.flat = flat  # whether paths of φ may be walked in the frame of their root body
-        self.simplify = False  # whether what stands inside leaves is to be rewritten too
-        self.grams = False  # whether C* S C is made from C instead of where paths meet
-        self.several = False  # whether several matrices share these frames
-        self.pairs = pairs  # which products of two paths the backend can make: all, or symmetric
+        self.given, self.armature, self.model, self.options = given, armature, model, options
+        self.blocks = Blocks(given, axes, armature, self.vector, diagonal_blocks)
+        self.builder = self.blocks.builder
+        self._whole_matrix = whole_matrix
         self._applied: dict[tuple[Expr, Field], Field] = {}
 
     def vector(self, x: Expr) -> Field:
@@ -111,7 +130,7 @@ class Lowering(Diagonals):
         meaning = definition(core) if core.name not in self.given else None
         if meaning is not None and meaning.op in (Op.SUM, Op.PRODUCT):
             return self.apply(adjoint(meaning) if core is not x else meaning, u)
-        return self.builder.mul(self.block(x), u)
+        return self.builder.mul(self.blocks.block(x), u)
 
     # -- leaves that look beyond one body ----------------------------------------------------------
 
@@ -123,31 +142,31 @@ class Lowering(Diagonals):
             step = transition_step(core)
             return self._recursion(adjoint(step) if flipped else step, u)
         if name in ("E_phi", "shift"):
-            transform = self.one_step(core)
+            transform = self.blocks.one_step(core)
             if flipped:
                 return b.mul(b.transpose(transform), b.down(u))
             return b.up(b.mul(transform, u))
         if name in ("B", "Bdot") and not core.params:
-            blocks = self.point_block(name, core.args)
+            blocks = self.blocks.point_block(name, core.args)
             if flipped:
                 return b.mul(b.transpose(blocks), b.shift("gather", u))
             return b.shift("scatter", b.mul(blocks, u))
         if name == "dBT":
-            blocks = self.swing_block(core)
+            blocks = self.blocks.swing_block(core)
             if flipped:
                 return b.shift("scatter", b.mul(b.transpose(blocks), u))
             return b.mul(blocks, b.shift("gather", u))
         if name in ("A", "Adot") and not core.params:
-            rows = self.link_block(name, core.args)
+            rows = self.blocks.link_block(name, core.args)
             if flipped:
                 return b.shift("to_point", b.mul(rows, b.shift("of_row", u)))
             return b.shift("to_row", b.mul(b.transpose(rows), b.shift("of_point", u)))
         if name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if name == "select":
-            return b.mul(self.selection(core), u)
+            return b.mul(self.blocks.selection(core), u)
         if name == "total":
-            blocks = self.world_block(core)
+            blocks = self.blocks.world_block(core)
             return b.mul(b.transpose(blocks), u) if flipped else b.shift("total", b.mul(blocks, u))
         meaning = definition(core)
         if meaning is not None:
@@ -165,10 +184,10 @@ class Lowering(Diagonals):
             gives = x.takes.dual if flipped else x.gives  # type: ignore[union-attr]
             assert gives is not None
             return b.zero(field_type(gives, u.type.cols))
-        own, other = self.sway_blocks(x)
+        own, other = self.blocks.sway_blocks(x)
         here = b.shift("of_point", held) if row_side else None
         if not flipped:
-            motion = self._point_motion(u)
+            motion = self.blocks.point_motion(u)
             ends = b.shift("of_point", motion), b.shift("of_point", b.shift("of_mate", motion))
             row = b.add([(1, b.mul(own, ends[0])), (1, b.mul(other, ends[1]))])
             if here is not None:
@@ -177,7 +196,7 @@ class Lowering(Diagonals):
         force = b.shift("of_point", u) if here is None else b.mul(here, b.shift("of_row", u))
         parts = [b.shift("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
         whole = b.add([(1, parts[0]), (1, b.shift("of_mate", parts[1]))])
-        return b.shift("scatter", b.mul(self.point_block("B"), whole))
+        return b.shift("scatter", b.mul(self.blocks.point_block("B"), whole))
 
     def _recursion(self, step: Expr, u: Field) -> Field:
         """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""
@@ -190,13 +209,13 @@ class Lowering(Diagonals):
         b = self.builder
         name = x.name
         if x.op in TRACES:
-            args = (self.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
+            args = (self.blocks.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
             return b.apply(x.op.value, *args, data=x.data)
         if name == "operand":
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), "x")
         if name in self.given and name != "gravity":
-            return self.given_field(x)
+            return self.blocks.given_field(x)
         if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS):
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), name)
@@ -209,11 +228,11 @@ class Lowering(Diagonals):
             world = b.apply("gravity")
             if name in self.given:  # g itself, in world axes
                 world = b.apply("against", b.leaf("input", Type(Domain.WORLD, "3", "1"), name))
-            return b.mul(b.transpose(self.hinge_transform()), b.down(zero, world))
+            return b.mul(b.transpose(self.blocks.hinge_transform()), b.down(zero, world))
         if name == "s_gauge":
-            return b.apply("gauge", self.velocity())
+            return b.apply("gauge", self.blocks.velocity())
         if name == "pose":
-            return b.apply("pose_matrix", self.pose())
+            return b.apply("pose_matrix", self.blocks.pose())
         meaning = definition(x)
         if meaning is None:
             raise LoweringError(
@@ -261,7 +280,7 @@ class Lowering(Diagonals):
     def _solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
         if is_block_operator(x):
-            return b.mul(self.block(x.inv), u)
+            return b.mul(self.blocks.block(x.inv), u)
         assert x.takes is not None and x.gives is not None
         if x.is_scalar:
             return b.mul(b.inverse(self.vector(x), definite=False, owner=str(x)), u)
@@ -286,7 +305,7 @@ class Lowering(Diagonals):
         b = self.builder
         if is_memoryless(strict.structure):
             return self._solve(diagonal, u)
-        weight = self.block(diagonal.inv)
+        weight = self.blocks.block(diagonal.inv)
         assert diagonal.takes is not None
         type_ = field_type(diagonal.takes, u.type.cols)
         return b.fixpoint(
@@ -296,17 +315,10 @@ class Lowering(Diagonals):
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
         if x.takes is not None and x.takes.index == "row" and x.T is x:
-            matrix = self.small_matrix(x, local=u.type.cols == "1")
+            matrix = self._whole_matrix(self, x, u.type.cols == "1")
             return b.make("row_solve", (matrix, u), str(x), u.type)
-        matrix = self.small_matrix(x)
+        matrix = self._whole_matrix(self, x, False)
         return b.make("small_solve", (matrix, u), str(x), u.type)
-
-    def small_matrix(self, x: Expr, *, local: bool = False) -> Field:
-        """The whole matrix of an operator on points or rows; the class of matrices defines it.
-
-        `local`: a backend may keep the admittance of hubs apart, see `native/row_order`.
-        """
-        raise AssertionError(f"{shown(x)} needs the lowering of matrices")
 
     def assembled(self, columns: Field) -> Field:
         """Columns of a point (or world) operator as one matrix."""
@@ -316,10 +328,10 @@ class Lowering(Diagonals):
     def _logdet(self, x: Expr) -> Field:
         b = self.builder
         if is_block_operator(x):
-            return b.shift("total", b.apply("logdet", self.block(x)))
+            return b.shift("total", b.apply("logdet", self.blocks.block(x)))
         assert x.takes is not None
         if not x.takes.per_body:
-            return b.apply("logdet", self.small_matrix(x))
+            return b.apply("logdet", self._whole_matrix(self, x, False))
         factored = innovations_form(x)
         if factored is not None:  # det of the unit triangular factors is one
             middle = factored.factors[len(factored.factors) // 2]

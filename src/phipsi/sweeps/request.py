@@ -19,9 +19,9 @@ from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import Rewriting, rewrite
 from phipsi.sweeps.blocks import block_size
-from phipsi.sweeps.dense import Matrices, columns_matrix, lower_matrix
+from phipsi.sweeps.dense import columns_matrix, lower_matrix, whole_matrix
 from phipsi.sweeps.ir import Field, Type
-from phipsi.sweeps.lower import DOMAINS, Lowering
+from phipsi.sweeps.lower import DOMAINS, Lowering, Options
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
@@ -243,12 +243,15 @@ def lower_request(
 ) -> Lowered:
     """Lower all expressions with shared equations."""
     armature = model is None or model.has_armature
-    flat = _flat(model)
     given = dict.fromkeys(request.given, "")
-    low = Matrices(given, request.points.axes, armature, pairs, model, flat)
-    low.simplify = request.rewrite == "full"
-    low.grams = pairs == "symmetric" and _shallow(model)
-    low.several = sum(mode == "dense" for mode in request.modes) > 1
+    options = Options(
+        flat=_flat(model),
+        simplify=request.rewrite == "full",
+        grams=pairs == "symmetric" and _shallow(model),
+        several=sum(mode == "dense" for mode in request.modes) > 1,
+        pairs=pairs,
+    )
+    low = Lowering(given, request.points.axes, armature, model, options, whole_matrix)
     results: list[Result] = []
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
@@ -310,7 +313,7 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
             f"{shown(x)} has no diagonal blocks per body; name the blocks: "
             "blocks=[(row, column), …]"
         )
-    return Result(low.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
+    return Result(low.blocks.block(block_diagonal(x)), "diagonal", x.takes, x.gives)
 
 
 def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.dense import dense
-from phipsi.backends.dense_inputs import collect
+from phipsi.backends.dense.given_values import collect
 from phipsi.errors import (
     InputError,
     PhipsiError,

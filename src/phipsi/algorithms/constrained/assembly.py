@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.algorithms.kinematics.ik_problem import Chart
+from phipsi.algorithms.kinematics.ik_problem import Chart, strict_rows
 from phipsi.compiler import compile
 from phipsi.operators import mass_matrix
 
@@ -99,15 +99,36 @@ def _state(
     rows: ClosureRows, chart: Chart, q: Array, tolerance: float
 ) -> tuple[Array, Array, Array]:
     """Strict residuals, their slopes along the coordinates of a step, and whether they vanish."""
-    poses, motion = rows.kinematics(q)
-    residual, found = rows.residual(q, poses)
-    g = rows.strict_residual(q, found)
-    slopes = chart.slopes(q, rows.strict_jacobian(found, motion))
-    # R₂₂ − 1 is of second order: by itself it may be as large as the square root of rounding
-    met = (np.abs(residual).max(axis=-1, initial=0.0) <= tolerance) & (
-        np.abs(g).max(axis=-1, initial=0.0) <= max(tolerance, 1e-3)
-    )
-    return g, slopes, met
+    g, G, gap = strict_rows(rows, q)
+    return g, chart.slopes(q, G), gap <= tolerance
+
+
+def close_loops(
+    q: Array,
+    state: Callable[[Array], Any],
+    correct: Callable[[Any, Array], Array],
+    move: Callable[[Array, Array], Array],
+    tolerance: float,
+    iterations: int,
+) -> tuple[Array, Array, Any]:
+    """Newton's method onto the constraints: configurations (n, nq), whether they are closed (n,).
+
+    ``state(q)`` is what is known at q, with the `residual` (n, rows), and is returned last;
+    ``correct(state, taken)`` are the steps (n, nv) of those that still move, ``move(q, step)``
+    makes them. After a residual within the tolerance comes one step more: it squares the error.
+    """
+    at = state(q)
+    last = np.zeros(len(q), dtype=bool)
+    error = np.abs(at.residual).max(axis=-1, initial=0.0)
+    for _ in range(iterations):
+        taken = ~(last | (error <= _ROUNDING))
+        if not taken.any():
+            break
+        last = error <= tolerance
+        q = np.where(taken[:, None], move(q, correct(at, taken)), q)
+        at = state(q)
+        error = np.abs(at.residual).max(axis=-1, initial=0.0)
+    return q, error <= tolerance, at
 
 
 def project_position(
@@ -121,22 +142,17 @@ def project_position(
 
     Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g, λ being the square of the gap in natural size: it
     vanishes with the error and keeps directions out that only the drift makes look independent
-    (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while
-    the loops close.
+    (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while the loops
+    close.
     """
-    q = np.array(q, dtype=np.float64)
-    at = ConstraintMetric(rows, q, RANK, rank)
-    last = np.zeros(len(q), dtype=bool)
-    for _ in range(iterations):
-        error = np.abs(at.residual).max(axis=-1, initial=0.0)
-        done = last | (error <= _ROUNDING)
-        if done.all():
-            break
-        last = error <= tolerance  # one step more, which costs little and squares the error
-        step = at.solve(-at.residual, at.gap**2)
-        q = np.where(done[:, None], q, rows.model.integrate(q, step))
-        at = ConstraintMetric(rows, q, RANK, rank)
-    return q, np.abs(at.residual).max(axis=-1, initial=0.0) <= tolerance, at
+    return close_loops(
+        np.array(q, dtype=np.float64),
+        lambda q: ConstraintMetric(rows, q, RANK, rank),
+        lambda at, _: at.solve(-at.residual, at.gap**2),
+        rows.model.integrate,
+        tolerance,
+        iterations,
+    )
 
 
 def project_velocity(at: ConstraintMetric, v: Array) -> Array:

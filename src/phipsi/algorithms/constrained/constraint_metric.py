@@ -42,7 +42,8 @@ class ConstraintMetric:
     it. If that is all rows that are not zero, their QR factors do, and singular values are computed
     only if they are asked for. `limit` is what `row_rank` says for the gap of the loops, or one
     number. `rows_used` (rows,) leaves the others out, as if they were not there; `rates_used` (k,)
-    are those of joints that move while the others are held: nv is then their number.
+    are those of joints that move while the others are held: nv is then their number. `inertia`
+    (n, nv, nv) stands for the mass matrix.
 
     **Attributes:** `matrix`, A (n, rows, 6 P); `motion`, J (n, 6 P, nv); `jacobian`, G (n, rows,
     nv); `size` (n, rows), what a row is divided by; `back`, L⁻* (n, nv, nv); `residual`, `gap`,
@@ -58,12 +59,14 @@ class ConstraintMetric:
         *,
         rows_used: Array | None = None,
         rates_used: Array | None = None,
+        inertia: Array | None = None,
     ) -> None:
         self._poses, self.matrix, self.motion, self.jacobian, M = rows.with_mass_matrix(q)
         if rates_used is not None:
             self.motion = self.motion[..., rates_used]
             self.jacobian = self.jacobian[..., rates_used]
             M = M[..., rates_used[:, None], rates_used]
+        M = M if inertia is None else inertia
         self.rows, self.q, self._limit, self._given = rows, q, limit, rank
         self.back = np.swapaxes(np.linalg.inv(_cholesky(rows, q, M)), -1, -2)
         carried = self.jacobian @ self.back

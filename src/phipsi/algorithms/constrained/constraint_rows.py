@@ -16,17 +16,17 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.forms import ROW_DRIFT
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr
 from phipsi.model.closure_rows import closure_residual, closure_row
 from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
 from phipsi.model.model import Model
-from phipsi.operators import A, Adot, B, Bdot, J, V, a, mass_matrix, phi, pose
+from phipsi.operators import A, J, mass_matrix, pose
 
 Array = NDArray[Any]
 
 CLOSURE_JACOBIAN = A @ J
-CLOSURE_BIAS = Adot @ B.T @ V + A @ (B.T @ phi.T @ a + Bdot.T @ V)
 
 
 class Frames(NamedTuple):
@@ -219,7 +219,7 @@ class ClosureRows:
         """Ġ v (..., rows): what the rows accelerate by at vdot = 0."""
         if not self.n_rows:
             return np.zeros((*np.broadcast_shapes(q.shape[:-1], v.shape[:-1]), 0))
-        out = self._program(CLOSURE_BIAS, "apply")(q, v)
+        out = self._program(ROW_DRIFT, "apply")(q, v)
         out[..., self.coupled] = 0.0
         return out
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.kept_bodies import KeptBodies
-from phipsi.algorithms.dynamics.forms import ROW_DRIFT, WHITEN
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.failures import (
     CONTRADICTION,
@@ -49,15 +49,10 @@ from phipsi.operators import (
     D,
     H,
     J,
-    M,
     Upsilon,
-    a,
-    b,
-    gravity,
     mass_matrix,
     phi,
     psi,
-    tau,
 )
 
 Array = NDArray[Any]
@@ -68,8 +63,7 @@ _CORRECT = WHITEN.T @ D.inv @ H @ psi @ B
 
 @cache
 def _free_terms() -> tuple[Expr, Expr]:
-    free = mass_matrix.inv @ (tau - H @ phi @ (M @ phi.T @ (a + gravity) + b))
-    return free, phi.T @ H.T @ free
+    return FORWARD_DYNAMICS, phi.T @ H.T @ FORWARD_DYNAMICS
 
 
 @final

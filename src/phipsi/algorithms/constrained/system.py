@@ -121,6 +121,7 @@ class System(Model):
             rows=ClosureRows(model, closures, wanted, coordinates),
             stages=Stages() if stages is None else stages,
             programs={},
+            _hash=hash((hash(model), closures)),
         )
 
     @classmethod
@@ -215,9 +216,6 @@ class System(Model):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.description, self.closures, self.rates.tobytes())
-
-    def __hash__(self) -> int:
-        return hash((self._hash, self.closures))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.model, self.constraints, self.closures.selections, self.cut_joints)

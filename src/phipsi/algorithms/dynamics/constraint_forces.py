@@ -1,43 +1,74 @@
-"""Dynamics of systems with constraints: accelerations, constraint forces, impulses."""
+"""What constraints do: multipliers, forces at closures, impulses, the matrix of the rows."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.dynamics.doubtful_rows import accelerations, impulses, with_doubts_settled
-from phipsi.algorithms.dynamics.forms import FORMS, IMPULSE, ROW_MATRIX, closed_form, free_form
+from phipsi.algorithms.dynamics.near_singular_rows import (
+    accelerations,
+    impulses,
+    with_near_singular_rows,
+)
 from phipsi.algorithms.dynamics.reflected import secondary_dynamics
+from phipsi.algorithms.forms import (
+    FORMS,
+    HINGE_LOADS,
+    IMPULSE,
+    ROW_MATRIX,
+    VELOCITY_CHANGE,
+    closed_form,
+    forward,
+    loaded,
+    through_hinges,
+)
 from phipsi.backends.arguments import state_arrays
+from phipsi.backends.options import CallOptions
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
-from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import A, B, H, J, M, a, b, gravity, mass_matrix, phi
-from phipsi.operators import f_ext as f_ext_leaf
-from phipsi.operators import vdot as vdot_leaf
+from phipsi.operators import A
 
 Array = NDArray[Any]
 
-VELOCITY_CHANGE = mass_matrix.inv @ J.T @ A.T @ IMPULSE
 
+class Dynamics(NamedTuple):
+    """One solution of the equations of motion, ℳ vdot + bias + (A J)* f = tau with A J vdot = U.
 
-class ConstrainedMotion(NamedTuple):
-    """`vdot` (..., nv), and the constraint multipliers `f` (..., rows)."""
+    `vdot` and `tau` (..., nv), and the constraint multipliers `f` (..., rows): given or found.
+    """
 
     vdot: Array
+    tau: Array
     f: Array
 
 
-@of_mechanisms
-def constrained_dynamics(
+class Impulse(NamedTuple):
+    """Rates `v` (..., nv) after an impact, and its impulses `p` (..., rows)."""
+
+    v: Array
+    p: Array
+
+
+class Reactions(NamedTuple):
+    """Forces [moment (N·m); force (N)] that pass through joints and closures.
+
+    `joints` (..., bodies, 6): that of the parent on each body, at the body's origin in body axes.
+    `closures` (..., frames, 6): that of each closure on the body of each of its frames, at the
+    frame's origin in its axes, in the order of `model.closures.points.names`.
+    """
+
+    joints: Array
+    closures: Array
+
+
+def constrained_motion(
     system: Model,
     q: ArrayLike,
     v: ArrayLike,
@@ -46,49 +77,39 @@ def constrained_dynamics(
     *,
     Udot: ArrayLike | None = None,
     algorithm: str | None = None,
-) -> ConstrainedMotion:
-    """Accelerations and multipliers together, from one program.
+    options: Any = None,
+) -> Any:
+    """(vdot, f) of a mechanism, from one program; with `on_error` also the status.
 
-    ℳ vdot = tau − bias − J* A* f with A J vdot = U, U = Udot − d/dt(A J) v. Where rows are
-    redundant vdot is unique, and f is one of the possible ones: zero on rows that follow from
-    others (`constraint_forces` gives the least).
-
-    **Arguments:** as for `forward_dynamics`; `algorithm`, None, a form of the papers exactly as
-    written ("A-F", "0.37", "RCCFD1", "RCCFD2", "RCCFD3"), or "secondary": solve for the small
-    secondary system, with the primary one reflected into it. **Returns:** (vdot, f).
-    **Cost:** five sweeps, O(N), and the elimination of the rows: O(rows) for loops of separate
-    trees, O(rows³) where all are coupled. **Source:** SOA steps A–F; 88-11 Part II RCCFD2.
-
-    >>> import phipsi as pp
-    >>> arm = pp.examples.planar_arm(3)
-    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    >>> four_bar = pp.System(arm, [pin])
-    >>> q = four_bar.assemble([1.0, -1.0, -1.5])
-    >>> motion = pp.constrained_dynamics(four_bar, q, [0, 0, 0], [0, 0, 0])
-    >>> motion.vdot.shape, motion.f.shape
-    ((3,), (3,))
+    Where rows are redundant vdot is unique, and f is one of the possible ones: zero on rows that
+    follow from others (`constraint_forces` gives the least).
     """
-    tree_of(system, constrained_dynamics)
+    options = options or {}
     plain = f_ext is Udot is algorithm is None
     if plain:
-        program = system.programs.get(constrained_dynamics)  # the shortest way, for single calls
+        program = system.programs.get(constrained_motion)  # the shortest way, for single calls
         if program is not None:
-            return ConstrainedMotion(*program(q, v, tau))
-    if not system.closures.n_rows:  # nothing holds: the tree moves freely
+            return program(q, v, tau, **options)
+    if options and (algorithm == "secondary" or not system.n_rows):
+        raise InputError(
+            f"multipliers of a tree, and the form 'secondary', take no "
+            f"{', '.join(map(repr, options))}: they are not one program"
+        )
+    if not system.n_rows:  # nothing holds: the tree moves freely
         loads = () if f_ext is None else (f_ext,)
-        vdot = program_of(free_form(f_ext is not None), system.model)(q, v, tau, *loads)
-        return ConstrainedMotion(vdot, np.zeros((*vdot.shape[:-1], 0)))
+        vdot = program_of(loaded(forward, f_ext is not None), system.model)(q, v, tau, *loads)
+        return vdot, np.zeros((*vdot.shape[:-1], 0))
     if algorithm == "secondary":
-        return ConstrainedMotion(*secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot))
+        return secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot)
     program, extras = _program(system, f_ext, Udot, algorithm)
     if plain:
-        system.programs[constrained_dynamics] = program
-    return ConstrainedMotion(*program(q, v, tau, *extras))
+        system.programs[constrained_motion] = program
+    return program(q, v, tau, *extras, **options)
 
 
 @of_mechanisms
 def constraint_forces(
-    system: Model,
+    model: Model,
     q: ArrayLike,
     v: ArrayLike,
     tau: ArrayLike,
@@ -98,8 +119,8 @@ def constraint_forces(
 ) -> Array:
     """Multipliers f of the constraint rows in forward dynamics.
 
-    ℳ vdot = tau − bias − (A J)* f: the system exerts f on the closure. In N along linear and N·m
-    about angular rows, in the order of `system.row_names`. Redundant rows leave the distribution of
+    ℳ vdot = tau − bias − (A J)* f: the mechanism exerts f on the closure. In N along linear and N·m
+    about angular rows, in the order of `model.row_names`. Redundant rows leave the distribution of
     f among them undetermined (it would need elastic bodies); the one of least norm is returned.
 
     **Arguments:** as for `forward_dynamics`. **Returns:** (..., rows).
@@ -113,18 +134,9 @@ def constraint_forces(
     >>> f.round(3).tolist()                       # half the weight of the rod hangs on the string
     [4.905]
     """
-    tree_of(system, constraint_forces)
-    f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot).f
-    if not system.closures.n_rows:
-        return f
-    return least_multipliers(system, q, f)
-
-
-@cache
-def _reaction_forms(external: bool) -> tuple[Expr, Expr]:
-    """The forces through the hinges that a motion needs, and those that multipliers add."""
-    w = b - f_ext_leaf if external else b
-    return phi @ (M @ phi.T @ (H.T @ vdot_leaf + a + gravity) + w), phi @ B @ A.T
+    tree_of(model, constraint_forces)
+    _, f = constrained_motion(model, q, v, tau, f_ext, Udot=Udot)
+    return least_multipliers(model, q, f) if model.n_rows else f
 
 
 def constrained_reactions(
@@ -135,20 +147,53 @@ def constrained_reactions(
     f_ext: ArrayLike | None = None,
     *,
     Udot: ArrayLike | None = None,
-) -> Array:
-    """The forces through the hinges of the tree, (..., n, 6), as `joint_reactions` returns them."""
-    vdot, f = constrained_dynamics(system, q, v, tau, f_ext, Udot=Udot)
+) -> Reactions:
+    """The forces through the hinges of the tree and through its closures."""
+    vdot, f = constrained_motion(system, q, v, tau, f_ext, Udot=Udot)
     f = least_multipliers(system, q, f)
     loads = () if f_ext is None else (f_ext,)
-    forms = _reaction_forms(f_ext is not None)
+    forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
     needed, added = program_of(forms, system)(q, v, vdot, *loads, f)  # type: ignore[misc]
-    return needed + added
+    return Reactions(needed + added, closure_forces(system, q, f))
+
+
+def closure_forces(system: Model, q: ArrayLike, f: Array) -> Array:
+    """What multipliers (..., rows) are at the closure frames: forces (..., frames, 6) on bodies.
+
+    −A* f. The world has no columns in A: on it acts what keeps the closure in equilibrium, or what
+    its constant rows say.
+    """
+    forces = -program_of(A.T, system)(q, f)
+    closures, rows = system.closures, rows_of(system)
+    at = np.asarray(q, dtype=np.float64)
+    frames = rows.frames(rows.poses(at.reshape(-1, at.shape[-1])))
+    R, x = (y.reshape(*at.shape[:-1], *y.shape[1:]) for y in frames)
+    for closure, first in zip(closures.closures, closures.first_point, strict=True):
+        own = closures.row_closure == closures.closures.index(closure)
+        for p, (body, _) in enumerate(closure.points):
+            w, m = int(first) + p, int(closures.mate[first + p])
+            if body >= 0:
+                continue
+            back = np.swapaxes(R[..., w, :, :], -1, -2)
+            if closure.matrix is None:
+                loads = forces[..., m, :].reshape(*forces.shape[:-2], 2, 3, 1)
+                turned = ((back @ R[..., m, :, :])[..., None, :, :] @ loads)[..., 0]
+                arm = (back @ (x[..., m, :] - x[..., w, :])[..., None])[..., 0]
+                forces[..., w, :3] = -turned[..., 0, :] - np.cross(arm, turned[..., 1, :])
+                forces[..., w, 3:] = -turned[..., 1, :]
+            else:
+                loads = -(f[..., own] @ closure.matrix[:, 6 * p : 6 * p + 6])
+                if closure.axes == "world":
+                    halves = loads.reshape(*loads.shape[:-1], 2, 3, 1)
+                    loads = (back[..., None, :, :] @ halves).reshape(loads.shape)
+                forces[..., w, :] = loads
+    return forces
 
 
 def least_multipliers(system: Model, q: ArrayLike, f: Array) -> Array:
     """The f (..., rows) of least norm that loads the joints alike: without self-stress.
 
-    Of multipliers that `constrained_dynamics` found: zero on rows that follow from others, so that
+    Of multipliers that a program found: zero on rows that follow from others, so that
     none of them is zero only if all rows are independent.
     """
     if f.all():
@@ -162,15 +207,15 @@ def least_multipliers(system: Model, q: ArrayLike, f: Array) -> Array:
 
 @of_mechanisms
 def constraint_impulse(
-    system: Model, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
-) -> tuple[Array, Array]:
+    model: Model, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
+) -> Impulse:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
     ℳ (v⁺ − v) = −(A J)* p with A J v⁺ = rates. It is the projection of v on the constraints in the
     mass metric; kinetic energy is lost as in Carnot's theorem, KE − KE⁺ = ½ p* A Λ A* p.
 
     **Arguments:** `q` (..., nq), `v` (..., nv); `rates` (..., rows), zero by default.
-    **Returns:** v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
+    **Returns:** `Impulse`: v⁺ (..., nv) and the impulses p (..., rows) in N·s and N·m·s.
     **Cost:** four sweeps and the elimination of the rows. **Source:** theory/closed-chains 11.
 
     >>> import phipsi as pp
@@ -180,20 +225,20 @@ def constraint_impulse(
     >>> after.round(4).tolist()
     [1.3125, 0.0]
     """
-    tree_of(system, constraint_impulse)
-    if not system.n_rows:
-        (v,) = state_arrays(system.model, v=v)
-        return v.copy(), np.zeros((*v.shape[:-1], 0))
-    wanted = np.zeros(system.closures.n_rows) if rates is None else rates
-    program = program_of((VELOCITY_CHANGE, IMPULSE), system)
+    tree_of(model, constraint_impulse)
+    if not model.n_rows:
+        (v,) = state_arrays(model.model, v=v)
+        return Impulse(v.copy(), np.zeros((*v.shape[:-1], 0)))
+    wanted = np.zeros(model.closures.n_rows) if rates is None else rates
+    program = program_of((VELOCITY_CHANGE, IMPULSE), model)
     if program.resolve is None:
-        with_doubts_settled(program, system, impulses)
+        with_near_singular_rows(program, model, impulses)
     change, p = program(q, v, wanted)  # type: ignore[misc]
-    return np.asarray(v, dtype=np.float64) - change, p
+    return Impulse(np.asarray(v, dtype=np.float64) - change, p)
 
 
 @of_mechanisms
-def delassus_matrix(system: Model, q: ArrayLike) -> Array:
+def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """A Λ A*: constraint multipliers → accelerations of the rows.
 
     By the recursion for Λ along the paths of the closure frames, never through ℳ⁻¹.
@@ -209,11 +254,11 @@ def delassus_matrix(system: Model, q: ArrayLike) -> Array:
            [0.   , 3.429, 0.   ],
            [0.   , 0.   , 0.   ]])
     """
-    tree_of(system, delassus_matrix)
-    if not system.n_rows:
-        (q,) = state_arrays(system.model, q=q)
+    tree_of(model, delassus_matrix)
+    if not model.n_rows:
+        (q,) = state_arrays(model.model, q=q)
         return np.zeros((*q.shape[:-1], 0, 0))
-    return program_of(ROW_MATRIX, system, "dense")(q)
+    return program_of(ROW_MATRIX, model, "dense")(q, **options)
 
 
 def _program(
@@ -232,5 +277,5 @@ def _program(
     else:
         program = compile(pair, system, rewrite="as_written")
     if program.resolve is None:
-        with_doubts_settled(program, system, accelerations)
+        with_near_singular_rows(program, system, accelerations)
     return program, extras

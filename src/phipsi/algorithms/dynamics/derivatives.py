@@ -1,27 +1,60 @@
-"""Derivatives of inverse and forward dynamics by q, v and accelerations or efforts."""
+"""Derivatives of inverse and forward dynamics by q, v and accelerations or efforts.
+
+With constraints the equations of motion are differentiated at their solution (vdot, f):
+
+    [ℳ G*; G 0] d[vdot; f] = [−∂ID − (∂G)* f; −∂bias − (∂G) vdot]
+
+with G = A J. ∂ID comes from the operator expressions of the tree, the rest from those of G* f and
+of the rows' accelerations G vdot − U, whose derivatives are expressions too.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Unpack, final
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import (
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.constraint_forces import constrained_motion
+from phipsi.algorithms.forms import (
     FORWARD_DYNAMICS_FD3,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,
+    ROW_ACCELERATIONS,
 )
+from phipsi.backends.arguments import state_arrays
+from phipsi.backends.options import CallOptions, named
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
+from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_mechanisms, of_trees
+from phipsi.expressions.spaces import ROW_FORCES
+from phipsi.model.mechanisms import of_mechanisms, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import as_matrix
+from phipsi.operators import A, J, as_matrix, mass_matrix, operand
 from phipsi.operators import vdot as vdot_leaf
 
 Array = NDArray[Any]
+
+
+class EffortDerivatives(NamedTuple):
+    """Derivatives of joint efforts, (..., nv, nv) each."""
+
+    by_q: Array
+    by_v: Array
+    by_vdot: Array
+
+
+class AccelerationDerivatives(NamedTuple):
+    """Derivatives of joint accelerations, (..., nv, nv) each."""
+
+    by_q: Array
+    by_v: Array
+    by_tau: Array
 
 
 @cache
@@ -41,11 +74,15 @@ def forward_dynamics_operators() -> tuple[Expr, Expr, Expr]:
 
 @of_trees(
     "which efforts a motion needs depends on which joints are driven",
-    "Derivatives of its accelerations:  pp.constrained_dynamics_derivatives(system, q, v, tau)",
+    "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)",
 )
 def inverse_dynamics_derivatives(
-    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike
-) -> tuple[Array, Array, Array]:
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    **options: Unpack[CallOptions],
+) -> EffortDerivatives:
     """Derivatives of the joint efforts that a motion needs, by q, v and vdot.
 
     With f = φ (M α + b) and 2 B = −cross(V)* M − M cross(V) − cross_force(M V):
@@ -56,8 +93,8 @@ def inverse_dynamics_derivatives(
     X, X', Y memoryless. Column k of the first is the change of tau when only dof k moves, in the
     direction of its rate: for joints with quaternions the derivative is along v, nv columns.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** three arrays (..., nv, nv):
-    by q, by v, by vdot.
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv). **Returns:** `by_q`, `by_v`, `by_vdot`,
+    (..., nv, nv) each.
     **Cost:** O(N · depth). **Source:** theory/sensitivities 4 (E10–E12); MS lemmas 3.1–4.2.
 
     >>> from phipsi import inverse_dynamics_derivatives
@@ -68,34 +105,128 @@ def inverse_dynamics_derivatives(
            [ 0.4794,  0.    ]])
     """
     operators = inverse_dynamics_operators()
-    return program_of(operators, model, "dense", inverse_dynamics_derivatives)(q, v, vdot)
+    program = program_of(operators, model, "dense", inverse_dynamics_derivatives)
+    return named(EffortDerivatives, program(q, v, vdot, **options), options)
 
 
 @of_mechanisms
 def forward_dynamics_derivatives(
-    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike
-) -> tuple[Array, Array, Array]:
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    **options: Unpack[CallOptions],
+) -> AccelerationDerivatives:
     """Derivatives of the joint accelerations that efforts cause, by q, v and tau.
 
     ∂v̇/∂q = −ℳ⁻¹ ∂τ/∂q, ∂v̇/∂v = −ℳ⁻¹ ∂τ/∂v at the accelerations of forward dynamics, and
-    ∂v̇/∂τ = ℳ⁻¹. Derivatives by q are along the joint rates, nv columns. For a `System` see
-    `constrained_dynamics_derivatives`.
+    ∂v̇/∂τ = ℳ⁻¹. Derivatives by q are along the joint rates, nv columns. With constraints they are
+    those of the formula for vdot, along all joint rates: motions that break the loops included.
+    Along δq, δv that keep them they are the derivatives of the motion.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv). **Returns:** three arrays (..., nv, nv):
-    by q, by v, by tau. A joint with nothing to move raises `SingularHingeError`.
-    **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹.
-    **Source:** theory/sensitivities 5 (E13).
+    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); for trees also `threads`, `out`, `on_error`
+    as for a compiled program. **Returns:** `by_q`, `by_v`, `by_tau`, (..., nv, nv) each. A joint
+    with nothing to move raises `SingularHingeError`.
+    **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹; with constraints
+    O(nv³ + rows³) per configuration.
+    **Source:** theory/sensitivities 5 (E13); theory/closed-chains 11 (C32).
 
-    >>> from phipsi import forward_dynamics_derivatives
-    >>> from phipsi.examples import planar_arm
-    >>> by_q, by_v, by_tau = forward_dynamics_derivatives(planar_arm(1), [0.0], [0.0], [0.0])
-    >>> by_tau.round(6)
-    array([[3.]])
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> by_q, by_v, by_tau = pp.forward_dynamics_derivatives(arm, [0, 0], [0, 0], [0, 0])
+    >>> by_tau.round(4)
+    array([[ 1.7143, -4.2857],
+           [-4.2857, 13.7143]])
+    >>> gear = pp.constraints.Coupling(name="gear", joints=arm.joint_names, coefficients=[1, -1])
+    >>> geared = pp.System(arm, [gear])
+    >>> pp.forward_dynamics_derivatives(geared, [0, 0], [0, 0], [0, 0]).by_tau.round(4)
+    array([[0.2143, 0.2143],
+           [0.2143, 0.2143]])
     """
-    if getattr(model, "constraints", ()) and model.n_rows:
-        from phipsi.algorithms.dynamics import closed_derivatives  # which needs this module
+    if not getattr(model, "constraints", ()):
+        operators = forward_dynamics_operators()
+        program = program_of(operators, model, "dense", forward_dynamics_derivatives)
+        return named(AccelerationDerivatives, program(q, v, tau, **options), options)
+    tree = tree_of(model, forward_dynamics_derivatives)
+    if options:
+        raise InputError(
+            f"forward_dynamics_derivatives of a mechanism with constraints solves densely and "
+            f"takes no {', '.join(map(repr, options))}"
+        )
+    q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)
+    batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
+    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
+    if not model.n_rows:
+        return forward_dynamics_derivatives(tree, q, v, tau)
+    vdot, f = constrained_motion(model, q, v, tau)
+    solver = ConstrainedSolver(model, q)
+    id_q, id_v, _ = inverse_dynamics_derivatives(tree, q, v, vdot)
+    loads = program_of(_loads(), model, "dense")(q, f)
+    rows_q, rows_v = program_of(_rows(), model, "dense")(q, v, vdot)
+    by_q, by_v = solver.solve(-id_q - loads, -rows_q), solver.solve(-id_v, -rows_v)
+    return AccelerationDerivatives(by_q, by_v, solver.by_efforts)
 
-        return closed_derivatives.constrained_dynamics_derivatives(model, q, v, tau)
-    return program_of(forward_dynamics_operators(), model, "dense", forward_dynamics_derivatives)(
-        q, v, tau
-    )
+
+@final
+class ConstrainedSolver:
+    """ℳ x + G* λ = forces, G x = rows at configurations (..., nq), for many right-hand sides.
+
+    Which rows are independent is decided by `row_rank`, with its limit or another one.
+
+    **Attributes:** `jacobian`, G (..., rows, nv); `by_efforts` (..., nv, nv), x by the forces.
+    """
+
+    def __init__(self, system: Model, q: Array, limit: float | None = None) -> None:
+        self.system, self.q = system, q
+        self._at = at = ConstraintMetric(rows_of(system), q.reshape(-1, q.shape[-1]), limit)
+        self.jacobian, self.by_efforts = self._shaped(at.jacobian), self._shaped(at.by_efforts)
+        self._reach = self._shaped(at.reach)
+
+    def _shaped(self, x: Array) -> Array:
+        return x.reshape(*self.q.shape[:-1], *x.shape[1:])
+
+    def solve(self, forces: Array, rows: Array) -> Array:
+        """x (..., nv, k) for forces (..., nv, k) and rows (..., rows, k)."""
+        return self.by_efforts @ forces + self._reach @ rows
+
+    def least(self, rows: Array) -> Array:
+        """x (..., nv, k) of least kinetic energy with G x = rows (..., rows, k)."""
+        return self._reach @ rows
+
+    def least_by_q(self, x: Array, rows: Array) -> Array:
+        """Derivatives (..., nv, nv) by q of x = ℳ⁻¹ G* S⁺ rows (..., nv), the rows held.
+
+        ℳ x = G* μ and G x = rows, differentiated.
+        """
+        mu = (self._shaped(self._at.admittance) @ rows[..., None])[..., 0]
+        inertia = program_of(_momenta(), self.system.model, "dense")(self.q, x)
+        turned = program_of(_loads(), self.system, "dense")(self.q, mu)
+        return self.solve(turned - inertia, -self.rates_by_q(x))
+
+    def rates_by_q(self, x: Array) -> Array:
+        """Derivatives (..., rows, nv) by q of G x, x (..., nv) held."""
+        return program_of(_row_rates(), self.system, "dense")(self.q, x)
+
+
+@cache
+def _momenta() -> Expr:
+    """∂(ℳ x)/∂q of given x."""
+    return diff(mass_matrix @ vdot_leaf, "q")
+
+
+@cache
+def _row_rates() -> Expr:
+    """∂(G x)/∂q of given x."""
+    return diff(A @ J @ vdot_leaf, "q")
+
+
+@cache
+def _loads() -> Expr:
+    """∂(G* f)/∂q of given multipliers f."""
+    return diff(J.T @ A.T @ operand(ROW_FORCES), "q")
+
+
+@cache
+def _rows() -> tuple[Expr, Expr]:
+    """∂/∂q and ∂/∂v of the accelerations of the rows, G vdot − U, of given vdot."""
+    return diff(ROW_ACCELERATIONS, "q"), diff(ROW_ACCELERATIONS, "v")

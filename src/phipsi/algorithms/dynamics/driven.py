@@ -1,10 +1,10 @@
-"""Inverse dynamics of systems with loops: efforts of chosen actuators for a given motion."""
+"""Inverse dynamics with chosen actuators: which efforts drive a motion, loops included."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked, least
-from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
-from phipsi.backends.arguments import state_arrays
+from phipsi.algorithms.dynamics.constraint_forces import Dynamics
 from phipsi.errors import InputError, did_you_mean
-from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
@@ -25,67 +23,36 @@ _UNDRIVEN, _ROUNDING = 1e-9, 1e-13  # of what is needed, and of what everything 
 _SLOW = 1e-6  # rad/s, m/s: slower motions are measured as if they were as fast
 
 
-class DrivenMotion(NamedTuple):
-    """`tau` (..., nv), zero at joints without actuator, and the multipliers `f` (..., rows)."""
-
-    tau: Array
-    f: Array
-
-
-@of_mechanisms
-def closed_inverse_dynamics(
+def driven_motion(
     system: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    vdot: ArrayLike,
-    f_ext: ArrayLike | None = None,
-    *,
-    actuated: Sequence[str] | None = None,
-    weights: ArrayLike | None = None,
-) -> DrivenMotion:
-    """Efforts of the actuated joints for a motion that keeps the constraints.
+    q: Array,
+    v: Array,
+    vdot: Array,
+    needed: Array,
+    actuated: Sequence[str] | None,
+    weights: ArrayLike | None,
+) -> Dynamics:
+    """Efforts of the actuated joints for a motion, and the least multipliers with them.
 
-    tau = ID(q, v, vdot) + (A J)* f with tau = 0 at joints without actuator. Only the part along
-    admissible motions matters, Z* tau = Z* ID with Z = null(A J). Where there are more actuators
-    than freedoms, tau minimises Σ weights · tau²; f is the least one with that tau.
-
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv), which must keep the constraints; `f_ext`
-    (..., bodies, 6) as for `inverse_dynamics`; `actuated`, names of joints (default: all);
-    `weights` (nv,), above 0, what an effort costs (default: 1). **Returns:** (tau, f). It raises
-    `InputError` if v or vdot break the constraints, or if the actuators cannot drive the motion:
-    it then names the joints of the motion that lacks a drive, and how much.
-    **Cost:** O(nv³), dense. **Source:** theory/closed-chains 2 (KKT).
-
-    >>> import numpy as np, phipsi as pp
-    >>> arm = pp.examples.planar_arm(3)
-    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    >>> four_bar = pp.System(arm, [pin])
-    >>> q, rest = four_bar.assemble([1.0, -1.0, -1.5]), np.zeros(3)
-    >>> held = pp.closed_inverse_dynamics(four_bar, q, rest, rest, actuated=["joint1"])
-    >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held.tau)).max() < 1e-9)
-    True
+    **Arguments:** `needed` (..., nv), the inverse dynamics of the tree.
     """
-    tree_of(system, closed_inverse_dynamics)
     model = system.model
-    q, v, vdot = state_arrays(model, q=q, v=v, vdot=vdot)
     driven = _rates(model, actuated)
     cost = _weights(model, weights)[driven]
-    needed = inverse_dynamics(model, q, v, vdot, f_ext)
     batch = needed.shape[:-1]
     q, v, vdot = (
-        np.broadcast_to(np.asarray(x, dtype=np.float64), (*batch, n))
-        for x, n in ((q, model.nq), (v, model.nv), (vdot, model.nv))
+        np.broadcast_to(x, (*batch, n)) for x, n in ((q, model.nq), (v, model.nv), (vdot, model.nv))
     )
     count = math.prod(batch)
-    q, v, vdot, needed = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
-    at = ConstraintMetric(rows_of(system), q)
-    _check_motion(system, at, q, v, vdot)
-    x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
+    flat_q, flat_v, flat_vdot, flat = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
+    at = ConstraintMetric(rows_of(system), flat_q)
+    _check_motion(system, at, flat_q, flat_v, flat_vdot)
+    x = np.einsum("nji,nj->ni", at.back, flat)  # efforts in the coordinates L* v
     tau = np.zeros((count, model.nv))
     tau[:, driven], missing = driving_efforts(at, x, driven, cost)
     _check_driven(system, at.back, missing, x, actuated)
-    f = at.multipliers_of(tau - needed)
-    return DrivenMotion(tau.reshape(*batch, model.nv), f.reshape(*batch, system.n_rows))
+    f = at.multipliers_of(tau - flat)
+    return Dynamics(vdot, tau.reshape(*batch, model.nv), f.reshape(*batch, system.n_rows))
 
 
 def driving_efforts(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
+from phipsi.backends.options import CallOptions, finished
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model.mechanisms import of_given_motion, tree_of
@@ -28,7 +30,9 @@ WHOLE_INERTIA = total(M @ total(I).T)
 
 
 @of_given_motion
-def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+def kinetic_energy(
+    model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """Kinetic energy, rotors included.
 
     ½ v* ℳ v = ½ V* M V + ½ v* Jr v, in J.
@@ -41,11 +45,11 @@ def kinetic_energy(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> float(kinetic_energy(planar_arm(1), [0.3], [3.0]))
     1.5
     """
-    return program_of(KINETIC_ENERGY, model, "apply", kinetic_energy)(q, v)
+    return program_of(KINETIC_ENERGY, model, "apply", kinetic_energy)(q, v, **options)
 
 
 @of_given_motion
-def potential_energy(model: Model, q: ArrayLike) -> Array:
+def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Potential energy of gravity, 0 when the mass centre is at the world's origin.
 
     −m g · c, with m c from the whole inertia Σ φ(O, k) M(k) φ*(O, k) = total M total*. In J.
@@ -59,11 +63,12 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
     4.905
     """
     program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
-    return -(_first_moment(program(q)) @ program.model.gravity)
+    gravity = program.model.gravity
+    return finished(partial(program, q), lambda x: -(_first_moment(x) @ gravity), options)
 
 
 @of_given_motion
-def center_of_mass(model: Model, q: ArrayLike) -> Array:
+def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Mass centre of the whole mechanism.
 
     c from total M total* = [[·, m c~], [−m c~, m I]], in m from the world's origin, world axes.
@@ -80,11 +85,12 @@ def center_of_mass(model: Model, q: ArrayLike) -> Array:
     mass = _mass(tree)
     if mass == 0:
         raise _no_mass(tree)
-    return _first_moment(program_of(WHOLE_INERTIA, tree, "dense")(q)) / mass
+    program = program_of(WHOLE_INERTIA, tree, "dense")
+    return finished(partial(program, q), lambda x: _first_moment(x) / mass, options)
 
 
 @of_given_motion
-def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
+def center_of_mass_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → velocity of the mass centre, m/s in world axes.
 
     The linear rows of total M φ* H*, divided by the mass: momentum is mass times this velocity.
@@ -101,11 +107,19 @@ def center_of_mass_jacobian(model: Model, q: ArrayLike) -> Array:
     mass = _mass(tree)
     if mass == 0:
         raise _no_mass(tree)
-    return program_of(MOMENTUM_MATRIX, tree, "dense")(q)[..., 3:, :] / mass
+    program = program_of(MOMENTUM_MATRIX, tree, "dense")
+    return finished(partial(program, q), lambda x: x[..., 3:, :] / mass, options)
 
 
 @of_given_motion
-def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin") -> Array:
+def momentum(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    about: str = "origin",
+    **options: Unpack[CallOptions],
+) -> Array:
     """Total momentum of the bodies, without that of rotors.
 
     total M V about the world's origin; ``about="com"`` moves it to the mass centre. World axes,
@@ -120,16 +134,20 @@ def momentum(model: Model, q: ArrayLike, v: ArrayLike, *, about: str = "origin")
     array([0. , 0. , 1. , 0. , 1.5, 0. ])
     """
     if about == "origin":
-        return program_of(MOMENTUM, model, "apply", momentum)(q, v)
+        return program_of(MOMENTUM, model, "apply", momentum)(q, v, **options)
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
     tree = tree_of(model, momentum)
-    h, inertia = program_of((MOMENTUM, WHOLE_INERTIA), tree, "dense")(q, v)
-    return _about_com(h[..., None], _com(tree, inertia))[..., 0]
+    program = program_of((MOMENTUM, WHOLE_INERTIA), tree, "dense")
+    return finished(
+        partial(program, q, v),
+        lambda x: _about_com(x[0][..., None], _com(tree, x[1]))[..., 0],
+        options,
+    )
 
 
 @of_given_motion
-def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
+def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → momentum about the mass centre.
 
     total M φ* H*, moved from the world's origin to the mass centre: times v it is
@@ -144,12 +162,14 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike) -> Array:
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
     tree = tree_of(model, centroidal_momentum_matrix)
-    matrix, inertia = program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), tree, "dense")(q)
-    return _about_com(matrix, _com(tree, inertia))
+    program = program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), tree, "dense")
+    return finished(partial(program, q), lambda x: _about_com(x[0], _com(tree, x[1])), options)
 
 
 @of_given_motion
-def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+def centroidal_momentum_matrix_dot(
+    model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """Time derivative of the centroidal momentum matrix.
 
     d/dt (total M φ* H*) = total (M d/dt(φ* H*) − cross(V)* M φ* H*), moved to the mass centre,
@@ -165,12 +185,16 @@ def centroidal_momentum_matrix_dot(model: Model, q: ArrayLike, v: ArrayLike) -> 
     """
     parts = (MOMENTUM_MATRIX, MOMENTUM_MATRIX_DOT, WHOLE_INERTIA, MOMENTUM)
     tree = tree_of(model, centroidal_momentum_matrix_dot)
-    matrix, rate, inertia, h = program_of(parts, tree, "dense")(q, v)
-    out = _about_com(rate, _com(tree, inertia))
     mass = _mass(tree)
-    if mass:
-        out[..., :3, :] -= skew(h[..., 3:] / mass) @ matrix[..., 3:, :]
-    return out
+
+    def moved(found: tuple[Array, ...]) -> Array:
+        matrix, rate, inertia, h = found
+        out = _about_com(rate, _com(tree, inertia))
+        if mass:
+            out[..., :3, :] -= skew(h[..., 3:] / mass) @ matrix[..., 3:, :]
+        return out
+
+    return finished(partial(program_of(parts, tree, "dense"), q, v), moved, options)
 
 
 # ---- the mechanism as one rigid body -----------------------------------------------------------

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from functools import partial
+from operator import itemgetter
+from typing import Any, Literal, Unpack, overload
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.constraint_forces import constrained_dynamics, constrained_reactions
+from phipsi.algorithms.dynamics.constraint_forces import (
+    Dynamics,
+    Reactions,
+    constrained_motion,
+    constrained_reactions,
+)
+from phipsi.algorithms.dynamics.driven import driven_motion
+from phipsi.algorithms.forms import (
+    BIAS_FORCES,
+    FORWARD_DYNAMICS,
+    GRAVITY_FORCES,
+    INVERSE_DYNAMICS,
+    MASS_MATRIX_INVERSE,
+    TREE_FORMS,
+    forward,
+    inverse,
+    loaded,
+    reactions,
+)
+from phipsi.backends.arguments import state_arrays
+from phipsi.backends.options import CallOptions, finished
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -16,126 +38,65 @@ from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.operators import (
-    B,
-    D,
-    G,
-    H,
-    I,
-    Jr,
-    K,
-    M,
-    P,
-    a,
-    b,
-    f0,
-    f_ext,
-    gravity,
-    phi,
-    proj_bar,
-    psi,
-    psi_tilde,
-    tau,
-    vdot,
-)
+from phipsi.operators import B
 from phipsi.operators import mass_matrix as mass_matrix_operator
 
 Array = NDArray[Any]
 Points = Sequence[Any] | PointSet
 
-# Coriolis accelerations and gravity; every acceleration computed with it is the true one − [0; g].
-A_G = a + gravity
-WHITEN = I - H @ psi @ K
-
-BIAS_FORCES = H @ phi @ (M @ phi.T @ A_G + b)
-GRAVITY_FORCES = H @ phi @ M @ phi.T @ gravity
-MASS_MATRIX_INVERSE = mass_matrix_operator.inv
-
-
-# ---- the forms, as functions of the body forces w = b − f_ext + B f0 ----------------------------
-
-
-def _inverse(w: Expr) -> Expr:
-    return H @ phi @ (M @ phi.T @ (H.T @ vdot + A_G) + w) + Jr @ vdot
-
-
-def _forward(w: Expr) -> Expr:
-    return MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + w))
-
-
-def _fd1(w: Expr) -> Expr:
-    return WHITEN.T @ D.inv @ WHITEN @ (tau - H @ phi @ (M @ phi.T @ A_G + w))
-
-
-def _fd2(w: Expr) -> tuple[Expr, Expr]:
-    nu = D.inv @ WHITEN @ (tau - H @ phi @ (M @ phi.T @ A_G + w))
-    return WHITEN.T @ nu, psi.T @ H.T @ nu + phi.T @ A_G
-
-
-def _fd3(w: Expr) -> Expr:
-    return WHITEN.T @ D.inv @ (tau - H @ psi @ (K @ tau + M @ phi.T @ A_G + w))
-
-
-def _fd4(w: Expr) -> Expr:
-    nu = D.inv @ (WHITEN @ tau - H @ psi_tilde @ P @ A_G - H @ psi @ w)
-    return WHITEN.T @ nu - K.T @ psi.T @ proj_bar.T @ A_G - G.T @ A_G
-
-
-def _reactions(w: Expr) -> Expr:
-    return phi @ (M @ phi.T @ (H.T @ _fd3(w) + A_G) + w)
-
-
-INVERSE_DYNAMICS = _inverse(b)
-FORWARD_DYNAMICS = _forward(b)
-FORWARD_DYNAMICS_FD3 = _fd3(b)
-
-ALGORITHMS: dict[str, Callable[[Expr], Expr | tuple[Expr, Expr]]] = {
-    "FD1": _fd1,
-    "FD2": _fd2,
-    "FD3": _fd3,
-    "FD4": _fd4,
-}
-
-
-@cache
-def _loaded(form: Callable[[Expr], Any], external: bool, tip: bool) -> Any:
-    """A form with the loads that are given."""
-    w = b - f_ext if external else b
-    return form(w + B @ f0 if tip else w)
-
 
 def _program(
-    function: Callable[..., Any],
     form: Callable[[Expr], Any],
-    model: Model,
+    tree: Model,
     external: ArrayLike | None,
     points: Points | None,
     tip: ArrayLike | None,
     rewrite: str = "full",
 ) -> tuple[Program, tuple[ArrayLike, ...]]:
     """The program of a form, and the loads it takes as last inputs."""
+    _check_tip(points, tip)
+    expr = loaded(form, external is not None, tip is not None)
+    loads = tuple(x for x in (external, tip) if x is not None)
+    return compile(expr, tree, points=points, rewrite=rewrite), loads
+
+
+# Where `program_of` keeps the programs without loads: only trees have them, because the way of a
+# mechanism with constraints is another one.
+_PLAIN_INVERSE, _PLAIN_FORWARD = (INVERSE_DYNAMICS, "apply"), (FORWARD_DYNAMICS, "apply")
+
+
+def _kept(model: Any, key: Any) -> Program | None:
+    """The shortest way for single calls: a program that was found before."""
+    try:
+        return model.programs.get(key)
+    except AttributeError:  # not a model, which is reported later
+        return None
+
+
+def _check_tip(points: Points | None, tip: ArrayLike | None) -> None:
     if (points is None) != (tip is None):
         given, missing = ("points", "f0") if tip is None else ("f0", "points")
         raise InputError(
             f"{given}= was given without {missing}=: f0 are forces at points, so both are needed:\n"
             "    points=[('hand', (0, 0, 0.1))], f0=[[0, 0, 0, 0, 0, 10]]"
         )
-    expr = _loaded(form, external is not None, tip is not None)
-    loads = tuple(x for x in (external, tip) if x is not None)
-    tree = tree_of(model, function)
-    return compile(expr, tree, points=points, rewrite=rewrite), loads
+
+
+def _on_bodies(
+    tree: Model, q: ArrayLike, f_ext: ArrayLike | None, points: Points | None, f0: ArrayLike | None
+) -> ArrayLike | None:
+    """All loads as forces on bodies: f_ext − B f0."""
+    _check_tip(points, f0)
+    if f0 is None:
+        return f_ext
+    at_points = compile(B, tree, points=points)(q, f0)
+    return -at_points if f_ext is None else np.asarray(f_ext, dtype=np.float64) - at_points
 
 
 # ---- the named functions ----------------------------------------------------------------------
 
 
-_DRIVEN = (
-    "Say which joints have a drive:\n"
-    "    pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])"
-)
-
-
-@of_trees("which efforts a motion needs depends on which joints are driven", _DRIVEN)
+@overload
 def inverse_dynamics(
     model: Model,
     q: ArrayLike,
@@ -145,26 +106,126 @@ def inverse_dynamics(
     *,
     points: Points | None = None,
     f0: ArrayLike | None = None,
-) -> Array:
+    actuated: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    multipliers: Literal[False] = False,
+    **options: Unpack[CallOptions],
+) -> Array: ...
+
+
+@overload
+def inverse_dynamics(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    points: Points | None = None,
+    f0: ArrayLike | None = None,
+    actuated: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    multipliers: Literal[True],
+    **options: Unpack[CallOptions],
+) -> Dynamics: ...
+
+
+@of_mechanisms
+def inverse_dynamics(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    points: Points | None = None,
+    f0: ArrayLike | None = None,
+    actuated: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    multipliers: bool = False,
+    **options: Unpack[CallOptions],
+) -> Array | Dynamics:
     """Joint efforts that a motion needs (recursive Newton–Euler).
 
     tau = H φ [M φ* (H* vdot + a + gravity) + b − f_ext + B f0] + Jr vdot. In N·m for turning and N
     for sliding joints, in the directions of v.
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `f_ext` (..., n, 6), the force on each body
-    at its origin in body axes, [moment; force]; `points` with `f0` (..., nC, 6), the papers' forces
-    exerted by the mechanism at the points, in world axes. **Returns:** tau (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** SOA eq. 0.1; MM eq. 6–12.
+    With constraints, tau = ID(q, v, vdot) + (A J)* f: only the part along admissible motions
+    matters, Z* tau = Z* ID with Z = null(A J), so the efforts depend on which joints have a drive.
+    They are zero at the others; where there are more drives than degrees of freedom they minimise
+    Σ weights · tau², and f is the least one with that tau.
 
-    >>> from phipsi import inverse_dynamics
-    >>> from phipsi.examples import planar_arm
-    >>> inverse_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # hold a rod of 1 kg and 1 m
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv), which must keep the constraints; `f_ext`
+    (..., n, 6), the force on each body at its origin in body axes, [moment; force]; `points` with
+    `f0` (..., nC, 6), the papers' forces exerted by the mechanism at the points, in world axes;
+    `actuated`, names of the joints that have a drive (default: all); `weights` (nv,), above 0, what
+    an effort costs (default: 1); `multipliers`, whether to return them too; `threads`, `out`,
+    `on_error` as for a compiled program, for trees whose joints are all driven.
+    **Returns:** tau (..., nv), or with `multipliers` (vdot, tau, f). It raises `InputError` if v or
+    vdot break the constraints, or if the drives do not suffice: it then names the joints of the
+    motion that lacks one, and how much.
+    **Cost:** two sweeps, O(N); with constraints or `actuated` O(nv³), dense.
+    **Source:** SOA eq. 0.1; MM eq. 6–12; theory/closed-chains 2 (KKT).
+
+    >>> import numpy as np, phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.inverse_dynamics(arm, [0.0], [0.0], [0.0])            # hold a rod of 1 kg and 1 m
     array([4.905])
+    >>> pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(pp.examples.planar_arm(3), [pin])
+    >>> q, rest = four_bar.assemble([1.0, -1.0, -1.5]), np.zeros(3)
+    >>> held = pp.inverse_dynamics(four_bar, q, rest, rest, actuated=["joint1"])
+    >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held)).max() < 1e-9)
+    True
     """
-    if f_ext is points is f0 is None:
-        return program_of(INVERSE_DYNAMICS, model, "apply", inverse_dynamics)(q, v, vdot)
-    program, loads = _program(inverse_dynamics, _inverse, model, f_ext, points, f0)
-    return program(q, v, vdot, *loads)
+    if f_ext is points is f0 is actuated is weights is None and not multipliers:
+        program = _kept(model, _PLAIN_INVERSE)
+        if program is not None:
+            return program(q, v, vdot, **options)
+    tree = tree_of(model, inverse_dynamics)
+    if not model.n_rows and f_ext is points is f0 is None:
+        program_of(INVERSE_DYNAMICS, model)  # kept for the next call
+    program, loads = _program(inverse, tree, f_ext, points, f0)
+    if not model.n_rows and actuated is weights is None and not multipliers:
+        return program(q, v, vdot, *loads, **options)
+    _no_options("inverse_dynamics", options)
+    q, v, vdot = state_arrays(tree, q=q, v=v, vdot=vdot)
+    found = driven_motion(model, q, v, vdot, program(q, v, vdot, *loads), actuated, weights)
+    return found if multipliers else found.tau
+
+
+@overload
+def forward_dynamics(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    points: Points | None = None,
+    f0: ArrayLike | None = None,
+    algorithm: str | None = None,
+    Udot: ArrayLike | None = None,
+    multipliers: Literal[False] = False,
+    **options: Unpack[CallOptions],
+) -> Array: ...
+
+
+@overload
+def forward_dynamics(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    points: Points | None = None,
+    f0: ArrayLike | None = None,
+    algorithm: str | None = None,
+    Udot: ArrayLike | None = None,
+    multipliers: Literal[True],
+    **options: Unpack[CallOptions],
+) -> Dynamics: ...
 
 
 @of_mechanisms
@@ -179,7 +240,9 @@ def forward_dynamics(
     f0: ArrayLike | None = None,
     algorithm: str | None = None,
     Udot: ArrayLike | None = None,
-) -> Array:
+    multipliers: bool = False,
+    **options: Unpack[CallOptions],
+) -> Array | Dynamics:
     """Joint accelerations that efforts cause.
 
     vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b − f_ext + B f0]), which the compiler turns into
@@ -191,47 +254,102 @@ def forward_dynamics(
         FD3  vdot = W* D⁻¹ (tau − H ψ [K tau + M φ* a' + w])
         FD4  vdot = W* D⁻¹ (W tau − H ψ̃ P a' − H ψ w) − K* ψ* π̄* a' − G* a'
 
-    FD4 in body axes is the articulated-body algorithm. For a `System` the accelerations also obey
-    its constraints, ℳ vdot = tau − bias − (A J)* f with A J vdot = U (see `constrained_dynamics`),
-    and the papers' forms are "A-F", "0.37", "RCCFD1" … "RCCFD3". Units rad/s² and m/s², in the
-    directions of v.
+    FD4 in body axes is the articulated-body algorithm. With constraints the accelerations obey
+    them, ℳ vdot = tau − bias − (A J)* f with A J vdot = U, U = Udot − d/dt(A J) v, and the papers'
+    forms are "A-F", "0.37", "RCCFD1" … "RCCFD3", and "secondary": solve for the small secondary
+    system, with the primary one reflected into it. Where rows are redundant vdot is unique, and f
+    is one of the possible ones: zero on rows that follow from others (`constraint_forces` gives the
+    least). Units rad/s² and m/s², in the directions of v.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext`, `points`, `f0` as for
-    `inverse_dynamics`; `algorithm`, None or "FD1" … "FD4"; `Udot` (..., rows), for a system the
-    rate of its prescribed rates. **Returns:** vdot (..., nv). A joint with nothing to move raises
-    `SingularHingeError`.
-    **Cost:** three sweeps, O(N); of a system five, and the elimination of its rows.
-    **Source:** MM sec. VII; 88-11 sec. 4–5.
+    `inverse_dynamics`; `algorithm`, None or the name of a form; `Udot` (..., rows), the rate of
+    prescribed rates; `multipliers`, whether to return them too; `threads`, `out`, `on_error` as for
+    a compiled program. **Returns:** vdot (..., nv), or with `multipliers` (vdot, tau, f). A joint
+    with nothing to move raises `SingularHingeError`.
+    **Cost:** three sweeps, O(N); with constraints five, and the elimination of the rows: O(rows)
+    for loops of separate trees, O(rows³) where all are coupled.
+    **Source:** MM sec. VII; 88-11 sec. 4–5; SOA steps A–F; 88-11 Part II RCCFD2.
 
-    >>> from phipsi import forward_dynamics
-    >>> from phipsi.examples import planar_arm
-    >>> forward_dynamics(planar_arm(1), [0.0], [0.0], [0.0])     # a rod let go: 3 g / 2 l
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.forward_dynamics(arm, [0.0], [0.0], [0.0])            # a rod let go: 3 g / 2 l
     array([-14.715])
+    >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    >>> four_bar = pp.System(pp.examples.planar_arm(3), [pin])
+    >>> q = four_bar.assemble([1.0, -1.0, -1.5])
+    >>> vdot, tau, f = pp.forward_dynamics(four_bar, q, [0, 0, 0], [0, 0, 0], multipliers=True)
+    >>> vdot.shape, f.shape
+    ((3,), (3,))
     """
-    if getattr(model, "constraints", ()) and model.n_rows:
-        if points is not None or f0 is not None:
-            raise InputError(
-                "a system has no forces at points, because its points are its closure frames: give "
-                "them as forces on bodies, f_ext="
-            )
-        motion = constrained_dynamics(model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm)
-        return motion.vdot
-    if f_ext is points is f0 is algorithm is None:
-        return program_of(FORWARD_DYNAMICS, model, "apply", forward_dynamics)(q, v, tau)
+    if f_ext is points is f0 is algorithm is Udot is None and not multipliers:
+        program = _kept(model, _PLAIN_FORWARD)
+        if program is not None:
+            return program(q, v, tau, **options)
+        program = _kept(model, constrained_motion)
+        if program is not None and not options:
+            return program(q, v, tau)[0]
+    tree = tree_of(model, forward_dynamics)
+    if not model.n_rows and f_ext is points is f0 is None:
+        program_of(FORWARD_DYNAMICS, model)  # kept for the next call
+    if model.n_rows or multipliers:
+        return _with_constraints(
+            model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
+            options,
+        )  # fmt: skip
     if algorithm is None:
-        program, loads = _program(forward_dynamics, _forward, model, f_ext, points, f0)
-        return program(q, v, tau, *loads)
-    if algorithm not in ALGORITHMS:
-        known = ", ".join(map(repr, ALGORITHMS))
+        program, loads = _program(forward, tree, f_ext, points, f0)
+        return program(q, v, tau, *loads, **options)
+    if algorithm not in TREE_FORMS:
+        known = ", ".join(map(repr, TREE_FORMS))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
-    form = ALGORITHMS[algorithm]
-    program, loads = _program(forward_dynamics, form, model, f_ext, points, f0, "as_written")
-    result = program(q, v, tau, *loads)
-    return result[0] if isinstance(result, tuple) else result
+    program, loads = _program(TREE_FORMS[algorithm], tree, f_ext, points, f0, "as_written")
+    return finished(
+        partial(program, q, v, tau, *loads),
+        lambda found: found[0] if isinstance(found, tuple) else found,
+        options,
+    )
+
+
+def _with_constraints(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None,
+    Udot: ArrayLike | None,
+    algorithm: str | None,
+    multipliers: bool,
+    options: CallOptions,
+) -> Any:
+    """vdot, or all that solves the equations of motion."""
+
+    def solve(**inner: Any) -> Any:
+        return constrained_motion(
+            model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, options=inner
+        )
+
+    if not multipliers:
+        return finished(solve, itemgetter(0), options)
+    if "out" in options:
+        raise InputError("with multipliers=True there are three results, so out= is not taken")
+
+    def whole(found: tuple[Array, Array]) -> Dynamics:
+        vdot, f = found
+        return Dynamics(vdot, np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape), f)
+
+    return finished(solve, whole, options)
+
+
+def _no_options(name: str, options: CallOptions) -> None:
+    if options:
+        raise InputError(
+            f"{name} of a mechanism with constraints or chosen drives solves for the efforts "
+            f"densely and takes no {', '.join(map(repr, options))}"
+        )
 
 
 @of_given_motion
-def mass_matrix(model: Model, q: ArrayLike) -> Array:
+def mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint-space mass matrix.
 
     ℳ = H φ M φ* H* + Jr: joint rates → joint efforts, symmetric and positive definite unless a
@@ -248,7 +366,7 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     array([[2.6667, 0.8333],
            [0.8333, 0.3333]])
     """
-    return program_of(mass_matrix_operator, model, "dense", mass_matrix)(q)
+    return program_of(mass_matrix_operator, model, "dense", mass_matrix)(q, **options)
 
 
 @of_trees(
@@ -256,9 +374,9 @@ def mass_matrix(model: Model, q: ArrayLike) -> Array:
     "into accelerations",
     "Accelerations that efforts cause, and their derivatives by the efforts:\n"
     "    pp.forward_dynamics(system, q, v, tau)\n"
-    "    pp.constrained_dynamics_derivatives(system, q, v, tau)[2]",
+    "    pp.forward_dynamics_derivatives(system, q, v, tau).by_tau",
 )
-def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
+def mass_matrix_inverse(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Inverse of the joint-space mass matrix, without forming the mass matrix.
 
     ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K): joint efforts → joint accelerations.
@@ -274,15 +392,15 @@ def mass_matrix_inverse(model: Model, q: ArrayLike) -> Array:
     array([[ 1.7143, -4.2857],
            [-4.2857, 13.7143]])
     """
-    return program_of(MASS_MATRIX_INVERSE, model, "dense", mass_matrix_inverse)(q)
+    return program_of(MASS_MATRIX_INVERSE, model, "dense", mass_matrix_inverse)(q, **options)
 
 
 @of_trees(
     "its equation of motion is ℳ vdot + bias + (A J)* f = tau, and the bias forces alone are not "
     "the efforts that it needs at vdot = 0",
-    _DRIVEN,
+    "Say which joints have a drive:\n    pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
 )
-def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+def bias_forces(model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint efforts at vdot = 0: Coriolis, centrifugal and gravity terms together.
 
     C = H φ (M φ* (a + gravity) + b), so that tau = ℳ vdot + C. In N·m and N, in the directions
@@ -296,16 +414,16 @@ def bias_forces(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> bias_forces(planar_arm(2), [0.0, 1.5708], [1.0, 1.0]).round(3)
     array([13.215,  0.5  ])
     """
-    return program_of(BIAS_FORCES, model, "apply", bias_forces)(q, v)
+    return program_of(BIAS_FORCES, model, "apply", bias_forces)(q, v, **options)
 
 
 @of_trees(
     "which efforts hold it against gravity depends on which joints are driven: constraint forces "
     "carry a part of the weight",
     "Say which joints have a drive:\n"
-    "    pp.closed_inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
+    "    pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])",
 )
-def gravity_forces(model: Model, q: ArrayLike) -> Array:
+def gravity_forces(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint efforts that hold the mechanism still against gravity.
 
     H φ M φ* gravity, the gradient of `potential_energy`. In N·m and N, in the directions of v.
@@ -318,7 +436,7 @@ def gravity_forces(model: Model, q: ArrayLike) -> Array:
     >>> gravity_forces(planar_arm(2), [0.0, 0.0])
     array([19.62 ,  4.905])
     """
-    return program_of(GRAVITY_FORCES, model, "apply", gravity_forces)(q)
+    return program_of(GRAVITY_FORCES, model, "apply", gravity_forces)(q, **options)
 
 
 @of_mechanisms
@@ -330,27 +448,34 @@ def joint_reactions(
     f_ext: ArrayLike | None = None,
     *,
     Udot: ArrayLike | None = None,
-) -> Array:
-    """Whole force that passes through every hinge in forward dynamics.
+) -> Reactions:
+    """Whole force that passes through every joint and every closure in forward dynamics.
 
-    f = φ [M φ* (H* vdot + a + gravity) + b − f_ext] with vdot in the form FD3. Row k is the
+    f = φ [M φ* (H* vdot + a + gravity) + b − f_ext + B A* λ] with vdot in the form FD3, and with
+    the multipliers λ of `constraint_forces` where there are constraints. Row k of `joints` is the
     force exerted by the parent on body k, at O(k), in body axes, [moment (N·m), force (N)], with
-    the actuator effort in it: H f = tau − Jr vdot. For a `System` the forces of its constraints
-    load the bodies too, f = φ [… − f_ext + B A* λ] with λ of `constraint_forces`; what passes
-    through the closures themselves is λ. Where rows are redundant only some components of the
-    reactions are determined by rigid bodies, and those of the least λ are returned.
+    the actuator effort in it: H f = tau − Jr vdot. `closures` are the forces −A* λ of the closures
+    on their frames. Where rows are redundant only some components of the reactions are determined
+    by rigid bodies, and those of the least λ are returned.
 
     **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `f_ext` (..., n, 6) as for
-    `inverse_dynamics`; `Udot` as for `forward_dynamics`. **Returns:** (..., n, 6).
-    **Cost:** four sweeps, O(N); of a system that of `constraint_forces` and two sweeps.
+    `inverse_dynamics`; `Udot` as for `forward_dynamics`.
+    **Returns:** `Reactions`: `joints` (..., n, 6), `closures` (..., frames, 6) at each frame in its
+    axes, in the order of `model.closures.points.names`; a tree has none.
+    **Cost:** four sweeps, O(N); with constraints that of `constraint_forces` and two sweeps.
     **Source:** theory/open-chains 11.1.
 
-    >>> from phipsi import joint_reactions
-    >>> from phipsi.examples import planar_arm
-    >>> joint_reactions(planar_arm(1), [0.0], [0.0], [4.905]).round(3)     # at rest: the weight
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.joint_reactions(arm, [0.0], [0.0], [4.905]).joints.round(3)     # at rest: the weight
     array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])
+    >>> string = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
+    >>> held = pp.joint_reactions(pp.System(arm, [string]), [0.0], [0.0], [0.0])
+    >>> held.joints[0, 4].round(3), held.closures[0, 4].round(3)           # half the weight each
+    (4.905, 4.905)
     """
     if mechanism_of(model, joint_reactions).n_rows:
         return constrained_reactions(model, q, v, tau, f_ext, Udot=Udot)
-    program, loads = _program(joint_reactions, _reactions, model, f_ext, None, None, "as_written")
-    return program(q, v, tau, *loads)
+    program, loads = _program(reactions, model.model, f_ext, None, None, "as_written")
+    found = program(q, v, tau, *loads)
+    return Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))

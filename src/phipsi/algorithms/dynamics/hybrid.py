@@ -12,17 +12,22 @@ efforts that the prescribed joints need are the inverse dynamics of the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import A_G, inverse_dynamics
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.dynamics.constraint_forces import Dynamics
+from phipsi.algorithms.forms import A_G, INVERSE_DYNAMICS
+from phipsi.backends.arguments import state_arrays
+from phipsi.backends.failures import ROW_GAP, ROW_GAP_LEAST
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.operators import H, I, Jr, M, b, phi, prescribed, tau, unprescribed, vdot
 
@@ -45,17 +50,11 @@ def hybrid_form(w: Expr) -> Expr:
 HYBRID_ACCELERATIONS = hybrid_form(b)
 
 
-class HybridDynamics(NamedTuple):
-    """Accelerations and efforts of all joints, (..., nv) each."""
-
-    vdot: Array
-    tau: Array
-
-
-def free_mask(model: Model, prescribed: Sequence[str] | ArrayLike) -> Array:
+def free_mask(model: Model, prescribed: Sequence[str] | Mapping[str, Any] | ArrayLike) -> Array:
     """(nv,) or (..., nv): 1 for degrees of freedom with a given effort, 0 for prescribed ones.
 
-    `prescribed` are names of joints, or booleans (..., nv) that are true for the prescribed.
+    `prescribed` are names of joints, alone or with their accelerations, or booleans (..., nv) that
+    are true for the prescribed.
 
     >>> import phipsi as pp
     >>> from phipsi.algorithms.dynamics.hybrid import free_mask
@@ -65,6 +64,8 @@ def free_mask(model: Model, prescribed: Sequence[str] | ArrayLike) -> Array:
     """
     if isinstance(prescribed, str):
         prescribed = [prescribed]
+    elif isinstance(prescribed, Mapping):
+        prescribed = list(prescribed)
     if isinstance(prescribed, (list, tuple)) and all(isinstance(x, str) for x in prescribed):
         mask = np.ones(model.nv)
         for name in prescribed:
@@ -85,42 +86,117 @@ def free_mask(model: Model, prescribed: Sequence[str] | ArrayLike) -> Array:
     return np.where(flags, 0.0, 1.0)
 
 
-@of_trees(
-    "accelerations that are given must agree with its constraints, and drive its other joints, too",
-    "Prescribe rates as constraints, or ask for the efforts of a whole motion:\n"
-    "    pp.constraints.Rows(name='motor', points=['crank'], A=[[0, 0, 1, 0, 0, 0]], rates=2.0)\n"
-    "    pp.closed_inverse_dynamics(system, q, v, vdot, actuated=[…])",
-)
+@of_mechanisms
 def hybrid_dynamics(
     model: Model,
     q: ArrayLike,
     v: ArrayLike,
+    vdot: ArrayLike | None,
     tau: ArrayLike,
-    vdot: ArrayLike,
     *,
-    prescribed: Sequence[str] | ArrayLike,
-) -> HybridDynamics:
+    prescribed: Sequence[str] | Mapping[str, ArrayLike] | ArrayLike,
+) -> Dynamics:
     """Accelerations and efforts when some joints' accelerations are prescribed.
 
-    v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by inverse dynamics. With
-    nothing prescribed this is forward dynamics, with everything prescribed inverse dynamics.
+    With S = unprescribed, v̇ = (S ℳ S* + prescribed)⁻¹ S (τ − ℳ v̇ₕ − bias) + v̇ₕ, then τ by inverse
+    dynamics. With nothing prescribed this is forward dynamics, with everything prescribed inverse
+    dynamics. Constraints act on the joints that are left: prescribed accelerations must agree with
+    them.
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `tau` (..., nv), read where the effort is given;
-    `vdot` (..., nv), read where the acceleration is; `prescribed`, names of joints, or booleans
-    (..., nv) that are true where the acceleration is given. **Returns:** (vdot, tau), all of them.
-    **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S* + prescribed),
-    S = unprescribed. **Source:** theory/closed-chains 11 (hinge k locked).
+    **Arguments:** `q` (..., nq), `v` (..., nv); `vdot` (..., nv), read where the acceleration is
+    given; `tau` (..., nv), read where the effort is; `prescribed`, names of joints, a mapping from
+    them to their accelerations (`vdot` is then None), or booleans (..., nv) that are true where the
+    acceleration is given. **Returns:** (vdot, tau, f), all of them. It raises `InputError` where
+    the prescribed accelerations contradict the constraints.
+    **Cost:** five sweeps, O(N), with the Riccati family of (S H, E_φ, M, S Jr S* + prescribed);
+    with constraints O(nv³). **Source:** theory/closed-chains 11 (hinge k locked).
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(2)
-    >>> held = [arm.joint_names[1]]                       # the elbow is kept straight
-    >>> vdot, tau = pp.hybrid_dynamics(arm, [0, 0], [0, 0], [0, 0], [0, 0], prescribed=held)
+    >>> elbow = arm.joint_names[1]                        # the elbow is kept straight
+    >>> vdot, tau, f = pp.hybrid_dynamics(arm, [0, 0], [0, 0], None, [0, 0], prescribed={elbow: 0})
     >>> vdot.round(4).tolist(), tau.round(4).tolist()
     ([-7.3575, 0.0], [0.0, -1.2262])
     """
-    model = tree_of(model, hybrid_dynamics)
-    mask = free_mask(model, prescribed)
-    motion = program_of(HYBRID_ACCELERATIONS, model)(q, v, vdot, tau, mask)
-    needed = inverse_dynamics(model, q, v, motion)
-    given = np.broadcast_to(np.asarray(tau, dtype=np.float64), needed.shape)
-    return HybridDynamics(motion, np.where(mask > 0, given, needed))
+    tree = tree_of(model, hybrid_dynamics)
+    mask = free_mask(tree, prescribed)
+    given = _accelerations(tree, vdot, prescribed)
+    if model.n_rows:
+        return _with_constraints(model, q, v, given, tau, mask)
+    motion = program_of(HYBRID_ACCELERATIONS, tree)(q, v, given, tau, mask)
+    needed = program_of(INVERSE_DYNAMICS, tree)(q, v, motion)
+    efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), needed.shape)
+    found = np.where(mask > 0, efforts, needed)
+    return Dynamics(motion, found, np.zeros((*found.shape[:-1], 0)))
+
+
+def _accelerations(
+    model: Model, vdot: ArrayLike | None, prescribed: Sequence[str] | Mapping[str, Any] | ArrayLike
+) -> ArrayLike:
+    """The accelerations that are given, zero elsewhere."""
+    if not isinstance(prescribed, Mapping):
+        if vdot is None:
+            raise InputError(
+                "prescribed names joints whose accelerations are given, so vdot is needed. Give "
+                "it, or both at once:  prescribed={'elbow': 0.0}"
+            )
+        return vdot
+    if vdot is not None:
+        raise InputError("prescribed maps joints to their accelerations, so vdot must be None")
+    values = {name: np.asarray(x, dtype=np.float64) for name, x in prescribed.items()}
+    batch = np.broadcast_shapes(
+        *(x.shape[:-1] if model.joint(name).joint.nv > 1 else x.shape for name, x in values.items())
+    )
+    out = np.zeros((*batch, model.nv))
+    for name, x in values.items():
+        at = model.v_slice(name)
+        out[..., at] = x if at.stop - at.start > 1 else x[..., None]
+    return out
+
+
+def _with_constraints(
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, tau: ArrayLike, mask: Array
+) -> Dynamics:
+    """The same with constraint rows on the joints that are not prescribed."""
+    if mask.ndim > 1:
+        raise InputError(
+            "with constraints the same joints are prescribed in a whole batch: give their names, "
+            f"or booleans of shape ({model.nv},)"
+        )
+    tree, free = model.model, np.flatnonzero(mask)
+    at_q, at_v, given, efforts = state_arrays(tree, q=q, v=v, vdot=vdot, tau=tau)
+    batch = np.broadcast_shapes(*(x.shape[:-1] for x in (at_q, at_v, given, efforts)))
+    at_q, at_v, given, efforts = (
+        np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1])
+        for x in (at_q, at_v, given, efforts)
+    )
+    held = np.where(mask > 0, 0.0, given)
+    rows, inverse = rows_of(model), program_of(INVERSE_DYNAMICS, tree)
+    at = ConstraintMetric(rows, at_q, rates_used=free)
+    load = (efforts - inverse(at_q, at_v, held))[:, free]
+    jacobian = rows.jacobian(at_q)
+    wanted = -rows.bias(at_q, at_v) - np.einsum("nrv,nv->nr", jacobian, held)
+    alone = np.einsum("nij,nkj,nk->ni", at.back, at.back, load)  # as if nothing held the rows
+    asked = wanted - np.einsum("nrv,nv->nr", at.jacobian, alone)
+    _check_agreement(model, at, asked)
+    motion = held.copy()
+    motion[:, free] = alone + at.solve(asked)
+    f = -at.without_self_stress(at.multipliers(asked))
+    needed = inverse(at_q, at_v, motion) + np.einsum("nrv,nr->nv", jacobian, f)
+    found = np.where(mask > 0, efforts, needed)
+    return Dynamics(*(x.reshape(*batch, x.shape[-1]) for x in (motion, found, f)))
+
+
+def _check_agreement(model: Model, at: ConstraintMetric, wanted: Array) -> None:
+    wrong = np.abs(at.contradiction(wanted))
+    limit = ROW_GAP * np.abs(wanted).max(axis=-1, initial=0.0, keepdims=True) + ROW_GAP_LEAST
+    bad = (wrong > limit).any(axis=0)
+    if bad.any():
+        row = int(wrong.max(axis=0).argmax())
+        raise InputError(
+            f"the prescribed accelerations contradict the constraints: row "
+            f"{model.row_names[row]!r} would accelerate by {float(wrong[:, row].max()):.4g}, and "
+            f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints, or "
+            f"accelerations that keep the loops closed:\n"
+            f"    G = system.jacobian(q);  G @ vdot = -system.bias(q, v)"
+        )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.backends.options import CallOptions
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
@@ -32,11 +33,13 @@ def _coriolis() -> Expr:
 _COUPLED = (
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again"
 )
-_INSTEAD = "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)"
+_INSTEAD = "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)"
 
 
 @of_trees(_COUPLED, _INSTEAD)
-def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
+def innovations_rates(
+    model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """Joint rates from normalised innovations.
 
     v = ℓ⁻* ν = (I − H ψ K)* D½⁻* ν, the inverse of what `innovations` does with v.
@@ -50,7 +53,7 @@ def innovations_rates(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     >>> innovations_rates(arm, q, innovations(arm, q, [1.0, -2.0], [0.0, 0.0]).nu).round(9)
     array([ 1., -2.])
     """
-    return program_of(RATES_OF_INNOVATIONS, model, "apply", innovations_rates)(q, nu)
+    return program_of(RATES_OF_INNOVATIONS, model, "apply", innovations_rates)(q, nu, **options)
 
 
 @of_trees(_COUPLED, _INSTEAD)

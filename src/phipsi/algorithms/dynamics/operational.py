@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.options import CallOptions, named
 from phipsi.compiler import program_at, program_of
 from phipsi.model.mechanisms import of_trees
 from phipsi.model.model import Model
@@ -27,7 +28,12 @@ LOG_DET = logdet(mass_matrix)
     "Accelerations that forces cause:  pp.forward_dynamics(system, q, v, tau, f_ext)",
 )
 def operational_space_inertia(
-    model: Model, q: ArrayLike, points: Points, *, axes: str = "world"
+    model: Model,
+    q: ArrayLike,
+    points: Points,
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Inertia felt at points: accelerations of the points → forces at them.
 
@@ -49,7 +55,7 @@ def operational_space_inertia(
     """
     return program_at(
         OPERATIONAL_SPACE_INERTIA, model, points, axes, operational_space_inertia, "dense"
-    )(q)
+    )(q, **options)
 
 
 @of_trees(
@@ -57,7 +63,13 @@ def operational_space_inertia(
     "Give them as forces on the bodies:  pp.forward_dynamics(system, q, v, tau, f_ext)",
 )
 def tip_force_correction(
-    model: Model, q: ArrayLike, points: Points, f0: ArrayLike, *, axes: str = "world"
+    model: Model,
+    q: ArrayLike,
+    points: Points,
+    f0: ArrayLike,
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Change of the joint accelerations caused by forces at points alone.
 
@@ -75,7 +87,7 @@ def tip_force_correction(
     >>> tip_force_correction(planar_arm(1), [0.0], ["tip"], [[0, 0, 0, 0, 1.0, 0]]).round(12)
     array([-3.])
     """
-    return program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)(q, f0)
+    return program_at(FORCE_CORRECTION, model, points, axes, tip_force_correction)(q, f0, **options)
 
 
 class Innovations(NamedTuple):
@@ -90,9 +102,11 @@ class Innovations(NamedTuple):
 
 @of_trees(
     "its coordinates make the mass matrix of the tree diagonal, and constraints couple them again",
-    "Equations of motion with constraints:  pp.constrained_dynamics(system, q, v, tau)",
+    "Equations of motion with constraints:  pp.forward_dynamics(system, q, v, tau)",
 )
-def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Innovations:
+def innovations(
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, **options: Unpack[CallOptions]
+) -> Innovations:
     """Normalised innovations of the efforts and of the rates: the diagonal coordinates.
 
     With ℓ = (I + H φ K) D½, so that ℳ = ℓ ℓ*: ε = ℓ⁻¹ tau = D½⁻¹ (I − H ψ K) tau and
@@ -110,7 +124,8 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
     >>> bool(abs(nu @ nu - 2 * kinetic_energy(arm, q, v)) < 1e-12)
     True
     """
-    return Innovations(*program_of((EPSILON, NU), model, "apply", innovations)(q, v, tau))
+    program = program_of((EPSILON, NU), model, "apply", innovations)
+    return named(Innovations, program(q, v, tau, **options), options)
 
 
 @of_trees(
@@ -119,7 +134,7 @@ def innovations(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> Inn
     "    N = scipy.linalg.null_space(system.jacobian(q))\n"
     "    np.linalg.slogdet(N.T @ pp.mass_matrix(system, q) @ N)",
 )
-def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
+def log_det_mass_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Logarithm of the determinant of the mass matrix.
 
     log det ℳ = Σ log det D(k), because the innovations factor I + H φ K has determinant one.
@@ -132,4 +147,4 @@ def log_det_mass_matrix(model: Model, q: ArrayLike) -> Array:
     >>> round(float(log_det_mass_matrix(planar_arm(2), [0.0, 0.0])), 4)
     -1.6376
     """
-    return program_of(LOG_DET, model, "apply", log_det_mass_matrix)(q)
+    return program_of(LOG_DET, model, "apply", log_det_mass_matrix)(q, **options)

@@ -20,15 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.constrained.row_rank import DEPENDENT, Ranked, least
-from phipsi.algorithms.dynamics.forms import ROW_DRIFT
+from phipsi.algorithms.constrained.row_rank import DEPENDENT
+from phipsi.algorithms.forms import ROW_DRIFT, body_forces, free_load
 from phipsi.backends.scalars import natural_square
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
-from phipsi.operators import A, H, J, Lambda, M, Udot, a, b, f_ext, gravity, mass_matrix, phi, tau
+from phipsi.operators import A, J, Lambda, Udot, mass_matrix
 
 Array = NDArray[Any]
 
@@ -42,8 +43,7 @@ _BACK = mass_matrix.inv @ J.T @ A["P"].T
 @cache
 def _terms(external: bool, prescribed: bool) -> tuple[Expr, Expr, Expr]:
     """v̇ of the free trees, T, and r = A_P J v̇_free − U."""
-    w = b - f_ext if external else b
-    load = tau - H @ phi @ (M @ phi.T @ (a + gravity) + w)
+    load = free_load(body_forces(external))
     free = mass_matrix.inv @ load
     gap = A["P"] @ J @ free + ROW_DRIFT
     return free, load, gap - Udot if prescribed else gap
@@ -60,7 +60,7 @@ def secondary_dynamics(
 ) -> tuple[Array, Array]:
     """Accelerations (..., nv) and multipliers (..., rows), solving for the secondary system.
 
-    **Arguments:** as for `constrained_dynamics`; the system has `primary` or `secondary`.
+    **Arguments:** as for `forward_dynamics`; the system has `primary` or `secondary`.
     **Returns:** (vdot, f). It raises `SingularMatrixError` where A_P Λ A_P* is singular: the
     primary system then cannot give way along some rows, whose multipliers only the whole system
     determines.
@@ -80,11 +80,11 @@ def secondary_dynamics(
     columns = np.zeros((system.model.nv, n))
     columns[rates, np.arange(n)] = 1.0
     own = compile(mass_matrix, system.model, columns=True)(q, columns)[..., rates, :]
-    G1, G2 = G[..., one, :], G[..., two, :]
+    G1 = G[..., one, :]
     reflected = solve(gap[..., one, None])
     back = np.swapaxes(G1, -1, -2)
     right = load[..., rates] - (back @ reflected)[..., 0], -gap[..., two]
-    moved, held = _solved(system, mine, q, own + back @ solve(G1), G2, right)
+    moved, held = _solved(system, mine, q, own + back @ solve(G1), right)
     f = np.zeros((*batch, system.closures.n_rows))
     f[..., one] = (reflected + solve(G1 @ moved[..., None]))[..., 0]
     f[..., two] = held
@@ -194,28 +194,22 @@ def _solved(
     mine: _Split,
     q: Array,
     inertia: Array,
-    G: Array,
     right: tuple[Array, Array],
 ) -> tuple[Array, Array]:
-    """x and f of inertia x + G* f = load, G x = wanted, with the least f; G: the rows inside S."""
+    """x and f of inertia x + G* f = load, G x = wanted, with the least f and the rows inside S."""
     load, wanted = right
     if not len(mine.inner):
         return np.linalg.solve(inertia, load[..., None])[..., 0], wanted
-    batch, n, k = load.shape[:-1], load.shape[-1], len(mine.inner)
+    batch, n, inner = load.shape[:-1], load.shape[-1], mine.inner
     rows, at = rows_of(system), q.reshape(-1, q.shape[-1])
-    _, whole_rows, motion, _, _ = rows.with_mass_matrix(at)
-    back = np.swapaxes(np.linalg.inv(np.linalg.cholesky(inertia.reshape(-1, n, n))), -1, -2)
-    carried = G.reshape(-1, k, n) @ back
-    whole = np.zeros((len(at), rows.n_rows, n))
-    whole[:, mine.inner] = carried
-    sizes = rows.sizes(whole_rows, motion[..., mine.rates] @ back, whole)
-    size = np.where(sizes > 0, sizes, 1.0)[:, mine.inner]
-    ranked = Ranked(carried / size[..., None])
-    force = np.swapaxes(back, -1, -2) @ load.reshape(-1, n, 1)
-    reach = ranked.pseudo_inverse()
-    asked = reach @ (wanted.reshape(-1, k) / size)[..., None]
-    along = ranked.across() @ force
-    x = back @ (force - along + asked)
-    f = np.swapaxes(reach, -1, -2) @ (along - asked)
-    f = (least(ranked.onto(), 1 / size) @ f)[..., 0] / size
-    return x[..., 0].reshape(*batch, n), f.reshape(*batch, k)
+    used = np.isin(np.arange(rows.n_rows), inner)
+    metric = ConstraintMetric(
+        rows, at, rows_used=used, rates_used=mine.rates, inertia=inertia.reshape(-1, n, n)
+    )
+    asked = np.zeros((len(at), rows.n_rows))
+    asked[:, inner] = wanted.reshape(-1, len(inner))
+    force = load.reshape(-1, n, 1)
+    x = (metric.by_efforts @ force + metric.reach @ asked[..., None])[..., 0]
+    left = (force - inertia.reshape(-1, n, n) @ x[..., None])[..., 0]
+    f = metric.multipliers_of(left)[:, inner]
+    return x.reshape(*batch, n), f.reshape(*batch, len(inner))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.dof_levels import dof_levels
-from phipsi.algorithms.dynamics.equations_of_motion import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
+from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
+from phipsi.backends.options import CallOptions
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import compile, program_of
@@ -78,7 +79,7 @@ def _by_rates() -> Expr:
 
 
 _DERIVATIVES = (
-    "Derivatives of its accelerations:  pp.constrained_dynamics_derivatives(system, q, v, tau)"
+    "Derivatives of its accelerations:  pp.forward_dynamics_derivatives(system, q, v, tau)"
 )
 _MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs suppose"
 
@@ -145,7 +146,9 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     "constraint forces take part in the Coriolis forces, which have no matrix of the tree alone",
     _DERIVATIVES,
 )
-def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+def coriolis_matrix(
+    model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """The Coriolis matrix of Levi-Civita: dℳ/dt − 2 C is skew.
 
     C = H φ [M φ* (cross(V) H* + Ḣ*) + B φ* H*] with
@@ -161,7 +164,7 @@ def coriolis_matrix(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     array([[-0.2397, -0.4794],
            [ 0.2397,  0.    ]])
     """
-    return program_of(CORIOLIS_MATRIX, model, "dense", coriolis_matrix)(q, v)
+    return program_of(CORIOLIS_MATRIX, model, "dense", coriolis_matrix)(q, v, **options)
 
 
 @of_trees(_MOVES_ALONE, _DERIVATIVES)
@@ -202,7 +205,9 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
 @of_trees(
     "its rates are not independent, so the determinant is not that of the motions it can make"
 )
-def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") -> Array:
+def log_det_mass_matrix_gradient(
+    model: Model, q: ArrayLike, *, wrt: str = "q", **options: Unpack[CallOptions]
+) -> Array:
     """Gradient of the logarithm of the determinant of the mass matrix.
 
     g = −2 H vee(Y P⁺) + 2 dH_trace((I − P π̄* Y) G) with Y = E_φ* Υ E_φ: no mass matrix, no
@@ -221,7 +226,7 @@ def log_det_mass_matrix_gradient(model: Model, q: ArrayLike, *, wrt: str = "q") 
     array([0.    , 0.8351])
     """
     gradient = _log_det_gradient(wrt)
-    return program_of(gradient, model, "apply", log_det_mass_matrix_gradient)(q)
+    return program_of(gradient, model, "apply", log_det_mass_matrix_gradient)(q, **options)
 
 
 @of_trees(

@@ -373,9 +373,6 @@ class Grasp(System):
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), self.object, tuple(map(repr, self.contacts)))
 
-    def __hash__(self) -> int:
-        return super().__hash__()
-
     def __reduce__(self) -> tuple[Any, ...]:
         others = self.constraints[len(self.contacts) :]
         return _again, (self.model, self.object, self.contacts, others)

@@ -103,7 +103,7 @@ def base_parameters(
     viscous: bool = False,
     coulomb: bool = False,
     samples: int | None = None,
-    rng: np.random.Generator | int = 0,
+    seed: np.random.Generator | int = 0,
 ) -> BaseParameters:
     """Minimal set of parameters that the joint efforts depend on.
 
@@ -113,7 +113,7 @@ def base_parameters(
 
     **Arguments:** `armature`, `viscous`, `coulomb` as for `regressor`; `samples`, the number of
     random states (default: enough for four times as many rows as columns), which are drawn with
-    `rng`. **Returns:** `BaseParameters`. It depends on the geometry of the model and on gravity,
+    `seed`. **Returns:** `BaseParameters`. It depends on the geometry of the model and on gravity,
     not on its inertias.
     **Cost:** O(rows · p²) once. **Source:** theory/sensitivities 8; Gautier and Khalil 1990.
 
@@ -130,7 +130,7 @@ def base_parameters(
     names = parameter_names(model, **options)
     if samples is None:
         samples = 20 + 4 * len(names) // max(1, model.nv)
-    rng = np.random.default_rng(rng)
+    rng = np.random.default_rng(seed)
     q = model.random_configuration(rng, (samples,))
     v, vdot = rng.standard_normal((2, samples, model.nv))
     # rates and accelerations that make all kinds of terms about as large as gravity's

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.compiler import compile
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
@@ -25,17 +26,19 @@ class Residuals(NamedTuple):
     """Errors of n configurations: weighted `rows` (n, m), `jacobian` (n, m, nv), and plain ones.
 
     `position` (n, T) in m and `rotation` (n, T) in rad; NaN where a target does not ask for it.
+    `gap` (n,), by how much loops are open, in rad or m; infinite where a closure is turned over.
     """
 
     rows: Array
     jacobian: Array
     position: Array
     rotation: Array
+    gap: Array
 
 
 @final
 class Targets:
-    """Where points of the mechanism should be.
+    """Where points of the mechanism should be; its loops are rows like theirs.
 
     **Attributes:** `points`, as the user named them; `batch`, the common leading axes of the goals.
     """
@@ -45,13 +48,14 @@ class Targets:
         model: Model,
         goals: Mapping[Any, Any],
         weights: Mapping[Any, Weight] | None,
+        loops: ClosureRows | None = None,
     ) -> None:
         if not isinstance(goals, Mapping) or not goals:
             raise InputError(
                 f"targets must be a mapping from points to goals, not {_shown(goals)}. For example:"
                 "\n    {'tool': pp.Pose(translation=(0.4, 0, 0.6))}"
             )
-        self.points = tuple(goals)
+        self.points, self._loops = tuple(goals), loops
         self._where = point_set(model, list(goals))
         parsed = [_goal(point, goal) for point, goal in goals.items()]
         shapes = [p.shape[:-1] for _, p in parsed]
@@ -104,12 +108,30 @@ class Targets:
         slopes = np.stack([w_turn[..., None] * J_turn, w_shift[..., None] * motion[:, :, 1]], 2)
         used = np.repeat(self.asks, 3, axis=1).ravel()
         asks = self.asks
+        rows, slopes = rows.reshape(n, 6 * T)[:, used], slopes.reshape(n, 6 * T, nv)[:, used]
+        gap = np.zeros(n)
+        if self._loops is not None:
+            g, G, gap = strict_rows(self._loops, q)
+            rows = np.concatenate([rows, g], axis=1)
+            slopes = np.concatenate([slopes, G], axis=1)
         return Residuals(
-            rows.reshape(n, 6 * T)[:, used],
-            slopes.reshape(n, 6 * T, nv)[:, used],
+            rows,
+            slopes,
             np.where(asks[:, 1], np.linalg.norm(shift, axis=-1), np.nan),
             np.where(asks[:, 0], np.linalg.norm(turn, axis=-1), np.nan),
+            gap,
         )
+
+
+def strict_rows(loops: ClosureRows, q: Array) -> tuple[Array, Array, Array]:
+    """Residuals of loops that vanish only where none is turned over, their slopes, and the gap."""
+    poses, motion = loops.kinematics(q)
+    residual, found = loops.residual(q, poses)
+    g = loops.strict_residual(q, found)
+    gap = np.abs(residual).max(axis=-1, initial=0.0)
+    # R₂₂ − 1 is of second order: by itself it may be as large as the square root of rounding
+    over = np.abs(g).max(axis=-1, initial=0.0) > np.maximum(gap, 1e-3)
+    return g, loops.strict_jacobian(found, motion), np.where(over, np.inf, gap)
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -23,6 +24,7 @@ _STALLED = 1e-9  # a step that promises less of the error than this leads nowher
 
 # The pull to the rest posture falls with every step, so that it decides only what the targets leave
 # open; below the last value it is dropped.
+CLOSED = 1e-10  # rad, m: the largest residual of loops that count as closed
 PULL, PULL_AGAIN = 1e-1, 1e-3  # at the beginning, and for elements that have met their targets
 _PULL_FALLS, _PULL_ENDS = 0.3, 1e-11
 
@@ -150,7 +152,7 @@ class Search:
     def _met(self, now: Residuals) -> Array:
         position, rotation = self.tolerances
         far = (now.position > position) | (now.rotation > rotation)  # False where NaN: not asked
-        return np.logical_not(np.any(far, axis=-1))
+        return np.logical_not(np.any(far, axis=-1)) & (now.gap <= CLOSED)
 
     def _keep(self, q: Array, now: Residuals, elements: Array, met: Array) -> None:
         """Remember configurations that are better than what there was."""
@@ -162,6 +164,15 @@ class Search:
         self.q[at], self.error[at] = q[better], error[better]
         self.met[at], self.away[at] = met[better], away[better]
         self.position[at], self.rotation[at] = now.position[better], now.rotation[better]
+
+    def close(self, close: Callable[[Array], tuple[Array, Array]]) -> None:
+        """Close the loops of elements that missed their targets, which were a compromise."""
+        left = np.flatnonzero(~self.met)
+        if left.size:
+            self.q[left], closed = close(self.q[left])
+            now = self.goals.residuals(self.q[left], left)
+            self.met[left] = self._met(now) & closed
+            self.position[left], self.rotation[left] = now.position, now.rotation
 
     def result(self, batch: tuple[int, ...]) -> IKResult:
         """The best of all attempts."""

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.assembly import search as close_loops
+from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.kinematics.ik_problem import Chart, Targets, Weight
-from phipsi.algorithms.kinematics.ik_search import PULL, PULL_AGAIN, IKResult, Search
+from phipsi.algorithms.kinematics.ik_search import CLOSED, PULL, PULL_AGAIN, IKResult, Search
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import ConvergenceError, InputError
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 
 Array = NDArray[Any]
 
 
-@of_trees(
-    "it would reach the targets with the loops torn open",
-    "Make the target a constraint, and let the system assemble itself:\n"
-    "    goal = pp.constraints.Weld(name='goal', a='hand', b=('world', pose))  # or Spherical\n"
-    "    pp.System(system.model, [*system.constraints, goal]).assemble(q0)",
-)
+@of_mechanisms
 def inverse_kinematics(
     model: Model,
     targets: Mapping[Any, Any],
@@ -38,7 +36,7 @@ def inverse_kinematics(
     max_iterations: int = 100,
     restarts: int | None = None,
     seed: int = 0,
-    on_failure: str = "raise",
+    on_error: str = "raise",
 ) -> IKResult:
     """Configurations at which points of the mechanism are where they should be.
 
@@ -47,6 +45,8 @@ def inverse_kinematics(
     (J* J + λ I) d = −J* e between the bounds with an active set, so that a joint at its limit
     leaves the others free, and moves by `model.integrate`. J = B* φ* H* and the poses of all
     elements of a batch come from one call of one program per step; elements that are done drop out.
+    Loops must close: their residuals are rows like those of the targets, and where the targets
+    cannot be met the loops are closed near the compromise.
 
     **Arguments:** `targets`, point → goal: a point is a body, a frame or (name, offset in m), a
     goal a `Pose`, poses (..., 4, 4) or only positions (..., 3), in the world; `q0` (..., nq), where
@@ -56,7 +56,7 @@ def inverse_kinematics(
     posture to stay near in whatever the targets leave open; the tolerances in m and rad;
     `max_iterations` per attempt; `restarts`, how many other random starts an element gets that
     fails, drawn with `seed`: by default none if `q0` is given, because a solution near it is
-    wanted, else 20; `on_failure`, "raise" a `ConvergenceError`, whose `result` is the best that was
+    wanted, else 20; `on_error`, "raise" a `ConvergenceError`, whose `result` is the best that was
     found, or "return" it.
     **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
     **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
@@ -69,12 +69,14 @@ def inverse_kinematics(
     >>> found.q.round(6).tolist()
     [0.523599, 2.094395]
     """
-    model = tree_of(model, inverse_kinematics)
-    goals = Targets(model, targets, weights)
+    tree = tree_of(model, inverse_kinematics)
+    loops = rows_of(model) if model.n_rows else None
+    model = tree
+    goals = Targets(model, targets, weights, loops)
     chart = Chart(model, fixed, limits)
     start = _configurations(model, model.neutral() if q0 is None else q0, "q0")
     goal_rest = None if rest is None else _configurations(model, rest, "rest")
-    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_failure)
+    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_error)
     shapes = [goals.batch, start.shape[:-1], () if goal_rest is None else goal_rest.shape[:-1]]
     try:
         batch = np.broadcast_shapes(*shapes)
@@ -110,8 +112,14 @@ def inverse_kinematics(
         search.attempt(begin[lost], left[lost], max_iterations)
         found = left[lost][search.met[left[lost]]]
         search.attempt(search.q[found], found, max_iterations, PULL_AGAIN)
+    if loops is not None:
+        close = partial(
+            close_loops, loops,
+            fixed=fixed, limits=limits, tolerance=CLOSED, max_iterations=max_iterations,
+        )  # fmt: skip
+        search.close(close)
     result = search.result(batch)
-    if on_failure == "raise" and not result.converged.all():
+    if on_error == "raise" and not result.converged.all():
         text = _failure(result, chart, position_tolerance, rotation_tolerance)
         raise ConvergenceError(text, result)
     return result
@@ -128,7 +136,7 @@ def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
 
 
 def _check(
-    position: float, rotation: float, max_iterations: int, restarts: int | None, on_failure: str
+    position: float, rotation: float, max_iterations: int, restarts: int | None, on_error: str
 ) -> None:
     for name, value in (("position_tolerance", position), ("rotation_tolerance", rotation)):
         if not value > 0:
@@ -137,8 +145,8 @@ def _check(
         raise InputError(f"max_iterations={max_iterations!r} must be at least 1")
     if restarts is not None and restarts < 0:
         raise InputError(f"restarts={restarts!r} must not be negative")
-    if on_failure not in ("raise", "return"):
-        raise InputError(f"on_failure={on_failure!r} is neither 'raise' nor 'return'")
+    if on_error not in ("raise", "return"):
+        raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'return'")
 
 
 def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -> str:
@@ -169,6 +177,6 @@ def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -
     lines.append(
         "They may be out of reach, or the search ended in a local minimum. Other starts, and the "
         "best found\ninstead of an error:\n"
-        "    inverse_kinematics(…, restarts=50, on_failure='return')"
+        "    inverse_kinematics(…, restarts=50, on_error='return')"
     )
     return "\n".join(lines)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.backends.options import CallOptions, finished
 from phipsi.compiler import program_at, program_of
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
@@ -45,7 +47,7 @@ JACOBIAN_DOT_V = Bdot.T @ V + B.T @ phi.T @ a
 
 
 @of_given_motion
-def body_poses(model: Model, q: ArrayLike) -> Array:
+def body_poses(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Pose of every body in the world.
 
     X_WB(k) = X_WB(parent) X(k), the base-to-tip product of the hinge poses. Row k is the
@@ -60,18 +62,23 @@ def body_poses(model: Model, q: ArrayLike) -> Array:
     >>> body_poses(planar_arm(2), [0.0, 0.5])[1, :3, 3]
     array([1., 0., 0.])
     """
-    return program_of(pose, model, "apply", body_poses)(q)
+    return program_of(pose, model, "apply", body_poses)(q, **options)
 
 
 @of_given_motion
-def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = None) -> Array:
+def frame_poses(
+    model: Model,
+    q: ArrayLike,
+    points: Points | PointSet | None = None,
+    **options: Unpack[CallOptions],
+) -> Array:
     """Pose of named frames in the world.
 
     X_WF = X_WB X_BF, with B the body the frame is fixed in. Homogeneous matrices as in
     `body_poses`, in m.
 
-    **Arguments:** `q` (..., nq); `frames`, names of frames, bodies or "world", all of
-    `model.frames` in their order by default. **Returns:** (..., len(frames), 4, 4).
+    **Arguments:** `q` (..., nq); `points`, names of frames, bodies or "world", or (name, offset),
+    all of `model.frames` in their order by default. **Returns:** (..., len(points), 4, 4).
     **Cost:** one base-to-tip sweep and one product per frame. **Source:** theory/open-chains 2.
 
     >>> from phipsi import frame_poses
@@ -80,17 +87,22 @@ def frame_poses(model: Model, q: ArrayLike, frames: Points | PointSet | None = N
     array([2., 0., 0.])
     """
     tree = tree_of(model, frame_poses)
-    where = point_set(tree, _listed(tree, frames))
-    bodies = body_poses(tree, q)
-    world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
-    hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
+    where = point_set(tree, _listed(tree, points))
     local = np.zeros((len(where), 4, 4))
     local[:, :3, :3], local[:, :3, 3], local[:, 3, 3] = where.rotation, where.offset, 1.0
-    return hosts[..., np.array(where.body, dtype=int), :, :] @ local
+
+    def placed(bodies: Array) -> Array:
+        world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
+        hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
+        return hosts[..., np.array(where.body, dtype=int), :, :] @ local
+
+    return finished(partial(body_poses, tree, q), placed, options)
 
 
 @of_given_motion
-def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
+def body_velocities(
+    model: Model, q: ArrayLike, v: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """Spatial velocity of every body.
 
     V = φ* H* v. Row k is the velocity of body k measured in the world, at its origin O(k), in body
@@ -104,7 +116,7 @@ def body_velocities(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
     >>> body_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0])[1]
     array([0., 0., 2., 0., 1., 0.])
     """
-    return program_of(V, model, "apply", body_velocities)(q, v)
+    return program_of(V, model, "apply", body_velocities)(q, v, **options)
 
 
 @of_given_motion
@@ -112,9 +124,10 @@ def frame_velocities(
     model: Model,
     q: ArrayLike,
     v: ArrayLike,
-    frames: Points | None = None,
+    points: Points | None = None,
     *,
     axes: str = "body",
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Spatial velocity of named frames.
 
@@ -122,8 +135,8 @@ def frame_velocities(
     origin, in the frame's own axes like `body_velocities` (``axes="body"``), in world axes
     ("world"), or at the world's origin in world axes ("spatial"): [angular (rad/s), linear (m/s)].
 
-    **Arguments:** `q` (..., nq), `v` (..., nv); `frames`, names of frames, bodies or "world", or
-    points (name, offset), all of `model.frames` by default. **Returns:** (..., len(frames), 6).
+    **Arguments:** `q` (..., nq), `v` (..., nv); `points`, names of frames, bodies or "world", or
+    (name, offset), all of `model.frames` by default. **Returns:** (..., len(points), 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.18.
 
     >>> from phipsi import frame_velocities
@@ -132,15 +145,21 @@ def frame_velocities(
     array([[0., 0., 2., 0., 3., 0.]])
     """
     tree = tree_of(model, frame_velocities)
-    names = _listed(tree, frames)
+    names = _listed(tree, points)
     if not len(names):
-        return body_velocities(tree, q, v)[..., :0, :]
-    return program_at(POINT_VELOCITIES, tree, names, axes, frame_velocities)(q, v)
+        return finished(partial(body_velocities, tree, q, v), _none_of, options)
+    return program_at(POINT_VELOCITIES, tree, names, axes, frame_velocities)(q, v, **options)
 
 
 @of_given_motion
 def body_accelerations(
-    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, *, classical: bool = False
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    vdot: ArrayLike,
+    *,
+    classical: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Array:
     """True acceleration of every body; gravity is not added.
 
@@ -158,7 +177,7 @@ def body_accelerations(
     array([ 0.,  0.,  0., -1.,  0.,  0.])
     """
     expr = CLASSICAL_ACCELERATIONS if classical else ACCELERATIONS
-    return program_of(expr, model, "apply", body_accelerations)(q, v, vdot)
+    return program_of(expr, model, "apply", body_accelerations)(q, v, vdot, **options)
 
 
 @of_given_motion
@@ -167,10 +186,11 @@ def frame_accelerations(
     q: ArrayLike,
     v: ArrayLike,
     vdot: ArrayLike,
-    frames: Points | None = None,
+    points: Points | None = None,
     *,
     axes: str = "body",
     classical: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Acceleration of named frames; gravity is not added.
 
@@ -180,9 +200,9 @@ def frame_accelerations(
     the acceleration of the point itself, A_F + [0; ω × v]; in world axes that is d²p/dt² and equals
     J vdot + J̇ v. [angular (rad/s²), linear (m/s²)].
 
-    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `frames`, names of frames, bodies or
-    "world", or points (name, offset), all of `model.frames` by default.
-    **Returns:** (..., len(frames), 6).
+    **Arguments:** `q` (..., nq), `v`, `vdot` (..., nv); `points`, names of frames, bodies or
+    "world", or (name, offset), all of `model.frames` by default.
+    **Returns:** (..., len(points), 6).
     **Cost:** one base-to-tip sweep. **Source:** SOA eq. 0.2 and 0.18; theory/open-chains 4.3.
 
     >>> from phipsi import frame_accelerations
@@ -192,20 +212,32 @@ def frame_accelerations(
     array([[ 0.,  0.,  0., -2.,  0.,  0.]])
     """
     tree = tree_of(model, frame_accelerations)
-    names = _listed(tree, frames)
+    names = _listed(tree, points)
     if not len(names):
-        return body_accelerations(tree, q, v, vdot)[..., :0, :]
+        return finished(partial(body_accelerations, tree, q, v, vdot), _none_of, options)
     if not classical:
-        return program_at(POINT_ACCELERATIONS, tree, names, axes, frame_accelerations)(q, v, vdot)
+        program = program_at(POINT_ACCELERATIONS, tree, names, axes, frame_accelerations)
+        return program(q, v, vdot, **options)
     pair = (POINT_ACCELERATIONS, POINT_VELOCITIES)
     both: Any = program_at(pair, tree, names, axes, frame_accelerations)
-    out, motion = both(q, v, vdot)
-    out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
-    return out
+
+    def with_spin(found: tuple[Array, Array]) -> Array:
+        out, motion = found
+        out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
+        return out
+
+    return finished(partial(both, q, v, vdot), with_spin, options)
 
 
 @of_given_motion
-def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world") -> Array:
+def jacobian(
+    model: Model,
+    q: ArrayLike,
+    points: Points,
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
+) -> Array:
     """Jacobian of points: joint rates → motions of the points.
 
     J = B* φ* H*. Six rows per point, [angular (rad/s); linear (m/s)]: at the point in world axes
@@ -222,12 +254,18 @@ def jacobian(model: Model, q: ArrayLike, points: Points, *, axes: str = "world")
     array([[1., 1.],
            [2., 1.]])
     """
-    return program_at(J, model, points, axes, jacobian, "dense")(q)
+    return program_at(J, model, points, axes, jacobian, "dense")(q, **options)
 
 
 @of_given_motion
 def jacobian_dot(
-    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    points: Points,
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Time derivative of the Jacobian of points.
 
@@ -243,12 +281,18 @@ def jacobian_dot(
     >>> jacobian_dot(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])[3]
     array([-2., -1.])
     """
-    return program_at(JACOBIAN_DOT, model, points, axes, jacobian_dot, "dense")(q, v)
+    return program_at(JACOBIAN_DOT, model, points, axes, jacobian_dot, "dense")(q, v, **options)
 
 
 @of_given_motion
 def jacobian_dot_v(
-    model: Model, q: ArrayLike, v: ArrayLike, points: Points, *, axes: str = "world"
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    points: Points,
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
 ) -> Array:
     """J̇ v: acceleration of points that the rates alone cause.
 
@@ -265,12 +309,20 @@ def jacobian_dot_v(
     >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
     array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
-    rates = program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot_v)(q, v)
-    return rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2])
+    program = program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot_v)
+    return finished(
+        partial(program, q, v),
+        lambda rates: rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]),
+        options,
+    )
 
 
-def _listed(model: Model, frames: Any) -> Any:
+def _none_of(found: Array) -> Array:
+    return found[..., :0, :]
+
+
+def _listed(model: Model, points: Any) -> Any:
     """All frames of the model where none are named; other collections, such as keys, as lists."""
-    if frames is None:
+    if points is None:
         return list(model.frames)
-    return frames if isinstance(frames, (Sequence, PointSet)) else list(frames)
+    return points if isinstance(points, (Sequence, PointSet)) else list(points)

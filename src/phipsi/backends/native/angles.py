@@ -53,7 +53,7 @@ class Angles:
     def _count(self) -> Any:
         """The number of coordinates."""
         k = self.k
-        return k.word(BUFFERS + k.io.buffers + k.io.inputs["q"].buffer)
+        return k.word(BUFFERS + k.buffers.count + k.io.inputs["q"].buffer)
 
     def finish(self) -> None:
         """Write the loop over the coordinates, and go on behind the kernel's last instruction."""
@@ -62,7 +62,7 @@ class Angles:
         b.position_at_end(self._before)
         if self._asked:
             function = define_sincos(k.module, g.lanes, fused=g.fused)
-            count, q = self._count(), k.io.base(k.io.inputs["q"].buffer)
+            count, q = self._count(), k.buffers.base(k.io.inputs["q"].buffer)
             tables = self._tables()
             lanes = ir.Constant(g.integers, list(range(g.lanes)))
 

@@ -233,24 +233,24 @@ class BodyCode:
 
     def point_offset(self) -> list[Any]:
         """Where this point is on its body."""
-        return [self.memory.point_constant(i) for i in range(3)]
+        return [self.memory.points.constant(i) for i in range(3)]
 
     def point_turn(self) -> Rows:
         """The axes of this point on its body."""
-        return [[self.memory.point_constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
+        return [[self.memory.points.constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
 
     @property
     def link(self) -> tuple[str, int, list[Any]]:
         """Form, side and constants of this link."""
-        form, side = self.memory.link_code
+        form, side = self.memory.points.code
         # of the others, the residual has a constant, but not its derivative
         count = 6 if form in ("body", "world") else 0
-        return form, side, [self.memory.link_constant(i) for i in range(count)]
+        return form, side, [self.memory.points.link_constant(i) for i in range(count)]
 
     def frame_in_world(self, poses: Field) -> tuple[Rows, list[Any]]:
         """Rotation and position of this point's frame in the world."""
         m = self.memory
-        pose = self._view(poses, lambda r: m.pose_of_body(r, self.zeros(r)))
+        pose = self._view(poses, lambda r: m.points.pose_of_body(r, self.zeros(r)))
         turn = self.point_turn()
         out = bl.times(pose, bl.Rigid(turn, self.point_offset()))
         assert isinstance(out, bl.Rigid)
@@ -258,7 +258,7 @@ class BodyCode:
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
         """What `make` returns at the mate of this point."""
-        return self.memory.at_mate(make)
+        return self.memory.points.at_mate(make)
 
     def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
         """One block at roots, another elsewhere."""
@@ -296,7 +296,7 @@ class BodyCode:
         return bl.Dense([[0], [0], [0]] + [[self.memory.gravity(3 + i)] for i in range(3)])
 
     def _selected(self, x: Field) -> bl.Block:
-        inside = self.memory.selected(str(x.data))
+        inside = self.memory.points.selected(str(x.data))
         return bl.Symmetric([inside if i == j else 0 for i in range(6) for j in range(i + 1)], 6)
 
     def _up(self, x: Field) -> bl.Block:

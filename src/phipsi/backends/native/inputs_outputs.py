@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.body_code import BodyCode
+from phipsi.backends.native.buffers import Buffers
 from phipsi.backends.native.data_record import BUFFERS, N_RATES
-from phipsi.backends.native.matrix_memory import MatrixMemory
 from phipsi.backends.native.products import Products
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
@@ -39,12 +39,12 @@ class Slot:
     gives: Space | None
 
 
-class InputsOutputs(MatrixMemory):
+@final
+class InputsOutputs:
     """Reads blocks from input buffers and writes results to output buffers."""
 
-    def __init__(self, kernel: Kernel, inputs: dict[str, Slot]) -> None:
-        super().__init__(kernel, len(inputs))
-        self.inputs = inputs
+    def __init__(self, kernel: Kernel, inputs: dict[str, Slot], buffers: Buffers) -> None:
+        self.k, self.inputs, self.buffers = kernel, inputs, buffers
 
     def _lane(self, base: Any, index: Any) -> Lane:
         k = self.k
@@ -54,7 +54,7 @@ class InputsOutputs(MatrixMemory):
         """Component i of the body's part of q or v."""
         k = self.k
         start = k.q_offset if name == "q" else k.v_offset
-        return self._lane(self.base(self.inputs[name].buffer), k.b.add(start, i64(i)))
+        return self._lane(self.buffers.base(self.inputs[name].buffer), k.b.add(start, i64(i)))
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ class InputsOutputs(MatrixMemory):
         """The block of an input field; body quantities are turned into the simple frame."""
         name = str(x.data)
         slot = self.inputs[name]
-        base = self.base(slot.buffer)
+        base = self.buffers.base(slot.buffer)
         rows, cols = self._sizes(x, code)
         if name in ("pose", "placement"):
             return self._read_pose(base, name == "placement")
@@ -164,13 +164,13 @@ class InputsOutputs(MatrixMemory):
         """This body's rows of the current columns."""
         k, b = self.k, self.k.b
         fields = set(step.fields)
-        for r in self.matrices():
-            base, width = self.matrix_base(r), k.count_of(r.takes)
+        for r in self.buffers.from_blocks():
+            base, width = self.buffers.matrix_base(r), k.count_of(r.takes)
             data: Any = r.field.data
             alone = not k.columns.several and written_once(r.field)
             for part, y in zip(data, r.field.args, strict=True):
                 back = part.how == "path of adjoint"
-                if y not in fields or (back and self.mirrored(r)):
+                if y not in fields or (back and self.buffers.mirrored(r)):
                     continue
                 # a path of the adjoint holds columns of the transposed matrix
                 space = r.takes.dual if back else r.gives
@@ -201,7 +201,7 @@ class InputsOutputs(MatrixMemory):
             if r.takes.index == "body":
                 turned = _turned_rows(en.transpose_rows(out.rows), self.turn())
                 out = bl.Dense(en.transpose_rows(turned))
-            base = self.matrix_base(r)
+            base = self.buffers.matrix_base(r)
             for i, line in enumerate(out.rows):
                 for j, entry in enumerate(line):
                     row, column = self._row(r.gives, i), self._row(r.takes, j)
@@ -211,7 +211,7 @@ class InputsOutputs(MatrixMemory):
     def write_results(self, step: Step, values: BodyCode) -> None:
         """The results whose fields this step computes."""
         if step.domain is Domain.BODY:
-            for r in self.matrices():
+            for r in self.buffers.from_blocks():
                 self._write_diagonal(r, values)
         for i, r in enumerate(self.k.results):
             if r.layout != "blocks" and (
@@ -233,13 +233,13 @@ class InputsOutputs(MatrixMemory):
         for i, r in enumerate(k.results):
             mine = r.field.type.cols if r.field.type.cols.startswith("all:") else ""
             if self._is_world(r) and r.layout != "blocks" and mine == columns:
-                base = self.base(len(self.inputs) + i)
+                base = self.buffers.base(len(self.inputs) + i)
                 for j, row in enumerate(values.value(r.field).dense()):
                     self._put_row(r, row[0], base, i64(j))
 
     def _write(self, buffer: int, r: Result, values: BodyCode) -> None:
         k, b = self.k, self.k.b
-        base = self.base(buffer)
+        base = self.buffers.base(buffer)
         x = r.field
         block: bl.Block = values.value(x)
         if r.layout == "poses":
@@ -249,7 +249,7 @@ class InputsOutputs(MatrixMemory):
             for i in range(4):
                 for j in range(4):
                     at = b.add(b.mul(k.index, i64(16)), i64(4 * i + j))
-                    self.put(rows[i][j], base, at)
+                    self.buffers.put(rows[i][j], base, at)
             return
         out = bl.Dense(block.dense())
         if x.type.domain is Domain.BODY:
@@ -265,13 +265,13 @@ class InputsOutputs(MatrixMemory):
                     space = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
                     self._put_row(r, entry, base, self._row(space, i))
                 else:
-                    self.put(entry, base, self._index(x, values.code, i, j))
+                    self.buffers.put(entry, base, self._index(x, values.code, i, j))
 
     def _put_row(self, r: Result, entry: Any, base: Any, row: Any) -> None:
         """Write an entry of the current columns, or of a vector."""
         k, b = self.k, self.k.b
         if not r.layout.startswith("matrix"):
-            self.put(entry, base, row)
+            self.buffers.put(entry, base, row)
             return
         width, column = k.count_of(r.takes), k.columns.column
         if r.layout == "matrix of adjoint":
@@ -284,33 +284,37 @@ class InputsOutputs(MatrixMemory):
         k, b, e = self.k, self.k.b, self.k.config
         self._add_grams()
         for r in k.results:
-            if self.mirrored(r) or self.of_rows(r):
-                self.mirror(r)
+            if self.buffers.mirrored(r) or self.buffers.of_rows(r):
+                self.buffers.mirror(r)
         Products(k).emit()
         # matrices of groups are looked at in the loop
         looked = [r for r in k.results if e.lanes == 1 or not is_matrix(r)]
-        bad = self._not_finite([(self.result_base(r), self.entries(r)) for r in looked])
+        bad = self._not_finite(
+            [(self.buffers.result_base(r), self.buffers.entries(r)) for r in looked]
+        )
         status = b.load(k.status, typ=e.integers)
         zero = ir.Constant(e.integers, [0] * e.lanes)
         code = ir.Constant(e.integers, [NOT_FINITE] * e.lanes)
         first = b.and_(bad, b.icmp_signed("==", status, zero))
-        b.store(b.select(first, code, status), self.base(self.buffers - 1), align=8)
+        b.store(b.select(first, code, status), self.buffers.base(self.buffers.count - 1), align=8)
 
     def _add_grams(self) -> None:
         """Products of the columns that paths have left, into the upper halves of results."""
-        for r in self.matrices():
+        for r in self.buffers.from_blocks():
             data: Any = r.field.data
             for part, y in zip(data, r.field.args, strict=True):
                 if y.op == "gram":
                     assert part.coefficient == 1
-                    self.k.grams[y].emit(self.matrix_base(r))
+                    self.k.grams[y].emit(self.buffers.matrix_base(r))
 
     def status_of_inputs(self) -> Any:
         """The status with which a kernel begins: whether all inputs are finite, read or not."""
         k, e = self.k, self.k.config
-        buffers = range(self.n_inputs)
-        counts = [k.word(BUFFERS + self.buffers + i) for i in buffers]
-        bad = self._not_finite([(self.base(i), n) for i, n in zip(buffers, counts, strict=True)])
+        buffers = range(self.buffers.n_inputs)
+        counts = [k.word(BUFFERS + self.buffers.count + i) for i in buffers]
+        bad = self._not_finite(
+            [(self.buffers.base(i), n) for i, n in zip(buffers, counts, strict=True)]
+        )
         fine, code = (ir.Constant(e.integers, [n] * e.lanes) for n in (0, NOT_FINITE))
         return k.b.select(bad, code, fine)
 

@@ -9,6 +9,7 @@ from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
 from phipsi.backends.native.angles import Angles
 from phipsi.backends.native.body_code import BodyCode
+from phipsi.backends.native.buffers import Buffers
 from phipsi.backends.native.columns import Columns
 from phipsi.backends.native.data_record import (
     BODIES,
@@ -22,8 +23,6 @@ from phipsi.backends.native.data_record import (
     GRAVITY,
     HUBS,
     INTEGERS,
-    LINK_DOUBLES,
-    LINK_INTEGERS,
     LINKS,
     N_BODIES,
     N_LINKS,
@@ -63,7 +62,7 @@ from phipsi.sweeps.ir import Domain, Field, Reads, Step, StepKind, Variant
 from phipsi.sweeps.request import Result
 
 
-class Kernel(PointMemory):
+class Kernel:
     """Emits ``void kernel(data, scratch, buffers, fresh)`` for one group of lanes.
 
     Scratch holds, at offsets given in the data record, the body records (the first is the world's),
@@ -102,11 +101,13 @@ class Kernel(PointMemory):
         self.group = Emitter(together, fused=fused) if several else self.config
         self.emitter = self.config  # what lanes are now: configurations, or columns of one
         self.bytes = 8 * lanes
-        self.io = InputsOutputs(self, inputs)
+        self.buffers = Buffers(self, len(inputs))
+        self.io = InputsOutputs(self, inputs, self.buffers)
         self.sincos_function = define_sincos(module, lanes, fused=fused)
         self.templates: dict[tuple[Field, str], list[Any]] = {}
         self.code: JointCode | None = None
         self.columns = Columns(self)
+        self.points = PointMemory(self)
         self.function = self._emit()
 
     # -- addresses ---------------------------------------------------------------------------------
@@ -158,10 +159,11 @@ class Kernel(PointMemory):
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.config.builder = self.group.builder = self.b
         data, self.scratch, buffers, self.fresh = function.args
-        count = BUFFERS + 2 * self.io.buffers
+        count = BUFFERS + 2 * self.buffers.count
         words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in range(count)]
-        self.buffers: list[Any] = [
-            self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.io.buffers)
+        self.addresses: list[Any] = [
+            self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER)
+            for i in range(self.buffers.count)
         ]
         self._words = words
         for i in (*range(INTEGERS, HUBS + 1), *ROW_ORDERS.values()):
@@ -189,7 +191,7 @@ class Kernel(PointMemory):
         grams = [x for p in self.phases for x in p.pairs if x.op == "gram"]
         self.grams = {x: Gram(self, x, i) for i, x in enumerate(grams)}
         self.row_matrices = {x: RowMatrix(self, x) for x in self.plan.row_matrices}
-        self.io.clear_matrices()
+        self.buffers.clear()
         for phase in self.phases:
             if phase.columns not in ("", "small"):
                 self.emitter = self.group
@@ -284,10 +286,14 @@ class Kernel(PointMemory):
         size = 8 * lanes * self.plan.size(domain, columns)
         return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
 
+    def integer(self, word: int, width: int, k: Any, i: int) -> Any:
+        """Number i of row k of a table of integers."""
+        index = self.b.add(self.b.mul(k, i64(width)), i64(i))
+        return self.b.load(self.at(self.word(word), self.b.mul(index, i64(8))), typ=I64)
+
     def v_offset_of(self, k: Any) -> Any:
         """Where the rates of body k begin."""
-        index = self.b.add(self.b.mul(k, i64(tables.N_INTEGERS)), i64(tables.V_OFFSET))
-        return self.b.load(self.at(self.word(INTEGERS), self.b.mul(index, i64(8))), typ=I64)
+        return self.integer(INTEGERS, tables.N_INTEGERS, k, tables.V_OFFSET)
 
     def both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
         """The records of body or point k: of what there is once, and of what columns have."""
@@ -321,23 +327,16 @@ class Kernel(PointMemory):
         """A step at point, link or row k."""
         self.here = self.both(step.domain, k)
         if step.domain is Domain.POINT:
-            self.at_point(k)
+            self.points.at_point(k)
         elif step.domain is Domain.LINK:
-            point, row, kind = (
-                self.integer(LINK_INTEGERS, tables.N_LINK_INTEGERS, k, i)
-                for i in (tables.LINK_POINT, tables.LINK_ROW, tables.LINK_KIND)
-            )
-            self.at_point(point)
-            self.host_point = self.both(Domain.POINT, point)
-            self.host_row = self.both(Domain.ROW, row)
-            self.link_table = self.at(self.word(LINK_DOUBLES), self.b.mul(k, i64(48)))
+            kind = self.points.at_link(k)
             if any(x.operation.variant is Variant.LINK for x in step.fields):
                 write_cases(self.b, kind, len(self.link_codes), lambda i: self._link(step, i))
                 return
         self._visit(step, None)
 
     def _link(self, step: Step, i: int) -> None:
-        self.link_code = self.link_codes[i]
+        self.points.code = self.link_codes[i]
         self._visit(step, None)
 
     def _visit(self, step: Step, code: JointCode | None) -> None:
@@ -364,9 +363,9 @@ class Kernel(PointMemory):
             elif x.op == "up":  # the world's record takes what roots push
                 self._add_to(self.above[columns], self.plan.sums[x], x, values, self.old_sum)
             elif x.op == "scatter":
-                self._add_to(self.host[columns], self.plan.body[x], x, values)
+                self._add_to(self.points.records[Reads.HOST][columns], self.plan.body[x], x, values)
             elif x.op in ("to_point", "to_row"):
-                record = self.host_point if x.op == "to_point" else self.host_row
+                record = self.points.records[Reads(x.type.domain.value)]
                 self._add_to(record[columns], self.plan.others[x.type.domain][x], x, values)
             elif x.op == "total":
                 record = self.records[Domain.WORLD, columns]
@@ -440,11 +439,6 @@ class Kernel(PointMemory):
         scalar = self.b.load(self.at(self.table, i64(8 * i)), typ=DOUBLE)
         return Lane(self.emitter, self.emitter.splat(scalar).value, i)
 
-    def point_constant(self, i: int) -> Lane:
-        """A number of the point's table."""
-        scalar = self.b.load(self.at(self.point_table, i64(8 * i)), typ=DOUBLE)
-        return self.emitter.splat(scalar)
-
     def gravity(self, i: int) -> Lane:
         """A component of [0; −g]."""
         scalar = self.b.load(self.at(self.word(GRAVITY), i64(8 * i)), typ=DOUBLE)
@@ -494,7 +488,8 @@ class Kernel(PointMemory):
             base, start = self._place(x)
         else:
             slots = self.plan.others.get(x.type.domain, self.plan.body)
-            base, start = getattr(self, _RECORDS[where])[columns], slots[x]
+            records = self.above if where is Reads.PARENT else self.points.records[where]
+            base, start = records[columns], slots[x]
         return like.like([self.entry_load(x, base, start, i) for i in range(len(like.entries))])
 
     def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
@@ -510,6 +505,14 @@ class Kernel(PointMemory):
             for x, y in zip(root.entries, other.entries, strict=True)
         ]
         return other.like(entries)
+
+    def off_hubs(self, x: bl.Block) -> bl.Block:
+        """What comes from the parent, or nothing where the parent is a hub."""
+        e, b = self.emitter, self.b
+        stands = b.icmp_signed("!=", self.on_hub, i64(0))
+        zero = e.constant(0.0).value
+        entries = [Lane(e, b.select(stands, zero, e.lift(y).value)) for y in x.entries]
+        return x.like(entries)
 
     def fail(self, mask: Any, code: int, row: Any = None, *, over: int | None = None) -> None:
         """Note the first failure of each configuration: code + 8 (body or row + 1).
@@ -566,13 +569,6 @@ def step_is_world(x: Field) -> bool:
     return x.type.domain is Domain.WORLD
 
 
-_RECORDS = {
-    Reads.PARENT: "above",
-    Reads.HOST: "host",
-    Reads.MATE: "mate",
-    Reads.POINT: "host_point",
-    Reads.ROW: "host_row",
-}
 _COUNTS = {
     Domain.BODY: N_BODIES,
     Domain.POINT: N_POINTS,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from phipsi.backends.native import blocks as bl
+from phipsi.backends.native.point_memory import PointMemory
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.lanes import Emitter, Lane
 from phipsi.sweeps import entries as en
@@ -16,39 +16,18 @@ class Memory(Protocol):
     """What the code of a step reads and writes beyond registers."""
 
     emitter: Emitter
+    points: PointMemory
 
     def constant(self, i: int) -> Lane:
         """A number of the body's table."""
-        ...
-
-    def point_constant(self, i: int) -> Lane:
-        """A number of the point's table."""
         ...
 
     def gravity(self, i: int) -> Lane:
         """A component of [0; −g]."""
         ...
 
-    link_code: tuple[str, int]  # form and side of the current link
-
-    def link_constant(self, i: int) -> Lane:
-        """A number of the link's table."""
-        ...
-
-    def selected(self, name: str) -> Lane:
-        """1 if the body of the current point is in a selection, 0 if not."""
-        ...
-
-    def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
-        """The stored pose of the current point's body."""
-        ...
-
     def off_hubs(self, x: bl.Block) -> bl.Block:
         """What comes from the parent, or nothing where the parent is a hub."""
-        ...
-
-    def at_mate(self, make: Callable[[], Any]) -> Any:
-        """What `make` makes at the mate of the current point."""
         ...
 
     def coordinate(self, name: str, i: int) -> Lane:

@@ -110,7 +110,7 @@ class Pairs:
     def _matrices(self) -> list[tuple[Any, Any]]:
         """The results this pair enters, with its part."""
         out: list[tuple[Any, Any]] = []
-        for r in self.k.io.matrices():
+        for r in self.k.buffers.from_blocks():
             parts: Any = r.field.data
             zipped = zip(parts, r.field.args, strict=True)
             out += [(r, part) for part, y in zipped if y is self.field]
@@ -154,21 +154,21 @@ class Pairs:
             if cs.kind == "link":
                 self._meet_rows(entry, part.coefficient, r, column, rank)
                 continue
-            base = k.io.matrix_base(r)
-            row, _ = k.io.entry_index(r, column, cs.column)
+            base = k.buffers.matrix_base(r)
+            row, _ = k.buffers.entry_index(r, column, cs.column)
             if cs.several:
                 e = k.group
                 later = b.icmp_signed(">=", cs.ranks, e.splat_integer(rank))
                 cs.add(entry, part.coefficient, base, row, None, later)
-                if not k.io.mirrored(r):
+                if not k.buffers.mirrored(r):
                     after = b.icmp_signed(">", cs.ranks, e.splat_integer(rank))
-                    mirror, width = k.io.entry_index(r, cs.column, column)
+                    mirror, width = k.buffers.entry_index(r, cs.column, column)
                     cs.add(entry, part.coefficient, base, mirror, width, after)
                 continue
             cs.add(entry, part.coefficient, base, row, None)
-            if not k.io.mirrored(r):
+            if not k.buffers.mirrored(r):
                 with b.if_then(b.icmp_signed("!=", rank, cs.rank)):
-                    mirror, _ = k.io.entry_index(r, cs.column, column)
+                    mirror, _ = k.buffers.entry_index(r, cs.column, column)
                     cs.add(entry, part.coefficient, base, mirror, None)
 
     def _meet_rows(self, entry: Any, coefficient: Any, r: Result, column: Any, rank: Any) -> None:
@@ -178,7 +178,7 @@ class Pairs:
         that does not depend on how many columns go together.
         """
         k, b, cs = self.k, self.k.b, self.columns
-        base = k.io.matrix_base(r)
+        base = k.buffers.matrix_base(r)
         inside = k.row_matrices.get(r.field) if r.layout == "small" else None
         again: Any = None
         if cs.several:
@@ -200,7 +200,7 @@ class Pairs:
                 cs.add(entry, coefficient, base, index, stride)
 
         if inside is None:
-            index, _ = k.io.entry_index(r, column, cs.column)
+            index, _ = k.buffers.entry_index(r, column, cs.column)
             add(index, None)
             return
         swapped, index, stride = inside.meets(column, cs.column)

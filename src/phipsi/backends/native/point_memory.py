@@ -3,80 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, final
 
 from phipsi.backends.native import blocks as bl
 from phipsi.backends.native import tables
-from phipsi.backends.native.data_record import POINT_DOUBLES, POINT_INTEGERS
-from phipsi.backends.native.text.lanes import DOUBLE, I64, Emitter, Lane
+from phipsi.backends.native.data_record import (
+    LINK_DOUBLES,
+    LINK_INTEGERS,
+    POINT_DOUBLES,
+    POINT_INTEGERS,
+)
+from phipsi.backends.native.text.lanes import DOUBLE, Emitter, Lane
 from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.ir import Domain, Field, Reads
 
 
-class PointMemory:
-    """The part of a kernel that knows the current point, its mate, its body and link."""
+class Records(Protocol):
+    """The part of a kernel that finds tables and records."""
 
     b: Any
     emitter: Emitter
     selections: tuple[str, ...]
-    link_table: Any
-    on_hub: Any
-    at: Callable[[Any, Any], Any]
-    word: Callable[[int], Any]
-    both: Callable[[Domain, Any], tuple[Any, Any]]
-    load: Callable[[Field, Reads, bl.Block], bl.Block]
 
-    def at_point(self, k: Any) -> None:
-        """Read constants of point k, and what its body and its mate have."""
-        self.point_table = self.at(self.word(POINT_DOUBLES), self.b.mul(k, i64(96)))
-        body, self._mate, self._chosen = (
-            self.integer(POINT_INTEGERS, tables.N_POINT_INTEGERS, k, i)
+    def at(self, base: Any, offset: Any) -> Any:
+        """base + offset bytes."""
+        ...
+
+    def word(self, index: int) -> Any:
+        """One word of the data record."""
+        ...
+
+    def integer(self, word: int, width: int, k: Any, i: int) -> Any:
+        """Number i of row k of a table of integers."""
+        ...
+
+    def both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
+        """The records of body, point or row k: of what there is once, and of what columns have."""
+        ...
+
+    def load(self, x: Field, where: Reads, like: bl.Block) -> bl.Block:
+        """A stored block."""
+        ...
+
+
+@final
+class PointMemory:
+    """The point or link that is being visited: its tables, its body, its mate and its row.
+
+    `records` are those of other places, by the way in which operations read them.
+    """
+
+    code: tuple[str, int]  # form and side of the current link
+
+    def __init__(self, kernel: Records) -> None:
+        self.k = kernel
+        self.records: dict[Reads, tuple[Any, Any]] = {}
+
+    def at_point(self, p: Any) -> None:
+        """Go to point p."""
+        k = self.k
+        self._table = k.at(k.word(POINT_DOUBLES), k.b.mul(p, i64(96)))
+        self._body, self._mate, self._chosen = (
+            k.integer(POINT_INTEGERS, tables.N_POINT_INTEGERS, p, i)
             for i in (tables.POINT_BODY, tables.POINT_MATE, tables.POINT_CHOSEN)
         )
-        self.body_of_point = body
-        self.host = self.both(Domain.BODY, self.b.add(body, i64(1)))
-        self.mate = self.both(Domain.POINT, self._mate)
+        host = k.both(Domain.BODY, k.b.add(self._body, i64(1)))
+        self.records = {Reads.HOST: host, Reads.MATE: k.both(Domain.POINT, self._mate)}
+
+    def at_link(self, link: Any) -> Any:
+        """Go to a link and its point; the number of its kind."""
+        k = self.k
+        point, row, kind = (
+            k.integer(LINK_INTEGERS, tables.N_LINK_INTEGERS, link, i)
+            for i in (tables.LINK_POINT, tables.LINK_ROW, tables.LINK_KIND)
+        )
+        self.at_point(point)
+        self.records[Reads.POINT] = k.both(Domain.POINT, point)
+        self.records[Reads.ROW] = k.both(Domain.ROW, row)
+        self._link_table = k.at(k.word(LINK_DOUBLES), k.b.mul(link, i64(48)))
+        return kind
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
         """What `make` makes at the mate of the current point."""
-        names = ("point_table", "body_of_point", "host", "mate", "_mate", "_chosen")
-        saved = {name: getattr(self, name) for name in names}
+        saved = dict(vars(self))
         self.at_point(self._mate)
         out = make()
-        for name, value in saved.items():
-            setattr(self, name, value)
+        vars(self).update(saved)
         return out
 
     def selected(self, name: str) -> Lane:
         """1 if the body of the current point is in a selection, 0 if not."""
-        b = self.b
-        bit = b.and_(b.lshr(self._chosen, i64(self.selections.index(name))), i64(1))
-        return self.emitter.splat(b.uitofp(bit, DOUBLE))
+        b = self.k.b
+        bit = b.and_(b.lshr(self._chosen, i64(self.k.selections.index(name))), i64(1))
+        return self.k.emitter.splat(b.uitofp(bit, DOUBLE))
 
-    def integer(self, word: int, width: int, k: Any, i: int) -> Any:
-        """Number i of row k of a table of integers."""
-        index = self.b.add(self.b.mul(k, i64(width)), i64(i))
-        return self.b.load(self.at(self.word(word), self.b.mul(index, i64(8))), typ=I64)
+    def constant(self, i: int) -> Lane:
+        """A number of the point's table."""
+        return self._number(self._table, i)
 
     def link_constant(self, i: int) -> Lane:
         """A number of the link's table."""
-        return self.emitter.splat(self.b.load(self.at(self.link_table, i64(8 * i)), typ=DOUBLE))
+        return self._number(self._link_table, i)
+
+    def _number(self, table: Any, i: int) -> Lane:
+        k = self.k
+        return k.emitter.splat(k.b.load(k.at(table, i64(8 * i)), typ=DOUBLE))
 
     def pose_of_body(self, x: Field, like: bl.Block) -> bl.Block:
         """The pose of the current point's body in the world, which is its own pose."""
-        e, b = self.emitter, self.b
-        found = self.load(x, Reads.HOST, like)
-        is_world = b.icmp_signed("<", self.body_of_point, i64(0))
+        e, b = self.k.emitter, self.k.b
+        found = self.k.load(x, Reads.HOST, like)
+        is_world = b.icmp_signed("<", self._body, i64(0))
         still = [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
         pairs = zip(still, found.entries, strict=True)
         return found.like(
             [Lane(e, b.select(is_world, e.lift(x).value, e.lift(y).value)) for x, y in pairs]
         )
-
-    def off_hubs(self, x: bl.Block) -> bl.Block:
-        """What comes from the parent, or nothing where the parent is a hub."""
-        e, b = self.emitter, self.b
-        stands = b.icmp_signed("!=", self.on_hub, i64(0))
-        zero = e.constant(0.0).value
-        entries = [Lane(e, b.select(stands, zero, e.lift(y).value)) for y in x.entries]
-        return x.like(entries)

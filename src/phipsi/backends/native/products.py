@@ -61,11 +61,11 @@ class Products:
                 continue
             (left,) = (s for s in k.results if s.field is r.left and s.left is None)
             self.size = k.count_of(r.takes)
-            a, b = k.io.result_base(left), k.io.result_base(r)
+            a, b = k.buffers.result_base(left), k.buffers.result_base(r)
             self.aside = k.area(ASIDE, k.bytes)
             wide = max(k.group.lanes, _COLUMNS)
             self.rows = k.at(self.aside, k.b.mul(self.size, i64(k.bytes * wide)))
-            self.masked = k.io.masked(r)
+            self.masked = k.buffers.masked(r)
             if k.group is k.config:
                 self._across(a, b, r.factor)
             else:

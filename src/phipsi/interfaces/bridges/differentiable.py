@@ -16,12 +16,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
-from phipsi.algorithms.dynamics.equations_of_motion import (
-    FORWARD_DYNAMICS,
-    INVERSE_DYNAMICS,
-    inverse_dynamics,
-)
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
 from phipsi.algorithms.kinematics.motions import frame_poses
 from phipsi.backends.layout import vector_shape
 from phipsi.backends.program import Program
@@ -33,13 +28,13 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import POSES
-from phipsi.model.mechanisms import tree_of
+from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.model.scalars import NUMPY_OPS, dot
+from phipsi.motion.gradients import rollout_gradient
+from phipsi.motion.rollout import rollout
 from phipsi.operators import J
-from phipsi.simulation.gradients import rollout_gradient
-from phipsi.simulation.rollout import rollout
 
 Array = NDArray[Any]
 
@@ -365,19 +360,23 @@ class Functions:
         form = closed_form(None, False, False)[0] if loops else FORWARD_DYNAMICS
         return self._kept(ExpressionBridge, form, model, None, None)(q, v, tau)
 
+    @of_trees(
+        "its efforts come from a dense solution, which has no derivatives here",
+        "Without derivatives:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+    )
     def inverse_dynamics(self, model: Model, q: Any, v: Any, vdot: Any) -> Any:
         """Joint efforts (..., nv) that a motion needs; see `phipsi.inverse_dynamics`."""
-        model = tree_of(model, inverse_dynamics)
+        model = tree_of(model, type(self).inverse_dynamics)
         return self._kept(ExpressionBridge, INVERSE_DYNAMICS, model, None, None)(q, v, vdot)
 
     def kinetic_energy(self, model: Model, q: Any, v: Any) -> Any:
         """Kinetic energy (...); see `phipsi.kinetic_energy`."""
         return self._kept(ExpressionBridge, KINETIC_ENERGY, model, None, None)(q, v)
 
-    def frame_poses(self, model: Model, q: Any, frames: Sequence[Any]) -> Any:
+    def frame_poses(self, model: Model, q: Any, points: Sequence[Any]) -> Any:
         """Poses (..., k, 4, 4) of bodies, frames or points in the world."""
         tree = tree_of(model, frame_poses)
-        return self._kept(PosesBridge, tree, point_set(tree, frames), None)(q)
+        return self._kept(PosesBridge, tree, point_set(tree, points), None)(q)
 
     def rollout(
         self,

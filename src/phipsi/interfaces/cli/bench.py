@@ -136,7 +136,7 @@ def _rollout(model: Model, q: Any, batch: int) -> Row:
     import numpy as np
 
     from phipsi.errors import PhipsiError
-    from phipsi.simulation.rollout import rollout
+    from phipsi.motion.rollout import rollout
 
     row = Row("rollout")
     zero = np.zeros(model.nv)

@@ -23,7 +23,7 @@ from phipsi.interfaces.cli.common import (
 
 if TYPE_CHECKING:
     from phipsi.interfaces.scenarios.scenario import Scenario
-    from phipsi.simulation.trajectory import Trajectory
+    from phipsi.trajectory.trajectory import Trajectory
 
 _MOST_JOINTS = 60
 _MOST_EVENTS = 10
@@ -142,9 +142,9 @@ def simulate(
 def _of_robot(model: Any, q: Any, v: Any, duration: float, gravity: Any, ratings: bool) -> Scenario:
     import numpy as np
 
+    from phipsi.forces import from_ratings
     from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordinates, with_rates
     from phipsi.interfaces.scenarios.scenario import Scenario
-    from phipsi.simulation.forces import from_ratings
 
     if gravity is not None:
         model = model.with_gravity(gravity)
@@ -180,7 +180,7 @@ class _Steps:
 
 def _run(scenario: Scenario) -> int:
     from phipsi.errors import InputError, PhipsiWarning, SimulationError
-    from phipsi.simulation.trajectory import Trajectory
+    from phipsi.trajectory.trajectory import Trajectory
 
     steps = _Steps(scenario.duration)
     failure = ""
@@ -219,7 +219,7 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: flo
     """What a user wants to know about a run, as lines."""
     from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
-    from phipsi.simulation.tableaux import METHODS
+    from phipsi.motion.tableaux import METHODS
 
     model = trajectory.model
     method = METHODS[trajectory.integrator]

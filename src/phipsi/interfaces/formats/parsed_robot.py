@@ -27,10 +27,11 @@ from phipsi.interfaces.formats.findings import (
 )
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
-from phipsi.model.assemble import assemble, parent_indices
-from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument, make_body
+from phipsi.model.assemble import parent_indices
+from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
+from phipsi.model.builder import ModelBuilder
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
-from phipsi.model.validate import check_attachment, check_body, check_names
+from phipsi.model.validate import check_body
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (
@@ -202,23 +203,17 @@ class ParsedRobot:
             self._repair()
         self._judge_inertias()
         names = self._free_names(options.base or default_base, inboard)
-        bodies = self._bodies(inboard, names, options.base or default_base)
-        frames = tuple(
-            Frame(frame.name, names.get(frame.body, frame.body), frame.placement)
-            for frame in self.frames
-        )
+        builder = ModelBuilder(self.gravity)
+        parts = self._add_bodies(builder, inboard, names, options.base or default_base)
+        for frame in self.frames:
+            builder.add_frame(frame.name, names.get(frame.body, frame.body), frame.placement)
         couplings = self._couplings()
         if options.closes_loops:
             self.constraints.extend(map(mimicry, couplings))
-        is_ground = names.get(WORLD_NAME) == WORLD_NAME
-        description = Description(
-            bodies,
-            frames,
-            self.gravity,
-            parts=bodies,
-            world_inertia=self.links[WORLD_NAME].inertia if is_ground else SpatialInertia(),
-        )
-        description = self._assembled(description)
+        try:
+            description = builder.describe("keep")  # moments are judged with the lines of the file
+        except ModelError as error:
+            raise self.error(self.root, f"robot {shortened(self.name)}", str(error)) from error
         self._judge_moving(description, names)
         moving = {body.joint_name for body in description.bodies}
         extras = Extras(
@@ -228,7 +223,10 @@ class ParsedRobot:
             tuple(_renamed_shape(shape, names) for shape in self.shapes),
             tuple(self.findings),
         )
-        model = Model(replace(description, extras=extras))
+        inertia = description.world_inertia
+        if names.get(WORLD_NAME) == WORLD_NAME:
+            inertia = self.links[WORLD_NAME].inertia + inertia
+        model = Model(replace(description, parts=parts, world_inertia=inertia, extras=extras))
         self._check_finite(model)
         independent = () if options.closes_loops else couplings
         report_findings(self.root.file, self.findings, independent, strict=options.strict)
@@ -253,8 +251,12 @@ class ParsedRobot:
         self.note("renamed", f"{self.link_word} 'world'", new, message, world.at)
         return {WORLD_NAME: new}
 
-    def _bodies(
-        self, inboard: dict[str, Connection], names: dict[str, str], base: Base
+    def _add_bodies(
+        self,
+        builder: ModelBuilder,
+        inboard: dict[str, Connection],
+        names: dict[str, str],
+        base: Base,
     ) -> tuple[Body, ...]:
         taken = set(self.joints)
         bodies: list[Body] = []
@@ -268,8 +270,8 @@ class ParsedRobot:
             joint = joints.Free() if base == "free" else joints.Fixed()
             placement = self.root_placements.get(link.name, Pose())
             root = Connection(name, link.at, GROUND, link.name, joint, placement)
-            bodies.append(self._body(root, names))
-        bodies.extend(self._body(joint, names) for joint in self.joints.values())
+            bodies.append(self._add_body(builder, root, names))
+        bodies += (self._add_body(builder, joint, names) for joint in self.joints.values())
         return tuple(bodies)
 
     def _rename_joint_called_world(self) -> None:
@@ -299,12 +301,12 @@ class ParsedRobot:
         message = f"'world' names the inertial frame, so this joint is called {new!r} here."
         self.note("renamed", "joint 'world'", new, message, joint.at)
 
-    def _body(self, at: Connection, names: dict[str, str]) -> Body:
+    def _add_body(self, builder: ModelBuilder, at: Connection, names: dict[str, str]) -> Body:
         self._check_time(at.at)
         link = self.links[at.child]
         parent = names.get(at.parent, at.parent) if at.parent != GROUND else WORLD_NAME
         try:
-            body = make_body(
+            body = builder.add_body(
                 names.get(link.name, link.name),
                 parent=parent,
                 joint=at.joint,
@@ -319,14 +321,6 @@ class ParsedRobot:
         except ModelError as error:
             raise self.error(at.at, f"joint {shortened(at.name)}", str(error)) from error
         return body
-
-    def _assembled(self, description: Description) -> Description:
-        try:
-            check_names(description)
-            check_attachment(description)
-            return assemble(description)
-        except ModelError as error:
-            raise self.error(self.root, f"robot {shortened(self.name)}", str(error)) from error
 
     def _check_finite(self, model: Model) -> None:
         arrays = {

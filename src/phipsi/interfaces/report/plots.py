@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.energy import kinetic_energy
 from phipsi.errors import shown
+from phipsi.motion.entry_names import entry_names
 from phipsi.simulation.quadratures import WORK
-from phipsi.simulation.storage import entry_names
-from phipsi.simulation.trajectory import Trajectory
+from phipsi.trajectory.trajectory import Trajectory
 
 Array = NDArray[Any]
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.algorithms.dynamics.energy import kinetic_energy
-from phipsi.algorithms.dynamics.equations_of_motion import FORWARD_DYNAMICS
-from phipsi.algorithms.dynamics.forms import closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form
 from phipsi.compiler import explain
 from phipsi.errors import InputError, shown, shown_lines
 from phipsi.expressions.node import Expr
@@ -26,8 +25,8 @@ from phipsi.interfaces.report.model_checks import Check
 from phipsi.interfaces.report.plots import plots
 from phipsi.interfaces.report.scene import scene
 from phipsi.interfaces.scenarios.joint_values import joint_values
-from phipsi.simulation.tableaux import METHODS
-from phipsi.simulation.trajectory import Trajectory
+from phipsi.motion.tableaux import METHODS
+from phipsi.trajectory.trajectory import Trajectory
 
 _MOST_ROWS = 200
 

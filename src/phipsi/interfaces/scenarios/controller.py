@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.control import controllers, references
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.scenarios.forces_and_events import point
 from phipsi.interfaces.scenarios.joint_values import with_coordinates
-from phipsi.interfaces.scenarios.tables import Table
+from phipsi.interfaces.scenarios.toml_tables import Table
 from phipsi.model import Model, Pose
-from phipsi.simulation import controllers, references
 from phipsi.spatial import quat_to_matrix
 
 Array = NDArray[Any]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi import forces
 from phipsi.errors import PhipsiError, did_you_mean
-from phipsi.interfaces.scenarios.tables import Table
+from phipsi.forces.force import Force
+from phipsi.interfaces.scenarios.toml_tables import Table
 from phipsi.model import Model
-from phipsi.simulation import forces
 from phipsi.simulation.events import Event
-from phipsi.simulation.force import Force
 
 Array = NDArray[Any]
 

@@ -18,9 +18,9 @@ from phipsi.interfaces.scenarios.controller import read_controller
 from phipsi.interfaces.scenarios.forces_and_events import read_events, read_forces
 from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordinates, with_rates
 from phipsi.interfaces.scenarios.scenario import Scenario, checked_output
-from phipsi.interfaces.scenarios.tables import Table, read_toml
+from phipsi.interfaces.scenarios.toml_tables import Table, read_toml
 from phipsi.model import Model
-from phipsi.simulation.tableaux import METHODS
+from phipsi.motion.tableaux import METHODS
 
 _KEYS = (
     "title", "model", "duration", "initial", "integrator", "forces", "controller", "events",

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
+from phipsi.forces.force import Force
 from phipsi.model import Model
 from phipsi.simulation.events import Event
-from phipsi.simulation.force import Force
 from phipsi.simulation.run import simulate
-from phipsi.simulation.trajectory import Trajectory
+from phipsi.trajectory.trajectory import Trajectory
 
 _MOST_OUTPUTS = 10_000_000
 

@@ -15,6 +15,8 @@ import llvmlite.binding as llvm
 from phipsi.backends.native.targets import code_cache as disk
 from phipsi.errors import InputError
 
+FULL_EFFORT = 3
+
 
 @dataclass(frozen=True)
 class Target:
@@ -37,7 +39,7 @@ class Target:
         llvm.initialize_native_asmprinter()
         found = llvm.Target.from_triple(self.triple or llvm.get_default_triple())
         return found.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=3, jit=True, codemodel="jitdefault"
+            cpu=self.cpu, features=self.features, opt=_effort(), jit=True, codemodel="jitdefault"
         )
 
     def object_code(self, text: str) -> bytes:
@@ -70,6 +72,18 @@ def _most_lanes() -> int:
     setting = os.environ.get("PHIPSI_LANES", "8")
     if setting not in ("2", "4", "8"):
         raise InputError(f"PHIPSI_LANES={setting!r} must be 2, 4 or 8")
+    return int(setting)
+
+
+def _effort() -> int:
+    """How hard LLVM tries, 0 to 3, by PHIPSI_LLVM_EFFORT.
+
+    0 compiles four times as fast to code that is slower and gives the same bits: for tests that run
+    each program a few times.
+    """
+    setting = os.environ.get("PHIPSI_LLVM_EFFORT", str(FULL_EFFORT))
+    if setting not in ("0", "1", "2", "3"):
+        raise InputError(f"PHIPSI_LLVM_EFFORT={setting!r} must be 0, 1, 2 or 3")
     return int(setting)
 
 
@@ -109,6 +123,8 @@ _LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 
 def machine_code(key: str, target: Target, emit: Callable[[], str]) -> MachineCode:
     """The code with this key: loaded already, from the disk cache, or compiled from ``emit()``."""
+    effort = _effort()
+    key = key if effort == FULL_EFFORT else f"{key}-{effort}"
     found = _LOADED.get(key)
     if found is None:
         binary = disk.read(key)

@@ -1,0 +1,147 @@
+"""Any expression as a dense matrix, by plain linear algebra: the explicit O(N³) route, the oracle.
+
+φ is the inverse of I − E_φ, an inverse is an inverse, bd is a mask. No sweep, no rewriting: nothing
+of the compiler is used, so what it makes can be compared with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.backends.dense.evaluation import Evaluation
+from phipsi.backends.dense.given_values import (
+    Inputs,
+    check_expression,
+    check_points,
+    collect,
+    dimension,
+)
+from phipsi.errors import InputError, not_too_deep
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import Space
+from phipsi.model import Model
+from phipsi.model.mechanisms import forest_of, of_mechanisms
+from phipsi.model.points import PointSet, point_set
+from phipsi.operators import as_expression
+from phipsi.operators.inputs import INPUT_ORDER
+
+Array = NDArray[Any]
+
+
+@of_mechanisms
+def dense(
+    expr: Expr | str,
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    *,
+    vdot: ArrayLike | None = None,
+    tau: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    f0: ArrayLike | None = None,
+    free: ArrayLike | None = None,
+    given: Mapping[str | Expr, ArrayLike] | None = None,
+    points: Sequence[Any] | PointSet | None = None,
+    order: str = "base_to_tip",
+    axes: str = "body",
+    **directions: ArrayLike,
+) -> Array:
+    """Evaluate an expression, or text that `parse` reads, as a dense matrix, vector or number.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv), `f_ext` (..., n, 6), `f0` (..., nC,
+    6), `free` (..., nv), `Udot` (..., rows), and the directions `dq`, `dv`, `dvdot`, `dtau` (...,
+    nv), real or complex, batched on leading axes; `given` maps names of leaves to values in storage
+    layout that are used instead of computing them; `points` are ``[(body_or_frame, offset), …]`` or
+    a `PointSet`, which also has axes; `order` "base_to_tip" (as stored) or "tip_to_base" (the
+    papers'); `axes` of body quantities: "body" or "inertial" (world axes, about the same points).
+    **Returns:** operators (..., rows, cols) with body i in rows 6i … 6i+5, vectors (..., dim),
+    scalars (...), poses (..., n, 4, 4).
+    **Cost:** O(N³) per configuration; meant for checking and for small models.
+    """
+    expr = as_expression(expr)
+    check_arrangement(order, axes)
+    named = {"q": q, "v": v, "vdot": vdot, "tau": tau, "f_ext": f_ext, "f0": f0, "free": free}
+    inputs, model, where = _inputs(expr, model, points, {**named, **directions}, given)
+    shape = _shape(expr, model, where)
+    out = np.empty((*inputs.batch, *shape), inputs.dtype)
+    with not_too_deep("evaluated"):
+        for index in np.ndindex(inputs.batch):
+            one = Evaluation(model, where, *inputs.at(index), inputs.dtype)
+            out[index] = arranged(expr, one, order, axes).reshape(shape)
+    return out[()]
+
+
+def _inputs(
+    expr: Expr,
+    model: Model,
+    points: Sequence[Any] | PointSet | None,
+    named: Mapping[str, ArrayLike | None],
+    given: Mapping[str | Expr, ArrayLike] | None,
+) -> tuple[Inputs, Model, PointSet]:
+    check_expression(expr)
+    model, points = forest_of(model, points)
+    if not isinstance(cast(object, model), Model):
+        raise InputError(f"dense needs a model, not {type(model).__name__}; see pp.ModelBuilder")
+    if points is None:
+        check_points(expr)
+    where = point_set(model, points)
+    for name in named:
+        if name not in INPUT_ORDER:
+            known = ", ".join(INPUT_ORDER)
+            raise InputError(
+                f"dense has no argument {name!r}; arguments of expressions are {known}"
+            )
+    return collect(model, where, named, given), model, where
+
+
+def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
+    assert expr.takes is not None and expr.gives is not None
+    if expr.is_scalar:
+        return ()
+    if expr.is_vector and expr.gives.name == "poses":
+        return (model.n_bodies, 4, 4)
+    rows = dimension(expr.gives, model, points)
+    return (rows,) if expr.is_vector else (rows, dimension(expr.takes, model, points))
+
+
+# ---- order and axes ----------------------------------------------------------------------------
+
+
+def check_arrangement(order: str, axes: str) -> None:
+    """Refuse what is neither an order of bodies nor a set of axes."""
+    if order not in ("base_to_tip", "tip_to_base"):
+        raise InputError(f"order={order!r} is not 'base_to_tip' or 'tip_to_base'")
+    if axes not in ("body", "inertial"):
+        raise InputError(
+            f"axes={axes!r} is not 'body' or 'inertial'; the axes of points belong to the "
+            f"points: points=point_set(model, points, axes='world' | 'body' | 'spatial')"
+        )
+
+
+def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:
+    """The value in the axes and the order asked for; see `dense`."""
+    out = one.value(expr)
+    assert expr.takes is not None and expr.gives is not None
+    if axes == "inertial":
+        if expr.gives.index == "body" and expr.gives.width == 6:
+            out = one.at.diagonal(one.at.turn) @ out
+        if expr.takes.index == "body" and expr.takes.width == 6:
+            out = out @ one.at.diagonal(one.at.turn).T
+    if order == "tip_to_base":
+        out = out[_reversed(expr.gives, one)][:, _reversed(expr.takes, one)]
+    return out
+
+
+def _reversed(space: Space, one: Evaluation) -> Array:
+    """Component numbers with the blocks in the papers' order, tip first."""
+    if not space.per_body:
+        return np.arange(one.size(space))
+    if space.index in ("body", "parameter"):
+        width = {6: 6, 10: 10}.get(space.width or 0, 16)
+        return np.arange(one.size(space)).reshape(-1, width)[::-1].reshape(-1)
+    numbers = [np.arange(s.start, s.stop) for s in reversed(one.model.v_slices)]
+    return np.concatenate([np.arange(0), *numbers])

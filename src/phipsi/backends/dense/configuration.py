@@ -1,0 +1,130 @@
+"""Configuration: one mechanism at one q (and v, …), as the oracle's formulas see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError
+from phipsi.model import Model
+from phipsi.model.points import PointSet
+from phipsi.model.scalars import NUMPY_OPS, ScalarOps
+from phipsi.spatial import phi as rigid
+
+Array = NDArray[Any]
+
+
+class Configuration:
+    """The mechanism at one q (and v, …): relative poses, world poses, and the named arguments."""
+
+    def __init__(
+        self,
+        model: Model,
+        points: PointSet,
+        arguments: dict[str, Array],
+        dtype: np.dtype[Any],
+        kind: Any = np.ndarray,
+    ) -> None:
+        self.model, self.points, self.arguments, self.dtype = model, points, arguments, dtype
+        self.kind = kind
+        n = model.n_bodies
+        self.rotation = self.zeros(n, 3, 3)  # R(k): body k → its parent's axes
+        self.offset = self.zeros(n, 3)  # l(p, k) in the parent's axes
+        self.world_rotation = self.zeros(n, 3, 3)
+        self.position = self.zeros(n, 3)  # of O(k), world axes
+        for k in range(n):
+            self._place(k)
+
+    def argument(self, name: str) -> Array:
+        """The value of q, v, vdot, tau, f_ext, f0 or free; an error if it is missing."""
+        if name not in self.arguments:
+            raise InputError(
+                f"this expression needs {name}: pass {name}=..., or give the quantities that "
+                f"depend on it through given={{...}}"
+            )
+        return self.arguments[name]
+
+    def joint_q(self, k: int) -> list[Any]:
+        """The coordinates of joint k."""
+        return self.scalars(self.argument("q")[self.model.q_slices[k]])
+
+    def _place(self, k: int) -> None:
+        model, joint, mount = self.model, self.model.joints[k], self.model.placements[k]
+        q = self.joint_q(k)
+        with np.errstate(all="ignore"):
+            rotation, offset = joint.transform(joint.params, q, self.ops)
+        R, p = self.array(rotation), self.array(offset)
+        if not (np.isfinite(R).all() and np.isfinite(p).all()):
+            raise InputError(
+                f"q of joint {model.joint_names[k]!r} ({joint.kind}) is {np.array(q).tolist()}, "
+                f"which is no pose; a quaternion must not be zero"
+            )
+        self.rotation[k] = mount.rotation @ R
+        self.offset[k] = mount.translation + mount.rotation @ p
+        parent = model.parent[k]
+        if parent < 0:
+            self.world_rotation[k], self.position[k] = self.rotation[k], self.offset[k]
+        else:
+            outer = self.world_rotation[parent]
+            self.world_rotation[k] = outer @ self.rotation[k]
+            self.position[k] = self.position[parent] + outer @ self.offset[k]
+
+    def put_at(self, poses: Array) -> None:
+        """Use these poses (n, 4, 4) in the world, where the joints would give others."""
+        self.world_rotation, self.position = poses[:, :3, :3], poses[:, :3, 3]
+
+    # ---- helpers for block matrices -------------------------------------------------------------
+
+    def zeros(self, *shape: int) -> Array:
+        """Zeros of the right number type."""
+        return np.zeros(shape, self.dtype).view(self.kind)
+
+    def array(self, values: Any) -> Array:
+        """Numbers, such as nested lists of scalars, as an array of the right type."""
+        out = np.array(values, self.dtype)
+        return out if self.kind is np.ndarray else self.kind.of(out)
+
+    def scalars(self, values: Array) -> list[Any]:
+        """Numbers one by one, for the formulas of the joints."""
+        return list(values) if self.kind is np.ndarray else cast(Any, values).scalars()
+
+    @property
+    def ops(self) -> ScalarOps:
+        """Sine, cosine and square root of these scalars."""
+        return NUMPY_OPS if self.kind is np.ndarray else self.kind.ops
+
+    def eye(self, size: int) -> Array:
+        """The identity matrix of the right number type."""
+        return self.array(np.eye(size))
+
+    def to_parents(self, block: Callable[[int], Array]) -> Array:
+        """The body-space matrix with `block(k)` at (parent(k), k)."""
+        n = self.model.n_bodies
+        out = self.zeros(6 * n, 6 * n)
+        for k, p in enumerate(self.model.parent):
+            if p >= 0:
+                out[6 * p : 6 * p + 6, 6 * k : 6 * k + 6] = block(k)
+        return out
+
+    def diagonal(self, block: Callable[[int], Array]) -> Array:
+        """The body-space matrix with `block(k)` at (k, k)."""
+        n = self.model.n_bodies
+        out = self.zeros(6 * n, 6 * n)
+        for k in range(n):
+            out[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] = block(k)
+        return out
+
+    def hinges(self, columns: Callable[[int], Any]) -> Array:
+        """The matrix nv × 6n whose block (k, k) is the transpose of `columns(k)`, 6 × r."""
+        out = self.zeros(self.model.nv, 6 * self.model.n_bodies)
+        for k, s in enumerate(self.model.v_slices):
+            axes = self.array(columns(k)).reshape(6, s.stop - s.start)
+            out[s, 6 * k : 6 * k + 6] = axes.T
+        return out
+
+    def turn(self, k: int) -> Array:
+        """U(k) = diag(R, R), body k → world axes."""
+        return rigid(self.world_rotation[k], np.zeros(3))

@@ -1,0 +1,296 @@
+"""Block formulas of the primitive operators and vectors, and how they change, as full matrices.
+
+Everything is in body axes, about the body's origin, angular part first. Nothing here conjugates, so
+complex configurations give complex-step derivatives. The arrays may be of a class of their own with
+exact arithmetic (`proofs`): what is made here is made by `Configuration.zeros`, `array` and `eye`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.dense.configuration import Configuration
+from phipsi.backends.dense.world_rows import rows_rate
+from phipsi.expressions.kinds import Op
+from phipsi.model.dual import hinge_axes_along
+from phipsi.operators.inputs import DIRECTIONS
+from phipsi.spatial import crm, crq, skew
+from phipsi.spatial import phi as rigid
+
+Array = NDArray[Any]
+
+
+# ---- operators ---------------------------------------------------------------------------------
+
+
+def hinge_map(c: Configuration) -> Array:
+    """H: the transposed joint axes of each body."""
+    joints = c.model.joints
+    return c.hinges(lambda k: joints[k].hinge_axes(joints[k].params, c.joint_q(k), c.ops))
+
+
+def hinge_map_rate(c: Configuration) -> Array:
+    """Ḣ: how the joint axes move in body axes."""
+    joints, slices, v = c.model.joints, c.model.v_slices, c.argument("v")
+    return c.hinges(
+        lambda k: joints[k].hinge_axes_rate(
+            joints[k].params, c.joint_q(k), c.scalars(v[slices[k]]), c.ops
+        )
+    )
+
+
+def rigid_step(c: Configuration) -> Array:
+    """E_φ: block (p, k) is [[R, l~ R], [0, R]]."""
+    return c.to_parents(lambda k: rigid(c.rotation[k], c.offset[k]))
+
+
+def shift(c: Configuration) -> Array:
+    """The papers' S: block (p, k) is I in world axes, a rotation in body axes."""
+    return c.to_parents(lambda k: rigid(c.rotation[k], np.zeros(3)))
+
+
+def shift_weight(c: Configuration) -> Array:
+    """Lam_φ, the memoryless factor of E_φ = S Lam_φ. S removes a root's block: here φ(world, k)."""
+
+    def block(k: int) -> Array:
+        return rigid(c.rotation[k], np.zeros(3)).T @ rigid(c.rotation[k], c.offset[k])
+
+    return c.diagonal(block)
+
+
+def rigid_propagation(c: Configuration) -> Array:
+    """φ = (I − E_φ)⁻¹ by dense inversion."""
+    step = rigid_step(c)
+    return np.linalg.inv(c.eye(len(step)) - step)
+
+
+def inertias(c: Configuration) -> Array:
+    """M: the spatial inertia of each body."""
+    return c.diagonal(lambda k: c.model.inertia_matrices[k])
+
+
+def armature(c: Configuration) -> Array:
+    """Jr: rotor inertias on the diagonal."""
+    return np.diag(c.array(c.model.armature)).reshape(c.model.nv, c.model.nv)
+
+
+def free_joints(c: Configuration) -> Array:
+    """Return 1 on the diagonal for every joint whose effort is given."""
+    return np.diag(c.array(c.argument("free")))
+
+
+def held_joints(c: Configuration) -> Array:
+    """Return 1 on the diagonal for every joint whose acceleration is given."""
+    return c.eye(c.model.nv) - free_joints(c)
+
+
+def picks(c: Configuration) -> Array:
+    """B: block (k, i) carries a force at point i, in the axes of the points, to O(k)."""
+    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    for i, k in enumerate(c.points.body):
+        if k < 0:
+            continue
+        R = c.world_rotation[k].T
+        if c.points.axes == "world":
+            block = rigid(R, c.points.offset[i])
+        elif c.points.axes == "body":
+            block = rigid(c.points.rotation[i], c.points.offset[i])
+        else:
+            block = rigid(R, -R @ c.position[k])
+        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+    return out
+
+
+def picks_rate(c: Configuration, V: Array) -> Array:
+    """Ḃ: dB/dt in the axes B has; R* turns with −ω~ R*, the lever to the world origin moves too."""
+    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    for i, k in enumerate(c.points.body):
+        if k < 0 or c.points.axes == "body":
+            continue
+        omega, velocity = V[6 * k : 6 * k + 3, 0], V[6 * k + 3 : 6 * k + 6, 0]
+        R = c.world_rotation[k].T
+        turning = -skew(omega) @ R
+        if c.points.axes == "world":
+            block = rigid(turning, c.points.offset[i])
+        else:
+            lever = -R @ c.position[k]
+            block = rigid(turning, lever)
+            block[:3, 3:] += skew(-velocity + np.cross(lever, omega)) @ R
+        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+    return out
+
+
+def total(c: Configuration, at: tuple[Any, ...]) -> Array:
+    """Carry every body force to one point of the world, in world axes, and add them."""
+    point = c.array(at or (0.0, 0.0, 0.0))
+    blocks = [rigid(c.world_rotation[k], c.position[k] - point) for k in range(c.model.n_bodies)]
+    return np.hstack([c.zeros(6, 0), *blocks])
+
+
+# ---- vectors -----------------------------------------------------------------------------------
+
+
+def gravity(c: Configuration) -> Array:
+    """[0; −g] at the roots, in body axes."""
+    out = c.zeros(6 * c.model.n_bodies, 1)
+    for k, p in enumerate(c.model.parent):
+        if p < 0:
+            out[6 * k + 3 : 6 * k + 6, 0] = -c.rotation[k].T @ c.model.gravity
+    return out
+
+
+def angular(c: Configuration) -> Array:
+    """The projection on the angular halves of body motions."""
+    return c.array(np.diag(np.tile([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], c.model.n_bodies)))
+
+
+def gauge(V: Array) -> Array:
+    """s(k) = [0; ω × v]."""
+    parts = V.reshape(-1, 2, 3)
+    out = np.zeros_like(parts)
+    out[:, 1] = np.cross(parts[:, 0], parts[:, 1])
+    return out.reshape(-1, 1)
+
+
+def cross(c: Configuration, x: Array) -> Array:
+    """The cross product with x(k) on body motions."""
+    return c.diagonal(lambda k: crm(x[6 * k : 6 * k + 6, 0]))
+
+
+def cross_force(c: Configuration, f: Array) -> Array:
+    """x ↦ cross(x)* f on body motions."""
+    return c.diagonal(lambda k: crq(f[6 * k : 6 * k + 6, 0]))
+
+
+def inertia_of(c: Configuration, pi: Array) -> Array:
+    """M(π), block diagonal."""
+
+    def inertia(k: int) -> Array:
+        m, cx, cy, cz, xx, yy, zz, xy, xz, yz = pi[10 * k : 10 * k + 10, 0]
+        out, h = c.zeros(6, 6), skew(c.array([cx, cy, cz]))
+        out[:3, :3] = c.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        out[:3, 3:], out[3:, :3] = h, -h
+        out[3:, 3:] = m * np.eye(3)
+        return out
+
+    return c.diagonal(inertia)
+
+
+def regress(c: Configuration, x: Array) -> Array:
+    """M(π) x(k) as a matrix times π: one column for every inertial parameter set to one."""
+    units = c.eye(10 * c.model.n_bodies)
+    columns = [inertia_of(c, pi[:, None]) @ x for pi in units]
+    return np.hstack([c.zeros(6 * c.model.n_bodies, 0), *columns])
+
+
+def poses(c: Configuration) -> Array:
+    """World poses as homogeneous matrices, flattened into one column."""
+    out = c.zeros(c.model.n_bodies, 4, 4)
+    out[:, :3, :3], out[:, :3, 3], out[:, 3, 3] = c.world_rotation, c.position, 1
+    return out.reshape(-1, 1)
+
+
+# ---- how H, B and A change along directions ----------------------------------------------------
+
+
+def hinge_variation(c: Configuration, *directions: Array) -> Array:
+    """Ḣ{u; …}."""
+    joints, slices = c.model.joints, c.model.v_slices
+
+    def columns(k: int) -> Any:
+        rates = [c.scalars(u[slices[k], 0]) for u in directions]
+        return hinge_axes_along(joints[k], joints[k].params, c.joint_q(k), rates, c.ops)
+
+    return c.hinges(columns)
+
+
+def point_variation(c: Configuration, *motions: Array) -> Array:
+    """Ḃ{V; …}: every motion turns what B turns into body axes, and moves the world's origin."""
+    if len(motions) == 1:
+        return picks_rate(c, motions[0])
+    out = c.zeros(6 * c.model.n_bodies, 6 * len(c.points))
+    for i, k in enumerate(c.points.body):
+        if k < 0 or c.points.axes == "body":
+            continue
+        R = c.world_rotation[k].T
+        spatial = c.points.axes == "spatial"
+        block = rigid(R, -R @ c.position[k]) if spatial else rigid(R, c.zeros(3))
+        for V in reversed(motions):
+            local = V[6 * k : 6 * k + 6, 0]
+            turn = -np.kron(np.eye(2), skew(local[:3]))
+            block = (crm(local).T if spatial else turn) @ block
+        if not spatial:
+            block = rigid(c.eye(3), c.points.offset[i]) @ block
+        out[6 * k : 6 * k + 6, 6 * i : 6 * i + 6] = block
+    return out
+
+
+def row_variation(c: Configuration, *motions: Array) -> Array:
+    """Ȧ{V; …} on the frames of closures."""
+    return rows_rate(c, *(picks(c).T @ motion for motion in motions))
+
+
+def half(c: Configuration, x: Array) -> Array:
+    """The lower triangle with half the diagonal; hinge blocks are all there is."""
+    return np.tril(x) - np.diag(np.diag(x)) / 2
+
+
+LEAVES: dict[str, Callable[[Configuration], Array]] = {
+    "H": hinge_map,
+    "Hdot": hinge_map_rate,
+    "E_phi": rigid_step,
+    "phi": rigid_propagation,
+    "shift": shift,
+    "Lam_phi": shift_weight,
+    "M": inertias,
+    "Jr": armature,
+    "unprescribed": free_joints,
+    "prescribed": held_joints,
+    "B": picks,
+    "angular": angular,
+    "gravity": gravity,
+    "pose": poses,
+}
+"""Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
+
+ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS)
+"""Leaves that are arguments."""
+
+VARIATIONS: dict[str, Callable[..., Array]] = {
+    "Hdot": hinge_variation,
+    "Bdot": point_variation,
+    "Adot": row_variation,
+}
+"""Operators along directions."""
+
+# name: what varies, and whether its adjoint is applied
+COLUMNS: dict[str, tuple[Callable[..., Array], bool]] = {
+    "dHT": (hinge_variation, True),
+    "dH": (hinge_variation, False),
+    "dBT": (point_variation, True),
+    "dB": (point_variation, False),
+    "dA": (row_variation, False),
+    "dAT": (row_variation, True),
+}
+"""u ↦ X{directions; u} x, linear in u and made column by column."""
+
+OF_ONE: dict[Op, Callable[[Configuration, Array], Array]] = {
+    Op.CROSS: cross,
+    Op.CROSS_FORCE: cross_force,
+    Op.INERTIA_OF: inertia_of,
+    Op.REGRESS: regress,
+    Op.HALF: half,
+}
+"""Functions of one value."""
+
+TRACES: dict[Op, Callable[..., Array]] = {
+    Op.VEE: cross,
+    Op.VEE_FORCE: cross_force,
+    Op.INERTIA_TRACE: inertia_of,
+    Op.DH_TRACE: hinge_variation,
+}
+"""w with w* u = tr(X{directions; u} Y) for every u, by the unit vectors u."""

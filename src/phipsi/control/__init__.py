@@ -1,0 +1,1 @@
+"""References, tracking errors and controllers."""

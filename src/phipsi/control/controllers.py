@@ -1,0 +1,215 @@
+"""Ready controllers: callables ``controller(t, q, v) -> tau``.
+
+    ComputedTorque      joint space: linear error dynamics by inverse dynamics
+    PDGravity           joint space: springs and dampers on top of gravity compensation
+    OperationalSpace    a frame follows a path; what it leaves open does another task
+    Saturated           any of them within the efforts the drives can give
+
+They keep no state that changes the answer, and batch on leading axes of q and v. A joint without a
+drive (the free base of a walking robot) gets an effort like any other: these controllers are for
+mechanisms whose joints are all driven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
+from phipsi.control.references import Constant, JointReference
+from phipsi.control.tracking import Tracking
+from phipsi.errors import InputError
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
+from phipsi.model.model import Model
+from phipsi.motion.user_functions import check_signature, name_of
+
+Array = NDArray[Any]
+Controller = Callable[[float, Array, Array], Array]
+
+__all__ = [
+    "ComputedTorque",
+    "OperationalSpace",
+    "OperationalSpaceDynamics",
+    "PDGravity",
+    "Saturated",
+]
+
+
+_ALL_DRIVEN = (
+    "If every joint has a drive and the reference keeps the constraints, the tree's will do."
+)
+
+
+@final
+@of_trees(
+    "the efforts of its tree do not count on constraint forces, and joints of loops are often not "
+    "driven",
+    "With the joints that are:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
+    + _ALL_DRIVEN,
+)
+class ComputedTorque:
+    """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
+
+    tau = ℳ (v̇_ref + kd ė + kp e) + H φ [M φ* (a + gravity) + b], by one call of
+    `inverse_dynamics`. Position errors are linear and decoupled exactly; rotations of spherical and
+    free joints are compared on the manifold (`phipsi.control.tracking.Tracking` says how).
+
+    **Arguments:** `reference`, a function t → (q, v, vdot) such as `references.JointPath`, or a
+    configuration (nq,) to hold; `kp` (1/s²) and `kd` (1/s), numbers or one per rate; critically
+    damped for kd = 2 √kp; `compensate_damping`, whether to supply what viscous damping of the
+    joints, `model.damping`, takes away; for simulations and machines that have it.
+    **Call:** ``(t, q, v)`` → tau (..., nv).
+    **Cost:** two sweeps, O(N). **Source:** Luh, Walker and Paul 1980, IEEE Trans. Aut. Control 25.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> control = pp.controllers.ComputedTorque(arm, [0.0], kp=100, kd=20)
+    >>> control(0.0, [0.0], [0.0])            # on the reference: gravity is left
+    array([4.905])
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reference: JointReference | ArrayLike,
+        kp: ArrayLike,
+        kd: ArrayLike,
+        *,
+        compensate_damping: bool = False,
+    ) -> None:
+        self.model = model = tree_of(model, ComputedTorque)
+        self.reference = _joint_reference(model, reference)
+        self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
+        self.damping = model.damping if compensate_damping else np.zeros(model.nv)
+        self._tracking = Tracking(model)
+
+    def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
+        """Return tau (..., nv)."""
+        e, e_rate, ff = self._tracking.errors(q, v, *self.reference(t))
+        u = ff + self.kd * e_rate + self.kp * e
+        vdot = self._tracking.accelerations(q, v, u)
+        return inverse_dynamics(self.model, q, v, vdot) + self.damping * np.asarray(v)
+
+
+@final
+@of_trees(
+    "which efforts hold it against gravity depends on which joints are driven: constraint forces "
+    "carry a part of the weight",
+    "With the joints that are:  pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])\n"
+    + _ALL_DRIVEN,
+)
+class PDGravity:
+    """Springs and dampers at the joints, and gravity compensation.
+
+    tau = H φ M φ* gravity + kp e + kd ė, e = q_ref ⊖ q on the manifold. The energy
+    ½ v* ℳ v + ½ e* kp e falls by v* (kd + damping) v, so a constant reference is reached from any
+    state in which no rotation is off by a half turn; nothing is asked of the inertias. A moving one
+    is followed with a lag.
+
+    **Arguments:** `reference`, a configuration (nq,) or a function t → (q, v, vdot), of which vdot
+    is not used; `kp` (N·m/rad or N/m) and `kd` (N·m·s/rad or N·s/m), numbers or one per rate. At
+    quaternion joints the energy argument needs the same gain in all three directions.
+    **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** two sweeps, O(N).
+    **Source:** Takegaki and Arimoto 1981, J. Dynamic Systems 103.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> pp.controllers.PDGravity(arm, [0.1], kp=50, kd=5)(0.0, [0.0], [0.0])
+    array([9.905])
+    """
+
+    def __init__(
+        self, model: Model, reference: JointReference | ArrayLike, kp: ArrayLike, kd: ArrayLike
+    ) -> None:
+        self.model = model = tree_of(model, PDGravity)
+        self.reference = _joint_reference(model, reference)
+        self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
+        self._tracking = Tracking(model)
+
+    def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
+        """Return tau (..., nv)."""
+        e, e_rate, _ = self._tracking.errors(q, v, *self.reference(t))
+        pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
+        return gravity_forces(self.model, q) + pull
+
+
+@final
+@of_given_motion
+class Saturated:
+    """A controller whose efforts stay within what the drives can give.
+
+    Each effort is cut off on its own, so its direction in joint space may change.
+
+    **Arguments:** `controller`, any ``(t, q, v) -> tau``; `efforts`, the largest magnitudes (N·m or
+    N), a number or one per rate, by default those of ``model.ratings``, which robot files give.
+    **Attributes:** `limits` (nv,); `saturated` (nv,), how often each was cut off so far.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> weak = pp.controllers.Saturated(lambda t, q, v: [9.0], arm, efforts=5.0)
+    >>> weak(0.0, [0.0], [0.0])
+    array([5.])
+    """
+
+    def __init__(
+        self, controller: Controller, model: Model, efforts: ArrayLike | None = None
+    ) -> None:
+        model = tree_of(model, Saturated)
+        check_signature(controller, f"controller {name_of(controller)!r}", "t", "q", "v")
+        self.controller, self.model = controller, model
+        self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
+        self.saturated = np.zeros(model.nv, dtype=int)
+
+    def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
+        """Return tau (..., nv) within the limits."""
+        tau = np.asarray(self.controller(t, np.asarray(q), np.asarray(v)))
+        cut = np.abs(tau) > self.limits
+        self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
+        return np.clip(tau, -self.limits, self.limits)
+
+
+def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
+    if not callable(given):
+        return Constant(model, given)
+    check_signature(given, f"reference {name_of(given)!r}", "t")
+    return given
+
+
+def gains(model: Model, value: ArrayLike, what: str) -> Array:
+    """One number per rate, from one number or nv of them: not negative, and finite.
+
+    Efforts that are never cut off may be infinite.
+    """
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape not in ((), (model.nv,)):
+        raise InputError(
+            f"{what} has shape {array.shape}; it must be one number or nv = {model.nv} numbers"
+        )
+    full = np.broadcast_to(array, (model.nv,))
+    bad = np.isnan(full) | (full < 0) | (np.isinf(full) & (what != "efforts"))
+    if bad.any():
+        i = int(np.argmax(bad))
+        joint = next(
+            n
+            for n, s in zip(model.joint_names, model.v_slices, strict=True)
+            if s.start <= i < s.stop
+        )
+        wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
+        raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
+    return full
+
+
+def _rated_efforts(model: Model) -> Array:
+    limits = np.full(model.nv, np.inf)
+    for name, rating in model.ratings.items():
+        limits[model.v_slice(name)] = rating.effort
+    if not np.isfinite(limits).any():
+        raise InputError(
+            "the model says nothing about the efforts of its drives (model.ratings), so there is "
+            "nothing to cut off. Give them:\n    Saturated(controller, model, efforts=100.0)"
+        )
+    return limits

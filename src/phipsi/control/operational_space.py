@@ -1,0 +1,266 @@
+"""Operational-space control: a frame follows a path, what it leaves open does another task."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
+from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
+from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.compiler import compile
+from phipsi.control.references import ConstantPose, PoseReference
+from phipsi.errors import InputError, PhipsiWarning
+from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.model import Model
+from phipsi.model.points import point_set
+from phipsi.model.pose import Pose
+from phipsi.motion.user_functions import check_signature, name_of
+from phipsi.operators import I, J, Lambda, mass_matrix, pose, tau
+from phipsi.spatial import so3_log
+
+Array = NDArray[Any]
+
+# Acceleration of the point when the joints get tau.
+POINT_ACCELERATIONS = JACOBIAN_DOT_V + J @ mass_matrix.inv @ (tau - BIAS_FORCES)
+
+# The equation of motion seen at the point, Λ⁻¹ α + μ + p = F, and the projector on the efforts that
+# do not accelerate it; for reading, and as the second route in the tests.
+INERTIA = Lambda.inv
+VELOCITY_FORCES = Lambda.inv @ (
+    J @ mass_matrix.inv @ (BIAS_FORCES - GRAVITY_FORCES) - JACOBIAN_DOT_V
+)
+POINT_GRAVITY_FORCES = Lambda.inv @ J @ mass_matrix.inv @ GRAVITY_FORCES
+NULL_PROJECTOR = I - J.T @ Lambda.inv @ J @ mass_matrix.inv
+
+COMPONENTS = {"pose": (0, 1, 2, 3, 4, 5), "rotation": (0, 1, 2), "position": (3, 4, 5)}
+
+
+class OperationalSpaceDynamics(NamedTuple):
+    """Inertia (..., m, m), velocity forces μ (..., m) and gravity forces p (..., m) at a frame.
+
+    inertia α + μ + p = F for the acceleration α and force F in the m directions of the task, world
+    axes.
+    """
+
+    inertia: Array
+    velocity_forces: Array
+    gravity_forces: Array
+
+
+@final
+@of_trees(
+    "constraint forces change the inertia that its frame feels, and joints of loops are often not "
+    "driven",
+    "Efforts of the joints that are, for a motion:  "
+    "pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
+)
+class OperationalSpace:
+    """Make a frame follow a path in space; the freedom that is left does a second task.
+
+    With α = A_ref + kd (V_ref − V) + kp e at the frame, e = [log(R_ref R*); p_ref − p] in world
+    axes, and any efforts τ₀ of the second task:
+
+        tau = J* (Λ⁻¹ α + μ + p) + (I − J* J̄*) τ₀,     J̄* = Λ⁻¹ J ℳ⁻¹,   Λ = J ℳ⁻¹ J*
+        μ = Λ⁻¹ (J ℳ⁻¹ H φ [M φ* a + b] − J̇ v),        p = J̄* H φ M φ* gravity
+
+    which is computed as τ₀ + J* Λ⁻¹ [α − (J̇ v + J ℳ⁻¹ (τ₀ − bias))]: the force that changes the
+    acceleration τ₀ alone would cause into α. The position error obeys ë + kd ė + kp e = 0 in each
+    world axis, whatever τ₀ is; the rotation error obeys ω̇_e + kd ω_e + kp e = 0.
+
+    Near a singularity Λ has eigenvalues that go to zero and Λ⁻¹ α asks for unbounded forces. Below
+    `singularity` times the largest, an eigenvalue's inverse 1/s is replaced by s/(s² + δ²), δ
+    growing smoothly from 0: the frame then does not follow in that direction, τ₀ acts there, and
+    forces stay bounded. Rotations and translations are each measured by their mean admittance. The
+    first time it happens a `PhipsiWarning` says when, where and in which direction; `damped_calls`
+    counts the calls, and `conditioning(q)` tells how near it is.
+
+    **Arguments:** `frame`, a body, a frame or (name, offset in m); `reference`, a function t →
+    (pose (4, 4), velocity (6), acceleration (6)) such as `references.CartesianPath`, or a `Pose`,
+    (4, 4) or position (3,) to hold; `kp` (1/s²), `kd` (1/s), numbers or one per direction of the
+    task; `components`, "pose", "position", "rotation", or indices of [ω; v] in world axes, such as
+    (3, 4) for x and y; `null_space`, a controller ``(t, q, v) -> τ₀`` such as `PDGravity`, by
+    default the efforts that compensate the bias and let the self-motion die out at the rate
+    `null_damping` (1/s); `compensate_damping`, as for `ComputedTorque`.
+    **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** O(N), three programs; neither J nor ℳ is
+    formed. **Source:** Khatib 1987, IEEE J. Robotics and Automation 3; SOA eq. 0.34.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(3)
+    >>> rest = pp.controllers.PDGravity(arm, [0.5, 0.5, 0.5], kp=20, kd=5)
+    >>> control = pp.controllers.OperationalSpace(
+    ...     arm, "tip", (1.5, 1.5, 0), kp=100, kd=20, components=(3, 4), null_space=rest
+    ... )
+    >>> control(0.0, [0.3, 0.6, 0.9], [0.0, 0.0, 0.0]).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        frame: Any,
+        reference: PoseReference | Pose | ArrayLike,
+        kp: ArrayLike,
+        kd: ArrayLike,
+        *,
+        components: str | tuple[int, ...] = "pose",
+        null_space: Callable[[float, Array, Array], Array] | None = None,
+        null_damping: float = 2.0,
+        singularity: float = 1e-4,
+        compensate_damping: bool = False,
+    ) -> None:
+        model = tree_of(model, OperationalSpace)
+        self.model, self.frame, self.null_space = model, frame, null_space
+        if callable(reference):
+            check_signature(reference, f"reference {name_of(reference)!r}", "t")
+        if null_space is not None:
+            check_signature(null_space, f"null_space {name_of(null_space)!r}", "t", "q", "v")
+        self.reference = reference if callable(reference) else ConstantPose(reference)
+        self.rows = _rows(components)
+        self.kp, self.kd = (_gains(x, len(self.rows), n) for x, n in ((kp, "kp"), (kd, "kd")))
+        self.null_damping, self.singularity = float(null_damping), float(singularity)
+        if not 0 < self.singularity < 1:
+            raise InputError(f"singularity={singularity!r} must be between 0 and 1")
+        self.damping = model.damping if compensate_damping else np.zeros(model.nv)
+        self.damped_calls = 0
+        where = point_set(model, [frame])
+        self._offset, self._axes, self._body = where.offset[0], where.rotation[0], where.body[0]
+        if self._body < 0:
+            raise InputError(f"{frame!r} is fixed in the world: no effort moves it")
+        state = (pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
+        modes = ("apply", "apply", "dense", "apply")
+        self._state = compile(state, model, mode=modes, points=where)
+        self._push = compile(J.T, model, points=where)
+        self._matrices = compile((J, J @ mass_matrix.inv), model, mode="dense", points=where)
+        self._where = where
+
+    def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
+        """Return tau (..., nv)."""
+        q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
+        if self.null_space is None:
+            tau_0 = inverse_dynamics(self.model, q, v, -self.null_damping * v) + self.damping * v
+        else:
+            tau_0 = np.asarray(self.null_space(t, q, v))
+        bodies, velocity, admittance, drift = self._state(q, v, tau_0 - self.damping * v)
+        wanted = self._wanted(t, bodies, velocity[..., 0, :])
+        lacking = wanted - drift[..., 0, self.rows]
+        inverse, is_damped, direction = self._inverse(admittance)
+        if np.any(is_damped):
+            self._warn(t, is_damped, direction)
+        force = np.zeros((*lacking.shape[:-1], 1, 6))
+        force[..., 0, self.rows] = np.einsum("...ij,...j->...i", inverse, lacking)
+        return tau_0 + self._push(q, force)
+
+    def errors(self, t: float, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+        """e and V_ref − V (..., m) of the frame, in the directions of the task."""
+        bodies, velocity, *_ = self._state(q, v, np.zeros(self.model.nv))
+        return self._errors(self.reference(t), bodies, velocity[..., 0, :])
+
+    def dynamics(self, q: ArrayLike, v: ArrayLike) -> OperationalSpaceDynamics:
+        """Λ⁻¹, μ and p of the frame in the directions of the task (damped near singularities)."""
+        zero = np.zeros(self.model.nv)
+        *_, admittance, moving = self._state(q, v, zero)
+        *_, still = self._state(q, zero, zero)
+        inverse, _, _ = self._inverse(admittance)
+        rows = self.rows
+        p = -np.einsum("...ij,...j->...i", inverse, still[..., 0, rows])
+        mu = -np.einsum("...ij,...j->...i", inverse, moving[..., 0, rows]) - p
+        return OperationalSpaceDynamics(inverse, mu, p)
+
+    def null_projector(self, q: ArrayLike) -> Array:
+        """I − J* J̄* (..., nv, nv): what it leaves of any efforts does not accelerate the frame."""
+        jacobian, to_point = (m[..., self.rows, :] for m in self._matrices(q))
+        admittance = self._state(q, np.zeros(self.model.nv), np.zeros(self.model.nv))[2]
+        inverse, _, _ = self._inverse(admittance)
+        return np.eye(self.model.nv) - np.swapaxes(jacobian, -1, -2) @ inverse @ to_point
+
+    def conditioning(self, q: ArrayLike) -> Array:
+        """Smallest over largest eigenvalue of the scaled Λ; damped below `singularity`."""
+        zero = np.zeros(self.model.nv)
+        s, _, _ = self._eigenvalues(self._state(q, zero, zero)[2])
+        return s[..., 0] / s[..., -1]
+
+    def _wanted(self, t: float, bodies: Array, velocity: Array) -> Array:
+        state = self.reference(t)
+        e, e_rate = self._errors(state, bodies, velocity)
+        return np.asarray(state[2])[..., self.rows] + self.kd * e_rate + self.kp * e
+
+    def _errors(self, state: Any, bodies: Array, velocity: Array) -> tuple[Array, Array]:
+        goal, V_ref, _ = (np.asarray(x, dtype=np.float64) for x in state)
+        R_body, p_body = bodies[..., self._body, :3, :3], bodies[..., self._body, :3, 3]
+        turn = so3_log(goal[..., :3, :3] @ np.swapaxes(R_body @ self._axes, -1, -2))
+        shift = goal[..., :3, 3] - p_body - R_body @ self._offset
+        e = np.concatenate(np.broadcast_arrays(turn, shift), axis=-1)
+        return e[..., self.rows], (V_ref - velocity)[..., self.rows]
+
+    def _eigenvalues(self, admittance: Array) -> tuple[Array, Array, Array]:
+        """Eigenvalues (..., m) and vectors of S⁻¹ Λ S⁻¹, and S (..., m).
+
+        S holds the root mean admittances of rotations and of translations, so that eigenvalues can
+        be compared and no choice of units decides what is singular.
+        """
+        chosen = admittance[..., self.rows, :][..., self.rows]
+        diagonal = np.maximum(np.einsum("...ii->...i", chosen), 0.0)
+        scale = np.ones_like(diagonal)
+        is_turn = np.array(self.rows) < 3
+        for part in (is_turn, ~is_turn):
+            if part.any():
+                mean = diagonal[..., part].mean(axis=-1, keepdims=True)
+                scale[..., part] = np.where(mean > 0, np.sqrt(mean), 1.0)
+        scaled = chosen / (scale[..., :, None] * scale[..., None, :])
+        s, U = np.linalg.eigh((scaled + np.swapaxes(scaled, -1, -2)) / 2)
+        return np.maximum(s, 0.0), U, scale
+
+    def _inverse(self, admittance: Array) -> tuple[Array, Array, Array]:
+        """Λ⁻¹ of the task's directions, whether it had to be damped, and the weakest direction."""
+        s, U, scale = self._eigenvalues(admittance)
+        edge = np.maximum(self.singularity * s[..., -1:], 1e-300)
+        delta = edge * np.maximum(1 - (s / edge) ** 2, 0.0)
+        inverse = np.where(s >= edge, 1 / np.maximum(s, edge), s / (s**2 + delta**2 + 1e-300))
+        sides = U / scale[..., :, None]
+        matrix = (sides * inverse[..., None, :]) @ np.swapaxes(sides, -1, -2)
+        return matrix, s[..., 0] < edge[..., 0], scale * U[..., 0]
+
+    def _warn(self, t: float, is_damped: Array, direction: Array) -> None:
+        self.damped_calls += 1
+        if self.damped_calls > 1:
+            return
+        first = direction.reshape(-1, len(self.rows))[int(np.argmax(is_damped))]
+        along = np.zeros(6)
+        along[list(self.rows)] = first / np.linalg.norm(first)
+        warnings.warn(
+            f"operational-space control of {self.frame!r} is near a singularity at t = {t:g} s: "
+            f"joint efforts hardly accelerate it along [ω; v] = {along.round(3).tolist()} (world "
+            f"axes), less than {self.singularity:g} of its easiest direction. There the task is "
+            "damped and not followed; ask for fewer components=, or keep the path away.",
+            PhipsiWarning,
+            stacklevel=3,
+        )
+
+
+def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
+    if isinstance(components, str):
+        if components in COMPONENTS:
+            return COMPONENTS[components]
+    else:
+        rows = tuple(components)
+        if rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
+            return rows
+    raise InputError(
+        f"components={components!r} is none of {', '.join(map(repr, COMPONENTS))}, and no "
+        "increasing indices of [ωx, ωy, ωz, vx, vy, vz]"
+    )
+
+
+def _gains(value: ArrayLike, count: int, what: str) -> Array:
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape not in ((), (count,)) or not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(
+            f"{what}={value!r} must be one number or {count}, one per direction of the task, "
+            "finite and not negative"
+        )
+    return np.broadcast_to(array, (count,))

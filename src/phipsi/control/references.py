@@ -1,0 +1,302 @@
+"""Motions to follow: functions of time for controllers.
+
+A joint reference is called with t (s) and gives (q, v, vdot); a pose reference gives (pose,
+velocity, acceleration) of a frame in the world. Any function that does so is a reference; these are
+the usual ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.backends.arguments import real_array
+from phipsi.errors import InputError
+from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
+from phipsi.model.model import Model
+from phipsi.model.numbers import as_numbers
+from phipsi.model.pose import Pose
+from phipsi.motion.checks import checked_time
+from phipsi.spatial import pose_matrix, so3_exp, so3_log
+
+Array = NDArray[Any]
+
+__all__ = [
+    "CartesianPath",
+    "Constant",
+    "ConstantPose",
+    "FourierPath",
+    "JointPath",
+    "JointState",
+    "PoseState",
+]
+
+
+class JointState(NamedTuple):
+    """Configuration `q` (nq,), rates `v` (nv,) and accelerations `vdot` (nv,)."""
+
+    q: Array
+    v: Array
+    vdot: Array
+
+
+class PoseState(NamedTuple):
+    """Pose of a frame in the world (4, 4), and the motion of its origin in world axes.
+
+    `velocity` and `acceleration` (6,): [angular (rad/s, rad/s²); linear (m/s, m/s²)], the linear
+    acceleration that of the point.
+    """
+
+    pose: Array
+    velocity: Array
+    acceleration: Array
+
+
+JointReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
+PoseReference = Callable[[float], tuple[ArrayLike, ArrayLike, ArrayLike]]
+
+
+@final
+@of_given_motion
+class Constant:
+    """Stay at one configuration.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> pp.references.Constant(arm, [0.1, 0.2])(3.0).v
+    array([0., 0.])
+    """
+
+    def __init__(self, model: Model, q: ArrayLike) -> None:
+        model = tree_of(model, Constant)
+        self.q = _checked_q(model, q, "q")
+        self._still = np.zeros(model.nv)
+
+    def __call__(self, t: float) -> JointState:
+        """Return (q, 0, 0)."""
+        return JointState(self.q, self._still, self._still)
+
+
+_BETWEEN = "Assemble the system along the way:  system.assemble(path(t).q, fixed=[…])"
+
+
+@final
+@of_trees("between two closed configurations the path would leave the constraints", _BETWEEN)
+class JointPath:
+    """From one configuration to the next with minimum jerk, resting at each.
+
+    Between two of them q(t) = q_i ⊕ s d with d = q_{i+1} ⊖ q_i, the constant rates that lead there
+    on the manifold, and s = 10 x³ − 15 x⁴ + 6 x⁵ of the fraction x of time, so that v = ṡ d and
+    vdot = s̈ d exactly, quaternion joints included. Before the first and after the last it rests.
+
+    **Arguments:** `waypoints` (k, nq), `times` (k,) in s, increasing. **Returns** `JointState`.
+    **Source:** Flash and Hogan 1985, J. Neuroscience 5 (minimum jerk).
+
+    >>> import phipsi as pp
+    >>> path = pp.references.JointPath(pp.examples.planar_arm(1), [[0.0], [1.0]], [0.0, 2.0])
+    >>> path(1.0)
+    JointState(q=array([0.5]), v=array([0.9375]), vdot=array([0.]))
+    """
+
+    def __init__(self, model: Model, waypoints: ArrayLike, times: Sequence[float]) -> None:
+        self.model = model = tree_of(model, JointPath)
+        self.waypoints = _checked_q(model, waypoints, "waypoints", ndim=2)
+        self.times = _checked_times(times, len(self.waypoints))
+        self.legs = model.difference(self.waypoints[:-1], self.waypoints[1:])
+
+    def __call__(self, t: float) -> JointState:
+        """Return (q, v, vdot) at time t."""
+        i, s, rate, acceleration = _minimum_jerk(t, self.times)
+        d = self.legs[i]
+        q = self.model.integrate(self.waypoints[i], s * d)
+        return JointState(q, rate * d, acceleration * d)
+
+
+@final
+@of_trees("a Fourier series for each joint on its own would leave the constraints", _BETWEEN)
+class FourierPath:
+    """Periodic motion, a Fourier series for every joint: what parameters are identified with.
+
+    q = center + Σ_k (a_k sin k ω t − b_k cos k ω t) / (k ω), so v = Σ_k (a_k cos k ω t + b_k sin
+    k ω t) and vdot follow exactly, and the motion repeats after `period`.
+
+    **Arguments:** `center` (nq,) in rad or m; `cosines` and `sines` (nq, K) of the rates, rad/s or
+    m/s; `period` in s. For joints with q̇ = v only. **Returns** `JointState`; for times (...,) each
+    with these axes in front. **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
+
+    >>> import phipsi as pp
+    >>> path = pp.references.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
+    >>> path(0.0)
+    JointState(q=array([0.5]), v=array([1.]), vdot=array([0.]))
+    """
+
+    def __init__(
+        self, model: Model, center: ArrayLike, cosines: ArrayLike, sines: ArrayLike, period: float
+    ) -> None:
+        model = tree_of(model, FourierPath)
+        _check_coordinates(model)
+        self.center = _checked_q(model, center, "center")
+        self.cosines, self.sines = real_array("cosines", cosines), real_array("sines", sines)
+        shapes = self.cosines.shape, self.sines.shape
+        if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != model.nq:
+            raise InputError(
+                f"cosines and sines have the shapes {shapes[0]} and {shapes[1]}, but must both "
+                f"have (nq = {model.nq}, K), K frequencies"
+            )
+        self.period = checked_time(period, "period")
+        self._omega = 2 * np.pi / self.period * np.arange(1, shapes[0][1] + 1)
+
+    @classmethod
+    def fit(
+        cls, model: Model, t: ArrayLike, q: ArrayLike, period: float, harmonics: int
+    ) -> FourierPath:
+        """The series closest to measured coordinates, which filters them for rates.
+
+        **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies. **Returns:** a
+        path whose v and vdot are the exact derivatives of the fitted coordinates.
+        """
+        model = tree_of(model, cls)
+        times, values = np.asarray(t, dtype=np.float64), np.asarray(q, dtype=np.float64)
+        if times.ndim != 1 or values.shape != (len(times), model.nq):
+            raise InputError(
+                f"t {times.shape} and q {values.shape} must have the shapes (k,) and (k, nq = "
+                f"{model.nq})"
+            )
+        if len(times) <= 2 * harmonics + 1:
+            raise InputError(
+                f"{len(times)} samples cannot determine {2 * harmonics + 1} coefficients"
+            )
+        omega = 2 * np.pi / period * np.arange(1, harmonics + 1)
+        angle = times[:, None] * omega
+        basis = np.hstack([np.ones((len(times), 1)), np.sin(angle), -np.cos(angle)])
+        found = np.linalg.lstsq(basis, values, rcond=None)[0]
+        cosines, sines = (omega[:, None] * part for part in np.split(found[1:], 2))
+        return cls(model, found[0], cosines.T, sines.T, period)
+
+    def __call__(self, t: ArrayLike) -> JointState:
+        """Return (q, v, vdot) at the times t."""
+        w = self._omega
+        angle = np.asarray(t, dtype=np.float64)[..., None] * w
+        c, s = np.cos(angle), np.sin(angle)
+        A, B = self.cosines.T, self.sines.T
+        q = self.center + (s / w) @ A - (c / w) @ B
+        return JointState(q, c @ A + s @ B, (c * w) @ B - (s * w) @ A)
+
+
+@final
+class ConstantPose:
+    """Keep a frame at one pose, or at one position (3,) if the task is a position only.
+
+    >>> import phipsi as pp
+    >>> pp.references.ConstantPose(pp.Pose(translation=(0, 0, 1)))(0.0).pose[:3, 3]
+    array([0., 0., 1.])
+    """
+
+    def __init__(self, pose: Pose | ArrayLike) -> None:
+        self.pose = _checked_pose(pose)
+
+    def __call__(self, t: float) -> PoseState:
+        """Return (pose, 0, 0)."""
+        return PoseState(self.pose, np.zeros(6), np.zeros(6))
+
+
+@final
+class CartesianPath:
+    """Straight lines between poses with minimum jerk, resting at each.
+
+    p(t) = p_i + s (p_{i+1} − p_i) and R(t) = R_i exp(s w), w the rotation vector of the shortest
+    turn (spherical linear interpolation), with s as in `JointPath`. The angular velocity ṡ R_i w is
+    along one world axis per leg.
+
+    **Arguments:** `poses`, k of them: `Pose`, (4, 4) or positions (3,); `times` (k,) in s,
+    increasing. **Returns** `PoseState`.
+    **Source:** Shoemake 1985, SIGGRAPH 19 (slerp).
+
+    >>> import phipsi as pp
+    >>> line = pp.references.CartesianPath([(0, 0, 1), (0.2, 0, 1)], [0.0, 1.0])
+    >>> line(0.5).velocity
+    array([0.   , 0.   , 0.   , 0.375, 0.   , 0.   ])
+    """
+
+    def __init__(self, poses: Sequence[Pose | ArrayLike], times: Sequence[float]) -> None:
+        self.poses = np.stack([_checked_pose(pose) for pose in poses])
+        self.times = _checked_times(times, len(self.poses))
+        R, p = self.poses[:, :3, :3], self.poses[:, :3, 3]
+        self._turns = so3_log(np.swapaxes(R[:-1], -1, -2) @ R[1:])
+        turns_W = np.einsum("kij,kj->ki", R[:-1], self._turns)
+        self._legs = np.concatenate([turns_W, p[1:] - p[:-1]], axis=-1)
+
+    def __call__(self, t: float) -> PoseState:
+        """Return (pose, velocity, acceleration) at time t."""
+        i, s, rate, acceleration = _minimum_jerk(t, self.times)
+        start, leg = self.poses[i], self._legs[i]
+        R = start[:3, :3] @ so3_exp(s * self._turns[i])
+        pose = pose_matrix(R, start[:3, 3] + s * leg[3:])
+        return PoseState(pose, rate * leg, acceleration * leg)
+
+
+def _check_coordinates(model: Model) -> None:
+    """Refuse joints whose rates are not the derivatives of their coordinates."""
+    for name, joint in zip(model.joint_names, model.joints, strict=True):
+        if joint.nq != joint.nv or joint.kind in ("planar", "composite"):
+            raise InputError(
+                f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is no motion "
+                f"with q̇ = v. Use a JointPath."
+            )
+
+
+def _minimum_jerk(t: float, times: Array) -> tuple[int, float, float, float]:
+    """Leg, and s, ṡ, s̈ on it; at rest before the first and after the last time."""
+    i = int(np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2))
+    span = times[i + 1] - times[i]
+    x = float(np.clip((t - times[i]) / span, 0.0, 1.0))
+    s = x**3 * (10 - 15 * x + 6 * x**2)
+    rate = 30 * x**2 * (1 - x) ** 2 / span
+    return i, s, rate, 60 * x * (1 - x) * (1 - 2 * x) / span**2
+
+
+def _checked_q(model: Model, q: ArrayLike, what: str, ndim: int = 1) -> Array:
+    values = as_numbers(what, q)
+    if values.dtype != np.float64:
+        raise InputError(f"{what} holds {values.dtype}, but must be real numbers here")
+    if values.ndim != ndim or values.shape[-1] != model.nq:
+        wanted = f"({'k, ' * (ndim - 1)}nq = {model.nq})"
+        raise InputError(f"{what} has shape {values.shape}, but must have {wanted}")
+    if not np.isfinite(values).all():
+        place = int(np.argwhere(~np.isfinite(values))[0][-1])
+        joint = next(
+            name
+            for name, s in zip(model.joint_names, model.q_slices, strict=True)
+            if s.start <= place < s.stop
+        )
+        raise InputError(f"{what} is not finite at joint {joint!r}; it must be")
+    return values
+
+
+def _checked_times(times: Sequence[float], count: int) -> Array:
+    t = np.asarray(times, dtype=np.float64)
+    if t.shape != (count,) or count < 2:
+        raise InputError(
+            f"{count} waypoints and times of shape {t.shape}: give one time for each, and at least "
+            "two waypoints"
+        )
+    if not np.isfinite(t).all() or (np.diff(t) <= 0).any():
+        raise InputError(f"times={t.tolist()} must be finite and increasing")
+    return t
+
+
+def _checked_pose(pose: Pose | ArrayLike) -> Array:
+    if isinstance(pose, Pose):
+        return pose.matrix
+    values = real_array("pose", pose)
+    if values.shape == (3,):
+        return Pose(translation=values).matrix
+    if values.shape != (4, 4):
+        raise InputError(
+            f"a pose has shape {values.shape}; it must be a pp.Pose, a matrix (4, 4) or a position "
+            "(3,)"
+        )
+    return Pose(values[:3, :3], values[:3, 3]).matrix

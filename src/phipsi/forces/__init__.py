@@ -1,0 +1,29 @@
+"""Force elements for `simulate(forces=[...])`: springs, dampers, stops, fields, and your own.
+
+Joint elements give efforts in the directions of v; body elements give forces on bodies, at their
+origins in body axes, as `f_ext` everywhere in the library. Conservative elements also give their
+energy, which `Trajectory.energy` contains.
+"""
+
+from phipsi.forces.body_forces import GravityField, PointSpring, Wrench
+from phipsi.forces.force import Force, State
+from phipsi.forces.joint_forces import (
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    JointStop,
+    from_ratings,
+)
+
+__all__ = [
+    "Force",
+    "GravityField",
+    "JointDamper",
+    "JointFriction",
+    "JointSpring",
+    "JointStop",
+    "PointSpring",
+    "State",
+    "Wrench",
+    "from_ratings",
+]

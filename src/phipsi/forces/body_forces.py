@@ -1,0 +1,342 @@
+"""Elements that act on bodies: springs between points, gravity fields, external forces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.errors import InputError, PhipsiError
+from phipsi.forces.force import Array, Force, State
+from phipsi.model.model import Model
+from phipsi.motion.user_functions import check_signature, name_of
+from phipsi.spatial import skew
+
+Point = Any
+
+
+def _vector(values: Any, size: int, what: str, who: str) -> Array:
+    try:
+        out = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        out = np.full(size, np.nan)
+    if out.shape != (size,) or not np.isfinite(out).all():
+        raise InputError(f"{who}: {what} must be {size} finite numbers, not {values!r}.")
+    return out
+
+
+def _number(value: Any, what: str, who: str) -> float:
+    if not isinstance(value, int | float | np.floating | np.integer) or not 0 <= value < np.inf:
+        raise InputError(f"{who}: {what} must be a finite number of at least 0, not {value!r}.")
+    return float(value)
+
+
+def _place(model: Model, point: Point, who: str) -> tuple[int, Array]:
+    try:
+        body, pose = model.resolve_point(point)
+    except PhipsiError as error:
+        raise InputError(f"{who}: {error}") from error
+    return body, pose.translation
+
+
+class _Sum:
+    """Adds forces given per point up on the bodies; the world's share is dropped."""
+
+    def __init__(self, bodies: Array, n: int) -> None:
+        order = np.argsort(bodies, kind="stable")
+        self.order = order[bodies[order] >= 0]
+        self.bodies, self.starts = np.unique(bodies[self.order], return_index=True)
+        self.n = n
+
+    def __call__(self, forces: Array) -> Array:
+        out = np.zeros((*forces.shape[:-2], self.n, 6))
+        if len(self.bodies):
+            sums = np.add.reduceat(forces[..., self.order, :], self.starts, axis=-2)
+            out[..., self.bodies, :] = sums
+        return out
+
+
+def _with_world(state: State) -> tuple[Array, Array]:
+    """Poses and velocities with one more row for the world, reached by the index −1."""
+    X, V = state.poses, state.velocities
+    world = np.broadcast_to(np.eye(4), (*X.shape[:-3], 1, 4, 4))
+    return (
+        np.concatenate([X, world], axis=-3),
+        np.concatenate([V, np.zeros((*V.shape[:-2], 1, 6))], axis=-2),
+    )
+
+
+@final
+class PointSpring(Force):
+    """Spring and damper along the line between two points.
+
+    The pull along the line is k (l − l0) + c l̇, with l the distance; it stores ½ k (l − l0)². At
+    l = 0 the line has no direction and nothing acts.
+
+    **Arguments:** `a`, `b`, points: a body, a frame, "world", or (name, offset in m in its axes);
+    `stiffness` k, N/m; `rest_length` l0, m; `damping` c, N·s/m. Many of them cost one array
+    computation.
+
+    >>> import phipsi as pp
+    >>> spring = pp.forces.PointSpring("tip", ("world", (0, 3, 0)), stiffness=50, rest_length=1)
+    >>> held = pp.simulate(pp.examples.planar_arm(2), [0, 0], [0, 0], 0.5, forces=[spring])
+    >>> bool(abs(held.energy - held.energy[0]).max() < 1e-6)
+    True
+    """
+
+    __slots__ = ("a", "b", "stiffness", "rest_length", "damping", "_row")
+
+    def __init__(
+        self,
+        a: Point,
+        b: Point,
+        stiffness: float,
+        rest_length: float = 0.0,
+        damping: float = 0.0,
+    ) -> None:
+        self.a, self.b = a, b
+        self.stiffness, self.rest_length, self.damping = stiffness, rest_length, damping
+
+    def __repr__(self) -> str:
+        return (
+            f"PointSpring({self.a!r}, {self.b!r}, stiffness={self.stiffness!r}, "
+            f"rest_length={self.rest_length!r}, damping={self.damping!r})"
+        )
+
+    def bind(self, model: Model) -> Force:
+        """Look up the points."""
+        who = repr(self)
+        out = PointSpring(self.a, self.b, self.stiffness, self.rest_length, self.damping)
+        numbers = (
+            _number(self.stiffness, "stiffness", who),
+            _number(self.rest_length, "rest_length", who),
+            _number(self.damping, "damping", who),
+        )
+        ends = [_place(model, point, who) for point in (self.a, self.b)]
+        if ends[0][0] == ends[1][0]:
+            raise InputError(
+                f"{who}: both points are on the same body, so the spring can never change its "
+                f"length. Did you mean another body or frame?"
+            )
+        out._row = (model.n_bodies, ends, numbers)
+        return out
+
+    @classmethod
+    def merge(cls, elements: Sequence[PointSpring]) -> Sequence[Force]:
+        """All springs as one element on arrays."""
+        return [_PointSprings([x._row for x in elements])]
+
+
+@final
+class _PointSprings(Force):
+    """Springs between points, as arrays: first all ends a, then all ends b."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        n = rows[0][0]
+        ends = [row[1][k] for k in (0, 1) for row in rows]
+        self.bodies = np.array([body for body, _ in ends])
+        self.offsets = np.array([offset for _, offset in ends])
+        self.arms = skew(self.offsets)  # offset × f as a matrix product; np.cross is slow
+        self.k, self.rest, self.c = np.array([row[2] for row in rows]).T
+        self.sum = _Sum(self.bodies, n)
+
+    def __repr__(self) -> str:
+        return f"PointSpring (all {len(self.k)})"
+
+    def _line(self, X: Array) -> tuple[Array, Array, Array]:
+        R, p = X[..., :3, :3], X[..., :3, 3]
+        ends = p + (R @ self.offsets[:, :, None])[..., 0]
+        m = len(self.k)
+        gap = ends[..., m:, :] - ends[..., :m, :]
+        length = np.sqrt((gap * gap).sum(-1))
+        return R, gap, length
+
+    def body_forces(self, state: State) -> Array:
+        """Equal and opposite pulls at the two ends."""
+        poses, velocities = _with_world(state)
+        X, V = poses[..., self.bodies, :, :], velocities[..., self.bodies, :]
+        R, gap, length = self._line(X)
+        inverse = 1 / np.where(length > 0, length, np.inf)
+        unit = gap * inverse[..., None]
+        local = V[..., 3:, None] - self.arms @ V[..., :3, None]
+        speed = (R @ local)[..., 0]
+        m = len(self.k)
+        rate = ((speed[..., m:, :] - speed[..., :m, :]) * unit).sum(-1)
+        pull = (self.k * (length - self.rest) + self.c * rate)[..., None] * unit
+        world = np.concatenate([pull, -pull], axis=-2)
+        force = (world[..., None, :] @ R)[..., 0, :]
+        moment = (self.arms @ force[..., None])[..., 0]
+        return self.sum(np.concatenate([moment, force], axis=-1))
+
+    def potential_energy(self, state: State) -> Array:
+        """½ k (l − l0)²."""
+        X = _with_world(state)[0][..., self.bodies, :, :]
+        stretch = self._line(X)[2] - self.rest
+        return 0.5 * (stretch * stretch) @ self.k
+
+
+@final
+class GravityField(Force):
+    """Gravity that depends on the place: every body is pulled at its mass centre.
+
+    The force is m g(p) with p the mass centre in the world. That the field differs across one body
+    (the gravity-gradient moment) is left out; that it differs between bodies is not. Uniform
+    gravity belongs in the model; this acts in addition to it, so it mostly goes with
+    ``model.with_gravity((0, 0, 0))``.
+
+    **Arguments:** `field`, positions (..., n, 3) in m → accelerations (..., n, 3) in m/s², world
+    axes; `potential`, positions → energy per mass (..., n) in J/kg, whose negative gradient the
+    field is. Without it the energy of the trajectory does not contain the field's.
+
+    >>> import numpy as np, phipsi as pp
+    >>> b = pp.ModelBuilder(gravity=(0, 0, 0))
+    >>> ball = pp.SpatialInertia(1, moment_about_com_B=1)
+    >>> _ = b.add_body("moon", joint=pp.joints.Free(), inertia=ball)
+    >>> field = pp.forces.GravityField.inverse_square(mu=1.0)
+    >>> q0, v0 = [1, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0]
+    >>> orbit = pp.simulate(b.build(), q0, v0, 2 * np.pi, forces=[field])
+    >>> bool(abs(orbit.q[-1] - q0).max() < 1e-7)
+    True
+    """
+
+    __slots__ = ("field", "potential", "_arms", "_com", "_mass", "_moving")
+
+    def __init__(
+        self,
+        field: Callable[[Array], Array],
+        potential: Callable[[Array], Array] | None = None,
+    ) -> None:
+        if not callable(field) or not (potential is None or callable(potential)):
+            raise InputError(
+                "GravityField takes functions of positions (..., n, 3), for example\n"
+                "    pp.forces.GravityField(lambda p: -1e-6 * p, lambda p: 5e-7 * (p * p).sum(-1))"
+            )
+        for function in (field, potential):
+            if function is not None:
+                check_signature(function, f"GravityField: {name_of(function)!r}", "p")
+        self.field, self.potential = field, potential
+
+    @classmethod
+    def inverse_square(cls, mu: float, center: ArrayLike = (0, 0, 0)) -> GravityField:
+        """Field −mu r/|r|³ of a point or sphere at `center` (m); mu = G·mass in m³/s²."""
+        who = f"GravityField.inverse_square({mu!r})"
+        strength, origin = _number(mu, "mu", who), _vector(center, 3, "center", who)
+
+        def field(p: Array) -> Array:
+            r = p - origin
+            return -strength * r / ((r * r).sum(-1) ** 1.5)[..., None]
+
+        def potential(p: Array) -> Array:
+            r = p - origin
+            return -strength / np.sqrt((r * r).sum(-1))
+
+        return cls(field, potential)
+
+    def bind(self, model: Model) -> Force:
+        """Look up masses and mass centres."""
+        out = GravityField(self.field, self.potential)
+        masses = np.array([x.mass for x in model.inertias])
+        out._moving = np.flatnonzero(masses > 0)
+        out._mass = masses[out._moving]
+        out._com = np.array([model.inertias[i].com_B for i in out._moving]).reshape(-1, 3)
+        out._arms = skew(out._com)
+        return out
+
+    def _centres(self, state: State) -> tuple[Array, Array]:
+        X = state.poses[..., self._moving, :, :]
+        R = X[..., :3, :3]
+        return R, X[..., :3, 3] + (R @ self._com[:, :, None])[..., 0]
+
+    def body_forces(self, state: State) -> Array:
+        """M g at the mass centres."""
+        R, p = self._centres(state)
+        g = np.asarray(self.field(p), dtype=np.float64)
+        if g.shape != p.shape:
+            raise InputError(
+                f"GravityField: the field returned shape {g.shape} for positions of shape "
+                f"{p.shape}; it must return one acceleration per position."
+            )
+        force = ((self._mass[:, None] * g)[..., None, :] @ R)[..., 0, :]
+        out = np.zeros((*p.shape[:-2], state.model.n_bodies, 6))
+        out[..., self._moving, :3] = (self._arms @ force[..., None])[..., 0]
+        out[..., self._moving, 3:] = force
+        return out
+
+    def potential_energy(self, state: State) -> Array | float:
+        """Σ m U(p), if there is a potential."""
+        if self.potential is None:
+            return 0.0
+        return np.asarray(self.potential(self._centres(state)[1])) @ self._mass
+
+
+@final
+class Wrench(Force):
+    """External force on a body, at one of its points: [moment (N·m), force (N)].
+
+    **Arguments:** `point`, a body, a frame, or (name, offset in m); `wrench`, six numbers, or a
+    function of t (s) that returns them; `axes`, "world", or "body" for those of the body or frame
+    named. Its energy is not counted, not even if it is constant.
+
+    >>> import phipsi as pp
+    >>> push = pp.forces.Wrench("tip", [0, 0, 0, 0, 9.81, 0])
+    >>> pushed = pp.simulate(pp.examples.planar_arm(1), [0.0], [0.0], 1.0, forces=[push])
+    >>> bool(pushed.q[-1, 0] > 1)
+    True
+    """
+
+    __slots__ = ("point", "wrench", "axes", "_arm", "_body", "_constant", "_offset", "_turn")
+
+    def __init__(
+        self,
+        point: Point,
+        wrench: ArrayLike | Callable[[float], ArrayLike],
+        *,
+        axes: str = "world",
+    ) -> None:
+        if axes not in ("world", "body"):
+            raise InputError(f"Wrench: axes={axes!r} is neither 'world' nor 'body'")
+        self.point, self.wrench, self.axes = point, wrench, axes
+
+    def __repr__(self) -> str:
+        return f"Wrench({self.point!r}, {self.wrench!r}, axes={self.axes!r})"
+
+    def bind(self, model: Model) -> Force:
+        """Look up the point."""
+        out = Wrench(self.point, self.wrench, axes=self.axes)
+        who = repr(self)
+        out._body, out._offset = _place(model, self.point, who)
+        if out._body < 0:
+            raise InputError(f"{who}: the point is fixed in the world, which a force cannot move.")
+        out._arm = skew(out._offset)
+        out._turn = model.resolve_point(self.point)[1].rotation
+        if callable(self.wrench):
+            check_signature(self.wrench, f"{who}: {name_of(self.wrench)!r}", "t")
+        out._constant = None if callable(self.wrench) else _vector(self.wrench, 6, "wrench", who)
+        return out
+
+    def _at(self, t: Any) -> Array:
+        """The six numbers at a time, or at each of several."""
+        if self._constant is not None:
+            return self._constant
+        function = self.wrench
+        assert callable(function)
+        if np.ndim(t):
+            return np.stack([self._at(x) for x in np.ravel(t)]).reshape(*np.shape(t), 6)
+        return _vector(function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self))
+
+    def body_forces(self, state: State) -> Array:
+        """Carry the force to the body's origin and axes."""
+        f = self._at(state.t)
+        moment, force = f[..., :3], f[..., 3:]
+        if self.axes == "body":
+            moment, force = moment @ self._turn.T, force @ self._turn.T
+        else:
+            R = state.poses[..., self._body, :3, :3]
+            moment = (moment[..., None, :] @ R)[..., 0, :]
+            force = (force[..., None, :] @ R)[..., 0, :]
+        out = np.zeros((*state.q.shape[:-1], state.model.n_bodies, 6))
+        out[..., self._body, :3] = moment + force @ self._arm.T
+        out[..., self._body, 3:] = force
+        return out

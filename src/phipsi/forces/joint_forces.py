@@ -1,0 +1,364 @@
+"""Elements that act along joint rates: springs, dampers, friction, stops, and a file's ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
+from phipsi.errors import InputError
+from phipsi.forces.force import Array, Force, State, not_negative, per_rate, rates_of
+from phipsi.model.mechanisms import of_given_motion, tree_of
+from phipsi.model.model import Model
+from phipsi.motion.chart import Chart
+
+Joints = str | Iterable[str] | None
+
+
+class _OnRates(Force):
+    """Elements with one number per rate in every field; bound, they cover all nv rates."""
+
+    __slots__ = ("joints", "numbers")
+    _fields: tuple[str, ...] = ()
+    joints: Joints
+    numbers: dict[str, Any]
+
+    def _fill(self, joints: Joints, **numbers: Any) -> None:
+        names = joints if joints is None or isinstance(joints, str) else tuple(joints)
+        self.joints, self.numbers = names, numbers
+
+    @classmethod
+    def merge(cls, elements: Sequence[Any]) -> Sequence[Force]:
+        """Elements on different rates as one; those that share a rate stay apart."""
+        out: list[Any] = []
+        for element in elements:
+            fits = (x for x in out if not (x._rates() & element._rates()))
+            host = next(fits, None)
+            if host is None:
+                out.append(element)
+            else:
+                host._join(element)
+        return out
+
+    def _rates(self) -> set[int]:
+        """Where in v a bound element acts."""
+        raise NotImplementedError
+
+    def _join(self, other: Any) -> None:
+        """Take over what another bound element does, on other rates."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.numbers.items())
+        return f"{type(self).__name__}({self.joints!r}, {given})"
+
+
+@final
+class JointSpring(_OnRates):
+    """Spring at joints: tau = −k (q − rest).
+
+    For spherical, free and planar joints the distance is the shortest motion ξ from the rest
+    configuration, the energy ½ ξ* k ξ and the effort its exact gradient, −dexp⁻¹(ξ)* k ξ.
+
+    **Arguments:** `joints`, a name, names, or None for all; `stiffness`, N·m/rad or N/m, one number
+    or one per rate of those joints; `rest`, the coordinates of those joints where it is relaxed
+    (neutral by default). Conservative.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1).with_gravity((0, 0, 0))
+    >>> spring = pp.forces.JointSpring("joint1", 4 / 3)      # ω = 2 rad/s with 1/3 kg·m²
+    >>> swing = pp.simulate(arm, [0.1], [0.0], 3.141592653589793, forces=[spring])
+    >>> swing.q[-1].round(9)
+    array([0.1])
+    """
+
+    __slots__ = ("_bent", "_chart", "_rest", "_stiffness", "_where")
+
+    def __init__(self, joints: Joints, stiffness: ArrayLike, rest: ArrayLike | None = None) -> None:
+        self._fill(joints, stiffness=stiffness, rest=rest)
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints and the rest configuration."""
+        out = JointSpring(self.joints, **self.numbers)
+        rates = rates_of(model, self.joints)
+        k = per_rate(self.numbers["stiffness"], len(rates), "stiffness", repr(self), not_negative)
+        out._stiffness = np.zeros(model.nv)
+        np.add.at(out._stiffness, rates, k)
+        names = model.joint_names if self.joints is None else self.joints
+        names = [names] if isinstance(names, str) else list(names)
+        rest = model.neutral()
+        where = [i for name in names for i in range(model.nq)[model.q_slice(name)]]
+        if self.numbers["rest"] is not None:
+            rest[where] = per_rate(self.numbers["rest"], len(where), "rest", repr(self))
+        out._rest, out._chart, out._where = rest, Chart(model), where
+        out._bent = bool(out._stiffness[out._chart.curved].any())
+        return out
+
+    def _rates(self) -> set[int]:
+        return set(np.flatnonzero(self._stiffness).tolist())
+
+    def _join(self, other: JointSpring) -> None:
+        self._stiffness = self._stiffness + other._stiffness
+        self._rest[other._where] = other._rest[other._where]
+        self._bent = self._bent or other._bent
+
+    def _stretch(self, state: State) -> Array:
+        if self._bent:
+            return state.model.difference(self._rest, state.q)
+        return self._chart.flat_difference(self._rest, state.q)
+
+    def efforts(self, state: State) -> Array:
+        """Return −dexp⁻¹(ξ)* k ξ."""
+        xi = self._stretch(state)
+        pull = self._stiffness * xi
+        if not self._bent:
+            return -pull
+        return -(pull[..., None, :] @ self._chart.rate_matrix(xi))[..., 0, :]
+
+    def potential_energy(self, state: State) -> Array:
+        """½ ξ* k ξ."""
+        xi = self._stretch(state)
+        return 0.5 * (xi * xi) @ self._stiffness
+
+
+@final
+class JointDamper(_OnRates):
+    """Viscous damping at joints: tau = −c v.
+
+    **Arguments:** `joints`, a name, names, or None for all; `damping`, N·m·s/rad or N·s/m, one
+    number or one per rate of those joints.
+
+    >>> import phipsi as pp
+    >>> pp.forces.JointDamper("elbow", 0.5)
+    JointDamper('elbow', damping=0.5)
+    """
+
+    __slots__ = ("_damping",)
+
+    def __init__(self, joints: Joints, damping: ArrayLike) -> None:
+        self._fill(joints, damping=damping)
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints."""
+        out = JointDamper(self.joints, **self.numbers)
+        rates = rates_of(model, self.joints)
+        c = per_rate(self.numbers["damping"], len(rates), "damping", repr(self), not_negative)
+        out._damping = np.zeros(model.nv)
+        np.add.at(out._damping, rates, c)
+        return out
+
+    def _rates(self) -> set[int]:
+        return set()  # dampers add up, also on the same rates
+
+    def _join(self, other: JointDamper) -> None:
+        self._damping = self._damping + other._damping
+
+    def efforts(self, state: State) -> Array:
+        """Return −c v."""
+        return -self._damping * state.v
+
+
+@final
+class JointFriction(_OnRates):
+    """Coulomb friction at joints, smoothed: tau = −F tanh(v / v_s).
+
+    It is 76 % of F at the velocity scale v_s and 99.5 % at 3 v_s. Below v_s it is a stiff damper
+    F / v_s, so a joint under load creeps with up to about v_s instead of sticking; a smaller v_s
+    creeps less and is stiffer.
+
+    **Arguments:** `joints`, a name, names, or None for all; `friction` F, N·m or N, one number or
+    one per rate; `velocity_scale` v_s, rad/s or m/s.
+
+    >>> import phipsi as pp
+    >>> pp.forces.JointFriction(None, 0.2)
+    JointFriction(None, friction=0.2, velocity_scale=0.01)
+    """
+
+    __slots__ = ("_friction", "_slope")
+
+    def __init__(
+        self, joints: Joints, friction: ArrayLike, velocity_scale: ArrayLike = 1e-2
+    ) -> None:
+        self._fill(joints, friction=friction, velocity_scale=velocity_scale)
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints."""
+        out = JointFriction(self.joints, **self.numbers)
+        rates = rates_of(model, self.joints)
+        who = repr(self)
+        out._friction, out._slope = np.zeros(model.nv), np.ones(model.nv)
+        out._friction[rates] = per_rate(
+            self.numbers["friction"], len(rates), "friction", who, not_negative
+        )
+        scale = per_rate(
+            self.numbers["velocity_scale"], len(rates), "velocity_scale", who, not_negative
+        )
+        if not (scale > 0).all():
+            raise InputError(
+                f"{who}: velocity_scale must be positive: friction that jumps at v = 0 has no "
+                f"solution there. Try velocity_scale=1e-3."
+            )
+        out._slope[rates] = 1 / scale
+        return out
+
+    def _rates(self) -> set[int]:
+        return set(np.flatnonzero(self._friction).tolist())
+
+    def _join(self, other: JointFriction) -> None:
+        mine = self._friction > 0
+        self._slope = np.where(mine, self._slope, other._slope)
+        self._friction = self._friction + other._friction
+
+    def efforts(self, state: State) -> Array:
+        """Return −F tanh(v / v_s)."""
+        return -self._friction * np.tanh(state.v * self._slope)
+
+
+@final
+class JointStop(_OnRates):
+    """Limits of joints as compliant stops on both sides.
+
+    Beyond a limit by d > 0 the stop pushes back with max(0, k d (1 + α ḋ)), after Hunt and
+    Crossley: no jump at contact, and never pulling. It stores ½ k d².
+
+    **Arguments:** `joints`, a name, names, or None for all that have limits; `stiffness` k, N·m/rad
+    or N/m; `dissipation` α, s/rad or s/m (0: elastic); `lower`, `upper`, the model's limits by
+    default. Only for joints whose rates are the derivatives of their coordinates.
+
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> stop = pp.forces.JointStop("joint1", 1e4, dissipation=0.3, lower=-1.0)
+    >>> fall = pp.simulate(arm, [0.0], [0.0], 0.6, forces=[stop], rtol=1e-6)
+    >>> bool(-1.05 < fall.q.min() < -1.0)
+    True
+    """
+
+    __slots__ = ("_alpha", "_k", "_lower", "_q", "_upper", "_v")
+
+    def __init__(
+        self,
+        joints: Joints,
+        stiffness: ArrayLike,
+        dissipation: ArrayLike = 0.0,
+        *,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+    ) -> None:
+        self._fill(joints, stiffness=stiffness, dissipation=dissipation, lower=lower, upper=upper)
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints and their limits."""
+        who = repr(self)
+        names = [self.joints] if isinstance(self.joints, str) else self.joints
+        if names is None:
+            names = [
+                name
+                for name, at in zip(model.joint_names, model.q_slices, strict=True)
+                if np.isfinite([*model.lower[at], *model.upper[at]]).any()
+            ]
+        rates = rates_of(model, names)
+        for name in names:
+            if not model.joint(name).joint.is_additive:
+                raise InputError(
+                    f"{who}: joint {name!r} ({model.joint(name).joint.kind}) has no coordinates "
+                    f"whose derivatives are its rates, so a limit on them is no stop. Write a "
+                    f"force element, or use revolute joints with massless bodies between."
+                )
+        where = [i for name in names for i in range(model.nq)[model.q_slice(name)]]
+        out = JointStop(self.joints, **self.numbers)
+        out._q, out._v = np.array(where, dtype=int), rates
+        numbers, n = self.numbers, len(rates)
+        out._k = per_rate(numbers["stiffness"], n, "stiffness", who, not_negative)
+        out._alpha = per_rate(numbers["dissipation"], n, "dissipation", who, not_negative)
+        lower, upper = model.lower[where], model.upper[where]
+        given = numbers["lower"] is not None or numbers["upper"] is not None
+        if given:
+            lower = per_rate(
+                -np.inf if numbers["lower"] is None else numbers["lower"], n, "lower", who
+            )
+            upper = per_rate(
+                np.inf if numbers["upper"] is None else numbers["upper"], n, "upper", who
+            )
+        if (lower > upper).any():
+            raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
+        if n and not (np.isfinite(lower) | np.isfinite(upper)).any():
+            raise InputError(
+                f"{who}: these joints have no limits in the model, so there is nothing to stop at. "
+                f"Give them:  JointStop(…, lower=-1.5, upper=1.5)"
+            )
+        out._lower, out._upper = lower, upper
+        return out
+
+    def _rates(self) -> set[int]:
+        return set(self._v.tolist())
+
+    def _join(self, other: JointStop) -> None:
+        for name in ("_q", "_v", "_k", "_alpha", "_lower", "_upper"):
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
+
+    def _depth(self, state: State) -> tuple[Array, Array]:
+        q = state.q[..., self._q]
+        return np.maximum(self._lower - q, 0.0), np.maximum(q - self._upper, 0.0)
+
+    def efforts(self, state: State) -> Array:
+        """Push back into the range."""
+        out = np.zeros_like(state.v)
+        low, high = self._depth(state)
+        v = state.v[..., self._v]
+        up = self._k * low * np.maximum(1 - self._alpha * v, 0.0)
+        down = self._k * high * np.maximum(1 + self._alpha * v, 0.0)
+        out[..., self._v] = up - down
+        return out
+
+    def potential_energy(self, state: State) -> Array:
+        """½ k d²."""
+        low, high = self._depth(state)
+        return 0.5 * (low * low + high * high) @ self._k
+
+
+@of_given_motion
+def from_ratings(
+    model: Model,
+    *,
+    stop_time: float = 0.02,
+    dissipation: float = 0.0,
+    velocity_scale: float = 1e-2,
+) -> list[Force]:
+    """What a model or its file says about its joints: damping, friction and limits, as elements.
+
+    `simulate` itself leaves them out, so that nothing acts that was not asked for. Damping is
+    `model.damping`, friction that of `model.ratings`, and limits become stops as stiff as needed
+    for a contact of at most about `stop_time`: k = m (π / stop_time)² with m the joint's largest
+    entry of the mass matrix at neutral q and 64 random configurations (always the same ones).
+
+    **Arguments:** `stop_time`, s; `dissipation` of the stops and `velocity_scale` of friction as in
+    `JointStop` and `JointFriction`. **Returns:** a list of elements for `simulate(forces=…)`.
+
+    >>> import phipsi as pp
+    >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
+    ['JointDamper', 'JointStop']
+    """
+    model = tree_of(model, from_ratings)
+    if not stop_time > 0:
+        raise InputError(f"stop_time={stop_time!r} must be a positive time in s, such as 0.02")
+    out: list[Force] = []
+    if model.damping.any():
+        out.append(JointDamper(None, model.damping))
+    rubbing = {name: r.friction for name, r in model.ratings.items() if r.friction > 0}
+    for name, friction in rubbing.items():
+        out.append(JointFriction(name, friction, velocity_scale))
+    limited = [
+        name
+        for name, at in zip(model.joint_names, model.q_slices, strict=True)
+        if np.isfinite([*model.lower[at], *model.upper[at]]).any()
+        and model.joint(name).joint.is_additive
+    ]
+    if limited:
+        some = np.vstack([model.neutral(), model.random_configuration(0, (64,))])
+        inertia = np.diagonal(mass_matrix(model, some), axis1=-2, axis2=-1).max(axis=0)
+        stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
+        out.append(JointStop(limited, stiffness, dissipation))
+    return out

@@ -1,0 +1,178 @@
+"""What goes into a run is checked before the first step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.errors import InputError, did_you_mean
+from phipsi.model.model import Model
+from phipsi.motion.chart import Chart
+from phipsi.motion.entry_names import place_name
+from phipsi.motion.tableaux import METHODS, Method
+
+Array = NDArray[Any]
+
+# Quaternions as close to unit as this come from rounding or printing and are normalised.
+_NEARLY_UNIT = 1e-8
+
+
+def checked_state(
+    model: Model, chart: Chart, q: ArrayLike, v: ArrayLike, names: tuple[str, str] = ("q0", "v0")
+) -> tuple[Array, Array]:
+    """The state as new arrays (nq,), (nv,): right sizes, finite, unit quaternions."""
+    out_q = _vector(model, q, names[0], "nq", model.nq, model.q_slices)
+    out_v = _vector(model, v, names[1], "nv", model.nv, model.v_slices)
+    check_quaternions(chart, out_q, names[0])
+    for _, at in chart.named_quaternions:
+        out_q[at] /= math.sqrt(float(out_q[at] @ out_q[at]))
+    return out_q, out_v
+
+
+def check_quaternions(chart: Chart, q: Array, name: str) -> None:
+    """Reject configurations (..., nq) whose quaternions are not unit to rounding or printing."""
+    for joint, at in chart.named_quaternions:
+        length = np.atleast_1d(np.sqrt(np.sum(q[..., at] ** 2, axis=-1)))
+        bad = np.argwhere(np.abs(length - 1) > _NEARLY_UNIT)
+        if len(bad):
+            index = tuple(bad[0].tolist()) if q.ndim > 1 else ()
+            where = f"{list(index)}" if index else ""
+            part = f"{name}[{'..., ' if index else ''}{at.start}:{at.stop}]"
+            over = ", axis=-1, keepdims=True" if index else ""
+            raise InputError(
+                f"{name}{where}: the quaternion of joint {joint!r} is {q[index][at].tolist()}, of "
+                f"length {float(length[tuple(bad[0])]):.9g}, but rotations have unit quaternions "
+                f"(w, x, y, z). Start from model.neutral(), or divide by the length:\n"
+                f"    {part} /= np.linalg.norm({part}{over})"
+            )
+
+
+def _vector(
+    model: Model, values: ArrayLike, what: str, total: str, size: int, slices: Sequence[slice]
+) -> Array:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no array of numbers: {error}.") from None
+    if array.shape != (size,):
+        names = ", ".join(f"{n!r}" for n in model.joint_names[:8])
+        more = ", …" if model.n_bodies > 8 else ""
+        batch = ""
+        if array.ndim > 1 and array.shape[-1] == size:
+            batch = " simulate runs one motion; for many at once see pp.rollout."
+        raise InputError(
+            f"{what} has shape {array.shape}, but this model needs ({size},), {total} = {size} "
+            f"(joints {names}{more}).{batch}"
+        )
+    refuse_not_finite(model, array, what, slices)
+    return array
+
+
+def refuse_not_finite(model: Model, array: Array, what: str, slices: Sequence[slice]) -> None:
+    """Name the joint of the first NaN or infinity in an array (..., size)."""
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        index = tuple(int(i) for i in bad[0])
+        where = place_name(model.joint_names, slices, index[-1])
+        element = f"{list(index[:-1])}" if len(index) > 1 else ""
+        raise InputError(f"{what}{element} is {array[index]} at joint {where}; it must be finite.")
+
+
+def checked_method(integrator: Any) -> Method:
+    """The integrator by its name."""
+    if isinstance(integrator, str) and integrator in METHODS:
+        return METHODS[integrator]
+    raise InputError(
+        f"integrator={integrator!r} does not exist. {did_you_mean(integrator, METHODS)}"
+    )
+
+
+def refuse_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
+    """Refuse a variational integrator for what has no unconstrained Lagrangian."""
+    if not method.conserves or not (rows or prescribed):
+        return
+    why, what = (
+        "joints whose accelerations are given do not follow from a Lagrangian, so there is nothing "
+        "that it could conserve",
+        "prescribed joints",
+    )
+    if rows:
+        why, what = (
+            "the projection that closes the loops after every step would undo what it conserves "
+            "(their forces would have to be part of its equation)",
+            f"a system with {rows} constraint rows",
+        )
+    raise InputError(
+        f"integrator={method.name!r} does not go with {what}: {why}. Use one that does:\n"
+        f"    integrator='rk4'"
+    )
+
+
+def checked_time(value: Any, what: str, *, zero: bool = False) -> float:
+    """A finite time in s, positive unless `zero` is allowed."""
+    return _checked_number(value, what, "a finite number of seconds,", zero=zero)
+
+
+def _checked_number(value: Any, what: str, kind: str, *, zero: bool) -> float:
+    number = math.nan
+    if not isinstance(value, (bool, np.bool_, str, bytes)):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            pass
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        least = "at least 0" if zero else "more than 0"
+        hint = f", such as {what}=1e-3" if what == "dt" else ""
+        raise InputError(f"{what}={value!r} must be {kind} {least}{hint}.")
+    return number
+
+
+def whole_number(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is large enough, and small enough for a counter."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value >= 2**63:
+        raise InputError(f"{name}={value!r} must be below 2**63, where counters end")
+    return int(value)
+
+
+def checked_tolerances(rtol: Any, atol: Any) -> tuple[float, float]:
+    """Relative and absolute tolerance of the adaptive methods."""
+    r = _checked_number(rtol, "rtol", "a finite number of", zero=False)
+    a = _checked_number(atol, "atol", "a finite number of", zero=True)
+    least = 100 * np.finfo(float).eps
+    if r < least:
+        raise InputError(
+            f"rtol={rtol!r} asks for more digits than double precision has; the least that makes "
+            f"sense is {least:.2g}, and 1e-12 is tight."
+        )
+    return r, a
+
+
+def checked_output_times(times: Any, duration: float) -> Array | None:
+    """Increasing times within the run, or None."""
+    if times is None:
+        return None
+    try:
+        array = np.array(times, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array([[np.nan]])
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InputError(
+            "output_times must be a list of finite times (k,), for example "
+            "np.linspace(0, duration, 101)."
+        )
+    if (np.diff(array) <= 0).any():
+        k = int(np.flatnonzero(np.diff(array) <= 0)[0])
+        raise InputError(
+            f"output_times must increase, but {array[k + 1]} follows {array[k]}. "
+            f"Sort them:  np.unique(output_times)"
+        )
+    if array.size and (array[0] < 0 or array[-1] > duration):
+        outside = array[0] if array[0] < 0 else array[-1]
+        raise InputError(f"output_times has {outside}, but the run goes from 0 to {duration} s.")
+    return array

@@ -1,0 +1,209 @@
+"""Motion: how a mechanism under efforts moves, with its derivatives and its projection.
+
+A tree is a mechanism without constraints. With constraints, a step is that of the integrator with
+the accelerations that keep them, then the nearest state on them: Newton's method for the
+configuration, q ← q ∘ exp(x) with x = −ℳ⁻¹ G* S⁺ g, and the projection of the rates, v + y with
+y = ℳ⁻¹ G* S⁺ (rates − G v), both in the mass metric. Both solve
+
+    ℳ x = G* μ,   G x = rows
+
+so their derivatives are those of this equation (`ConstrainedSolver.least_by_q`), and inertial
+parameters change them like efforts −(∂ℳ/∂π) x do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.constrained.assembly import close_loops, project_velocity
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.row_rank import RANK
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.system_report import open_loops_at
+from phipsi.algorithms.dynamics.derivatives import (
+    ConstrainedSolver,
+    forward_dynamics_derivatives,
+)
+from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.calculus.differentiation import vjp
+from phipsi.compiler import default_backend
+from phipsi.errors import InputError, SimulationError
+from phipsi.model.model import Model
+from phipsi.motion.chart import Chart
+
+Array = NDArray[Any]
+Solve = tuple[Array, Array, Array]
+"""q (n, nq), x (n, nv), and the derivative (n, 2 nv, nv) of the end by an effort in ℳ x = G* μ."""
+Products = Callable[[int, Array], tuple[Array, Array, Array]]
+"""(step, weights of vdot) → weights of q, v and tau."""
+
+TOLERANCE = 1e-10
+"""Largest residual (rad, m) of a projected state."""
+NEARLY_CLOSED = 1e-6
+"""What a user's initial state may miss the constraints by, rad and m, rad/s and m/s."""
+_NEWTON = 12
+
+
+@final
+class Motion:
+    """Accelerations under given efforts, their tangent and their adjoint, and the projection.
+
+    All functions take batches on leading axes.
+
+    **Attributes:** `mechanism`, a model or a system; `tree`; `rows`, those of the system, None
+    without any; `chart` of the tree.
+    """
+
+    def __init__(self, mechanism: Model | System) -> None:
+        self.system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
+        self.tree = mechanism.model if isinstance(mechanism, System) else mechanism
+        self.mechanism = self.tree if self.system is None else self.system
+        self.rows = None if self.system is None else self.system.rows
+        self.chart = Chart(self.tree)
+
+    def accelerations(self, q: Array, v: Array, tau: Array) -> Array:
+        """vdot (..., nv) that keeps the constraints."""
+        return forward_dynamics(self.mechanism, q, v, tau)
+
+    def linear(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
+        """The same, and its derivatives (..., nv, nv) by q, v and tau."""
+        vdot = forward_dynamics(self.mechanism, q, v, tau)
+        by_q, by_v, by_tau = forward_dynamics_derivatives(self.mechanism, q, v, tau)
+        return vdot, by_q, by_v, by_tau
+
+    def adjoint(self, q: Array, v: Array, tau: Array) -> tuple[Array, Products]:
+        """The same for steps on the first axis, and the products of weights with derivatives."""
+        if self.system is not None:
+            vdot, *parts = self.linear(q, v, tau)
+            return vdot, lambda k, w: tuple((w[..., None, :] @ x[k])[..., 0, :] for x in parts)
+        key = ("products of forward dynamics", default_backend())
+        if key not in self.tree.programs:  # deriving them takes longer than a short motion
+            self.tree.programs[key] = vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau"))
+        products = self.tree.programs[key]
+        return forward_dynamics(self.tree, q, v, tau), lambda k, w: products(q[k], v[k], tau[k], w)
+
+    # ---- constraints --------------------------------------------------------------------------
+
+    def project(self, q: Array, v: Array) -> Projection:
+        """The nearest states (n, nq), (n, nv) on the constraints.
+
+        Raises `SimulationError` if there are none.
+        """
+        system, corrections = self.system, list[Correction]()
+        if system is None:
+            return Projection(self, q, v, v, ())
+
+        def correct(at: ConstraintMetric, taken: Array) -> Array:
+            step = np.where(taken[:, None], at.solve(-at.residual), 0.0)
+            corrections.append(Correction(at.q, at.residual, step, taken))
+            return step
+
+        found, closed, at = close_loops(
+            q, self._metric, correct, self.tree.integrate, TOLERANCE, _NEWTON
+        )
+        if not closed.all():
+            raise SimulationError(not_closed(system, found[int(np.argmin(closed))], TOLERANCE))
+        return Projection(self, found, project_velocity(at, v), v, tuple(corrections))
+
+    def _metric(self, q: Array) -> ConstraintMetric:
+        if not np.isfinite(q).all():
+            raise SimulationError(
+                "the state is no longer finite; a smaller dt often helps: stiff forces and fast "
+                "rotations need steps well below their period"
+            )
+        assert self.rows is not None
+        return ConstraintMetric(self.rows, q, RANK)
+
+    def check_start(self, q: Array, v: Array, names: tuple[str, str] = ("q0", "v0")) -> None:
+        """Reject states (n, nq), (n, nv) that are not on the constraints."""
+        system = self.system
+        if system is None or not len(q):
+            return
+        gap = np.abs(system.residual(q))
+        slip = np.abs(np.einsum("nrv,nv->nr", system.jacobian(q), v) - system.rates)
+        for what, miss, verb, fix in (
+            (names[0], gap, "does not close the loops: row {} misses by {:.3g} (rad or m)",
+             "{0} = system.assemble({0})"),
+            (names[1], slip, "would open the loops: row {} moves by {:.3g} too much (rad/s or m/s)",
+             "{0}, {1} = system.project({0}, {1})"),
+        ):  # fmt: skip
+            if miss.size and miss.max() > NEARLY_CLOSED:
+                i, row = (int(x) for x in np.unravel_index(miss.argmax(), miss.shape))
+                which = f" of motion {i}" if len(miss) > 1 else ""
+                text = verb.format(repr(system.row_names[row]), miss.max())
+                do = fix.format(*names)
+                raise InputError(f"{what}{which} {text}. Bring it onto them first:\n    {do}")
+
+
+def not_closed(system: System, q: Array, tolerance: float) -> str:
+    """Why a projection has failed at q."""
+    gaps = "\n".join(open_loops_at(system, q, tolerance))
+    return (
+        f"the loops cannot be closed again near the state that the step reached:\n{gaps}\nThe "
+        "mechanism is at the end of what it can reach, or the step was too long"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """One step of the projection of configurations.
+
+    `q` (n, nq) before it, `residual` (n, rows) there, `step` (n, nv), and whether it was `taken`.
+    """
+
+    q: Array
+    residual: Array
+    step: Array
+    taken: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """States (n, nq), (n, nv) on the constraints, and how they were found from rates `v0`."""
+
+    motion: Motion
+    q: Array
+    v: Array
+    v0: Array
+    corrections: tuple[Correction, ...]
+
+    def linear(self) -> tuple[Array, tuple[Solve, ...]]:
+        """The derivative (n, 2 nv, 2 nv) by the state before it, and the solves of ℳ x = G* μ."""
+        system, chart, nv = self.motion.system, self.motion.chart, self.v.shape[-1]
+        whole = np.zeros((len(self.v), 2 * nv, 2 * nv))
+        if system is None:
+            whole[:] = np.eye(2 * nv)
+            return whole, ()
+        rows = system.rows
+        moved = np.broadcast_to(np.eye(nv), (len(self.v), nv, nv))
+        found: list[Solve] = []  # q, x, and δq by efforts, so far
+        for c in self.corrections:
+            solver = ConstrainedSolver(system, c.q, RANK)
+            slope = rows.has_position[:, None] * solver.jacobian  # of the residual
+            by_q = solver.least_by_q(c.step, -c.residual) - solver.least(slope)
+            right = chart.right(c.step)
+            through = chart.transport(c.step) + right @ by_q
+            taken = c.taken[:, None, None]
+            moved = np.where(taken, through @ moved, moved)
+            found = [(q, x, np.where(taken, through @ e, e)) for q, x, e in found]
+            found.append((c.q, c.step, np.where(taken, right @ solver.by_efforts, 0.0)))
+        solver = ConstrainedSolver(system, self.q, RANK)
+        # one more, of length zero: this state is on the constraints, those beside it are projected
+        last = np.eye(nv) - solver.least(rows.has_position[:, None] * solver.jacobian)
+        moved = last @ moved
+        found = [(q, x, last @ e) for q, x, e in found]
+        change = self.v - self.v0
+        wanted = rows.rates - np.einsum("nrv,nv->nr", solver.jacobian, self.v0)
+        by_q = solver.least_by_q(change, wanted) - solver.least(solver.rates_by_q(self.v0))
+        whole[:, :nv, :nv] = moved
+        whole[:, nv:, :nv] = by_q @ moved
+        whole[:, nv:, nv:] = np.eye(nv) - solver.least(solver.jacobian)
+        solves = [(q, x, np.concatenate([e, by_q @ e], axis=-2)) for q, x, e in found]
+        effort = np.concatenate([np.zeros_like(solver.by_efforts), solver.by_efforts], axis=-2)
+        return whole, (*solves, (self.q, change, effort))

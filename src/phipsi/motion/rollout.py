@@ -1,0 +1,379 @@
+"""rollout: many trajectories at once, with the whole loop over steps in machine code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.backends.arguments import joint_array
+from phipsi.backends.workers import batch_pieces
+from phipsi.compiler import compile
+from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
+from phipsi.model.model import Model
+from phipsi.motion.chart import Chart
+from phipsi.motion.checks import (
+    check_quaternions,
+    checked_time,
+    refuse_unfit,
+    whole_number,
+)
+from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
+from phipsi.motion.motion import Motion
+from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.tableaux import COMPILED, METHODS, Method
+
+if TYPE_CHECKING:
+    from phipsi.backends.native.native_backend import NativeCode
+
+Array = NDArray[np.float64]
+
+
+@of_mechanisms
+def rollout(
+    model: Model | System,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    steps: int,
+    *,
+    every: int = 1,
+    integrator: str = "rk4",
+    threads: int = 1,
+    prescribed: Sequence[str] | ArrayLike | None = None,
+    per_step: bool | None = None,
+) -> tuple[Array, Array]:
+    """Trajectories of many initial states under given efforts.
+
+    Each step is vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b]) and the integrator's formula on the
+    group, all in machine code with trajectories side by side in vector lanes; a trajectory has the
+    same bits in whatever batch and number of threads it runs. Motions of a `System` keep its
+    constraints: the steps are those of `simulate` with stabilization="project", many motions at
+    once, away from singular configurations.
+
+    **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
+    `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
+    `steps`, how many; `every`, record every so many steps; `integrator`: "rk4" (order 4);
+    "semi_implicit" (order 1, a quarter of the cost, drifts in energy and momentum); "variational"
+    (order 2, implicit: symplectic, keeps momenta to rounding; trees without prescribed joints);
+    `threads` share the batch; `prescribed`, names of joints whose accelerations are given instead
+    of efforts, or booleans (..., nv): there `tau` holds the accelerations (hybrid dynamics);
+    `per_step`, whether `tau` has an axis of steps. Without it the axes say so: one more than q0 and
+    v0 have is that of the steps, and what fits only one way is taken so; where the lengths allow
+    both, such as q0 (N, nq) and tau (N, nv) with steps = N, say which.
+    **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
+    first records being the initial states.
+    **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
+    "semi_implicit", "rk4" and "variational"; of a system O(nv³) for the projection. **Raises:**
+    `SimulationError` naming the trajectory and the step if one diverges, a joint has nothing to
+    move, or the equation of a variational step is not solved; everything computed is in its
+    `trajectory` as ``(q, v)``.
+
+    >>> import numpy as np
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(2)
+    >>> q, v = pp.rollout(arm, np.zeros((1000, 2)), np.zeros(2), np.zeros(2), 1e-3, 50, every=10)
+    >>> q.shape, v.shape
+    ((1000, 6, 2), (1000, 6, 2))
+    """
+    model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
+    method = _method(integrator)
+    rows = model.n_rows if isinstance(model, System) else 0
+    refuse_unfit(method, rows=rows, prescribed=prescribed is not None)
+    if method.conserves:
+        model = tree  # there are no rows
+    dt = checked_time(dt, "dt")
+    steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+    threads = whole_number("threads", threads)
+    start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
+    records = empty_records(tree, batch, steps, every)
+    if isinstance(model, System):
+        if prescribed is not None:
+            raise InputError(
+                "prescribed= is for trees. Prescribe joints of a system by constraints, or run "
+                "pp.simulate(system, …, prescribed=…)"
+            )
+        state = start_q, start_v, effort
+        return _constrained(Motion(model), *state, dt, steps, every, method, records)
+    mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
+    try:
+        free = np.broadcast_to(mask, (*batch, model.nv))
+    except ValueError:
+        raise InputError(
+            f"prescribed has shape {mask.shape}, which does not broadcast to the batch {batch}"
+        ) from None
+    out_q, out_v = records
+    kept = out_q.shape[-2]
+    if model.nv == 0 or 0 in batch:
+        out_q[...], out_v[...] = start_q[..., None, :], start_v[..., None, :]
+        return out_q, out_v
+    count = int(np.prod(batch, dtype=int))
+    flat = [np.ascontiguousarray(a.reshape(count, *a.shape[len(batch) :]))
+            for a in (start_q, start_v, effort, free)]  # fmt: skip
+    outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
+    status, failed_at = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    forms = (FORWARD_DYNAMICS,) if prescribed is None else (HYBRID_ACCELERATIONS,)
+    if method.conserves:
+        forms = (LAGRANGIAN, RATES_OF_MOMENTA)
+    natives = [_native(form, model) for form in forms]
+    function = _code().rollout_code(natives, method).address("phipsi_rollout")
+    arrays = [*flat, *outs, status, failed_at]
+    _run(function, natives, method, arrays, (steps, every), dt, model, threads)
+    if status.any():
+        raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
+    return out_q, out_v
+
+
+def _constrained(
+    motion: Motion,
+    q0: Array,
+    v0: Array,
+    tau: Array,
+    dt: float,
+    steps: int,
+    every: int,
+    method: Method,
+    records: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Motions of a system, all of them step by step, into (..., kept, nq) and (…, nv)."""
+    batch = q0.shape[:-1]
+    count = math.prod(batch)
+    varying = tau.ndim == len(batch) + 2
+    q, v = q0.reshape(count, q0.shape[-1]), v0.reshape(count, v0.shape[-1])
+    efforts = tau.reshape(count, *tau.shape[len(batch) :])
+    kept = steps // every + 1
+    out_q, out_v = (x.reshape(count, kept, x.shape[-1]) for x in records)
+    out_q[:, 0], out_v[:, 0] = q, v
+    if not (count and steps):
+        return records
+    motion.check_start(q, v)
+    for k in range(steps):
+        try:
+            q, v = constrained_step(motion, method, q, v, efforts[:, k] if varying else efforts, dt)
+        except PhipsiError as reason:
+            done = k // every + 1
+            text = f"a motion of the system failed in step {k} (t = {k * dt:.6g} s): {reason}"
+            raise SimulationError(text, (out_q[:, :done], out_v[:, :done])) from reason
+        if (k + 1) % every == 0:
+            out_q[:, (k + 1) // every], out_v[:, (k + 1) // every] = q, v
+    return records
+
+
+def constrained_step(
+    motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
+) -> tuple[Array, Array]:
+    """States (n, nq), (n, nv) after a step and its projection."""
+    none = np.zeros((len(v), 0))
+
+    def rates(_: int, q: Array, v: Array) -> tuple[Array, Array]:
+        return motion.accelerations(q, v, tau), none
+
+    q, v, _ = take_step(method, Values(motion.chart, q, v, rates), dt)
+    end = motion.project(q, v)
+    return end.q, end.v
+
+
+def _native(form: Any, model: Model) -> NativeCode:
+    native = compile(form, model, backend="native").native
+    assert native is not None
+    return native
+
+
+def _run(
+    function: int,
+    natives: list[NativeCode],
+    method: Method,
+    arrays: list[Any],
+    counts: tuple[int, int],
+    dt: float,
+    model: Model,
+    threads: int,
+) -> None:
+    """Whole groups of lanes to every thread, each with memory of its own; one call of machine code.
+
+    No exception can be raised while it runs: all threads have let go of the arrays after it.
+    """
+    from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
+
+    native = natives[0]
+    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.target.lanes)
+    parts = [[a[piece] for a in arrays] for piece in pieces]
+    jobs = [_job(natives, method, part, counts, dt, model) for part in parts]
+    status = [part[-2] for part in parts]
+    run_tasks(tasks_of_jobs(function, native.data.ctypes.data, [j for j, _ in jobs], status))
+
+
+def _job(
+    natives: list[NativeCode],
+    method: Method,
+    arrays: list[Any],
+    counts: tuple[int, int],
+    dt: float,
+    model: Model,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The words of a job, and the memory they point to besides the arrays."""
+    q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
+    steps, every = counts
+    from phipsi.motion.rollout_loop import DT, PROGRAMS
+
+    work = np.zeros(_code().work_size(method, model.nq, model.nv) * natives[0].target.lanes + 8)
+    scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
+    job = np.zeros(PROGRAMS + 2 * len(natives), dtype=np.int64)
+    where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
+    varying = tau.ndim == 3
+    row = int(np.prod(tau.shape[1:], dtype=int)) * 8
+    step = 8 * model.nv if varying else 0
+    numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
+    job[:DT] = [*where, _aligned(work), *numbers]
+    job[DT : DT + 1].view(np.float64)[0] = dt
+    pairs = zip(natives, scratches, strict=True)
+    job[PROGRAMS:] = [
+        word for x, memory in pairs for word in (x.data.ctypes.data, _aligned(memory))
+    ]
+    return job, [work, *scratches]
+
+
+def _aligned(memory: np.ndarray) -> int:
+    """The first cache line in a piece of memory."""
+    return (memory.ctypes.data + 63) // 64 * 64
+
+
+# ---- checks -----------------------------------------------------------------------------------
+
+
+def _method(name: Any) -> Method:
+    if name in COMPILED:
+        return METHODS[name]
+    text = f"rollout has no compiled integrator {name!r}; it has {', '.join(map(repr, COMPILED))}."
+    if name in METHODS:
+        text += f" For one trajectory:  pp.simulate(model, q0, v0, duration, integrator={name!r})"
+        raise InputError(text)
+    raise InputError(f"{text} {did_you_mean(str(name), COMPILED)}")
+
+
+def empty_records(
+    model: Model,
+    batch: tuple[int, ...],
+    steps: int,
+    every: int,
+    advice: str = "fewer records, every=…, or parts that begin where the last one ended",
+) -> tuple[Array, Array]:
+    """Memory for the recorded states, or an error that says how much it would be."""
+    kept = steps // every + 1
+    size = 8 * math.prod(batch) * kept * (model.nq + model.nv)
+    try:
+        if size >= 2**63:
+            raise MemoryError
+        return np.empty((*batch, kept, model.nq)), np.empty((*batch, kept, model.nv))
+    except MemoryError:
+        raise InputError(
+            f"steps={steps}: every {every} steps the states of {math.prod(batch)} trajectories are "
+            f"kept, {float(size):.2g} bytes in all, and there is no memory for them. Ask for "
+            f"{advice}"
+        ) from None
+
+
+def rollout_arrays(
+    model: Model,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike,
+    steps: int,
+    per_step: bool | None = None,
+) -> tuple[Array, Array, Array, tuple[int, ...]]:
+    """The initial states and efforts with their whole batch."""
+    q = joint_array(model, "q0", q0, "nq")
+    v, effort = (joint_array(model, name, x, "nv") for name, x in (("v0", v0), ("tau", tau)))
+    varying = _is_varying(effort, q, v, steps) if per_step is None else _flag(per_step, effort)
+    core = 2 if varying else 1
+    if varying and effort.shape[-2] != steps:
+        raise InputError(
+            f"tau has shape {effort.shape}: its last axes must be (steps, nv) = "
+            f"({steps}, {model.nv}) for efforts that change from step to step, or (nv,) for "
+            "constant ones. For constant ones of a batch that only tau has:  per_step=False"
+        )
+    try:
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], effort.shape[:-core])
+    except ValueError:
+        shapes = f"q0 {q.shape}, v0 {v.shape}, tau {effort.shape}"
+        raise InputError(f"the leading axes of {shapes} do not broadcast") from None
+    check_quaternions(Chart(model), q, "q0")
+    q, v = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (q, v))
+    return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch
+
+
+def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
+    """Whether the axis before the last of tau is that of the steps; refuses to guess."""
+    if effort.ndim > max(q.ndim, v.ndim):
+        return True
+    if effort.ndim == 1 or effort.shape[-2] != steps or steps == 1:
+        return False  # for one step both mean the same
+    try:
+        np.broadcast_shapes(effort.shape[:-1], q.shape[:-1], v.shape[:-1])
+    except ValueError:
+        return True
+    raise InputError(
+        f"tau has shape {effort.shape}, which can mean {steps} steps or a batch of {steps}. Say "
+        "which:  per_step=True for efforts that change from step to step, the same in every "
+        "trajectory, per_step=False for constant ones, each trajectory its own"
+    )
+
+
+def _flag(per_step: Any, effort: Array) -> bool:
+    if not isinstance(per_step, (bool, np.bool_)):
+        raise InputError(f"per_step={per_step!r} is neither True nor False (nor None, the default)")
+    if per_step and effort.ndim < 2:
+        raise InputError(
+            f"per_step=True needs tau of shape (..., steps, nv), and it has shape {effort.shape}"
+        )
+    return bool(per_step)
+
+
+def _failure(
+    model: Model,
+    batch: tuple[int, ...],
+    status: np.ndarray,
+    failed_at: np.ndarray,
+    dt: float,
+    found: tuple[Array, Array],
+) -> SimulationError:
+    """What went wrong first, in which trajectory and step."""
+    bad = np.flatnonzero(status)
+    first = int(bad[np.argmin(failed_at[bad])])
+    index = tuple(int(i) for i in np.unravel_index(first, batch)) if batch else ()
+    step, body = int(failed_at[first]), int(status[first]) // 8 - 1
+    where = f"trajectory {list(index)}" if index else "the trajectory"
+    others = f" ({len(bad)} of {len(status)} trajectories failed)" if len(status) > 1 else ""
+    if body >= 0:
+        why = (
+            f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
+            "not positive), so its acceleration is undefined; give the bodies it carries mass or "
+            "the joint armature"
+        )
+    elif int(status[first]) == _code().UNSOLVED:
+        why = (
+            "the equation of the variational step was not solved by iteration; the step is too "
+            "long for this motion. Use a smaller dt"
+        )
+    else:
+        why = (
+            "the accelerations are no longer finite. A smaller dt often helps: stiff forces and "
+            "fast rotations need steps well below their period"
+        )
+    text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
+    return SimulationError(text, found)
+
+
+def _code() -> Any:
+    """The code generator, loaded with LLVM when it is first needed."""
+    from phipsi.motion import rollout_code
+
+    return rollout_code

@@ -1,0 +1,93 @@
+"""Derivatives of one fixed step: the discrete linearisation that optimal control works with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.system import System
+from phipsi.backends.arguments import state_arrays
+from phipsi.errors import InputError
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms
+from phipsi.model.model import Model
+from phipsi.motion.checks import checked_time
+from phipsi.motion.motion import Motion
+from phipsi.motion.stage_loop import Tangents, take_step
+from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
+
+Array = NDArray[Any]
+
+
+@of_mechanisms
+def step_derivatives(
+    model: Model | System,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    *,
+    integrator: str = "rk4",
+) -> tuple[Array, Array]:
+    """Derivatives of the state after one step by the state before it and by the efforts.
+
+    [δq⁺; δv⁺] = A [δq; δv] + B δtau for a step of `rollout` or `simulate`, with δq and δq⁺ in the
+    directions of v at the two configurations (q ∘ exp(δq)), also for quaternion joints. They are
+    the exact derivatives of the computed step, not a discretised linearisation. A step of a
+    `System` ends with the projection onto its constraints, whose derivatives are in A and B: A
+    maps any change to one that keeps the loops closed.
+
+    **Arguments:** `model`, a model or a `System`; `q` (..., nq), `v`, `tau` (..., nv), `dt` in s,
+    `integrator`, "rk4" or "semi_implicit". **Returns:** A (..., 2 nv, 2 nv) and B (..., 2 nv, nv).
+    **Cost:** that of `forward_dynamics_derivatives` at every stage, and some products of nv × nv
+    matrices. **Source:** theory/sensitivities 5; theory/closed-chains 11 (C32).
+
+    >>> import numpy as np
+    >>> import phipsi as pp
+    >>> arm = pp.examples.planar_arm(1)
+    >>> A, B = pp.step_derivatives(arm, [0.0], [0.0], [0.0], 0.1)
+    >>> A.round(3) + 0.0, B.round(3)
+    (array([[ 0.999,  0.1  ],
+           [-0.036,  0.997]]), array([[0.015],
+           [0.3  ]]))
+    """
+    motion = Motion(mechanism_of(model, step_derivatives))
+    h, arrays = checked_time(dt, "dt"), state_arrays(motion.tree, q=q, v=v, tau=tau)
+    checked_differentiable(integrator)
+    batch, nv = np.broadcast_shapes(*(x.shape[:-1] for x in arrays)), motion.tree.nv
+    flat = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in arrays)
+    at, rates, efforts = flat
+    motion.check_start(at, rates)
+    change = linear_step(motion, at, rates, efforts, h, integrator)
+    change = change.reshape(*batch, 2 * nv, 3 * nv)
+    return change[..., : 2 * nv], change[..., 2 * nv :]
+
+
+def linear_step(
+    motion: Motion, q: Array, v: Array, tau: Array, dt: float, integrator: str
+) -> Array:
+    """The derivatives (n, 2 nv, 3 nv) of a step and its projection by q, v and tau."""
+    if not v.size:
+        return np.zeros((len(v), 2 * v.shape[-1], 3 * v.shape[-1]))
+    end, rates, change = take_step(METHODS[integrator], Tangents(motion, q, v, tau), dt)
+    if motion.rows is None:
+        return change
+    return motion.project(end, rates).linear()[0] @ change
+
+
+def checked_differentiable(integrator: Any) -> None:
+    """Refuse an integrator whose steps have no derivatives."""
+    if isinstance(integrator, str) and integrator in DIFFERENTIABLE:
+        return
+    known = ", ".join(map(repr, DIFFERENTIABLE))
+    why = ""
+    if integrator in METHODS and METHODS[integrator].conserves:
+        why = (
+            ". This one solves an equation in every step, whose derivatives are second derivatives "
+            "of the Lagrangian"
+        )
+    raise InputError(
+        f"integrator={integrator!r}: steps of {known} can be differentiated{why}. Use one of them:"
+        "\n    integrator='rk4'"
+    )

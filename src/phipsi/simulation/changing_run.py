@@ -1,0 +1,406 @@
+"""Runs of a mechanism that changes: one run after the other, joined in the coordinates of all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.algorithms.constrained.stages import Stages
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
+from phipsi.compiler import program_of
+from phipsi.errors import InputError, PhipsiError, SimulationError
+from phipsi.forces.force import Force, bind_forces
+from phipsi.model.closure_text import ends
+from phipsi.model.model import Model
+from phipsi.motion.user_functions import name_of
+from phipsi.operators import mass_matrix as MASS_MATRIX
+from phipsi.simulation.contact_margins import ContactMargin
+from phipsi.simulation.events import Event
+from phipsi.simulation.phase import Carried, ChangeRecord, Phase
+from phipsi.simulation.progress import make_progress
+from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.topology import Change, Instant, Topology, changes_of
+from phipsi.trajectory.event_record import EventRecord
+from phipsi.trajectory.trajectory import Trajectory
+
+Array = NDArray[Any]
+
+_CLOSED = 1e-6  # what a constraint that is switched on may be open by, rad or m
+_BROKEN = 1e-9  # N, below which the margin of a contact counts as negative
+
+
+def simulate_changing(
+    simulate: Callable[..., Trajectory],
+    system: Model | System,
+    q0: Any,
+    v0: Any,
+    duration: float,
+    *,
+    events: Sequence[Event],
+    before: Sequence[Change] = (),
+    **options: Any,
+) -> Trajectory:
+    """The run of `simulate` with events that change the mechanism; see `phipsi.topology`."""
+    runner = _Runner(simulate, Topology.of(system), float(duration), list(events), options)
+    q, v = (np.array(x, dtype=np.float64) for x in (q0, v0))
+    model = runner.topology.model
+    if q.shape != (model.nq,) or v.shape != (model.nv,):
+        raise InputError(
+            f"q0 and v0 have shapes {q.shape} and {v.shape}; they must be ({model.nq},) and "
+            f"({model.nv},), with entries for all joints, locked and absent ones too."
+        )
+    for change in [*before, *(c for e in events for c in changes_of(e.action))]:
+        change.check(model)  # a name that is wrong is told now, not when its time has come
+    for change in before:
+        runner.topology, q, v = change.apply(runner.topology, q, v)
+    return runner.run(q, v)
+
+
+class _Runner:
+    """Phase after phase."""
+
+    def __init__(
+        self,
+        simulate: Callable[..., Trajectory],
+        topology: Topology,
+        duration: float,
+        events: list[Event],
+        options: dict[str, Any],
+    ) -> None:
+        self.simulate, self.topology, self.end = simulate, topology, duration
+        self.events, self.options = events, dict(options)
+        times = self.options.pop("output_times", None)
+        self.times = None if times is None else np.asarray(times, dtype=np.float64)
+        self.controller = self.options.pop("controller", None)
+        forces = self.options.pop("forces", ())
+        self.elements = bind_forces(forces, topology.model)
+        self.prescribed = self.options.pop("prescribed", None) or {}
+        beside = self.options.pop("quadratures", None)
+        Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
+        self.quadratures: Mapping[str, Any] = beside or {}
+        self.progress = make_progress(self.options.pop("progress", None), duration)
+        self.phases: list[Phase] = []
+        self.records: list[EventRecord] = []
+        self.stages = Stages()
+
+    def run(self, q: Array, v: Array) -> Trajectory:
+        """All phases, with one progress for all of them."""
+        try:
+            return self._run(q, v)
+        finally:
+            self.progress.close()
+
+    def _run(self, q: Array, v: Array) -> Trajectory:
+        t = 0.0
+        at_once = self._at_start(q, v)
+        if at_once:
+            q, v = self._change(at_once, t)
+        while True:
+            phase = Phase(self.topology, t, q, v, self.stages)
+            phase.has_all_steps = self.times is None
+            if t > 0:
+                broken = self._broken(phase, q, v)
+                if broken:
+                    q, v = self._change(broken, t)
+                    continue
+            self.phases.append(phase)
+            try:
+                found = self._phase(phase, q, v)
+            except SimulationError as error:
+                if not isinstance(error.trajectory, Trajectory):
+                    raise
+                phase.trajectory = error.trajectory
+                self._log(phase)
+                since = f"\n(Times in this message count from the last change, t = {t:.9g} s.)"
+                text = str(error) + (since if t > 0 else "")
+                raise SimulationError(text, self._joined(complete=False)) from error
+            except PhipsiError as error:
+                raise self._stopped(
+                    f"the run cannot go on from t = {t:.9g} s: {error}", error
+                ) from error
+            phase.trajectory = found
+            fired = self._log(phase)
+            t = phase.t1
+            if not fired or not found.complete:
+                return self._joined(complete=found.complete)
+            q, v = self._change(fired, t)
+            if t >= self.end:
+                return self._joined(complete=True)
+
+    def _phase(self, phase: Phase, q: Array, v: Array) -> Trajectory:
+        t0, given = phase.t0, dict(self.options)
+        if self.controller is not None:
+            given["controller"] = self._controller(phase)
+        if self.elements:
+            given["forces"] = [Carried(phase, self.elements)]
+        moved = {n: x for n, x in self.prescribed.items() if n in phase.model.joint_names}
+        if moved:
+            given["prescribed"] = {n: self._function(phase, x) for n, x in moved.items()}
+        if self.quadratures:
+            given["quadratures"] = {n: self._beside(phase, x) for n, x in self.quadratures.items()}
+        if self.times is not None:
+            later = self.times > t0 if t0 > 0 else self.times >= 0
+            given["output_times"] = self.times[later] - t0
+        given["progress"] = lambda t, _: self.progress.advance(t0 + t)
+        watched = [self._watched(phase, i, e) for i, e in enumerate(self.events)]
+        start = phase.lower(q, v)
+        what = phase.system if phase.system.n_rows else phase.model
+        return self.simulate(what, *start, self.end - t0, events=watched, **given)
+
+    # ---- functions of the user see all coordinates and the time of the whole run -----------------
+
+    def _function(self, phase: Phase, function: Any) -> Any:
+        if not callable(function):
+            return function
+
+        def carried(t: float, q: Array, v: Array) -> Any:
+            return function(phase.t0 + t, *phase.lift(q, v))
+
+        carried.__qualname__ = name_of(function)
+        return carried
+
+    def _beside(self, phase: Phase, quadrature: Any) -> Any:
+        if isinstance(quadrature, Force):
+            return Carried(phase, bind_forces([quadrature], self.topology.model))
+        return self._function(phase, quadrature)
+
+    def _controller(self, phase: Phase) -> Any:
+        size = self.topology.model.nv
+
+        def controller(t: float, q: Array, v: Array) -> Array:
+            given = np.asarray(self.controller(phase.t0 + t, *phase.lift(q, v)), dtype=np.float64)
+            if given.shape != (size,):
+                raise InputError(
+                    f"the controller returned shape {given.shape} at t = {phase.t0 + t:.6g} s; it "
+                    f"must return tau of shape ({size},), with entries for all joints, locked and "
+                    f"absent ones too."
+                )
+            return given[phase.at_v]
+
+        controller.__qualname__ = name_of(self.controller)
+        return controller
+
+    def _watched(self, phase: Phase, i: int, event: Event) -> Event:
+        """The event in the coordinates of a phase, with its place in its name."""
+        action: Any = event.action
+        if changes_of(action):
+            action = "stop"
+        elif callable(action):
+            action = self._acting(phase, action)
+        function: Any = event.function
+        if isinstance(function, ContactMargin):
+            function = self._margin(phase, function)
+        else:
+            function = self._function(phase, function)
+        return Event(function, event.direction, action, f"{i}:{event.name}")
+
+    def _margin(self, phase: Phase, function: ContactMargin) -> Any:
+        control = None if self.controller is None else self._controller(phase)
+        carried = [Carried(phase, self.elements)] if self.elements else []
+        return function.within(phase.system, control, carried)
+
+    def _acting(self, phase: Phase, user: Callable[..., Any]) -> Any:
+        def action(t: float, q: Array, v: Array) -> Any:
+            given = user(phase.t0 + t, *phase.lift(q, v))
+            return None if given is None else phase.lower(*(np.asarray(x) for x in given))
+
+        return action
+
+    # ---- changes ------------------------------------------------------------------------------
+
+    def _log(self, phase: Phase) -> list[tuple[Event, EventRecord]]:
+        """Events of a phase; those that change the topology at its end are returned."""
+        found = phase.trajectory
+        phase.t1 = phase.t0 + (float(found.t[-1]) if len(found) else 0.0)
+        fired: list[tuple[Event, EventRecord]] = []
+        for record in found.events:
+            place, _, name = record.name.partition(":")
+            event = self.events[int(place)]
+            before, after = (
+                phase.lift(record.q, record.v),
+                phase.lift(record.q_after, record.v_after),
+            )
+            new = EventRecord(name, phase.t0 + record.t, *before, *after)
+            self.records.append(new)
+            if changes_of(event.action):
+                phase.t1 = phase.t0 + record.t
+                fired.append((event, new))
+        stopped = bool(found.events) and self._action(found.events[-1]) == "stop"
+        if found.complete and not fired and not stopped:
+            phase.t1 = self.end
+        return fired
+
+    def _action(self, record: EventRecord) -> Any:
+        return self.events[int(record.name.partition(":")[0])].action
+
+    def _change(self, fired: list[tuple[Event, EventRecord]], t: float) -> tuple[Array, Array]:
+        """Apply the changes of events at one time; the state after the jump."""
+        old, last = self.topology, fired[-1][1]
+        q, v = last.q_after, last.v_after
+        energy, total = self._mechanical(old, q, v)
+        now, new_q, new_v = old, q.copy(), v.copy()
+        changes: list[Change] = []
+        for event, _ in fired:
+            for change in changes_of(event.action):
+                try:
+                    now, new_q, new_v = change.apply(now, new_q, new_v)
+                except PhipsiError as error:
+                    raise self._refused(event, t, error) from error
+                changes.append(change)
+        gone = {id(event) for event, _ in fired}
+        self.events = [e for e in self.events if id(e) not in gone]
+        counts = Counter(self.stages.counts)
+        try:
+            new_v, rows, impulses = self._jump(old, now, new_q, new_v)
+        except PhipsiError as error:
+            raise self._refused(fired[-1][0], t, error) from error
+        after, total_after = self._mechanical(now, new_q, new_v)
+        record = ChangeRecord(
+            tuple(changes),
+            energy,
+            after,
+            total,
+            total_after,
+            rows,
+            impulses,
+            self.stages.counts - counts,
+        )
+        for _, old_record in fired:  # events at one time share one jump
+            place = next(i for i, r in enumerate(self.records) if r is old_record)
+            self.records[place] = replace(old_record, q_after=new_q, v_after=new_v, change=record)
+        self.topology = now
+        return new_q, new_v
+
+    def _broken(self, phase: Phase, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
+        """Contacts that a change leaves broken: they go off at once, without a zero to cross."""
+        for event in self.events:
+            if isinstance(event.function, ContactMargin) and changes_of(event.action):
+                if self._margin(phase, event.function)(0.0, *phase.lower(q, v)) < -_BROKEN:
+                    self.records.append(EventRecord(event.name, phase.t0, q, v, q, v))
+                    return [(event, self.records[-1])]
+        return []
+
+    def _at_start(self, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
+        """Events of `topology.at(0, …)`: there is no zero to cross at the start."""
+        out: list[tuple[Event, EventRecord]] = []
+        for event in self.events:
+            if isinstance(event.function, Instant) and event.function.time == 0:
+                self.records.append(EventRecord(event.name, 0.0, q, v, q, v))
+                out.append((event, self.records[-1]))
+        return out
+
+    def _refused(self, event: Event, t: float, why: Exception) -> Exception:
+        text = f"event {event.name!r} at t = {t:.9g} s cannot change the mechanism: {why}"
+        return self._stopped(text, why)
+
+    def _stopped(self, text: str, error: Exception) -> Exception:
+        """A failure between phases, with the trajectory up to then; at the start the error."""
+        if not any(hasattr(p, "trajectory") for p in self.phases):
+            return error
+        text += "\nerror.trajectory has everything up to then."
+        return SimulationError(text, self._joined(complete=False))
+
+    def _jump(
+        self, old: Topology, now: Topology, q: Array, v: Array
+    ) -> tuple[Array, tuple[str, ...], Array]:
+        """Rates after all active rows acted together, the rows and their impulses.
+
+        Joints that are locked now but were not before stop as by a row v_k = 0. Their rates leave
+        the equations instead: the others take over what momentum is theirs, ℳ v⁺ = (ℳ v)(others),
+        with the inertias of the mechanism that is locked.
+        """
+        names = {c.name for c in old.constraints}
+        fresh = {c.name for c in now.constraints if c.name not in names}
+        bridge = replace(now, locked={n: x for n, x in now.locked.items() if n in old.locked})
+        phase = Phase(bridge, 0.0, q, v, self.stages)
+        at, rates = phase.lower(q, v)
+        _check_closed(phase.system, at, fresh)
+        out = np.zeros_like(v)
+        stopped = [n for n in now.locked if n not in old.locked and n in phase.model.joint_names]
+        if not stopped:
+            impulses = np.zeros(phase.system.n_rows)
+            if fresh and phase.system.n_rows:
+                rates, impulses = self.stages.impulse(phase.system, at, rates, phase.system.rates)
+            out[phase.at_v] = rates
+            return out, phase.system.row_names, impulses
+        held = Phase(now, 0.0, q, v, self.stages)
+        momentum_of = program_of(MASS_MATRIX, phase.model)
+        before = np.zeros_like(v)
+        before[phase.at_v] = momentum_of(at, rates)
+        free = self.stages.rates(held.model, q[held.at_q], before[held.at_v])
+        out[held.at_v], p = self.stages.impulse(held.system, q[held.at_q], free, held.system.rates)
+        # rows between bodies that are locked together bear nothing, their locks do
+        acted = dict(zip(held.system.row_names, p, strict=True))
+        impulses = np.array([acted.get(name, 0.0) for name in phase.system.row_names])
+        lost = momentum_of(at, rates - out[phase.at_v]) - phase.system.jacobian(at).T @ impulses
+        places = [(n, phase.model.v_slice(n)) for n in stopped]
+        locks = tuple(f"{n}.lock" for n, at_v in places for _ in range(at_v.stop - at_v.start))
+        stopping = [lost[at_v] for _, at_v in places]
+        return out, (*phase.system.row_names, *locks), np.concatenate([impulses, *stopping])
+
+    def _mechanical(self, topology: Topology, q: Array, v: Array) -> tuple[float, Array]:
+        """Kinetic and potential energy, and momentum, of what is there."""
+        phase = Phase(topology, 0.0, q, v)
+        at, rates = phase.lower(q, v)
+        energy = kinetic_energy(phase.model, at, rates) + potential_energy(phase.model, at)
+        return float(energy), momentum(phase.model, at, rates)
+
+    # ---- the whole ----------------------------------------------------------------------------
+
+    def _joined(self, *, complete: bool) -> Trajectory:
+        parts = [p for p in self.phases if hasattr(p, "trajectory")]
+        model = self.topology.model
+        lifted = [p.lift(p.trajectory.q, p.trajectory.v) for p in parts]
+        names: dict[str, int] = {}
+        for p in parts:
+            for name in p.system.row_names:
+                names.setdefault(name, len(names))
+        residuals = []
+        for p in parts:
+            block = np.zeros((len(p.trajectory), len(names)))
+            block[:, [names[n] for n in p.system.row_names]] = p.trajectory.constraint_residuals
+            residuals.append(block)
+        first = parts[0].trajectory
+        beside: dict[str, Array] = {}
+        totals = dict.fromkeys(first.quadratures, 0.0)
+        for name in totals:
+            columns: list[Array] = []
+            for p in parts:
+                columns.append(totals[name] + p.trajectory.quadratures[name])
+                totals[name] += p.trajectory.totals[name]
+            beside[name] = np.concatenate(columns)
+        return Trajectory(
+            model,
+            np.concatenate([p.t0 + p.trajectory.t for p in parts]),
+            np.concatenate([x[0] for x in lifted]),
+            np.concatenate([x[1] for x in lifted]),
+            np.concatenate([p.lift_rates(p.trajectory.tau) for p in parts]),
+            events=tuple(self.records),
+            complete=complete,
+            integrator=first.integrator,
+            constraint_residuals=np.concatenate(residuals),
+            energy=np.concatenate([p.trajectory.energy for p in parts]),
+            momentum=np.concatenate([p.trajectory.momentum for p in parts]),
+            phases=tuple(parts),
+            quadratures=beside,
+            totals=totals,
+        )
+
+
+def _check_closed(system: System, q: Array, fresh: set[str]) -> None:
+    gap = np.abs(system.residual(q))
+    for i in np.flatnonzero(gap > _CLOSED):
+        closure = system.closure_of(int(i))
+        if closure.name in fresh:
+            raise InputError(
+                f"constraint {closure.name!r} between {ends(system.model, closure)} is open by "
+                f"{gap[i]:.4g} (row {system.row_names[i]!r}; rad or m) when it is switched on, so "
+                f"its bodies would have to jump. Let the event wait until it is closed, or hold "
+                f"the bodies where they are: as_is=True."
+            )

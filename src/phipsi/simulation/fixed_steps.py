@@ -1,0 +1,193 @@
+"""Fixed steps on the group: semi-implicit Euler, Runge–Kutta–Munthe-Kaas, implicit ones.
+
+A state inside a step (for events and output times) is one step of the method of the right length
+from the step's start, so it has the accuracy of the method. Steps end on multiples of dt, also
+after an event changed the state inside one; the last one ends at the end of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import final
+
+import numpy as np
+
+from phipsi.errors import SimulationError
+from phipsi.motion.implicit import largest, solve
+from phipsi.motion.rollout import COMPILED, rollout
+from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.tableaux import Method
+from phipsi.simulation.equations import Equations
+from phipsi.simulation.stepper import Array, Diverged, Step, Stepper, check_speed
+from phipsi.simulation.variational import variational
+
+Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
+"""(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
+
+_STRETCH = 500  # steps that run in machine code at once, between looks at events and Ctrl-C
+
+
+@final
+class FixedStep(Step):
+    """A step of a fixed-step method."""
+
+    def __init__(
+        self,
+        advance: Advance,
+        t0: float,
+        q0: Array,
+        v0: Array,
+        w0: Array,
+        t1: float,
+        end: tuple[Array, Array] | None = None,
+    ) -> None:
+        self._advance, self.t0, self.t1, self._q0, self._v0 = advance, t0, t1, q0, v0
+        self.samples, self._w0 = (t1,), w0
+        if end is None:
+            self.q1, self.v1, gain = advance(t0, q0, v0, t1 - t0)
+            self.w1 = w0 + gain
+        else:
+            (self.q1, self.v1), self.w1 = end, w0
+
+    def at(self, t: float) -> tuple[Array, Array]:
+        """State by a shorter step."""
+        if t == self.t1:
+            return self.q1, self.v1
+        if t == self.t0:
+            return self._q0, self._v0
+        return self._advance(self.t0, self._q0, self._v0, t - self.t0)[:2]
+
+    def quadratures_at(self, t: float) -> Array:
+        """By a shorter step."""
+        if t == self.t1:
+            return self.w1
+        if t == self.t0:
+            return self._w0
+        return self._w0 + self._advance(self.t0, self._q0, self._v0, t - self.t0)[2]
+
+
+@final
+class FixedSteps(Stepper):
+    """Steps of one length."""
+
+    def __init__(
+        self,
+        equations: Equations,
+        method: Method,
+        start: tuple[float, Array, Array],
+        end: float,
+        dt: float,
+    ) -> None:
+        self._equations, self._dt, self._end = equations, dt, end
+        # 10 s in steps of 1e-3 s are 10000 steps, although 10/1e-3 may be 10000.000000000002
+        self._count = max(1, math.ceil(end / dt * (1 - 1e-12)))
+        self._advance = advance_function(method, equations)
+        self._method = method
+        self.w = np.zeros(len(equations.quadratures))
+        # nothing of the user's is called within a step: whole stretches run in machine code
+        self._compiled = method.name in COMPILED and equations.is_plain
+        self.restart(*start)
+
+    def restart(self, t: float, q: Array, v: Array) -> None:
+        """Go on from here to the next multiple of dt."""
+        self.t, self.q, self.v = t, q, v
+        self._next = math.floor(t / self._dt * (1 + 1e-12)) + 1
+        self._ready: Iterator[tuple[Array, Array]] = iter(())
+
+    def step(self) -> Step:
+        """Advance to the next multiple of dt, or to the end."""
+        t1 = self._end if self._next >= self._count else self._next * self._dt
+        self._equations.failure = None
+        with np.errstate(all="ignore"):
+            end = self._from_machine_code(t1)
+            step = FixedStep(self._advance, self.t, self.q, self.v, self.w, t1, end)
+        check_speed(step.v1, t1)
+        self.q, self.v, self.w = step.q1, step.v1, step.w1
+        self.t = t1  # last: an interrupt before it leaves the state unused
+        self._next += 1
+        return step
+
+    def _from_machine_code(self, t1: float) -> tuple[Array, Array] | None:
+        """The state at the end of this step, from a stretch of steps done at once."""
+        whole = abs(t1 - self.t - self._dt) <= 1e-9 * self._dt
+        if not self._compiled or not whole or self._next >= self._count:
+            return None
+        found = next(self._ready, None)
+        if found is None:
+            steps = min(_STRETCH, self._count - self._next)
+            zero = np.zeros(self._equations.model.nv)
+            try:
+                q, v = rollout(
+                    self._equations.model, self.q, self.v, zero, self._dt, steps,
+                    integrator=self._method.name,
+                )  # fmt: skip
+            except SimulationError:  # step by step, so that it is told where and why
+                self._compiled = False
+                return None
+            self._ready = iter(zip(q[1:], v[1:], strict=True))
+            found = next(self._ready)
+        return found
+
+
+def advance_function(method: Method, equations: Equations) -> Advance:
+    """The function of a method."""
+    loops = equations.loops
+    if method.conserves:
+        advance = variational(equations)
+    elif method.tableau is None or method.tableau.is_explicit:
+        advance = _explicit(equations, method)
+    else:
+        advance = _implicit_midpoint(equations)
+    if loops is None or not loops.projects:
+        return advance
+
+    def projected(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        q1, v1, gain = advance(t, q, v, h)
+        return (*loops.project(t + h, q1, v1), gain)
+
+    return projected
+
+
+def _explicit(equations: Equations, method: Method) -> Advance:
+    """Semi-implicit Euler, or Runge–Kutta in the exponential coordinates about the step's start."""
+    chart, n = equations.chart, len(equations.quadratures)
+    times = (0.0,) if method.tableau is None else method.tableau.c
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        def rates(i: int, q: Array, v: Array) -> tuple[Array, Array]:
+            return equations.rates(t + times[i] * h, q, v)
+
+        return take_step(method, Values(chart, q, v, rates, n), h)
+
+    return advance
+
+
+def _implicit_midpoint(equations: Equations) -> Advance:
+    """v⁺ = v + h vdot(t + h/2, q ∘ exp(h w/2), w), q⁺ = q ∘ exp(h w), with w = (v + v⁺)/2.
+
+    It is symmetric, but not symplectic where ℳ depends on q: that takes momenta (variational.py).
+    If its equation has no solution the run ends with an error: the step is too long.
+    """
+    chart = equations.chart
+
+    def advance(t: float, q: Array, v: Array, h: float) -> tuple[Array, Array, Array]:
+        start, half = chart.start(q), 0.5 * h
+
+        def image(w: Array) -> tuple[Array, float, float]:
+            at = chart.point(q, start + half * w)
+            new = v + half * equations.acceleration(t + half, at, w)
+            return new, largest(new - w) ** 2, largest(new) ** 2
+
+        w = solve(image, v)
+        if w is None:
+            raise Diverged(
+                f"at t = {t:.9g} s the equation of the implicit midpoint rule has no solution near "
+                f"the step's start; the step of {h:.3g} s is too long for this motion"
+            )
+        gain = np.zeros(0)
+        if len(equations.quadratures):
+            gain = h * equations.rates(t + half, chart.point(q, start + half * w), w)[1]
+        return np.array(chart.point(q, start + h * w)), 2 * w - v, gain
+
+    return advance

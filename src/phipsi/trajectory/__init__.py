@@ -1,0 +1,1 @@
+"""Recorded motions: what `simulate` returns, between the samples, in files and in figures."""

@@ -1,0 +1,313 @@
+"""Trajectories in files: `.npz` with a JSON header and the model inside, and CSV.
+
+The archive is a plain zip of `.npy` members without compression. Reading trusts nothing: members
+are looked up by name, their sizes checked against what the archive and the array headers say before
+anything is allocated, only numbers are read, and the header must have the right fields.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import stat
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from phipsi.errors import ParseError, PhipsiError, shown
+from phipsi.model.model import Model
+from phipsi.motion.entry_names import entry_names
+from phipsi.trajectory.event_record import EventRecord
+from phipsi.trajectory.interpolation import NODES, DenseRecord
+
+Array = NDArray[Any]
+
+FORMAT, VERSION = "phipsi-trajectory", 1
+MAX_BYTES = 2_000_000_000
+_MAX_RATIO = 200  # of unpacked to packed size; what `save` writes has 1
+_HEADER = "header"
+# most that Python takes for a header: copies of the text with four bytes a letter, and an empty
+# dict with its place in a list for every comma and bracket
+_BYTES_PER_LETTER, _BYTES_PER_OBJECT = 6, 72
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+def save(trajectory: Any, path: str | os.PathLike[str]) -> None:
+    """Write a trajectory; see `Trajectory.save`."""
+    target = Path(path)
+    arrays = _arrays(trajectory)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _arrays(trajectory: Any) -> dict[str, Array]:
+    model, events = trajectory.model, trajectory.events
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "integrator": trajectory.integrator,
+        "complete": trajectory.complete,
+        "events": [event.name for event in events],
+        "quadratures": list(trajectory.quadratures),
+        "model": model.to_dict(),
+    }
+    text = json.dumps(header, allow_nan=False)  # in ASCII: names may hold what UTF-8 cannot
+    arrays = {
+        _HEADER: np.frombuffer(text.encode(), dtype=np.uint8),
+        "t": trajectory.t,
+        "q": trajectory.q,
+        "v": trajectory.v,
+        "tau": trajectory.tau,
+        "energy": trajectory.energy,
+        "momentum": trajectory.momentum,
+        "constraint_residuals": trajectory.constraint_residuals,
+        "quadratures": np.array([*trajectory.quadratures.values()]).reshape(-1, len(trajectory)),
+        "totals": np.array([*trajectory.totals.values()], dtype=np.float64),
+        "event_t": np.array([e.t for e in events]),
+        "event_q": np.array([[e.q, e.q_after] for e in events]).reshape(-1, 2, model.nq),
+        "event_v": np.array([[e.v, e.v_after] for e in events]).reshape(-1, 2, model.nv),
+    }
+    dense = trajectory._dense.arrays() if trajectory._dense is not None else None
+    if dense is not None:
+        arrays |= dict(zip(_DENSE, dense, strict=True))
+    return arrays
+
+
+_DENSE = ("dense_t0", "dense_h", "dense_base", "dense_values")
+
+
+def to_csv(trajectory: Any, path: str | os.PathLike[str]) -> None:
+    """Write a trajectory as columns; see `Trajectory.to_csv`."""
+    model = trajectory.model
+    names = ["t"]
+    for kind, slices in (("q", model.q_slices), ("v", model.v_slices), ("tau", model.v_slices)):
+        names += [f"{kind}:{name}" for name in entry_names(model, slices)]
+    columns = [trajectory.t, trajectory.q, trajectory.v, trajectory.tau, trajectory.energy]
+    table = np.column_stack([*columns, *trajectory.quadratures.values()])
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([_cell(name) for name in (*names, "energy", *trajectory.quadratures)])
+        writer.writerows([repr(x) for x in row] for row in table.tolist())
+
+
+def _cell(name: str) -> str:
+    """A name as a spreadsheet may see it: what would be read as a formula begins with a quote."""
+    text = shown(name, most=None)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """The arguments of the `Trajectory` in a file."""
+    where = shown(Path(path).name)
+    with _opened(path, where) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read(_Archive(archive, where, max_bytes, file.seek(0, os.SEEK_END)), where)
+        except ParseError:
+            raise
+        except PhipsiError as error:
+            raise ParseError(f"{where} has a model that cannot be: {error}") from error
+        except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
+            raise ParseError(
+                f"{where} is no trajectory file: {type(error).__name__}: {shown(error)}. "
+                f"Write one with trajectory.save(path)."
+            ) from error
+
+
+def _opened(path: str | os.PathLike[str], where: str) -> BinaryIO:
+    """A regular file; opened without waiting, so that a named pipe in its place cannot hold us."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags), "rb", closefd=True) if not os.path.isdir(path) else None
+    if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        what = "a folder" if file is None else "no regular file"
+        if file is not None:
+            file.close()
+        raise ParseError(f"{where} is {what}; give the path of a file that save wrote.")
+    return file
+
+
+class _Archive:
+    """Members of an archive as arrays, with every size checked first."""
+
+    def __init__(self, archive: zipfile.ZipFile, where: str, max_bytes: int, size: int) -> None:
+        self._archive, self._where = archive, where
+        infos = archive.infolist()
+        self._members = {info.filename: info for info in infos}
+        self._max_bytes, self._used = max_bytes, 0
+        self.take(sum(info.file_size for info in infos))
+        if sum(info.compress_size for info in infos) > size:
+            raise ParseError(
+                f"{where}: its members claim more bytes than the file has; it is damaged."
+            )
+        for info in infos:
+            if info.file_size > _MAX_RATIO * max(info.compress_size, 1):
+                raise ParseError(
+                    f"{where}: member {info.filename!r} unpacks to more than {_MAX_RATIO} times "
+                    f"its size; trajectories are stored without compression."
+                )
+
+    def take(self, count: int) -> None:
+        """Count memory that is about to be used, and refuse to go beyond `max_bytes`."""
+        self._used += count
+        if self._used > self._max_bytes:
+            raise ParseError(
+                f"{self._where} unpacks to {self._used / 1e6:.0f} MB or more, more than max_bytes "
+                f"= {self._max_bytes / 1e6:.0f} MB. If you trust it: "
+                "Trajectory.load(path, max_bytes=…)"
+            )
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}.npy" in self._members
+
+    def header(self) -> Any:
+        """The header, if what Python makes of it fits into memory as well."""
+        text = self.array(_HEADER, np.uint8)
+        objects = sum(int(np.count_nonzero(text == ord(mark))) for mark in ",[{")
+        self.take(_BYTES_PER_LETTER * text.size + _BYTES_PER_OBJECT * objects)
+        return json.loads(text.tobytes().decode("utf-8"))
+
+    def array(self, name: str, kind: type = np.float64) -> Array:
+        """One member; its type, size and content must be what its headers say."""
+        info = self._members.get(f"{name}.npy")
+        if info is None:
+            raise ParseError(f"{self._where} lacks the array {name!r}; it is no trajectory file.")
+        with self._archive.open(info) as stream:
+            version = npy.read_magic(stream)
+            if version == (1, 0):
+                shape, fortran, dtype = npy.read_array_header_1_0(stream)
+            else:
+                shape, fortran, dtype = npy.read_array_header_2_0(stream)
+            left = info.file_size - stream.tell()
+            if dtype != np.dtype(kind) or any(n < 0 for n in shape):
+                raise ParseError(
+                    f"{self._where}: array {name!r} has the type {dtype}, not {np.dtype(kind)}."
+                )
+            if left != math.prod(shape) * dtype.itemsize:
+                raise ParseError(
+                    f"{self._where}: array {name!r} says it has the shape {shape}, which does not "
+                    f"fit its {left} bytes; the file is damaged."
+                )
+            flat = np.frombuffer(stream.read(), dtype=dtype)
+        if kind is np.float64 and not np.isfinite(flat).all():
+            raise ParseError(
+                f"{self._where}: array {name!r} has numbers that are not finite; trajectories have "
+                "none, so the file is damaged."
+            )
+        return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _read(archive: _Archive, where: str) -> dict[str, Any]:
+    header = archive.header()
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ParseError(f'{where} is no trajectory file: its "format" is not "{FORMAT}".')
+    if header.get("version") != VERSION:
+        raise ParseError(
+            f"{where} has the format version {shown(repr(header.get('version')), 80)}, which is "
+            f"not known here; this library reads version {VERSION}."
+        )
+    model = Model.from_dict(header.get("model"))  # type: ignore[arg-type]
+    names, integrator = header.get("events"), header.get("integrator")
+    if not (isinstance(names, list) and all(isinstance(x, str) for x in names)):
+        raise ParseError(f"{where}: the header's events must be a list of names.")
+    if not isinstance(integrator, str) or not isinstance(header.get("complete"), bool):
+        raise ParseError(f"{where}: the header's integrator or complete is not what it should be.")
+    nq, nv = model.nq, model.nv
+    t = archive.array("t")
+    k = t.shape[0] if t.ndim == 1 else -1
+    arrays = {
+        name: _of_shape(archive, where, name, shape)
+        for name, shape in {
+            "t": (k,),
+            "q": (k, nq),
+            "v": (k, nv),
+            "tau": (k, nv),
+            "energy": (k,),
+            "momentum": (k, 6),
+            "constraint_residuals": (k, None),
+        }.items()
+    }
+    if (np.diff(t) < 0).any():
+        raise ParseError(f"{where}: the times do not increase.")
+    m = len(names)
+    event_t = _of_shape(archive, where, "event_t", (m,))
+    event_q = _of_shape(archive, where, "event_q", (m, 2, nq))
+    event_v = _of_shape(archive, where, "event_v", (m, 2, nv))
+    events = tuple(
+        EventRecord(name, float(at), q[0], v[0], q[1], v[1])
+        for name, at, q, v in zip(names, event_t, event_q, event_v, strict=True)
+    )
+    beside = header.get("quadratures", [])  # files of older versions have none
+    if not (isinstance(beside, list) and all(isinstance(x, str) for x in beside)):
+        raise ParseError(f"{where}: the header's quadratures must be a list of names.")
+    n = len(beside)
+    found = _of_shape(archive, where, "quadratures", (n, k)) if n else np.zeros((0, k))
+    totals = _of_shape(archive, where, "totals", (n,)) if n else np.zeros(0)
+    return {
+        "model": model,
+        **arrays,
+        "events": events,
+        "complete": header["complete"],
+        "integrator": integrator,
+        "dense": _dense(archive, where, nq, 2 * nv + len(beside)),
+        "quadratures": dict(zip(beside, found, strict=True)),
+        "totals": dict(zip(beside, totals.tolist(), strict=True)),
+    }
+
+
+def _of_shape(archive: _Archive, where: str, name: str, shape: tuple[int | None, ...]) -> Array:
+    array = archive.array(name)
+    fits = array.ndim == len(shape) and all(
+        n is None or n == size for n, size in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise ParseError(
+            f"{where}: array {name!r} has the shape {array.shape}, which does not fit the model "
+            f"and the times, {shape}."
+        )
+    return array
+
+
+def _dense(archive: _Archive, where: str, nq: int, width: int) -> DenseRecord | None:
+    if not any(name in archive for name in _DENSE):
+        return None
+    values = archive.array("dense_values")
+    s, nodes = values.shape[:2] if values.ndim == 3 else (-1, -1)
+    if nodes not in NODES:
+        raise ParseError(f"{where}: dense_values has the shape {values.shape}.")
+    shapes: tuple[tuple[int, ...], ...] = ((s,), (s,), (s, nq), (s, nodes, width))
+    t0, h, base, values = (
+        _of_shape(archive, where, name, shape) for name, shape in zip(_DENSE, shapes, strict=True)
+    )
+    if s == 0 or (np.diff(t0) < 0).any() or not (h > 0).all():
+        raise ParseError(f"{where}: the segments of the dense output do not follow each other.")
+    return DenseRecord.of_arrays(t0, h, base, values)

@@ -1,0 +1,16 @@
+"""How many random cases `make test` draws; `make fuzz` draws more, by the variable beside each.
+
+The cases are seeded: the first ones of a long run are those of a short one.
+"""
+
+import os
+
+
+def amount(variable: str, few: int) -> int:
+    """So many, unless the environment names another number."""
+    return int(os.environ.get(variable, few))
+
+
+EXPRESSIONS = amount("PHIPSI_FUZZ", 1600)  # against the dense oracle
+NATIVE_EXPRESSIONS = amount("PHIPSI_FUZZ_NATIVE", 150)  # machine code against the reference
+MEMORY_CYCLES = amount("PHIPSI_CYCLES", 500)  # programs that come and go
