@@ -22,7 +22,7 @@ POINT_BIAS = ops.B.T @ ops.phi.T @ ops.a + ops.Bdot.T @ ops.V
 VECTORS = {
     "inverse dynamics": dynamics.INVERSE_DYNAMICS,
     "forward dynamics": dynamics.FORWARD_DYNAMICS,
-    "forward dynamics with loads": dynamics._forward(ops.b - ops.f_ext + ops.B @ ops.f0),
+    "forward dynamics with loads": dynamics.forward(ops.b - ops.f_ext + ops.B @ ops.f0),
     "gravity forces": dynamics.GRAVITY_FORCES,
     "body accelerations": ops.phi.T @ (ops.H.T @ ops.vdot + ops.a),
     "point velocities": POINT_VELOCITY,
