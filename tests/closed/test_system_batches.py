@@ -139,13 +139,14 @@ def dense(name: str) -> dict[str, np.ndarray]:
         load = tau - pp.bias_forces(model, q, v)
         pushed = tau - pp.inverse_dynamics(model, q, v, np.zeros(model.nv), push)
         vdot, f = solved(load, -drift)
+        driven = solved(pushed, u - drift)
         p = np.linalg.solve(S, G @ v - u)
         found = {
             "bias": drift, "accelerations": vdot, "forces": f, "A Λ A*": S, "A J": G,
-            "pushed and prescribed": np.concatenate(solved(pushed, u - drift)),
+            "pushed and prescribed": np.concatenate([driven[0], tau, driven[1]]),
             "Λ[P]": own @ np.linalg.solve(M, own.T),
             "impulse": np.concatenate([v - np.linalg.solve(M, G.T @ p), p]), "J* A* u": G.T @ u,
-            **{form: np.concatenate([vdot, f]) for form in FORMS},
+            **{form: np.concatenate([vdot, tau, f]) for form in FORMS},
         }  # fmt: skip
         for key, value in found.items():
             out.setdefault(key, []).append(value)

@@ -471,8 +471,8 @@ def joint_reactions(
     array([[0.   , 0.   , 4.905, 0.   , 9.81 , 0.   ]])
     >>> string = pp.constraints.Distance(1.0, name="string", a="tip", b=("world", (1.0, 1.0, 0)))
     >>> held = pp.joint_reactions(pp.System(arm, [string]), [0.0], [0.0], [0.0])
-    >>> held.joints[0, 4].round(3), held.closures[0, 4].round(3)           # half the weight each
-    (4.905, 4.905)
+    >>> held.joints[0, 4:5].round(3), held.closures[0, 4:5].round(3)       # half the weight each
+    (array([4.905]), array([4.905]))
     """
     if mechanism_of(model, joint_reactions).n_rows:
         return constrained_reactions(model, q, v, tau, f_ext, Udot=Udot)

@@ -95,7 +95,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     **Cost:** O(N² · depth) for the N³ entries.
     **Source:** MS eq. 4.43, lemma 4.2; theory/sensitivities 3 (E3).
 
-    >>> from phipsi import mass_matrix_sensitivity
+    >>> from phipsi.algorithms.dynamics.sensitivities import mass_matrix_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_sensitivity(planar_arm(2), [0.0, 0.5])[:, :, 1].round(4)
     array([[-0.4794, -0.2397],
@@ -124,7 +124,7 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     branch, where all degrees of freedom of a level are found at once; contracted O(N · depth).
     **Source:** MS eq. 5.53–5.55; theory/sensitivities 2.2 (E8), 3 (E6).
 
-    >>> from phipsi import christoffel_symbols
+    >>> from phipsi.algorithms.dynamics.sensitivities import christoffel_symbols
     >>> from phipsi.examples import planar_arm
     >>> christoffel_symbols(planar_arm(2), [0.0, 0.5])[0].round(4) + 0
     array([[ 0.    , -0.2397],
@@ -179,7 +179,7 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     raises `SingularHingeError`.
     **Cost:** O(N³) for the N³ entries. **Source:** theory/sensitivities 6 (E14, E17).
 
-    >>> from phipsi import mass_matrix_inverse_sensitivity
+    >>> from phipsi.algorithms.dynamics.sensitivities import mass_matrix_inverse_sensitivity
     >>> from phipsi.examples import planar_arm
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
@@ -220,7 +220,7 @@ def log_det_mass_matrix_gradient(
     order of `inertial_parameters`.
     **Cost:** two sweeps, O(N). **Source:** theory/sensitivities 7 (E18), 8 (E19).
 
-    >>> from phipsi import log_det_mass_matrix_gradient
+    >>> from phipsi.algorithms.dynamics.sensitivities import log_det_mass_matrix_gradient
     >>> from phipsi.examples import planar_arm
     >>> log_det_mass_matrix_gradient(planar_arm(2), [0.0, 0.5]).round(4) + 0.0
     array([0.    , 0.8351])
@@ -245,7 +245,7 @@ def operational_space_inertia_sensitivity(
     **Cost:** O(N) for every pair of a row and a column, and O(nC³) per dof.
     **Source:** theory/sensitivities 6 (E14).
 
-    >>> from phipsi import operational_space_inertia_sensitivity
+    >>> from phipsi.algorithms.dynamics.sensitivities import operational_space_inertia_sensitivity
     >>> from phipsi.examples import seven_joint_arm
     >>> q = [0.1, 0.5, 0.2, 1.0, 0.3, 0.8, 0.1]
     >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
