@@ -45,13 +45,15 @@ from phipsi.spatial.exponential import (
     versine,
 )
 from phipsi.spatial.quaternions import (
+    left_jacobian,
     quat_conjugate,
     quat_log,
     quat_multiply,
     quat_scaled,
     quaternion_of,
+    so3_exp,
 )
-from phipsi.spatial.vectors import Array
+from phipsi.spatial.vectors import Array, skew
 
 Numbers = Sequence[Any]
 
@@ -91,6 +93,12 @@ def cross(a: Numbers, b: Numbers) -> tuple[Any, Any, Any]:
     a0, a1, a2 = a
     b0, b1, b2 = b
     return a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0
+
+
+def _screw_ad(w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, Numbers]:
+    """crm([w; u]) [m; f]."""
+    g, h = cross(u, m), cross(w, f)
+    return cross(w, m), (g[0] + h[0], g[1] + h[1], g[2] + h[2])
 
 
 def on_arrays(formula: Callable[..., Numbers], *arrays: Array) -> Array:
@@ -165,6 +173,14 @@ class Rotation(ABC):
     @abstractmethod
     def log(self, r0: Array, r1: Array) -> Array:
         """The shortest rotation vectors (..., rates) from r0 to r1, arrays (..., size)."""
+
+    @abstractmethod
+    def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
+        """The matrices of `back_moment`, `pull` and `back` at rotation vectors (..., rates)."""
+
+    @abstractmethod
+    def spin_matrices(self, w: Array, x: Array) -> tuple[Array, Array]:
+        """The matrices of w ×, (..., space, space), and of x ×, (..., space, rates)."""
 
     @abstractmethod
     def scaled(self, r: Array) -> Array:
@@ -248,8 +264,18 @@ class _Space(Rotation):
     def log(self, r0: Array, r1: Array) -> Array:
         return quat_log(quat_multiply(quat_conjugate(quat_scaled(r0)), quat_scaled(r1)))
 
+    def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
+        back = so3_exp(-w)
+        return back, left_jacobian(-w), back
+
+    def spin_matrices(self, w: Array, x: Array) -> tuple[Array, Array]:
+        return skew(w), skew(x)
+
     def scaled(self, r: Array) -> Array:
         return quat_scaled(r)
+
+
+_QUARTER = np.array([[0.0, -1.0], [1.0, 0.0]])  # of a turn
 
 
 @final
@@ -300,6 +326,13 @@ class _Plane(Rotation):
     def log(self, r0: Array, r1: Array) -> Array:
         turn = r1 - r0
         return turn - 2 * np.pi * np.rint(turn / (2 * np.pi))
+
+    def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
+        one, angle = np.ones((*w.shape, 1)), w[..., None]
+        return one, one, np.cos(angle) * np.eye(2) - np.sin(angle) * _QUARTER
+
+    def spin_matrices(self, w: Array, x: Array) -> tuple[Array, Array]:
+        return w[..., None] * _QUARTER, -(_QUARTER @ x[..., None])
 
     def scaled(self, r: Array) -> Array:
         return r
@@ -456,10 +489,16 @@ class _Rigid(Group):
         if rotation.rates == 1:  # ad³ = −s ad, and turns stay as they are
             return (*omega, *_powers(nu, 0.5, f1, cot_gap(s, ops), rotation.spin(w, f1)))
         b, c = screw_gaps(s, ops)
-        m2, f2 = self._ad(w, u, m1, f1)
-        m4, f4 = self._ad(w, u, *self._ad(w, u, m2, f2))
-        angular, linear = _powers(omega, 0.5, m1, b, m2), _powers(nu, 0.5, f1, b, f2)
-        return (*_plus(angular, c, m4), *_plus(linear, c, f4))
+        m2, f2 = _screw_ad(w, u, m1, f1)
+        m4, f4 = _screw_ad(w, u, *_screw_ad(w, u, m2, f2))
+        return (
+            omega[0] + 0.5 * m1[0] + b * m2[0] + c * m4[0],
+            omega[1] + 0.5 * m1[1] + b * m2[1] + c * m4[1],
+            omega[2] + 0.5 * m1[2] + b * m2[2] + c * m4[2],
+            nu[0] + 0.5 * f1[0] + b * f2[0] + c * f4[0],
+            nu[1] + 0.5 * f1[1] + b * f2[1] + c * f4[1],
+            nu[2] + 0.5 * f1[2] + b * f2[2] + c * f4[2],
+        )
 
     def bracket(self, z: Numbers, v: Numbers) -> Numbers:
         if not self.space:
@@ -469,11 +508,10 @@ class _Rigid(Group):
 
     def _ad(self, w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, Numbers]:
         """ad([w; u]) [m; f] = [w × m; w × f − m × u]."""
-        turn = self.rotation
-        g, h = turn.spin(w, f), turn.spin(m, u)
-        if len(g) == 3:
-            return turn.bracket(w, m), (g[0] - h[0], g[1] - h[1], g[2] - h[2])
-        return turn.bracket(w, m), (g[0] - h[0], g[1] - h[1])
+        if len(m) == 3:
+            return _screw_ad(w, u, m, f)
+        g, h = self.rotation.spin(w, f), self.rotation.spin(m, u)
+        return self.rotation.bracket(w, m), (g[0] - h[0], g[1] - h[1])
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> Array:
         start, step = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
