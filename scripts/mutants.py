@@ -49,7 +49,10 @@ class Group:
     tests: tuple[str, ...]
 
 
-_EXPRESSIONS = ("tests/symbolic", "tests/numeric/test_random_expressions.py")
+_EXPRESSIONS = (
+    "tests/symbolic",
+    "tests/numeric/test_random_expressions.py",
+)
 _NATIVE = (
     "tests/backends/test_native_expressions.py",
     "tests/backends/test_native_contract.py",
@@ -67,25 +70,23 @@ _CLOSED = ("tests/closed/test_rows.py", "tests/closed/test_closed_forms.py", "te
 GROUPS = (
     Group("rules", ("rewrite/identities.py", "operators/catalogue.py"), 60,
           ("tests/numeric/test_rules.py", "tests/numeric/test_identities.py", *_EXPRESSIONS)),
-    Group("rewriting", ("rewrite/engine.py", "rewrite/steps.py", "rewrite/inverses.py",
-                        "rewrite/collect.py", "rewrite/carry.py", "rewrite/matrices.py",
-                        "rewrite/patterns.py"), 40,
+    Group("rewriting", ("rewrite/rewriter.py", "rewrite/causal.py", "rewrite/inverses.py",
+                        "rewrite/collect.py", "rewrite/matrices.py", "rewrite/patterns.py"), 40,
           ("tests/numeric/test_rules.py", *_EXPRESSIONS, "tests/numeric/test_modes.py",
            "tests/numeric/test_compile.py", *_DERIVATIVES, "tests/numeric/test_explain.py")),
     Group("lowering", ("sweeps/blocks.py", "sweeps/lower.py", "sweeps/builder.py",
-                       "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py",
-                       "sweeps/operations.py"), 50,
+                       "sweeps/diagonal.py", "sweeps/dense.py", "sweeps/schedule.py"), 50,
           (*_EXPRESSIONS, "tests/numeric/test_modes.py", *_DERIVATIVES, *_CLOSED)),
-    Group("derivatives", ("calculus/change.py", "calculus/directional.py",
-                          "calculus/tangent.py", "calculus/gradient.py"), 30,
+    Group("derivatives", ("calculus/directional.py", "calculus/tangent.py",
+                          "calculus/gradient.py", "calculus/change.py"), 30,
           (*_DERIVATIVES, "tests/docs/test_derivative_table.py", "tests/numeric")),
-    Group("operations", ("backends/reference.py", "backends/arrays.py", "sweeps/bodies.py",
-                         "sweeps/entries.py",
+    Group("operations", ("sweeps/operations.py", "sweeps/bodies.py", "sweeps/entries.py",
+                         "backends/reference.py", "backends/arrays.py",
                          "model/closures.py", "model/closure_rows.py"), 50,
           ("tests/numeric/test_random_expressions.py", *_DERIVATIVES, *_CLOSED, "tests/backends")),
     Group("joints", ("model/joints_axial.py", "model/joints_group.py",
-                     "model/joints_composite.py", "spatial/groups.py", "spatial/quaternions.py",
-                     "spatial/exponential.py", "spatial/vectors.py"), 30,
+                     "model/joints_composite.py", "spatial/exponential.py", "spatial/groups.py",
+                     "spatial/quaternions.py", "spatial/vectors.py"), 30,
           ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
            "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),
     Group("kernels", ("backends/native/body_code.py", "backends/native/blocks.py",

@@ -17,10 +17,15 @@ from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite import engine
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.legality import check_steps
-from phipsi.sweeps.request import NEEDS_POINTS, Request, check_request, lower_request
+from phipsi.sweeps.request import (
+    NEEDS_POINTS,
+    Request,
+    check_request,
+    lower_request,
+    rewrite_request,
+)
 from phipsi.sweeps.schedule import plan_buffers, schedule
 
 
@@ -154,7 +159,7 @@ def build(
     each pass stands in `sweeps/legality.py`.
     """
     check_request(request, has_points=len(request.points) > 0)
-    rewriting = engine.rewrite(request, armature=model.has_armature)
+    rewriting = rewrite_request(request, armature=model.has_armature)
     lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
     steps = schedule(lowered.fields)
     check_steps("schedule", steps, lowered.fields)
@@ -216,7 +221,7 @@ def explain(
     request = Request.make(expr, mode, None, False, given, rewrite, where)
     check_request(request, has_points=True, has_model=False)
     with not_too_deep("explained"):
-        rewriting = engine.rewrite(request, armature=True)
+        rewriting = rewrite_request(request, armature=True)
         lowered = lower_request(request, rewriting.expressions, None)
         steps = schedule(lowered.fields)
     return explain_steps(

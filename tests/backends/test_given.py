@@ -28,7 +28,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite import engine
+from phipsi.rewrite import rewriter
 
 EVERY = bool(os.environ.get("PHIPSI_GIVEN_NATIVE"))  # machine code for every quantity by itself
 JOINTS = ("revolute", "spherical", "prismatic", "revolute")
@@ -220,7 +220,7 @@ def test_the_same_in_machine_code(name: str):
 
 def test_rules_that_ask_the_model_are_seen(monkeypatch: pytest.MonkeyPatch):
     """The twin: conditions that look at the model only drop a given Jr, or bring it in."""
-    monkeypatch.setattr(engine, "ROTORS", frozenset[str]())
+    monkeypatch.setattr(rewriter, "ROTORS", frozenset[str]())
     model, where, at = mechanism.__wrapped__(armature=False)
     given = {"Jr": another("Jr", model, where, at)}
     want = oracle(EXPRESSIONS, model, where, at, given)

@@ -22,7 +22,7 @@ POINT_BIAS = ops.B.T @ ops.phi.T @ ops.a + ops.Bdot.T @ ops.V
 VECTORS = {
     "inverse dynamics": dynamics.INVERSE_DYNAMICS,
     "forward dynamics": dynamics.FORWARD_DYNAMICS,
-    "forward dynamics with loads": dynamics._forward(ops.b - ops.f_ext + ops.B @ ops.f0),
+    "forward dynamics with loads": dynamics.forward(ops.b - ops.f_ext + ops.B @ ops.f0),
     "gravity forces": dynamics.GRAVITY_FORCES,
     "body accelerations": ops.phi.T @ (ops.H.T @ ops.vdot + ops.a),
     "point velocities": POINT_VELOCITY,
@@ -242,8 +242,9 @@ def test_second_derivatives(model, seed):
         along = pp.diff(first, "q", along="dv")
         close(run(along, model, {**values, "dv": u}),
               complex_step(first, model, {**values, "dv": u}, "q", u))  # fmt: skip
-        if "dHT" not in str(first):
-            close(run(pp.diff(first, "q"), model, {**values, "x": u}), expected)
+        second = pp.diff(first, "q")
+        if "dH" not in str(first) or isinstance(second, pp.Expr):
+            close(run(second, model, {**values, "x": u}), expected)
     rate = pp.diff(ops.mass_matrix, "q", along="dq")
     twice = pp.diff(rate, "q", along="v")
     expected = complex_step(rate, model, values, "q", values["v"], mode="dense")
@@ -302,7 +303,7 @@ def test_errors_say_what_to_write():
         pp.diff(ops.mass_matrix, "q", along="tau")
     with pytest.raises(SpaceError, match="trace of X⁻¹ δX"):
         pp.vjp(ops.logdet(ops.Lambda), pp.examples.planar_arm(2), "q", points=["link2"])
-    with pytest.raises(SpaceError, match="Poses are no vectors"):
+    with pytest.raises(SpaceError, match="Poses cannot be added"):
         pp.diff(ops.pose, "q", along="dq")
     with pytest.raises(InputError, match="ten inertial parameters"):
         arm = pp.examples.planar_arm(2)

@@ -15,16 +15,16 @@ from phipsi.errors import InputError, LoweringError, ParseError, PhipsiError, Sp
 from phipsi.expressions import node
 from phipsi.expressions.parse import LONGEST
 from phipsi.operators import D, E_phi, H, I, K, M, identity, mass_matrix, parse, phi, psi
-from phipsi.rewrite import engine
-from phipsi.rewrite.collect import recursions, spread
-from phipsi.rewrite.engine import Engine
+from phipsi.rewrite import rewriter
+from phipsi.rewrite.collect import count_products, count_recursions
+from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps import builder
 
 ARM = pp.examples.planar_arm(2)
 
 
-def rewritten(x: node.Expr) -> Engine:
-    out = Engine(armature=True, given=frozenset(), apply=True)
+def rewritten(x: node.Expr) -> Rewriter:
+    out = Rewriter(armature=True, given=frozenset(), apply=True)
     out.run(x)
     return out
 
@@ -184,7 +184,7 @@ def test_powers_cost_no_more_than_their_factor():
     assert len(lots.steps) <= len(few.steps) + 6
     whole = (I + phi + psi) ** 20
     assert rewritten(whole)._work < 100
-    assert recursions(whole) == 40 and spread(whole) == 3**20
+    assert count_recursions(whole) == 40 and count_products(whole) == 3**20
 
 
 def test_a_power_has_the_value_of_the_product():
@@ -206,7 +206,7 @@ def test_a_long_product_is_lowered():
 
 
 def test_the_bound_on_rewriting_says_where_it_went(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(engine, "_MOST_WORK", 20)
+    monkeypatch.setattr(rewriter, "_MOST_WORK", 20)
     with pytest.raises(LoweringError, match=r"1 × definition of ℳ.*factors") as caught:
         pp.explain(mass_matrix.inv @ H @ psi @ K)
     assert "rewrite='as_written'" in str(caught.value)

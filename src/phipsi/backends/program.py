@@ -16,7 +16,7 @@ from phipsi.backends.options import check_on_error
 from phipsi.backends.reference_backend import error_at
 from phipsi.backends.scalars import result_dtype
 from phipsi.errors import InputError
-from phipsi.rewrite.engine import Rewriting
+from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 
 if TYPE_CHECKING:

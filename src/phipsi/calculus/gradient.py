@@ -78,9 +78,9 @@ from phipsi.operators.catalogue import (
     transition_step,
 )
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.collect import positive
-from phipsi.rewrite.primitive import Factors, expanded_products
-from phipsi.rewrite.steps import diagonal_part, is_step, is_transition, one_step_factors
+from phipsi.rewrite.causal import diagonal_part, is_step, is_transition, one_step_factors
+from phipsi.rewrite.collect import split_sign
+from phipsi.rewrite.primitive import Factors, expand_products
 
 Terms = list[tuple[Number, Expr]]
 # traces of blocks that are linear in a vector, and vectors that are traces of blocks
@@ -299,7 +299,7 @@ class Gradient:
     # -- bd(…) -------------------------------------------------------------------------------------
 
     def _diagonal_part(self, x: Expr, Z: Expr) -> None:
-        for c, factors in expanded_products(x.args[0]):
+        for c, factors in expand_products(x.args[0]):
             self._diagonal(factors, c * Z, x)
 
     def _diagonal(self, factors: Factors, Z: Expr, whole: Expr) -> None:
@@ -388,7 +388,7 @@ def gather(terms: Terms) -> Expr:
             by_left.setdefault(y.args[0], []).append((c, y.args[1]))
     by_right: dict[Expr, Terms] = {}
     for x, parts in by_left.items():
-        sign, y = positive(total_of(parts))
+        sign, y = split_sign(total_of(parts))
         by_right.setdefault(y, []).append((sign, x))
     out += [(1, outer(total_of(parts), y)) for y, parts in by_right.items()]
     return total_of(out)

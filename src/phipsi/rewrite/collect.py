@@ -21,41 +21,41 @@ Terms = list[tuple[Number, Expr]]
 
 
 @lru_cache(maxsize=2**14)
-def collected(x: Expr) -> Expr:
+def collect(x: Expr) -> Expr:
     """x with sums on the left multiplied out and common prefixes collected."""
     if x.op is Op.SUM:
-        return _collected_sum(list(x.terms))
+        return _collect_sum(list(x.terms))
     if x.op is Op.PRODUCT:
         if all(y.op is not Op.SUM for y in x.args):
-            return _written(x)
+            return _expand_tildes(x)
         _collect_tails(x)
-        return _collected_sum([(1, x)])
+        return _collect_sum([(1, x)])
     return x
 
 
 def _collect_tails(x: Expr) -> None:
     """Collect the ends of a long product first, so that the recursion over it never gets deep."""
-    factors = _written(x).factors
+    factors = _expand_tildes(x).factors
     for i in range(len(factors) - _TAIL, 0, -_TAIL):
-        collected(product(factors[i:]))
+        collect(product(factors[i:]))
 
 
-def _collected_sum(terms: Terms) -> Expr:
+def _collect_sum(terms: Terms) -> Expr:
     """Group by first factor; multiply out what begins with a sum; until nothing changes."""
-    terms = [(c, _written(y)) for c, y in terms]
+    terms = [(c, _expand_tildes(y)) for c, y in terms]
     while True:
         flat = total_of(terms)
         terms = list(flat.terms)
-        grouped = _grouped(terms)
+        grouped = _group(terms)
         if grouped is not None:
             terms = grouped
             continue
         at = _to_multiply_out(terms)
         if at is None:
-            return total_of((c, _tail_collected(y)) for c, y in terms)
+            return total_of((c, _collect_tail(y)) for c, y in terms)
         c, y = terms.pop(at)
         first, tail = y.factors[0], product(y.factors[1:])
-        terms += [(c * d, _written(product((t, tail)))) for d, t in first.terms]
+        terms += [(c * d, _expand_tildes(product((t, tail)))) for d, t in first.terms]
 
 
 def _to_multiply_out(terms: Terms) -> int | None:
@@ -64,7 +64,7 @@ def _to_multiply_out(terms: Terms) -> int | None:
     return max(sums, key=lambda i: len(terms[i][1].factors[0].args)) if sums else None
 
 
-def _grouped(terms: Terms) -> Terms | None:
+def _group(terms: Terms) -> Terms | None:
     """One pass of collecting equal first factors; None if there are none."""
     groups: dict[Expr, Terms] = {}
     for c, y in terms:
@@ -77,7 +77,7 @@ def _grouped(terms: Terms) -> Terms | None:
             out.extend(group)
             continue
         inner = total_of((c, product(y.factors[1:])) for c, y in group)
-        sign, inner = positive(inner)
+        sign, inner = split_sign(inner)
         out.append((sign, product((first, inner))))
     return out
 
@@ -87,23 +87,23 @@ def _can_group(group: Terms) -> bool:
 
 
 @lru_cache(maxsize=2**14)
-def _tail_collected(y: Expr) -> Expr:
+def _collect_tail(y: Expr) -> Expr:
     """The part behind the first factor, collected."""
     if len(y.factors) == 1:
         return y
-    tail = collected(product(y.factors[1:]))
-    sign, tail = positive(tail)
+    tail = collect(product(y.factors[1:]))
+    sign, tail = split_sign(tail)
     out = product((y.factors[0], tail))
     return out if sign == 1 else -out
 
 
-def positive(x: Expr) -> tuple[int, Expr]:
+def split_sign(x: Expr) -> tuple[int, Expr]:
     """(s, s x) with s = ±1 such that the leading term is added, not subtracted."""
     c, _ = min(x.terms, key=lambda t: term_order(t[1]))
     return (1, x) if c > 0 else (-1, -x)
 
 
-def _written(x: Expr) -> Expr:
+def _expand_tildes(x: Expr) -> Expr:
     """φ̃ as φ E_φ and ψ̃ as ψ E_ψ, whose prefixes can be shared with φ and ψ."""
     factors: list[Expr] = []
     for y in x.factors:
@@ -117,16 +117,16 @@ def _written(x: Expr) -> Expr:
 
 
 @lru_cache(maxsize=2**14)
-def spread(x: Expr) -> int:
+def count_products(x: Expr) -> int:
     """How many products x has when all its sums are multiplied out."""
     if x.op is Op.SUM:
-        return sum(spread(y) for y in x.args)
+        return sum(count_products(y) for y in x.args)
     if x.op is Op.PRODUCT:
-        return prod(spread(y) for y in x.args)
+        return prod(count_products(y) for y in x.args)
     return 1
 
 
-def recursions(x: Expr) -> int:
+def count_recursions(x: Expr) -> int:
     """How many recursions along the tree it takes to apply x; equal ones count once."""
     numbers: dict[tuple[Expr, int], int] = {}
     seen: set[int] = set()

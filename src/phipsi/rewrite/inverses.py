@@ -25,7 +25,7 @@ from phipsi.expressions.node import (
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import Riccati, definition, transition_step
-from phipsi.rewrite.steps import contracted, diagonal_part, is_transition, strict_part
+from phipsi.rewrite.causal import contract, diagonal_part, is_transition, strict_part
 
 
 @lru_cache(maxsize=2**14)
@@ -47,7 +47,7 @@ def riccati_of(x: Expr) -> Riccati | None:
     memoryless: list[tuple[Number, Expr]] = []
     cores: list[tuple[Number, Expr]] = []
     frame: tuple[Expr, Expr] | None = None
-    for c, term in _expanded(x):
+    for c, term in _expand_terms(x):
         if is_memoryless(term.structure):
             memoryless.append((c, term))
             continue
@@ -76,19 +76,19 @@ def innovations_form(x: Expr) -> Expr | None:
     return whiten.T @ f.D.inv @ whiten
 
 
-def _expanded(x: Expr) -> list[tuple[Number, Expr]]:
+def _expand_terms(x: Expr) -> list[tuple[Number, Expr]]:
     """The terms of x with derived operators written out."""
     out: list[tuple[Number, Expr]] = []
     for c, term in x.terms:
-        written = product(_written(y) for y in term.factors)
-        if written is term or written.op is not Op.SUM:
-            out.append((c, written))
+        expanded = product(_expand_factor(y) for y in term.factors)
+        if expanded is term or expanded.op is not Op.SUM:
+            out.append((c, expanded))
         else:
-            out.extend((c * d, y) for d, y in written.terms)
+            out.extend((c * d, y) for d, y in expanded.terms)
     return out
 
 
-def _written(x: Expr) -> Expr:
+def _expand_factor(x: Expr) -> Expr:
     """A factor that moves along the tree, in terms of φ, ψ and E_φ."""
     if is_memoryless(x.structure):
         return x
@@ -96,13 +96,15 @@ def _written(x: Expr) -> Expr:
     meaning = definition(core)
     if meaning is None:
         return x
-    meaning = product(_written(y) for y in meaning.factors) if meaning.op is Op.PRODUCT else meaning
+    meaning = (
+        product(_expand_factor(y) for y in meaning.factors) if meaning.op is Op.PRODUCT else meaning
+    )
     return adjoint(meaning) if flipped else meaning
 
 
 def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
     """(A, T, X) with term = A T X T* A*, A and X memoryless, T a transition operator."""
-    factors = contracted(list(term.factors), lambda fs, i, j: fs[j] is fs[i].T)
+    factors = contract(list(term.factors), lambda fs, i, j: fs[j] is fs[i].T)
     moving = [i for i, y in enumerate(factors) if not is_memoryless(y.structure)]
     if len(moving) != 2:
         return None

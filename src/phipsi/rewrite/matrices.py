@@ -6,10 +6,21 @@ A.1, composite bodies):
 
     T₁ X T₂* = r + T̃₁ r + r T̃₂*,    r = bd(T₁ X T₂*)
 
-Before that, cross products between two transition operators are carried away (`carry.py`), and
-products with the same ends are added up, so that every pair of ends is split once.
 Products anticausal · memoryless · causal are left: their blocks go through the nearest common
-ancestor.
+ancestor. Products with the same ends are added up, so that every pair of ends is split once.
+
+Before that, cross products between two transition operators are carried to one side. A motion x of
+the bodies relative to their parents adds up to X = φ* x, and
+
+    E_φ* cross(X) = cross(E_φ* X) E_φ*              (a cross product, seen from the next body)
+
+Hence, for every vector of body motions x,
+
+    φ* cross(x) φ* = cross(X) φ* − φ* cross(E_φ* X),  φ cross(x)* φ = φ cross(X)* − cross(E_φ* X)* φ
+    φ* cross(x) φ̃* = cross(X) φ* − φ* cross(X),      φ̃ cross(x)* φ = φ cross(X)* − cross(X)* φ
+
+The last two are what δφ along x = H* u is, in terms of the motions of the bodies. Three operators
+that move along the tree become two, so that every block of a derivative lies on one path.
 """
 
 from __future__ import annotations
@@ -19,16 +30,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
+from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, cross, product, total_of
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import catalogue_leaf, definition, family_of, phi
-from phipsi.rewrite.carry import carry_all
-from phipsi.rewrite.collect import positive
+from phipsi.operators.catalogue import E_phi, H, V, catalogue_leaf, definition, family_of, phi, v
+from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.inverses import innovations_form
-from phipsi.rewrite.patterns import rebuild
+from phipsi.rewrite.patterns import Factors, Terms, products_of, rebuild_inside
 
-Factors = tuple[Expr, ...]
 _MOST_TERMS = 64
+phi_tilde = catalogue_leaf("phi_tilde")
+_RELATIVE = H.T @ v
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,13 @@ def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]
 
     What is `given` has a value of its own, so it is no other name for what it stands for.
     """
-    terms = multiplied_out(x)
+    terms = multiply_out(x)
     if terms is None:
         return None
     splits: list[Split] = []
-    carried = carry_all(terms, given)
+    carried = _carry_all(terms, given)
     if carried is not None:
-        terms = grouped(carried)
+        terms = _group(carried)
         after = total_of((c, product(fs)) for c, fs in terms)
         splits.append(Split(x, after, "carry cross products out of paths"))
     out: list[tuple[Number, Expr]] = []
@@ -81,49 +92,37 @@ def matrix_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
 
 
 @lru_cache(maxsize=2**12)
-def without_marks(x: Expr) -> Expr:
+def strip_marks(x: Expr) -> Expr:
     """x without the marks that operators are to be written out."""
     if x.op is Op.AS_MATRIX:
-        return without_marks(x.args[0])
-    if x.op in (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.BD, Op.LOGDET):
-        return rebuild(x, [without_marks(y) for y in x.args])
-    return x
+        return strip_marks(x.args[0])
+    return rebuild_inside(x, strip_marks)
 
 
-def multiplied_out(x: Expr) -> list[tuple[Number, Factors]] | None:
+def multiply_out(x: Expr) -> Terms | None:
     """x as a sum of products without sums; memoryless sums stay; None if there are too many."""
-    if x.op is Op.SUM and not is_memoryless(x.structure):
-        out: list[tuple[Number, Factors]] = []
-        for c, y in x.terms:
-            inner = multiplied_out(y)
-            if inner is None or len(out) + len(inner) > _MOST_TERMS:
-                return None
-            out.extend((c * d, fs) for d, fs in inner)
-        return out
-    if x.op is Op.PRODUCT:
-        partial: list[tuple[Number, Factors]] = [(1, ())]
-        for y in x.args:
-            inner = multiplied_out(y)
-            if inner is None or len(partial) * len(inner) > _MOST_TERMS:
-                return None
-            partial = [(c * d, fs + gs) for c, fs in partial for d, gs in inner]
-        return partial
-    if is_memoryless(x.structure):
+    if x.op is not Op.PRODUCT and is_memoryless(x.structure):
         return [(1, (x,))]
-    core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
+    terms = products_of(x, _choices, _MOST_TERMS)
+    return terms if terms is None or len(terms) <= _MOST_TERMS else None
+
+
+def _choices(y: Expr) -> Terms | None:
+    if y.op in (Op.SUM, Op.PRODUCT):
+        return multiply_out(y)
+    if is_memoryless(y.structure):
+        return [(1, (y,))]
+    core, flipped = (y.args[0], True) if y.op is Op.ADJOINT else (y, False)
     meaning = definition(core)
-    if meaning is not None and core.name in ("Omega", "mass_matrix", "Lambda", "J", "A", "B"):
-        return multiplied_out(adjoint(meaning) if flipped else meaning)
-    if x.op is Op.INVERSE:
-        factored = innovations_form(x.args[0])
-        if factored is not None:
-            return multiplied_out(factored)
-    return [(1, (x,))]
+    if meaning is not None and (core.row.compound or core.params):
+        return multiply_out(adjoint(meaning) if flipped else meaning)
+    factored = innovations_form(y.args[0]) if y.op is Op.INVERSE else None
+    return [(1, (y,))] if factored is None else multiply_out(factored)
 
 
-def grouped(terms: list[tuple[Number, Factors]]) -> list[tuple[Number, Factors]]:
+def _group(terms: Terms) -> Terms:
     """Terms A T₁ X T₂* B added up where all but B agree, then where all but X agree."""
-    out: list[tuple[Number, Factors]] = []
+    out: Terms = []
     by_tail: dict[tuple[Factors, Factors], list[tuple[Number, Expr]]] = {}
     for c, factors in terms:
         ends = _ends(factors)
@@ -136,7 +135,7 @@ def grouped(terms: list[tuple[Number, Factors]]) -> list[tuple[Number, Factors]]
     by_core: dict[tuple[Factors, Expr, Expr], list[tuple[Number, Expr]]] = {}
     for (left, inner), tails in by_tail.items():
         tail = total_of(tails)
-        sign, tail = positive(tail)
+        sign, tail = split_sign(tail)
         key = (left, inner[-1], tail)
         by_core.setdefault(key, []).append((sign, product(inner[:-1])))
     for (left, right, tail), cores in by_core.items():
@@ -205,3 +204,64 @@ def _plain(x: Expr) -> Expr | None:
 
 def _tilde(x: Expr) -> Expr:
     return catalogue_leaf("phi_tilde") if x is phi else family_of(x).psi_tilde
+
+
+# ---- cross products between transition operators -------------------------------------------------
+
+
+def _motion_of(x: Expr, given: Collection[str] = ()) -> Expr:
+    """φ* x, by its name V for x = H* v unless a value of V is given."""
+    if x.op is Op.SUM:
+        return total_of((c, _motion_of(y, given)) for c, y in x.terms)
+    return V if x is _RELATIVE and "V" not in given else phi.T @ x
+
+
+def _carry_all(terms: Terms, given: Collection[str] = ()) -> Terms | None:
+    """The terms with every such product carried out; None if there is none, or far too many."""
+    todo, done, changed = list(terms), Terms(), False
+    while todo:
+        c, factors = todo.pop()
+        found = _carry(factors, given)
+        if found is None:
+            done.append((c, factors))
+            continue
+        changed = True
+        todo.extend((c * d, fs) for d, fs in found)
+        if len(todo) + len(done) > _MOST_TERMS:
+            return None
+    return done if changed else None
+
+
+def _carry(factors: Factors, given: Collection[str] = ()) -> Terms | None:
+    """One product with one cross product carried out of it, as two terms."""
+    for i in range(1, len(factors) - 1):
+        left, middle, right = factors[i - 1 : i + 2]
+        if middle.op is Op.CROSS and left is phi.T and right in (phi.T, phi_tilde.T):
+            moved = _motion_of(middle.args[0], given)
+            inner = E_phi.T @ moved if right is phi.T else moved
+            pair = ((1, (cross(moved), phi.T)), (-1, (phi.T, cross(inner))))
+        elif (
+            middle.op is Op.ADJOINT
+            and middle.args[0].op is Op.CROSS
+            and right is phi
+            and left in (phi, phi_tilde)
+        ):
+            moved = _motion_of(middle.args[0].args[0], given)
+            inner = E_phi.T @ moved if left is phi else moved
+            pair = ((1, (phi, cross(moved).T)), (-1, (cross(inner).T, phi)))
+        else:
+            continue
+        return [
+            (d * e, (*factors[: i - 1], *fs, *factors[i + 2 :]))
+            for e, ends in pair
+            for d, fs in _write_out(ends)
+        ]
+    return None
+
+
+def _write_out(ends: Factors) -> Terms:
+    """A product of two factors, one of which may be a sum or carry a sign."""
+    out: Terms = [(1, ())]
+    for y in ends:
+        out = [(c * d, (*fs, *t.factors)) for c, fs in out for d, t in y.terms]
+    return out

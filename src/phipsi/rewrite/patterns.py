@@ -7,25 +7,18 @@ uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import (
-    Expr,
-    Number,
-    adjoint,
-    as_matrix,
-    block_diagonal,
-    inverse,
-    logdet,
-    product,
-    total_of,
-)
+from phipsi.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
 from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identity import Identity
+
+Factors = tuple[Expr, ...]
+Terms = list[tuple[Number, Factors]]
 
 
 @dataclass(frozen=True)
@@ -64,9 +57,9 @@ def _for_family(x: Expr, f: Riccati) -> Expr | None:
     if x.op is Op.LEAF:
         return _leaf_for_family(x, f)
     args = [_for_family(y, f) for y in x.args]
-    if any(y is None for y in args):
+    if None in args:
         return None
-    return rebuild(x, [y for y in args if y is not None])
+    return rebuild(x, [y for y in args if y is not None]) if x.op in _REWRITTEN else x
 
 
 def _leaf_for_family(x: Expr, f: Riccati) -> Expr | None:
@@ -85,26 +78,29 @@ def _leaf_for_family(x: Expr, f: Riccati) -> Expr | None:
     return None
 
 
-def rebuild(x: Expr, args: list[Expr]) -> Expr:
-    """The node x with other arguments."""
-    if x.op is Op.SUM:
-        return total_of(zip(x.data, args, strict=True))
-    if x.op is Op.PRODUCT:
-        return product(args)
-    if x.op is Op.INVERSE:
-        return inverse(args[0])
-    if x.op is Op.ADJOINT:
-        return adjoint(args[0])
-    if x.op is Op.BD:
-        return block_diagonal(args[0])
-    if x.op is Op.LOGDET:
-        return logdet(args[0])
-    if x.op is Op.AS_MATRIX:
-        return as_matrix(args[0])
-    return x
+_REWRITTEN = (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.ADJOINT, Op.BD, Op.LOGDET, Op.AS_MATRIX)
+
+
+def rebuild_inside(x: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """x with its parts changed, if it is of a kind that the rules look into."""
+    return rebuild(x, [change(y) for y in x.args]) if x.op in _REWRITTEN else x
 
 
 # ---- products ------------------------------------------------------------------------------------
+
+
+def products_of(x: Expr, choices: Callable[[Expr], Terms | None], most: int) -> Terms | None:
+    """x multiplied out, with the choices for every factor; None if a term has more than `most`."""
+    out: Terms = []
+    for c, term in x.terms:
+        partial: Terms = [(c, ())]
+        for y in term.factors:
+            found = choices(y)
+            if found is None or len(partial) * len(found) > most:
+                return None
+            partial = [(a * d, fs + gs) for a, fs in partial for d, gs in found]
+        out.extend(partial)
+    return out
 
 
 def find_in_product(factors: tuple[Expr, ...], pattern: tuple[Expr, ...]) -> int:

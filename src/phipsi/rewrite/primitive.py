@@ -5,54 +5,48 @@ from __future__ import annotations
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, adjoint
+from phipsi.expressions.node import Expr, adjoint
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import definition
+from phipsi.rewrite.causal import contract, is_step
 from phipsi.rewrite.inverses import innovations_form
-from phipsi.rewrite.steps import contracted, is_step
+from phipsi.rewrite.patterns import Factors, Terms, products_of
 
-Factors = tuple[Expr, ...]
 _MOST_TERMS = 512
 
 
-def expanded_products(x: Expr) -> list[tuple[Number, Factors]]:
+def expand_products(x: Expr) -> Terms:
     """x as a sum of products of memoryless factors, φ, ψ, E_φ, shift and their adjoints."""
-    out: list[tuple[Number, Factors]] = []
-    for c, term in x.terms:
-        partial: list[tuple[Number, Factors]] = [(c, ())]
-        for y in term.factors:
-            choices = _choices(y)
-            partial = [(a * d, fs + gs) for a, fs in partial for d, gs in choices]
-            if len(partial) > _MOST_TERMS:
-                raise LoweringError(
-                    f"bd({shown(x)}) has more than {_MOST_TERMS} products when multiplied out"
-                )
-        out.extend(partial)
-    return [(c, tuple(contracted(list(fs), _within))) for c, fs in out]
+    terms = products_of(x, _choices, _MOST_TERMS)
+    if terms is None:
+        raise LoweringError(
+            f"bd({shown(x)}) has more than {_MOST_TERMS} products when multiplied out"
+        )
+    return [(c, tuple(contract(list(fs), _is_inside))) for c, fs in terms]
 
 
-def _choices(y: Expr) -> list[tuple[Number, Factors]]:
+def _choices(y: Expr) -> Terms:
     if is_memoryless(y.structure):
         return [(1, (y,))] if y.op is not Op.IDENTITY else [(1, ())]
     if y.op is Op.SUM or y.op is Op.PRODUCT:
-        return expanded_products(y)
+        return expand_products(y)
     core, flipped = (y.args[0], True) if y.op is Op.ADJOINT else (y, False)
     meaning = definition(core)
     if meaning is not None:
-        return expanded_products(adjoint(meaning) if flipped else meaning)
+        return expand_products(adjoint(meaning) if flipped else meaning)
     if y.op is Op.INVERSE:
         factored = innovations_form(y.args[0])
         if factored is not None:
-            return expanded_products(factored)
+            return expand_products(factored)
     return [(1, (y,))]
 
 
 def step_factors(e: Expr) -> Factors:
     """A one-step operator as primitive factors (E_ψ is E_φ π̄)."""
-    return expanded_products(e)[0][1]
+    return expand_products(e)[0][1]
 
 
-def _within(factors: list[Expr], i: int, j: int) -> bool:
+def _is_inside(factors: list[Expr], i: int, j: int) -> bool:
     """True for a step out and back inside a longer product."""
     return _is_step_adjoint(factors[j]) and not (i == 0 and j == len(factors) - 1)
 

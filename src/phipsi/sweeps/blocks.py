@@ -17,7 +17,7 @@ from phipsi.operators.catalogue import (
     family_of,
     place_of,
 )
-from phipsi.rewrite.steps import one_step_factors
+from phipsi.rewrite.causal import one_step_factors
 from phipsi.sweeps.builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
 

@@ -28,9 +28,9 @@ from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import E_phi, catalogue_leaf, phi, transition_step
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.engine import COMPOUND, Engine
-from phipsi.rewrite.matrices import between_seeds, multiplied_out
-from phipsi.rewrite.steps import is_transition
+from phipsi.rewrite.causal import is_transition
+from phipsi.rewrite.matrices import between_seeds, multiply_out
+from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
@@ -53,8 +53,8 @@ class Part:
 
 def whole_matrix(low: Lowering, x: Expr, local: bool) -> Field:
     """The whole matrix of an operator on points or rows, from its blocks where possible."""
-    if low.options.simplify and any(y.name in COMPOUND for y in leaves_of(x)):  # inside a leaf
-        x = Engine(low.armature, frozenset(low.given), apply=True).simplified(x)
+    if low.options.simplify and any(y.row.compound for y in leaves_of(x)):  # inside a leaf
+        x = Rewriter(low.armature, frozenset(low.given), apply=True).simplify(x)
     found = lower_matrix(low, x, local=local)
     return found if found is not None else low.assembled(columns_matrix(low, x))
 
@@ -66,7 +66,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     """
     local = local and _same_middle(x)
     assert x.takes is not None and x.gives is not None
-    terms = multiplied_out(x)
+    terms = multiply_out(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
     gram = _gram(low, x, terms)
@@ -294,7 +294,7 @@ def _core(x: Expr) -> Expr:
 def _same_middle(x: Expr) -> bool:
     """True if all products of x are C* X C' with one and the same memoryless X between ψ* and ψ."""
     found: set[Expr] = set()
-    for c, factors in multiplied_out(x) or []:
+    for c, factors in multiply_out(x) or []:
         moving = [i for i, y in enumerate(factors) if _moves(y)]
         if c != 1 or len(moving) != 2 or factors[moving[0]].T is not factors[moving[1]]:
             return False

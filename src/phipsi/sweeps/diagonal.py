@@ -25,15 +25,15 @@ from phipsi.expressions.structure import (
     product_structure,
 )
 from phipsi.operators.catalogue import transition_step
-from phipsi.rewrite.primitive import Factors, expanded_products, step_factors
-from phipsi.rewrite.steps import diagonal_part, is_step, is_transition
+from phipsi.rewrite.causal import diagonal_part, is_step, is_transition
+from phipsi.rewrite.primitive import Factors, expand_products, step_factors
 from phipsi.sweeps.blocks import Blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 
 
 def diagonal_blocks(blocks: Blocks, x: Expr) -> Field:
     """The blocks of bd(x)."""
-    terms = [(c, _diagonal(blocks, fs, x)) for c, fs in expanded_products(x)]
+    terms = [(c, _diagonal(blocks, fs, x)) for c, fs in expand_products(x)]
     if terms:
         return blocks.builder.add(terms)
     return blocks.block(diagonal_zero(x))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from phipsi.expressions.node import Expr
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.rewrite.engine import RewriteStep
+from phipsi.rewrite.rewriter import RewriteStep
 from phipsi.sweeps.ir import Domain, Field, Step, StepKind
 from phipsi.sweeps.operations import flops
 from phipsi.sweeps.recursion import Recursion

@@ -19,8 +19,8 @@ from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import definition, transition_step
 from phipsi.operators.inputs import DIRECTIONS
+from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
-from phipsi.rewrite.steps import is_block_operator
 from phipsi.sweeps.blocks import Blocks, block_size
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type

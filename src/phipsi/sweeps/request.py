@@ -16,7 +16,8 @@ from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
-from phipsi.rewrite.matrices import matrix_product, without_marks
+from phipsi.rewrite.matrices import matrix_product, strip_marks
+from phipsi.rewrite.rewriter import Rewriting, rewrite
 from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.dense import columns_matrix, lower_matrix, whole_matrix
 from phipsi.sweeps.ir import Field, Type
@@ -230,6 +231,13 @@ def _check_poses(x: Expr) -> None:
         raise SpaceError(f"{shown(x)}: poses can be returned or given, but not multiplied")
 
 
+def rewrite_request(request: Request, *, armature: bool) -> Rewriting:
+    """Every expression in its cheapest form; "as_written" leaves them alone."""
+    if request.rewrite == "as_written":
+        return Rewriting(request.expressions)
+    return rewrite(request.expressions, request.modes, request.given, armature=armature)
+
+
 def lower_request(
     request: Request, expressions: tuple[Expr, ...], model: Model | None, *, pairs: str = "all"
 ) -> Lowered:
@@ -248,7 +256,7 @@ def lower_request(
     operands: list[Space] = []
     several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
-        x = x if mode == "dense" else without_marks(x)
+        x = x if mode == "dense" else strip_marks(x)
         assert x.takes is not None and x.gives is not None
         if x.is_vector:
             layout = "poses" if x.gives is POSES else "vector"
@@ -317,7 +325,7 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         one, other = lower_matrix(low, left), lower_matrix(low, right)
         if one is not None and other is not None and "zero" not in (one.op, other.op):
             return Result(other, "blocks", x.takes, x.gives, picked, one, factor)
-        x = without_marks(x)
+        x = strip_marks(x)
     assert x.takes is not None and x.gives is not None
     blocks = lower_matrix(low, x)
     if blocks is not None:

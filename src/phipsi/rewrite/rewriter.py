@@ -8,9 +8,9 @@ inverses, transition operators or factors, each group has fewer of them afterwar
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
@@ -28,7 +28,7 @@ from phipsi.expressions.node import (
 from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
-from phipsi.rewrite.collect import collected, positive, recursions, spread
+from phipsi.rewrite.collect import collect, count_products, count_recursions, split_sign
 from phipsi.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
@@ -46,7 +46,7 @@ from phipsi.rewrite.matrices import (
     matrix_form,
     matrix_product,
     on_paths,
-    without_marks,
+    strip_marks,
 )
 from phipsi.rewrite.patterns import (
     distribute,
@@ -54,11 +54,11 @@ from phipsi.rewrite.patterns import (
     find_across_sums,
     find_in_product,
     instances,
-    rebuild,
+    products_of,
+    rebuild_inside,
     replace_in_sum,
 )
 
-COMPOUND = ("mass_matrix", "J", "Lambda", "Omega")
 ROTORS = frozenset({"Jr", *(name for name, row in CATALOGUE.items() if row.riccati)})
 """Quantities that, when given, may contain rotors although the model has none."""
 _MOST_STEPS = 2000  # rules applied; no expression of the library needs 200
@@ -88,32 +88,21 @@ class Rewriting:
     steps: tuple[RewriteStep, ...] = ()
 
 
-class _Wanted(Protocol):
-    @property
-    def expressions(self) -> tuple[Expr, ...]: ...
-    @property
-    def modes(self) -> tuple[str, ...]: ...
-    @property
-    def rewrite(self) -> str: ...
-    @property
-    def given(self) -> tuple[str, ...]: ...
-
-
-def rewrite(request: _Wanted, *, armature: bool) -> Rewriting:
-    """Rewrite every expression of a request; "as_written" leaves them alone."""
-    if request.rewrite == "as_written":
-        return Rewriting(request.expressions)
+def rewrite(
+    expressions: Sequence[Expr], modes: Sequence[str], given: Iterable[str], *, armature: bool
+) -> Rewriting:
+    """Rewrite expressions that are applied or written out as matrices, each by its mode."""
     out: list[Expr] = []
     steps: list[RewriteStep] = []
-    for x, mode in zip(request.expressions, request.modes, strict=True):
-        engine = Engine(armature=armature, given=frozenset(request.given), apply=mode == "apply")
-        out.append(engine.run(x))
-        steps.extend(s for s in engine.steps if s not in steps)
+    for x, mode in zip(expressions, modes, strict=True):
+        rewriter = Rewriter(armature, frozenset(given), apply=mode == "apply")
+        out.append(rewriter.run(x))
+        steps.extend(s for s in rewriter.steps if s not in steps)
     return Rewriting(tuple(out), tuple(steps))
 
 
 @dataclass
-class Engine:
+class Rewriter:
     """One rewriting of one expression.
 
     `armature` says whether joints of the model have rotor inertia. What is `given` is an input, of
@@ -134,31 +123,34 @@ class Engine:
         self.armature = self.armature or not self.given.isdisjoint(ROTORS)
 
     def run(self, x: Expr) -> Expr:
-        """The cheapest form the rules reach."""
+        """The cheapest form the rules reach, pass by pass."""
         self._whole = self._whole or x
         if not self.apply and (parts := matrix_product(x)) is not None:
             c, left, right = parts
             return c * product(as_matrix(self.run(y)) for y in (left, right))
-        x = self._expanded(without_marks(x))
-        if not self.armature:
-            x = _without_armature(x)
-        x = self._settled(x)
-        if not self.apply and not x.is_vector:
-            y = self._matrix(x)
-            if y is not None:
-                return y
-        if spread(x) <= _MOST_PRODUCTS:
-            y = collected(x)
-            if recursions(y) < recursions(x):
-                x = self._record("collect common factors", x, y, "")
-        return x
+        x = self.simplify(strip_marks(x))
+        matrix = None if self.apply or x.is_vector else self._split_for_matrix(x)
+        return self._collect(x) if matrix is None else matrix
 
-    def simplified(self, x: Expr) -> Expr:
-        """x with definitions written out and all rules applied, for what stands inside leaves."""
-        x = self._expanded(x)
-        return self._settled(x if self.armature else _without_armature(x))
+    def simplify(self, x: Expr) -> Expr:
+        """x with definitions written out and all rules applied; also for what is inside leaves."""
+        x = self._expand(x)
+        x = self._drop_armature(x)
+        return self._settle(x)
 
-    def _matrix(self, x: Expr) -> Expr | None:
+    def _drop_armature(self, x: Expr) -> Expr:
+        return x if self.armature else _without_armature(x)
+
+    def _collect(self, x: Expr) -> Expr:
+        """Common factors taken out, if that saves recursions."""
+        if count_products(x) > _MOST_PRODUCTS:
+            return x
+        y = collect(x)
+        if count_recursions(y) >= count_recursions(x):
+            return x
+        return self._record("collect common factors", x, y, "")
+
+    def _split_for_matrix(self, x: Expr) -> Expr | None:
         """Lemma A.1 for what is to be written out, if every block then lies on a path."""
         found = matrix_form(x, self.given)
         if found is None or not (on_paths(found[0]) or between_seeds(x)):
@@ -190,40 +182,36 @@ class Engine:
 
     # -- definitions -------------------------------------------------------------------------------
 
-    def _expanded(self, x: Expr) -> Expr:
+    def _expand(self, x: Expr) -> Expr:
         if x not in self._meant:
-            self._meant[x] = self._written_out(x)
+            self._meant[x] = (
+                self._expand_leaf(x) if x.op is Op.LEAF else rebuild_inside(x, self._expand)
+            )
         return self._meant[x]
 
-    def _written_out(self, x: Expr) -> Expr:
-        if x.op is Op.LEAF:
-            if x.name not in COMPOUND or x.name in self.given:
-                return x
-            meaning = definition(x)
-            assert meaning is not None
-            self._record(f"definition of {x}", x, meaning, x.row.source)
-            return self._expanded(meaning)
-        if not x.args:
+    def _expand_leaf(self, x: Expr) -> Expr:
+        meaning = definition(x)
+        if not x.row.compound or x.name in self.given or meaning is None:
             return x
-        return rebuild(x, [self._expanded(y) for y in x.args])
+        self._record(f"definition of {x}", x, meaning, x.row.source)
+        return self._expand(meaning)
 
     # -- rules -------------------------------------------------------------------------------------
 
-    def _settled(self, x: Expr) -> Expr:
+    def _settle(self, x: Expr) -> Expr:
         """Rewrite the parts, then the whole, until nothing changes."""
         if x in self._done:
             return self._done[x]
-        y = self._half_powers(x)
+        y = self._settle_powers(x)
         while True:
             before = y
             self._spend(1 + len(y.args))
             while y.op is Op.PRODUCT:  # before the rules take the inverse apart
-                shorter = self._cancelled(y)
+                shorter = self._cancel(y)
                 if shorter is None:
                     break
                 y = shorter
-            if y.args and y.op not in (Op.LEAF, Op.CROSS, Op.REGRESS):
-                y = rebuild(y, [self._settled(z) for z in y.args])
+            y = rebuild_inside(y, self._settle)
             if before.op is Op.INVERSE and _lost_inverse(before, y):
                 y = before
             y = self._step(y)
@@ -232,7 +220,7 @@ class Engine:
         self._done[x] = self._done[y] = y
         return y
 
-    def _half_powers(self, x: Expr) -> Expr:
+    def _settle_powers(self, x: Expr) -> Expr:
         """X X … X with one half of it rewritten, which is the other half too."""
         if x.op is not Op.PRODUCT or len(x.args) < _POWER:
             return x
@@ -240,7 +228,7 @@ class Engine:
         if n // period < _POWER:
             return x
         middle = n // period // 2 * period
-        half = self._settled(product(x.args[:middle]))
+        half = self._settle(product(x.args[:middle]))
         return product((half, half, *x.args[2 * middle :]))
 
     def _step(self, x: Expr) -> Expr:
@@ -254,7 +242,7 @@ class Engine:
             f = riccati_of(x.args[0])
             if f is not None:
                 rule = LOG_DET
-                return self._record(rule.name, x, self._canonical(logdet(f.D)), rule.source)
+                return self._record(rule.name, x, self._drop_armature(logdet(f.D)), rule.source)
         return x
 
     def _step_inverse(self, x: Expr) -> Expr:
@@ -269,15 +257,12 @@ class Engine:
         factored = innovations_form(inner)
         if factored is not None:
             rule = FACTORIZATION
-            return self._record(rule.name, x, self._canonical(factored), rule.source)
+            return self._record(rule.name, x, self._drop_armature(factored), rule.source)
         pieces = split_product(inner) if inner.op is Op.PRODUCT else None
         if pieces is not None:
             after = product(p.inv for p in reversed(pieces))
             return self._record("invert factor by factor", x, after, "(X Y)⁻¹ = Y⁻¹ X⁻¹")
         return x
-
-    def _canonical(self, x: Expr) -> Expr:
-        return x if self.armature else _without_armature(x)
 
     def _step_product(self, x: Expr) -> Expr:
         factors = _unit_factors(x)
@@ -315,7 +300,7 @@ class Engine:
             return True
         return not self.armature and f == Riccati()
 
-    def _cancelled(self, x: Expr) -> Expr | None:
+    def _cancel(self, x: Expr) -> Expr | None:
         """X X⁻¹ = I, where X may be several factors."""
         for i, y in enumerate(x.args):
             if y.op is not Op.INVERSE:
@@ -337,7 +322,7 @@ class Engine:
                     y = replace_in_sum(x, i.before, i.after)
                     if y is not None:
                         return self._record(rule.name, x, y, rule.source)
-        y = _multiplied_out(x)
+        y = _multiply_out(x)
         if y is not None:
             return self._record("cancel terms", x, y, "")
         return x
@@ -366,7 +351,7 @@ def _unit_factors(x: Expr) -> Expr | None:
     factors: list[Expr] = []
     for y in x.args:
         if y.op is Op.SUM:
-            sign, y = positive(y)
+            sign, y = split_sign(y)
             coefficient *= sign
             sizes = {abs(c) for c in y.data}
             if len(sizes) == 1 and sizes != {1}:
@@ -391,31 +376,22 @@ def _without_armature(x: Expr) -> Expr:
     if x.op is Op.LEAF and x.args and x.row.riccati:
         f = family_of(x)
         parts = [_without_armature(y) for y in (f.H, f.E, f.M)]
-        armature = _without_armature(f.Jr) if isinstance(f.Jr, Expr) else zero(RATES, EFFORTS)
+        armature = _without_armature(f.armature)
         default = Riccati()
         if [default.H, default.E, default.M] == parts and armature.op is Op.ZERO:
             return default.leaf(x.name)
         return Riccati(parts[0], parts[1], parts[2], armature).leaf(x.name)
-    if not x.args:
-        return x
-    if x.op in (Op.CROSS, Op.REGRESS):
-        return x
-    return rebuild(x, [_without_armature(y) for y in x.args])
+    return rebuild_inside(x, _without_armature)
 
 
-def _multiplied_out(x: Expr) -> Expr | None:
+def _multiply_out(x: Expr) -> Expr | None:
     """The sum with its products multiplied out, if terms cancel that way."""
     if not any(y.op is Op.SUM for _, t in x.terms for y in t.factors):
         return None
-    out: list[tuple[Number, Expr]] = []
-    for c, t in x.terms:
-        partial: list[tuple[Number, tuple[Expr, ...]]] = [(c, ())]
-        for y in t.factors:
-            partial = [(a * d, (*fs, z)) for a, fs in partial for d, z in y.terms]
-            if len(partial) > 16:
-                return None
-        out.extend((a, product(fs)) for a, fs in partial)
-    y = total_of(out)
+    terms = products_of(x, lambda y: [(d, (z,)) for d, z in y.terms], 16)
+    if terms is None:
+        return None
+    y = total_of((c, product(fs)) for c, fs in terms)
     return y if _size(y) < _size(x) else None
 
 

@@ -62,7 +62,7 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
     )
 
 
-def contracted(factors: list[Expr], closes: Closes) -> list[Expr]:
+def contract(factors: list[Expr], closes: Closes) -> list[Expr]:
     """E X E* inside a product is memoryless: replace it by bd(E X E*).
 
     ``closes(factors, i, j)`` says whether factor j ends the step that begins with factor i.
@@ -75,7 +75,7 @@ def contracted(factors: list[Expr], closes: Closes) -> list[Expr]:
             j += 1
         if i + 1 < j < len(factors) and closes(factors, i, j):
             inner = block_diagonal(product(factors[i : j + 1]))
-            return contracted([*factors[:i], inner, *factors[j + 1 :]], closes)
+            return contract([*factors[:i], inner, *factors[j + 1 :]], closes)
     return factors
 
 
