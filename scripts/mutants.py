@@ -86,6 +86,7 @@ GROUPS = (
           ("tests/numeric/test_random_expressions.py", *_DERIVATIVES, *_CLOSED, "tests/backends")),
     Group("joints", ("model/joints_axial.py", "model/joints_group.py",
                      "model/joints_composite.py", "spatial/exponential.py", "spatial/groups.py",
+                     "spatial/turns.py",
                      "spatial/quaternions.py", "spatial/vectors.py"), 30,
           ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
            "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.model.model import Model
 from phipsi.spatial.exponential import ARRAYS
-from phipsi.spatial.groups import Group, Rotation
+from phipsi.spatial.groups import Group
+from phipsi.spatial.turns import Rotation
 
 Array = NDArray[Any]
 

@@ -70,7 +70,8 @@ class Chart:
     **Attributes:** `is_flat`, whether every joint has q̇ = v, so that z = q; `parts`, the groups of
     the other joints, with where they begin in q and v; `curved`, where the exponential coordinates
     are in z and v; `angular`, the same for rotations only; `flat_q`, `flat_v`, where joints with
-    q̇ = v are in q and in v; `named_quaternions`, the joints with a quaternion and where it is in q.
+    q̇ = v are in q and in v; `named_quaternions`, the joints with a quaternion and where it is in q;
+    `eye`, the identity (nv, nv).
     """
 
     def __init__(self, model: Model) -> None:
@@ -99,12 +100,21 @@ class Chart:
         self.angular = _joined(range(s.start, s.stop) for s in self._turns)
         self._shift_q, self._shift_z = _joined(a for a, _ in shifts), _joined(b for _, b in shifts)
         self._by_joint = len(self.parts) <= _FEW
-        self._eye = np.eye(self.nv)
+        self._slices = [
+            (group, slice(i, i + group.nq), slice(j, j + group.nv)) for group, i, j in self.parts
+        ]
+        self.eye = np.eye(self.nv)
 
     # ---- coordinates ------------------------------------------------------------------------
 
     def start(self, q: Array) -> Array:
         """z (..., nv) of q about q itself: the coordinates q̇ = v, and zero for the others."""
+        if self.is_flat:
+            return q
+        if q.ndim == 1:
+            z = np.zeros(self.nv)
+            z[self.flat_v] = q[self.flat_q]
+            return z
         z = np.zeros((*q.shape[:-1], self.nv))
         z[..., self.flat_v] = q[..., self.flat_q]
         return z
@@ -130,6 +140,13 @@ class Chart:
         """q = base ∘ exp(z)."""
         if self.is_flat:
             return z
+        if self._by_joint and base.ndim == z.ndim == 1:  # the hot path of `simulate`
+            q = base.copy()
+            q[self.flat_q] = z[self.flat_v]
+            b, x = base.tolist(), z.tolist()
+            for group, at, to in self._slices:
+                q[at] = group.move(b[at], x[to], FLOATS)
+            return q
         q = self._copy(base, z)
         q[..., self.flat_q] = z[..., self.flat_v]
         for group, at, _, (b, x), ops in self._curved((base, z), 1):
@@ -140,6 +157,12 @@ class Chart:
         """ż = dexp⁻¹(z) v."""
         if self.is_flat:
             return v
+        if self._by_joint and z.ndim == v.ndim == 1:
+            out = v.copy()
+            x, r = z.tolist(), v.tolist()
+            for group, _, to in self._slices:
+                out[to] = group.rate(x[to], r[to], FLOATS)
+            return out
         out = self._copy(v, z)
         for group, _, at, (x, r), ops in self._curved((z, v), 0):
             _put(out, at, group.rate(x, r, ops))
@@ -247,7 +270,7 @@ class Chart:
 
     def dense(self, like: Array, blocks: Blocks) -> Array:
         """Blocks as a matrix (..., nv, nv), the identity elsewhere; `like` (..., nv)."""
-        out = np.array(np.broadcast_to(self._eye, (*like.shape, self.nv)))
+        out = np.array(np.broadcast_to(self.eye, (*like.shape, self.nv)))
         for s, block in blocks:
             out[..., s, s] = block
         return out
@@ -270,8 +293,7 @@ class Chart:
             return
         if self._by_joint and all(x.ndim == 1 for x in arrays):
             lists = [x.tolist() for x in arrays]
-            for group, i, j in self.parts:
-                at, to = slice(i, i + group.nq), slice(j, j + group.nv)
+            for group, at, to in self._slices:
                 yield (
                     group,
                     at,
@@ -302,6 +324,14 @@ class Chart:
         out = self._copy(q, v)
         out[..., self.flat_q] += h * v[..., self.flat_v]
         return out
+
+
+def chart_of(model: Model) -> Chart:
+    """The chart of a model, made once."""
+    found = model.programs.get(Chart)
+    if found is None:
+        found = model.programs[Chart] = Chart(model)
+    return found
 
 
 def _put(out: Array, where: Any, values: Numbers) -> None:
@@ -344,26 +374,20 @@ def _euler_blocks(group: Group, v: Array, vdot: Array, h: float) -> tuple[Array,
     n = turn.rates
     omega, u = v[..., :n], v[..., n:]
     w = h * (omega + h * vdot[..., :n])
-    right = _matrix(lambda a, b: turn.pull(a, b, ARRAYS), w, n)
-    turned = _matrix(lambda a, b: turn.back_moment(a, b, ARRAYS), w, n)
+    turned, right, back = turn.back_matrices(w)
     one = np.broadcast_to(np.eye(n), right.shape)
     corners = (turned, right, right, one, one)
     if not group.space:
         return corners
-
-    def lever(x: Array) -> Array:
-        """The matrix of x × δω."""
-        return -_matrix(lambda a, b: turn.spin(b, a), x, n)
-
     d = group.space
-    back = _matrix(lambda a, b: turn.back(a, b, ARRAYS), w, d)
-    crossed = _matrix(turn.spin, omega, d)
+    crossed, lever = turn.spin_matrices(omega, u)
     s = u + h * (vdot[..., n:] + (crossed @ u[..., None])[..., 0])
-    by_omega, by_u = -h * (back @ lever(u)), back + h * (back @ crossed)
-    after = h * (lever((back @ s[..., None])[..., 0]) @ right)
+    by_omega, by_u = -h * (back @ lever), back + h * (back @ crossed)
+    end = (back @ s[..., None])[..., 0]
+    after = h * (turn.spin_matrices(omega, end)[1] @ right)
     zero = np.zeros_like(after)
     lower = (
-        (-h * (back @ lever(s)), back),
+        (-h * (back @ turn.spin_matrices(omega, s)[1]), back),
         (by_omega, by_u),
         (zero, back),
         (by_omega + after, by_u),

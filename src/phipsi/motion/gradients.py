@@ -243,15 +243,19 @@ def _backward(
     recording: Recording, steps: int, adjoint: Array, sources: list[Array | None]
 ) -> tuple[Array, Array]:
     """Through some steps from their end: the adjoint before them, and weights of their efforts."""
-    by_q, by_v = (None if x is None else _steps_first(x) for x in sources)
-    nv = adjoint.shape[-1] // 2
-    at_q, at_v = adjoint[..., :nv], adjoint[..., nv:]
-    pulls = np.empty((steps, len(recording.efforts), *at_v.shape))
+    source = None
+    if any(x is not None for x in sources):
+        zero = np.zeros((*adjoint.shape[:-1], steps, adjoint.shape[-1] // 2))
+        both = [zero if x is None else x for x in sources]
+        source = _steps_first(np.concatenate(both, axis=-1))
+    pulls = np.empty((steps, len(recording.efforts), *adjoint.shape[:-1], adjoint.shape[-1] // 2))
     for k in reversed(range(steps)):
-        at_q, at_v, pulls[k] = recording.back(k, at_q, at_v)
-        at_q = at_q if by_q is None else at_q + by_q[k]
-        at_v = at_v if by_v is None else at_v + by_v[k]
-    return np.concatenate([at_q, at_v], axis=-1), pulls
+        adjoint, efforts = recording.back(k, adjoint)
+        for i, w in enumerate(efforts):
+            pulls[k, i] = w
+        if source is not None:
+            adjoint = adjoint + source[k]
+    return adjoint, pulls
 
 
 def _pulled_parameters(transposed: Program, places: list[Effort], pulls: Array) -> Array:

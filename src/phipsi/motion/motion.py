@@ -35,7 +35,7 @@ from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
 from phipsi.errors import InputError, SimulationError
 from phipsi.model.model import Model
-from phipsi.motion.chart import Chart
+from phipsi.motion.chart import chart_of
 
 Array = NDArray[Any]
 Solve = tuple[Array, Array, Array]
@@ -65,7 +65,7 @@ class Motion:
         self.tree = mechanism.model if isinstance(mechanism, System) else mechanism
         self.mechanism = self.tree if self.system is None else self.system
         self.rows = None if self.system is None else self.system.rows
-        self.chart = Chart(self.tree)
+        self.chart = chart_of(self.tree)
 
     def accelerations(self, q: Array, v: Array, tau: Array) -> Array:
         """vdot (..., nv) that keeps the constraints."""

@@ -18,7 +18,7 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
-from phipsi.motion.chart import Chart
+from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_quaternions,
     checked_time,
@@ -305,7 +305,7 @@ def rollout_arrays(
     except ValueError:
         shapes = f"q0 {q.shape}, v0 {v.shape}, tau {effort.shape}"
         raise InputError(f"the leading axes of {shapes} do not broadcast") from None
-    check_quaternions(Chart(model), q, "q0")
+    check_quaternions(chart_of(model), q, "q0")
     q, v = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (q, v))
     return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch
 

@@ -48,7 +48,8 @@ def _version() -> str:
     here = Path(__file__).parent
     sources = [here / f"{n}.py" for n in ("rollout_code", "rollout_loop", "tableaux", "implicit")]
     sources += [
-        Path(spatial.__file__).parent / f"{n}.py" for n in ("groups", "exponential", "quaternions")
+        Path(spatial.__file__).parent / f"{n}.py"
+        for n in ("groups", "turns", "exponential", "quaternions")
     ]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 

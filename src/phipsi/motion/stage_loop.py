@@ -1,7 +1,7 @@
 """The stage loop of Runge–Kutta methods, once, for every kind of number.
 
 A step runs in exponential coordinates about the configuration it starts from: y = [z, v] of
-chart.py, ẏ = [dexp⁻¹(z) v, vdot]. The loop only adds and scales y and asks for slopes, so what y is
+chart.py, ẏ = [dexp⁻¹(z) v, vdot]. The loop only asks for slopes and goes along them, so what y is
 made of decides what a step computes:
 
     values      arrays (..., n)                                   the state after the step
@@ -23,9 +23,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.motion.chart import Blocks, Chart, ChartBlocks
+from phipsi.motion.chart import Blocks, Chart
 from phipsi.motion.motion import Motion
-from phipsi.motion.tableaux import Method, Tableau
+from phipsi.motion.tableaux import Method
 
 Array = NDArray[Any]
 
@@ -40,6 +40,14 @@ class Arithmetic(ABC):
     def slope(self, i: int, y: Any) -> Any:
         """ẏ in stage i."""
 
+    def along(self, h: float, weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+        """y + h Σ w_i k_i."""
+        y = self.start
+        for weight, slope in zip(weights, slopes, strict=False):
+            if weight:
+                y = y + (h * weight) * slope
+        return y
+
     @abstractmethod
     def end(self, y: Any) -> Any:
         """What the step gives, from y at its end."""
@@ -50,25 +58,17 @@ class Arithmetic(ABC):
 
 
 def take_step(method: Method, numbers: Arithmetic, h: float) -> Any:
-    """A step of an explicit method, of length h."""
-    if method.tableau is None:
+    """A step of an explicit method, of length h.
+
+    y + h Σ b_i k_i with k_i = slope(i, y + h Σ_j a_ij k_j).
+    """
+    tableau = method.tableau
+    if tableau is None:
         return numbers.euler(h)
-    return numbers.end(runge_kutta(method.tableau, numbers.slope, numbers.start, h))
-
-
-def runge_kutta(tableau: Tableau, slope: Callable[[int, Any], Any], y: Any, h: float) -> Any:
-    """y + h Σ b_i k_i with k_i = slope(i, y + h Σ_j a_ij k_j)."""
     slopes: list[Any] = []
     for i, row in enumerate(tableau.a):
-        slopes.append(slope(i, _along(y, h, row, slopes)))
-    return _along(y, h, tableau.b, slopes)
-
-
-def _along(y: Any, h: float, weights: Sequence[float], slopes: list[Any]) -> Any:
-    for weight, slope in zip(weights, slopes, strict=False):
-        if weight:
-            y = y + (h * weight) * slope
-    return y
+        slopes.append(numbers.slope(i, numbers.along(h, row, slopes)))
+    return numbers.end(numbers.along(h, tableau.b, slopes))
 
 
 # ---- values -------------------------------------------------------------------------------------
@@ -89,25 +89,26 @@ class Values(Arithmetic):
         rates: Callable[[int, Array, Array], tuple[Array, Array]],
         n: int = 0,
     ) -> None:
-        self._chart, self._q, self._v, self._rates, nv = chart, q, v, rates, chart.nv
-        self.start = np.zeros((*v.shape[:-1], 2 * nv + n))
-        self.start[..., :nv], self.start[..., nv : 2 * nv] = chart.start(q), v
+        self._chart, self._q, self._v, self._rates, self._n = chart, q, v, rates, n
+        first, last = slice(0, chart.nv), slice(chart.nv, 2 * chart.nv)
+        # a plain slice is twice as fast as one behind an ellipsis: most steps are of one state
+        self._z, self._at_v = (first, last) if v.ndim == 1 else ((..., first), (..., last))
+        parts = [chart.start(q), v]
+        if n:
+            parts.append(np.zeros((*v.shape[:-1], n)))
+        self.start = np.concatenate(parts, axis=-1)
 
     def slope(self, i: int, y: Array) -> Array:
         """[ż, vdot, ẇ]."""
-        chart, nv = self._chart, self._chart.nv
-        z, v = y[..., :nv], y[..., nv : 2 * nv]
-        out = np.empty(y.shape)
-        out[..., :nv] = chart.rate(z, v)
-        found = self._rates(i, chart.point(self._q, z), v)
-        out[..., nv : 2 * nv], out[..., 2 * nv :] = found
-        return out
+        chart, z, v = self._chart, y[self._z], y[self._at_v]
+        vdot, gain = self._rates(i, chart.point(self._q, z), v)
+        rate = chart.rate(z, v)
+        return np.concatenate([rate, vdot, gain] if self._n else [rate, vdot], axis=-1)
 
     def end(self, y: Array) -> tuple[Array, Array, Array]:
         """q⁺, v⁺, and the gain of the quadratures."""
-        nv = self._chart.nv
-        q = np.array(self._chart.point(self._q, y[..., :nv]))
-        return q, y[..., nv : 2 * nv], y[..., 2 * nv :]
+        q = np.array(self._chart.point(self._q, y[self._z]))
+        return q, y[self._at_v], y[..., 2 * self._chart.nv :]
 
     def euler(self, h: float) -> tuple[Array, Array, Array]:
         """The same, by a semi-implicit step."""
@@ -135,7 +136,7 @@ class Tangent:
 
 @final
 class Tangents(Arithmetic):
-    """States after a step and their derivatives, columns δq, δv and δtau.
+    """Derivatives of states (n, nq), (n, nv) after a step, columns δq, δv and δtau.
 
     With δq_i = T_i δq + Jr_i δz_i, slopes change by
 
@@ -147,7 +148,7 @@ class Tangents(Arithmetic):
         self._moved, value = np.zeros((nv, 3 * nv)), np.zeros((*v.shape[:-1], 2 * nv))
         value[..., :nv], value[..., nv:] = motion.chart.start(q), v
         change = np.zeros((*v.shape[:-1], 2 * nv, 3 * nv))
-        self._moved[:, :nv], change[..., nv:, nv : 2 * nv] = np.eye(nv), np.eye(nv)
+        self._moved[:, :nv] = change[..., nv:, nv : 2 * nv] = motion.chart.eye
         self.start = Tangent(value, change)
 
     def slope(self, i: int, y: Tangent) -> Tangent:
@@ -179,17 +180,17 @@ class Tangents(Arithmetic):
         blocks = chart.blocks(z)
         return chart.dense(z, blocks.transport) @ self._moved + chart.dense(z, blocks.right) @ dz
 
-    def end(self, y: Tangent) -> tuple[Array, Array, Array]:
-        """q⁺, v⁺, and the derivatives (..., 2 nv, 3 nv) of both."""
-        nv = self._motion.chart.nv
-        z, dz = y.value[..., :nv], y.change[..., :nv, :]
+    def end(self, y: Tangent) -> Array:
+        """The derivatives (n, 2 nv, 3 nv) of q⁺ and v⁺, of a system after the projection."""
+        chart, nv = self._motion.chart, self._motion.chart.nv
+        z, v, dz = y.value[..., :nv], y.value[..., nv:], y.change[..., :nv, :]
         change = np.concatenate([self._place(z, dz), y.change[..., nv:, :]], axis=-2)
-        return np.array(self._motion.chart.point(self._q, z)), y.value[..., nv:], change
+        return self._projected(change, lambda: (chart.point(self._q, z), v))
 
-    def euler(self, h: float) -> tuple[Array, Array, Array]:
-        """The same, by a semi-implicit step."""
-        chart, v, nv = self._motion.chart, self._v, self._motion.chart.nv
-        vdot, *parts = self._motion.linear(self._q, v, self._tau)
+    def euler(self, h: float) -> Array:
+        """The same, of a semi-implicit step."""
+        chart, q, v, nv = self._motion.chart, self._q, self._v, self._motion.chart.nv
+        vdot, *parts = self._motion.linear(q, v, self._tau)
         blocks = chart.euler_blocks(v, vdot, h)
         T, q_v, q_a, v_v, v_a = (chart.dense(v, x) for x in blocks)
         dvdot = np.concatenate(parts, axis=-1)
@@ -197,7 +198,12 @@ class Tangents(Arithmetic):
         change[..., :nv, :nv] += T
         change[..., :nv, nv : 2 * nv] += h * q_v
         change[..., nv:, nv : 2 * nv] += v_v
-        return (*chart.euler(self._q, v, vdot, h), change)
+        return self._projected(change, lambda: chart.euler(q, v, vdot, h))
+
+    def _projected(self, change: Array, state: Callable[[], tuple[Array, Array]]) -> Array:
+        if self._motion.rows is None:
+            return change
+        return self._motion.project(*state()).linear()[0] @ change
 
 
 # ---- adjoints -----------------------------------------------------------------------------------
@@ -210,21 +216,13 @@ Pull = Callable[[int, Array], Sequence[Array]]
 class Node:
     """A value of many steps, (steps, ..., n), and how weights of it become those of its parents."""
 
-    __slots__ = ("parents", "pull", "tape", "value")
+    __slots__ = ("number", "parents", "pull", "value")
 
     def __init__(
         self, tape: list[Node], value: Any, parents: tuple[Node, ...] = (), pull: Pull | None = None
     ) -> None:
-        self.tape, self.value, self.parents, self.pull = tape, value, parents, pull
+        self.number, self.value, self.parents, self.pull = len(tape), value, parents, pull
         tape.append(self)
-
-    def __add__(self, term: tuple[float, Node]) -> Node:
-        factor, other = term
-        value = self.value + factor * other.value
-        return Node(self.tape, value, (self, other), lambda _, w: (w, factor * w))
-
-    def __rmul__(self, factor: float) -> tuple[float, Node]:
-        return factor, self
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,15 +259,37 @@ class Recording(Arithmetic):
         self.start = Node(self._tape, start)
         self.efforts: list[Effort] = []
 
+    def along(self, h: float, weights: Sequence[float], slopes: Sequence[Node]) -> Node:
+        """y + h Σ w_i k_i as one node."""
+        used = [slope for w, slope in zip(weights, slopes, strict=False) if w]
+        factors = [h * w for w in weights if w]
+        if not used:
+            return self.start
+        value = self.start.value
+        for factor, slope in zip(factors, used, strict=True):
+            value = value + factor * slope.value
+
+        def pull(_: int, w: Array) -> list[Array]:
+            return [w, *[factor * w for factor in factors]]
+
+        return Node(self._tape, value, (self.start, *used), pull)
+
     def slope(self, i: int, y: Node) -> Node:
         """[ż, vdot]."""
         chart, nv = self._motion.chart, self._nv
         z, v = y.value[..., :nv], y.value[..., nv:]
         q = chart.point(self._q, z)
         vdot, products = self._motion.adjoint(q, v, self._tau)
-        blocks, change = ChartBlocks([], [], []), Blocks()
-        if not chart.is_flat:
-            blocks, change = chart.blocks(z), chart.change_blocks(z, v)
+        value = np.concatenate([chart.rate(z, v), vdot], axis=-1)
+        efforts = self._acting(q, v, vdot)
+        if chart.is_flat:  # a change of the base is one of z
+
+            def pull_flat(k: int, w: Array) -> tuple[Array, Array]:
+                g_q, g_v, g_tau = products(k, w[..., nv:])
+                return np.concatenate([g_q, g_v + w[..., :nv]], axis=-1), g_tau
+
+            return Node(self._tape, value, (y, efforts), pull_flat)
+        blocks, change = chart.blocks(z), chart.change_blocks(z, v)
 
         def pull(k: int, w: Array) -> tuple[Array, Array, Array]:
             by_rate = w[..., :nv]
@@ -281,8 +301,7 @@ class Recording(Arithmetic):
                 out[..., at] += (by_rate[..., None, at] @ block[k])[..., 0, :]
             return out, _pulled(blocks.transport, k, g_q), g_tau
 
-        value = np.concatenate([chart.rate(z, v), vdot], axis=-1)
-        return Node(self._tape, value, (y, self._base, self._acting(q, v, vdot)), pull)
+        return Node(self._tape, value, (y, self._base, efforts), pull)
 
     def _acting(self, q: Array, v: Array, vdot: Array, is_stage: bool = True) -> Node:
         node = Node(self._tape, None)
@@ -293,7 +312,10 @@ class Recording(Arithmetic):
         """Complete the recording: [δq⁺, δv⁺]."""
         chart, nv = self._motion.chart, self._nv
         z, v = y.value[..., :nv], y.value[..., nv:]
-        blocks = ChartBlocks([], [], []) if chart.is_flat else chart.blocks(z)
+        if chart.is_flat:
+            last = Node(self._tape, None, (y,), lambda _, w: (w,))
+            return self._projected(last, lambda: (z, v))
+        blocks = chart.blocks(z)
 
         def pull(k: int, w: Array) -> tuple[Array, Array]:
             right = _pulled(blocks.right, k, w[..., :nv])
@@ -301,13 +323,18 @@ class Recording(Arithmetic):
             return before, _pulled(blocks.transport, k, w[..., :nv])
 
         last = Node(self._tape, None, (y, self._base), pull)
-        return self._projected(last, chart.point(self._q, z), v)
+        return self._projected(last, lambda: (chart.point(self._q, z), v))
 
     def euler(self, h: float) -> Recording:
         """The same, of semi-implicit steps."""
         chart, v, nv = self._motion.chart, self._v, self._nv
         vdot, products = self._motion.adjoint(self._q, v, self._tau)
         blocks = chart.euler_blocks(v, vdot, h)
+
+        def pull_flat(k: int, w: Array) -> tuple[Array, Array]:
+            by_rates = h * w[..., :nv] + w[..., nv:]
+            g_q, g_v, g_tau = products(k, h * by_rates)
+            return np.concatenate([w[..., :nv] + g_q, by_rates + g_v], axis=-1), g_tau
 
         def pull(k: int, w: Array) -> tuple[Array, Array, Array]:
             by_q, by_v = w[..., :nv], w[..., nv:]
@@ -317,15 +344,18 @@ class Recording(Arithmetic):
             before = np.concatenate([np.zeros_like(by_q), rates + g_v], axis=-1)
             return before, _pulled(blocks.transport, k, by_q) + g_q, g_tau
 
-        parents = (self.start, self._base, self._acting(self._q, v, vdot))
-        last = Node(self._tape, None, parents, pull)
-        return self._projected(last, *chart.euler(self._q, v, vdot, h))
+        efforts = self._acting(self._q, v, vdot)
+        if chart.is_flat:
+            last = Node(self._tape, None, (self.start, efforts), pull_flat)
+        else:
+            last = Node(self._tape, None, (self.start, self._base, efforts), pull)
+        return self._projected(last, lambda: chart.euler(self._q, v, vdot, h))
 
-    def _projected(self, last: Node, q: Array, v: Array) -> Recording:
-        """The projection onto the constraints, if there are any."""
+    def _projected(self, last: Node, state: Callable[[], tuple[Array, Array]]) -> Recording:
+        """The projection of the state after the step onto the constraints, if there are any."""
         if self._motion.rows is not None:
-            batch = v.shape[:-1]
-            flat = (x.reshape(math.prod(batch), x.shape[-1]) for x in (q, v))
+            batch = self._v.shape[:-1]
+            flat = (x.reshape(math.prod(batch), x.shape[-1]) for x in state())
             matrix, solves = self._motion.project(*flat).linear()
             shaped = [matrix, *(e for _, _, e in solves)]
             matrices = [x.reshape(*batch, *x.shape[-2:]) for x in shaped]
@@ -341,21 +371,28 @@ class Recording(Arithmetic):
             Node(self._tape, None, tuple(nodes), pull)
         for node in self._tape:
             node.value = None  # going back needs none of them
+        self._way_back = [
+            (node.number, [parent.number for parent in node.parents], node.pull)
+            for node in reversed(self._tape)
+            if node.pull is not None
+        ]
         return self
 
-    def back(self, k: int, by_q: Array, by_v: Array) -> tuple[Array, Array, Array]:
-        """Through step k: from weights of the state after it to weights of the state before it.
+    def back(self, k: int, after: Array) -> tuple[Array, list[Array]]:
+        """Through step k: from weights (..., 2 nv) of the state after it to those before it.
 
-        Returns them, by q and by v, and the weights of the efforts (places, ..., nv).
+        Returns them, and the weights (..., nv) of the efforts at every place.
         """
-        weights = {self._tape[-1]: np.concatenate([by_q, by_v], axis=-1)}
-        for node in reversed(self._tape):
-            if node.pull is None or node not in weights:
-                continue
-            for parent, w in zip(node.parents, node.pull(k, weights.pop(node)), strict=True):
-                weights[parent] = weights[parent] + w if parent in weights else w
-        before = weights[self.start][..., self._nv :]
-        return weights[self._base], before, np.stack([weights[x.node] for x in self.efforts])
+        weights: list[Any] = [None] * len(self._tape)
+        weights[-1] = after
+        for number, parents, pull in self._way_back:
+            for parent, w in zip(parents, pull(k, weights[number]), strict=True):
+                old = weights[parent]
+                weights[parent] = w if old is None else old + w
+        before, base = weights[self.start.number], weights[self._base.number]
+        if base is not None:  # else a change of the base is one of z
+            before = np.concatenate([base, before[..., self._nv :]], axis=-1)
+        return before, [weights[x.node.number] for x in self.efforts]
 
 
 def _pulled(blocks: Blocks, k: int, vector: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,11 @@ def step_derivatives(
     motion = Motion(mechanism_of(model, step_derivatives))
     h, arrays = checked_time(dt, "dt", backwards=True), state_arrays(motion.tree, q=q, v=v, tau=tau)
     checked_differentiable(integrator)
-    batch, nv = np.broadcast_shapes(*(x.shape[:-1] for x in arrays)), motion.tree.nv
-    flat = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in arrays)
-    at, rates, efforts = flat
+    batch, nv = (), motion.tree.nv
+    if any(x.ndim > 1 for x in arrays):
+        batch = np.broadcast_shapes(*(x.shape[:-1] for x in arrays))
+        arrays = tuple(np.broadcast_to(x, (*batch, x.shape[-1])) for x in arrays)
+    at, rates, efforts = (x.reshape(math.prod(batch), x.shape[-1]) for x in arrays)
     motion.check_start(at, rates)
     change = linear_step(motion, at, rates, efforts, h, integrator)
     change = change.reshape(*batch, 2 * nv, 3 * nv)
@@ -70,10 +73,7 @@ def linear_step(
     """The derivatives (n, 2 nv, 3 nv) of a step and its projection by q, v and tau."""
     if not v.size:
         return np.zeros((len(v), 2 * v.shape[-1], 3 * v.shape[-1]))
-    end, rates, change = take_step(METHODS[integrator], Tangents(motion, q, v, tau), dt)
-    if motion.rows is None:
-        return change
-    return motion.project(end, rates).linear()[0] @ change
+    return take_step(METHODS[integrator], Tangents(motion, q, v, tau), dt)
 
 
 def checked_differentiable(integrator: Any) -> None:

@@ -28,69 +28,22 @@ for a momentum [n; f] and a force [λ_ω; λ_x], exp and dexp those of the rotat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phipsi.spatial.exponential import (
-    ARRAYS,
-    FLOATS,
-    cot_gap,
-    screw_gaps,
-    sinc,
-    sine_gap,
-    versine,
-)
-from phipsi.spatial.quaternions import (
-    quat_conjugate,
-    quat_log,
-    quat_multiply,
-    quat_scaled,
-    quaternion_of,
-)
+from phipsi.spatial.exponential import ARRAYS, FLOATS, cot_gap, screw_gaps
+from phipsi.spatial.turns import PLANE, SPACE, Numbers, Rotation, add, cross, plus, powers, times
 from phipsi.spatial.vectors import Array
 
-Numbers = Sequence[Any]
 
-
-# Three components are written out: a single joint in floats is what `simulate` spends its time on.
-
-
-def _times(h: Any, x: Numbers) -> Numbers:
-    return [h * i for i in x]
-
-
-def _sum(x: Numbers, y: Numbers) -> Numbers:
-    if len(x) == 3:
-        return x[0] + y[0], x[1] + y[1], x[2] + y[2]
-    return [i + j for i, j in zip(x, y, strict=True)]
-
-
-def _plus(x: Numbers, h: Any, y: Numbers) -> Numbers:
-    if len(x) == 3:
-        return x[0] + h * y[0], x[1] + h * y[1], x[2] + h * y[2]
-    return [i + h * j for i, j in zip(x, y, strict=True)]
-
-
-def _powers(x: Numbers, a: Any, y: Numbers, b: Any, z: Numbers) -> Numbers:
-    """x + a y + b z."""
-    if len(x) == 3:
-        return (
-            x[0] + a * y[0] + b * z[0],
-            x[1] + a * y[1] + b * z[1],
-            x[2] + a * y[2] + b * z[2],
-        )
-    return x[0] + a * y[0] + b * z[0], x[1] + a * y[1] + b * z[1]
-
-
-def cross(a: Numbers, b: Numbers) -> tuple[Any, Any, Any]:
-    """A vector product."""
-    a0, a1, a2 = a
-    b0, b1, b2 = b
-    return a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0
+def _screw_ad(w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, Numbers]:
+    """crm([w; u]) [m; f]."""
+    g, h = cross(u, m), cross(w, f)
+    return cross(w, m), (g[0] + h[0], g[1] + h[1], g[2] + h[2])
 
 
 def on_arrays(formula: Callable[..., Numbers], *arrays: Array) -> Array:
@@ -102,210 +55,6 @@ def on_arrays(formula: Callable[..., Numbers], *arrays: Array) -> Array:
             pass
     parts = ([x[..., i] for i in range(x.shape[-1])] for x in arrays)
     return np.stack(np.broadcast_arrays(*formula(*parts, ARRAYS)), axis=-1)
-
-
-# ---- rotations ----------------------------------------------------------------------------------
-
-
-class Rotation(ABC):
-    """Rotations of a space; r are the coordinates, w rotation vectors, x vectors of the space.
-
-    **Attributes:** `size`, numbers in r; `rates`, numbers in w; `space`, numbers in x; `neutral` r.
-    """
-
-    size: int
-    rates: int
-    space: int
-    neutral: tuple[float, ...]
-
-    @abstractmethod
-    def turn(self, r: Numbers, w: Numbers, ops: Any) -> Numbers:
-        """r ∘ exp(w)."""
-
-    @abstractmethod
-    def apply(self, r: Numbers, x: Numbers, ops: Any) -> Numbers:
-        """R(r) x."""
-
-    @abstractmethod
-    def inverse(self, r: Numbers) -> Numbers:
-        """The coordinates of R(r)*."""
-
-    @abstractmethod
-    def square(self, w: Numbers) -> Any:
-        """The square of the angle."""
-
-    @abstractmethod
-    def spin(self, w: Numbers, x: Numbers) -> Numbers:
-        """w × x."""
-
-    @abstractmethod
-    def moment(self, x: Numbers, f: Numbers) -> Numbers:
-        """x × f, as the efforts on w."""
-
-    @abstractmethod
-    def bracket(self, w: Numbers, omega: Numbers) -> Numbers:
-        """The bracket of the algebra."""
-
-    @abstractmethod
-    def rate(self, w: Numbers, omega: Numbers, ops: Any) -> Numbers:
-        """Rate of w when r ∘ exp(w) turns with ω."""
-
-    @abstractmethod
-    def back_moment(self, w: Numbers, n: Numbers, ops: Any) -> Numbers:
-        """`back` for rates and moments."""
-
-    @abstractmethod
-    def pull(self, w: Numbers, n: Numbers, ops: Any) -> Numbers:
-        """dexp(−w)* n; its matrix is also that of the right Jacobian, δw → change of r ∘ exp(w)."""
-
-    @abstractmethod
-    def between(self, r: Numbers, w: Numbers, a: Any, b: Any) -> Numbers:
-        """The rotation from r ∘ exp(a w) to r ∘ exp(b w), as they are rounded."""
-
-    @abstractmethod
-    def log(self, r0: Array, r1: Array) -> Array:
-        """The shortest rotation vectors (..., rates) from r0 to r1, arrays (..., size)."""
-
-    @abstractmethod
-    def scaled(self, r: Array) -> Array:
-        """Coordinates (..., size) whose products keep their digits."""
-
-    def back(self, w: Numbers, x: Numbers, ops: Any) -> Numbers:
-        """exp(−w) x: a vector that stays where it is, in axes that have turned by w."""
-        s, once = self.square(w), self.spin(w, x)
-        return _powers(x, -sinc(s, ops), once, versine(s, ops), self.spin(w, once))
-
-    def way(self, w: Numbers, u: Numbers, ops: Any) -> Numbers:
-        """∫₀¹ exp(s w) ds u: displacement by a screw motion, in the axes before it."""
-        s, once = self.square(w), self.spin(w, u)
-        return _powers(u, versine(s, ops), once, sine_gap(s, ops), self.spin(w, once))
-
-    def unway(self, w: Numbers, p: Numbers, ops: Any) -> Numbers:
-        """The inverse of `way`, for angles below 2π."""
-        once = self.spin(w, p)
-        return _powers(p, -0.5, once, cot_gap(self.square(w), ops), self.spin(w, once))
-
-
-@final
-class _Space(Rotation):
-    """SO(3), in unit quaternions (w, x, y, z)."""
-
-    size, rates, space, neutral = 4, 3, 3, (1.0, 0.0, 0.0, 0.0)
-
-    def turn(self, r: Numbers, w: Numbers, ops: Any) -> Numbers:
-        """The division removes what rounding left of the length."""
-        c, x, y, z = quaternion_of(w, ops)
-        a0, a1, a2, a3 = r
-        p0 = a0 * c - a1 * x - a2 * y - a3 * z
-        p1 = a0 * x + a1 * c + a2 * z - a3 * y
-        p2 = a0 * y - a1 * z + a2 * c + a3 * x
-        p3 = a0 * z + a1 * y - a2 * x + a3 * c
-        scale = 1 / ops.sqrt(p0 * p0 + p1 * p1 + p2 * p2 + p3 * p3)
-        return p0 * scale, p1 * scale, p2 * scale, p3 * scale
-
-    def apply(self, r: Numbers, x: Numbers, ops: Any) -> Numbers:
-        """x + 2/(q·q) (q0 (e × x) + e × (e × x)), e the vector part."""
-        c, e = r[0], r[1:]
-        k = 2 / (c * c + self.square(e))
-        once = cross(e, x)
-        twice = cross(e, once)
-        return (
-            x[0] + k * (c * once[0] + twice[0]),
-            x[1] + k * (c * once[1] + twice[1]),
-            x[2] + k * (c * once[2] + twice[2]),
-        )
-
-    def inverse(self, r: Numbers) -> Numbers:
-        return r[0], -r[1], -r[2], -r[3]
-
-    def square(self, w: Numbers) -> Any:
-        return w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
-
-    def spin(self, w: Numbers, x: Numbers) -> Numbers:
-        return cross(w, x)
-
-    def moment(self, x: Numbers, f: Numbers) -> Numbers:
-        return cross(x, f)
-
-    def bracket(self, w: Numbers, omega: Numbers) -> Numbers:
-        return cross(w, omega)
-
-    def rate(self, w: Numbers, omega: Numbers, ops: Any) -> Numbers:
-        """ω + ½ w × ω + κ w × (w × ω)."""
-        once = cross(w, omega)
-        return _powers(omega, 0.5, once, cot_gap(self.square(w), ops), cross(w, once))
-
-    def back_moment(self, w: Numbers, n: Numbers, ops: Any) -> Numbers:
-        return self.back(w, n, ops)
-
-    def pull(self, w: Numbers, n: Numbers, ops: Any) -> Numbers:
-        """n − a w × n + b w × (w × n)."""
-        return self.way([-x for x in w], n, ops)
-
-    def between(self, r: Numbers, w: Numbers, a: Any, b: Any) -> Numbers:
-        return _times(b if type(a) is int else b - a, w)
-
-    def log(self, r0: Array, r1: Array) -> Array:
-        return quat_log(quat_multiply(quat_conjugate(quat_scaled(r0)), quat_scaled(r1)))
-
-    def scaled(self, r: Array) -> Array:
-        return quat_scaled(r)
-
-
-@final
-class _Plane(Rotation):
-    """SO(2), in angles; full turns count in r but not in `log`."""
-
-    size, rates, space, neutral = 1, 1, 2, (0.0,)
-
-    def turn(self, r: Numbers, w: Numbers, ops: Any) -> Numbers:
-        return (r[0] + w[0],)
-
-    def apply(self, r: Numbers, x: Numbers, ops: Any) -> Numbers:
-        c, s = ops.cos(r[0]), ops.sin(r[0])
-        return c * x[0] - s * x[1], s * x[0] + c * x[1]
-
-    def inverse(self, r: Numbers) -> Numbers:
-        return (-r[0],)
-
-    def square(self, w: Numbers) -> Any:
-        return w[0] * w[0]
-
-    def spin(self, w: Numbers, x: Numbers) -> Numbers:
-        return -(w[0] * x[1]), w[0] * x[0]
-
-    def moment(self, x: Numbers, f: Numbers) -> Numbers:
-        return (x[0] * f[1] - x[1] * f[0],)
-
-    def bracket(self, w: Numbers, omega: Numbers) -> Numbers:
-        return (0.0,)
-
-    def rate(self, w: Numbers, omega: Numbers, ops: Any) -> Numbers:
-        return omega
-
-    def back_moment(self, w: Numbers, n: Numbers, ops: Any) -> Numbers:
-        return n
-
-    pull = back_moment
-
-    def between(self, r: Numbers, w: Numbers, a: Any, b: Any) -> Numbers:
-        start = r[0] if type(a) is int else r[0] + a * w[0]
-        return (r[0] + b * w[0] - start,)
-
-    def way(self, w: Numbers, u: Numbers, ops: Any) -> Numbers:
-        s = self.square(w)
-        along, across = sinc(s, ops), w[0] * versine(s, ops)
-        return along * u[0] - across * u[1], across * u[0] + along * u[1]
-
-    def log(self, r0: Array, r1: Array) -> Array:
-        turn = r1 - r0
-        return turn - 2 * np.pi * np.rint(turn / (2 * np.pi))
-
-    def scaled(self, r: Array) -> Array:
-        return r
-
-
-# ---- groups -------------------------------------------------------------------------------------
 
 
 class Group(ABC):
@@ -379,7 +128,7 @@ class _Flat(Group):
         self.neutral = (0.0,) * n
 
     def move(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
-        return _sum(q, z)
+        return add(q, z)
 
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
         return v
@@ -397,24 +146,24 @@ class _Flat(Group):
     def euler(
         self, q: Numbers, v: Numbers, vdot: Numbers, h: Any, ops: Any
     ) -> tuple[Numbers, Numbers]:
-        new = _plus(v, h, vdot)
-        return _plus(q, h, new), new
+        new = plus(v, h, vdot)
+        return plus(q, h, new), new
 
     def middle(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
-        return _plus(q, h * 0.5, w)
+        return plus(q, h * 0.5, w)
 
     def end(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
-        return _plus(q, h, w)
+        return plus(q, h, w)
 
     def wanted(
         self, w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
     ) -> Numbers:
-        return _plus(p, h * 0.5, force)
+        return plus(p, h * 0.5, force)
 
     def after(
         self, q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any
     ) -> Numbers:
-        return _plus(p, h, force)
+        return plus(p, h, force)
 
 
 @final
@@ -445,7 +194,7 @@ class _Rigid(Group):
         turned = rotation.turn(r, w, ops)
         if not self.space:
             return turned
-        return (*turned, *_sum(x, rotation.apply(r, rotation.way(w, u, ops), ops)))
+        return (*turned, *add(x, rotation.apply(r, rotation.way(w, u, ops), ops)))
 
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
         rotation, (w, u), (omega, nu) = self.rotation, self._rates(z), self._rates(v)
@@ -454,12 +203,18 @@ class _Rigid(Group):
         s = rotation.square(w)
         m1, f1 = self._ad(w, u, omega, nu)
         if rotation.rates == 1:  # ad³ = −s ad, and turns stay as they are
-            return (*omega, *_powers(nu, 0.5, f1, cot_gap(s, ops), rotation.spin(w, f1)))
+            return (*omega, *powers(nu, 0.5, f1, cot_gap(s, ops), rotation.spin(w, f1)))
         b, c = screw_gaps(s, ops)
-        m2, f2 = self._ad(w, u, m1, f1)
-        m4, f4 = self._ad(w, u, *self._ad(w, u, m2, f2))
-        angular, linear = _powers(omega, 0.5, m1, b, m2), _powers(nu, 0.5, f1, b, f2)
-        return (*_plus(angular, c, m4), *_plus(linear, c, f4))
+        m2, f2 = _screw_ad(w, u, m1, f1)
+        m4, f4 = _screw_ad(w, u, *_screw_ad(w, u, m2, f2))
+        return (
+            omega[0] + 0.5 * m1[0] + b * m2[0] + c * m4[0],
+            omega[1] + 0.5 * m1[1] + b * m2[1] + c * m4[1],
+            omega[2] + 0.5 * m1[2] + b * m2[2] + c * m4[2],
+            nu[0] + 0.5 * f1[0] + b * f2[0] + c * f4[0],
+            nu[1] + 0.5 * f1[1] + b * f2[1] + c * f4[1],
+            nu[2] + 0.5 * f1[2] + b * f2[2] + c * f4[2],
+        )
 
     def bracket(self, z: Numbers, v: Numbers) -> Numbers:
         if not self.space:
@@ -469,11 +224,10 @@ class _Rigid(Group):
 
     def _ad(self, w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, Numbers]:
         """ad([w; u]) [m; f] = [w × m; w × f − m × u]."""
-        turn = self.rotation
-        g, h = turn.spin(w, f), turn.spin(m, u)
-        if len(g) == 3:
-            return turn.bracket(w, m), (g[0] - h[0], g[1] - h[1], g[2] - h[2])
-        return turn.bracket(w, m), (g[0] - h[0], g[1] - h[1])
+        if len(m) == 3:
+            return _screw_ad(w, u, m, f)
+        g, h = self.rotation.spin(w, f), self.rotation.spin(m, u)
+        return self.rotation.bracket(w, m), (g[0] - h[0], g[1] - h[1])
 
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> Array:
         start, step = np.asarray(q, dtype=np.float64), np.asarray(dv, dtype=np.float64)
@@ -498,12 +252,12 @@ class _Rigid(Group):
     ) -> tuple[Numbers, Numbers]:
         rotation, (r, x), (omega, u) = self.rotation, self._places(q), self._rates(v)
         change, push = self._rates(vdot)
-        spin = _plus(omega, h, change)
-        turned = rotation.turn(r, _times(h, spin), ops)
+        spin = plus(omega, h, change)
+        turned = rotation.turn(r, times(h, spin), ops)
         if not self.space:
             return turned, spin
-        s = _plus(u, h, _sum(push, rotation.spin(omega, u)))
-        place = _plus(x, h, rotation.apply(r, s, ops))
+        s = plus(u, h, add(push, rotation.spin(omega, u)))
+        place = plus(x, h, rotation.apply(r, s, ops))
         by = rotation.between(r, spin, 0, h)
         return (*turned, *place), (*spin, *rotation.back(by, s, ops))
 
@@ -511,16 +265,16 @@ class _Rigid(Group):
         return self._halfway(q, w, h * 0.5, h * 0.5, ops)
 
     def end(self, q: Numbers, w: Numbers, h: Any, ops: Any) -> Numbers:
-        turned = self.rotation.turn(self._places(q)[0], _times(h, self._rates(w)[0]), ops)
+        turned = self.rotation.turn(self._places(q)[0], times(h, self._rates(w)[0]), ops)
         return (*turned, *self._halfway(q, w, h * 0.5, h, ops)[self.rotation.size :])
 
     def _halfway(self, q: Numbers, w: Numbers, half: Any, h: Any, ops: Any) -> Numbers:
         """The rotation at the middle, and the place after h along the rates there."""
         (r, x), (omega, u) = self._places(q), self._rates(w)
-        between = self.rotation.turn(r, _times(half, omega), ops)
+        between = self.rotation.turn(r, times(half, omega), ops)
         if not self.space:
             return between
-        return (*between, *_plus(x, h, self.rotation.apply(between, u, ops)))
+        return (*between, *plus(x, h, self.rotation.apply(between, u, ops)))
 
     def wanted(
         self, w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
@@ -528,13 +282,13 @@ class _Rigid(Group):
         rotation, half = self.rotation, h * 0.5
         (omega, u), (n, f), (moment, push) = (self._rates(x) for x in (w, p, force))
         if self.space:
-            moment = _sum(moment, rotation.moment(self._rates(now)[1], u))
-        by = _times(half, omega)
-        carried = rotation.pull(_times(h, omega), n, ops)
-        angular = _plus(carried, half, rotation.pull(by, moment, ops))
+            moment = add(moment, rotation.moment(self._rates(now)[1], u))
+        by = times(half, omega)
+        carried = rotation.pull(times(h, omega), n, ops)
+        angular = plus(carried, half, rotation.pull(by, moment, ops))
         if not self.space:
             return angular
-        return (*angular, *_plus(rotation.back(by, f, ops), half, push))
+        return (*angular, *plus(rotation.back(by, f, ops), half, push))
 
     def after(
         self, q: Numbers, w: Numbers, h: Any, p: Numbers, force: Numbers, ops: Any
@@ -544,18 +298,18 @@ class _Rigid(Group):
         whole, second = rotation.between(r, omega, 0, h), rotation.between(r, omega, half, h)
         if self.space:
             first = rotation.between(r, omega, 0, half)
-            momentum = _plus(rotation.back(first, f, ops), half, push)
-            moment = _sum(moment, rotation.moment(momentum, u))
+            momentum = plus(rotation.back(first, f, ops), half, push)
+            moment = add(moment, rotation.moment(momentum, u))
         turned = rotation.back_moment(whole, n, ops)
-        angular = _plus(turned, h, rotation.back_moment(second, moment, ops))
+        angular = plus(turned, h, rotation.back_moment(second, moment, ops))
         if not self.space:
             return angular
-        return (*angular, *_plus(rotation.back(whole, f, ops), h, rotation.back(second, push, ops)))
+        return (*angular, *plus(rotation.back(whole, f, ops), h, rotation.back(second, push, ops)))
 
 
-SO3: Group = _Rigid(_Space(), translates=False)
-SE3: Group = _Rigid(_Space(), translates=True)
-SE2: Group = _Rigid(_Plane(), translates=True)
+SO3: Group = _Rigid(SPACE, translates=False)
+SE3: Group = _Rigid(SPACE, translates=True)
+SE2: Group = _Rigid(PLANE, translates=True)
 
 
 @cache
