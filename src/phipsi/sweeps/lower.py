@@ -21,9 +21,9 @@ from phipsi.operators.catalogue import definition, transition_step
 from phipsi.operators.inputs import DIRECTIONS
 from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
-from phipsi.sweeps.blocks import Blocks, block_size
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
+from phipsi.sweeps.memoryless_blocks import Blocks, block_size
 
 DOMAINS = {
     "joint": Domain.BODY,

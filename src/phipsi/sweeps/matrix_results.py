@@ -31,9 +31,9 @@ from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.causal import is_transition
 from phipsi.rewrite.matrices import between_seeds, multiply_out
 from phipsi.rewrite.rewriter import Rewriter
-from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
+from phipsi.sweeps.memoryless_blocks import block_size
 
 _PHI_TILDE = catalogue_leaf("phi_tilde")
 Factors = tuple[Expr, ...]

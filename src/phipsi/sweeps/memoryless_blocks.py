@@ -18,7 +18,7 @@ from phipsi.operators.catalogue import (
     place_of,
 )
 from phipsi.rewrite.causal import one_step_factors
-from phipsi.sweeps.builder import Builder
+from phipsi.sweeps.equation_builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
 
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
