@@ -78,6 +78,6 @@ class Row:
         return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
 
 
-def row_of(home: str, name: str) -> Row:
-    """The row with this name in the catalogue of a module."""
-    return import_module(home).CATALOGUE[name]
+def row_of(home: str, name: str, table: str = "CATALOGUE") -> Any:
+    """The row with this name in a table of a module."""
+    return getattr(import_module(home), table)[name]

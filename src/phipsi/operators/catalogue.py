@@ -35,14 +35,12 @@ from typing import Protocol
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown, signature
+from phipsi.expressions.functions import cross, half, inertia_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     block_diagonal,
-    cross,
-    half,
     identity,
-    inertia_of,
     intern,
     leaf,
     linear,

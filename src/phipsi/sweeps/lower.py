@@ -36,10 +36,6 @@ DOMAINS = {
 }
 
 
-# vectors made from a memoryless operator by taking traces
-TRACES = (Op.VEE, Op.VEE_FORCE, Op.DH_TRACE, Op.INERTIA_TRACE)
-
-
 def field_type(space: Space, cols: str = "1") -> Type:
     """Type of a vector (or of several columns) of a space."""
     return Type(DOMAINS[space.index], block_size(space), cols)
@@ -208,9 +204,8 @@ class Lowering:
     def _vector_leaf(self, x: Expr) -> Field:
         b = self.builder
         name = x.name
-        if x.op in TRACES:
-            args = (self.blocks.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
-            return b.apply(x.op.value, *args, data=x.data)
+        if x.op is Op.FUNCTION:
+            return self.blocks.function(x)
         if name == "operand":
             assert x.gives is not None
             return b.leaf("input", field_type(x.gives), "x")

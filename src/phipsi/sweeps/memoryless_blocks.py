@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.functions import cross, cross_force, outer
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, adjoint, cross_force, product
+from phipsi.expressions.node import Expr, adjoint, product
 from phipsi.expressions.spaces import Space
 from phipsi.operators.catalogue import (
     M,
@@ -22,7 +23,7 @@ from phipsi.sweeps.equation_builder import Builder
 from phipsi.sweeps.ir import Domain, Field, Kind, Type
 
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
-_MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
+_MIRRORED = (Op.BD, Op.PRODUCT)  # as of outer(x; y), the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
 _OWN_INERTIA = frozenset(("M", "P", "D", "placement", "pose"))
@@ -56,7 +57,8 @@ class Blocks:
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
-            mirrored = self._blocks.get(x.T) if x.op in _MIRRORED else None
+            two_sided = x.op in _MIRRORED or x.function is outer
+            mirrored = self._blocks.get(x.T) if two_sided else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if not out.label and x.op is Op.LEAF:
                 out.label = x.text("ascii")
@@ -84,23 +86,21 @@ class Blocks:
             if inner.op is Op.LEAF and inner.name == "D":
                 return self._riccati(family_of(inner))["D^-1"]
             return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
-        if x.op is Op.CROSS:
-            return b.apply("crm", self.vector(x.args[0]))
-        if x.op is Op.CROSS_FORCE:
-            return b.apply("crq", self.vector(x.args[0]))
-        if x.op is Op.REGRESS:
-            return b.apply("regress", self.vector(x.args[0]))
-        if x.op is Op.INERTIA_OF:
-            return b.apply("inertia_of", self.vector(x.args[0]))
-        if x.op is Op.OUTER:
-            left, right = (self.vector(y) for y in x.args)
-            times = b.mul_symmetric if left is right else b.mul
-            return times(left, b.transpose(right))
         if x.op is Op.BD:
             return self._diagonal(self, x.args[0])
-        if x.op is Op.HALF:
-            return b.apply("half", self.block(x.args[0]))
+        if x.op is Op.FUNCTION:
+            return self.function(x)
         raise LoweringError(f"{shown(x)} has no blocks")
+
+    def function(self, x: Expr) -> Field:
+        """The blocks of a function of vectors and of memoryless operators."""
+        b, (function, hole) = self.builder, x.data
+        args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
+        if function is not outer:
+            return b.apply(function.operation, *args, data=hole)
+        left, right = args
+        times = b.mul_symmetric if left is right else b.mul
+        return times(left, b.transpose(right))
 
     def _gyration(self, x: Expr) -> Field | None:
         """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.
@@ -112,7 +112,7 @@ class Blocks:
         if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
             return None
         products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
-        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].op is Op.CROSS]
+        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].function is cross]
         if len(cores) != 1 or self.block(M).type.kind is not Kind.INERTIA:
             return None
         V = cores[0].args[0]
