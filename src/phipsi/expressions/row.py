@@ -74,6 +74,11 @@ class Row:
     matrix: Callable[[Any], Any] | None = None
     home: str = ""
 
+    @property
+    def is_input(self) -> bool:
+        """True for a leaf whose value is an input of the same name: v, tau, dq, …."""
+        return self.needs == (self.name,)
+
     def __reduce__(self) -> Any:
         return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
 

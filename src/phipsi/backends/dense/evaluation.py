@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.formulas import (
-    ARGUMENTS,
     COLUMNS,
     LEAVES,
     OF_ONE,
@@ -182,7 +181,7 @@ class Evaluation:
             return self._variation(x)
         if x.name in ("unit_rate", "unit_effort", "unit_inertia"):
             return self._pick(x)
-        if x.name in ARGUMENTS:
+        if x.row.is_input:
             return self.at.argument(x.name).reshape(-1, 1)
         if x.name == "total":
             return total(self.at, x.params)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
 from phipsi.model.dual import hinge_axes_along
-from phipsi.operators.inputs import DIRECTIONS
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
@@ -255,9 +254,6 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "pose": poses,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
-
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS)
-"""Leaves that are arguments."""
 
 VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,
