@@ -140,22 +140,14 @@ def simulate(
 
 
 def _of_robot(model: Any, q: Any, v: Any, duration: float, gravity: Any, ratings: bool) -> Scenario:
-    import numpy as np
-
     from phipsi.forces import from_ratings
-    from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordinates, with_rates
+    from phipsi.interfaces.scenarios.joint_values import initial_state
     from phipsi.interfaces.scenarios.scenario import Scenario
 
     if gravity is not None:
         model = model.with_gravity(gravity)
-    q0 = with_coordinates(model, model.neutral(), q)
-    v0 = with_rates(model, np.zeros(model.nv), v)
-    return Scenario(
-        model,
-        *closed_state(model, q0, v0, q, v),
-        duration,
-        forces=from_ratings(model) if ratings else (),
-    )
+    q0, v0 = initial_state(model, (q, v, None))
+    return Scenario(model, q0, v0, duration, forces=from_ratings(model) if ratings else ())
 
 
 class _Steps:
