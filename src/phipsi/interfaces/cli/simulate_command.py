@@ -1,4 +1,4 @@
-"""`phipsi simulate`: run a robot or a scenario, tell what happened, and keep it."""
+"""`phipsi simulate`: run a robot or a scenario, report the result, and write files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def simulate(
     package_dirs: Files = None,
     model: str | None = None,
 ) -> int:
-    """Simulate a robot or a scenario, tell what happened, and write it to files.
+    """Simulate a robot or a scenario, report the result, and write it to files.
 
     An arm that falls for two seconds, kept with its model and as a page to look at:
 
@@ -177,7 +177,7 @@ def _run(scenario: Scenario) -> int:
     steps = _Steps(scenario.duration)
     failure = ""
     started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always", PhipsiWarning)
         try:
             trajectory = scenario.simulate(steps)
@@ -185,7 +185,7 @@ def _run(scenario: Scenario) -> int:
             failure, trajectory = str(error), cast(Trajectory, error.trajectory)
     seconds = time.perf_counter() - started
     interrupted = not failure and not trajectory.complete
-    for warning in told:
+    for warning in reported:
         if not interrupted or "interrupted" not in str(warning.message):
             complain(f"warning: {warning.message}")
     if not len(trajectory):

@@ -192,7 +192,7 @@ def _wrench(point: Any, wrench: Any, times: Any = None, **axes: str) -> Force:
     return forces.Wrench(point, lambda t: [np.interp(t, times, x) for x in columns], **axes)
 
 
-# How each is made, and its keys.
+# How each is built, and its keys.
 FORCES: dict[str, tuple[Callable[..., Any], str]] = {
     "JointSpring": (forces.JointSpring, "joints: names?; stiffness: gains; rest: gains?"),
     "JointDamper": (forces.JointDamper, "joints: names?; damping: gains"),
