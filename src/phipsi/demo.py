@@ -38,7 +38,7 @@ def run(folder: Path, *, open_report: bool = False) -> int:
     arm = pp.load(folder / "arm.urdf")
     print(f"{folder / 'arm.urdf'}: {', '.join(arm.joint_names)}")
 
-    _title("2. Its forward dynamics as an operator expression, and what the compiler makes of it")
+    _title("2. Its forward dynamics as an operator expression, and the recursion it becomes")
     equation = mass_matrix.inv @ (tau - H @ phi @ (M @ phi.T @ (a + gravity) + b))
     print(pp.explain(equation, arm))
 
