@@ -18,11 +18,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import close_loops, project_position, project_velocity
+from phipsi.algorithms.constrained.assembly import (
+    close_loops,
+    open_loops_at,
+    project_position,
+    project_velocity,
+)
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.constrained.system_report import open_loops_at
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
 from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
@@ -234,7 +238,7 @@ class RunConstraints:
         over = turned_over(found, self._rows)[0]
         gap = np.abs(system.residual(q)).max(initial=0.0)
         if over.any() or gap > NEARLY_CLOSED:
-            lines = "\n".join(open_loops_at(system, q, NEARLY_CLOSED))
+            lines = "\n".join(open_loops_at(system.rows, q, NEARLY_CLOSED))
             raise InputError(
                 f"q0 does not close the loops:\n{lines}\nAssemble it first:\n"
                 f"    q0 = system.assemble(q0)\n    q0, v0 = system.project(q0, v0)"
