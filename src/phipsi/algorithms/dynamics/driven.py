@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,9 +36,7 @@ def driven_motion(
 
     **Arguments:** `needed` (..., nv), the inverse dynamics of the tree.
     """
-    model = system.model
-    driven = _rates(model, actuated)
-    cost = _weights(model, weights)[driven]
+    model, drives = system.model, Drives(system, actuated, weights)
     batch = needed.shape[:-1]
     q, v, vdot = (
         np.broadcast_to(x, (*batch, n)) for x, n in ((q, model.nq), (v, model.nv), (vdot, model.nv))
@@ -47,12 +45,35 @@ def driven_motion(
     flat_q, flat_v, flat_vdot, flat = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
     at = ConstraintMetric(rows_of(system), flat_q)
     _check_motion(system, at, flat_q, flat_v, flat_vdot)
-    x = np.einsum("nji,nj->ni", at.back, flat)  # efforts in the coordinates L* v
-    tau = np.zeros((count, model.nv))
-    tau[:, driven], missing = driving_efforts(at, x, driven, cost)
-    _check_driven(system, at.back, missing, x, actuated)
+    tau = drives.efforts(at, flat)
     f = at.multipliers_of(tau - flat)
     return Dynamics(vdot, tau.reshape(*batch, model.nv), f.reshape(*batch, system.n_rows))
+
+
+@final
+class Drives:
+    """The joints of a mechanism that have a drive: names (default: all), and what efforts cost.
+
+    **Attributes:** `rates` (k,), where in v they are.
+    """
+
+    def __init__(
+        self, system: Model, actuated: Sequence[str] | None, weights: ArrayLike | None = None
+    ) -> None:
+        self.rates = _rates(system.model, actuated)
+        self._cost = _weights(system.model, weights)[self.rates]
+        self._system, self._names = system, actuated
+
+    def efforts(self, at: ConstraintMetric, needed: Array) -> Array:
+        """Efforts (n, nv) of the drives that move the mechanism as efforts `needed` (n, nv) would.
+
+        Raises `InputError` where the drives do not suffice.
+        """
+        x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
+        tau = np.zeros_like(needed)
+        tau[:, self.rates], missing = driving_efforts(at, x, self.rates, self._cost)
+        _check_driven(self._system, at.back, missing, x, self._names)
+        return tau
 
 
 def driving_efforts(

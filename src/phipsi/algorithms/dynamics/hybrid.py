@@ -174,15 +174,14 @@ def _with_constraints(
     rows, inverse = rows_of(model), program_of(INVERSE_DYNAMICS, tree)
     at = ConstraintMetric(rows, at_q, rates_used=free)
     load = (efforts - inverse(at_q, at_v, held))[:, free]
-    jacobian = rows.jacobian(at_q)
-    wanted = -rows.bias(at_q, at_v) - np.einsum("nrv,nv->nr", jacobian, held)
+    wanted = -rows.bias(at_q, at_v) - np.einsum("nrv,nv->nr", at.whole, held)
     alone = np.einsum("nij,nkj,nk->ni", at.back, at.back, load)  # as if nothing held the rows
     asked = wanted - np.einsum("nrv,nv->nr", at.jacobian, alone)
     _check_agreement(model, at, asked)
     motion = held.copy()
     motion[:, free] = alone + at.solve(asked)
     f = -at.without_self_stress(at.multipliers(asked))
-    needed = inverse(at_q, at_v, motion) + np.einsum("nrv,nr->nv", jacobian, f)
+    needed = inverse(at_q, at_v, motion) + np.einsum("nrv,nr->nv", at.whole, f)
     found = np.where(mask > 0, efforts, needed)
     return Dynamics(*(x.reshape(*batch, x.shape[-1]) for x in (motion, found, f)))
 
