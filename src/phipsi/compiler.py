@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import RLock
 from typing import Any, cast
 
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
@@ -27,21 +26,6 @@ from phipsi.sweeps.request import (
     rewrite_request,
 )
 from phipsi.sweeps.schedule import plan_buffers, schedule
-
-
-class _Building:
-    """One program is built at a time; a forked process has a lock of its own."""
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._anew)
-
-    def _anew(self) -> None:
-        self.lock = RLock()
-
-
-_BUILDING = _Building()
 
 
 @of_mechanisms
@@ -93,13 +77,13 @@ def compile(
     runs_in = backend_of(backend or default_backend())
     where = point_set(model, points, axes)
     request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
-    key = (request, runs_in.key, reproducible)
-    if key not in model.programs:
-        with _BUILDING.lock:  # threads that want the same program wait for one of them
-            if key not in model.programs:
-                with not_too_deep("compiled"):
-                    model.programs[key] = build(request, model, runs_in, reproducible=reproducible)
-    return model.programs[key]
+    tree = model
+
+    def once() -> Program:
+        with not_too_deep("compiled"):
+            return build(request, tree, runs_in, reproducible=reproducible)
+
+    return tree.cached((compile, request, runs_in.key, reproducible), once)
 
 
 def program_of(
@@ -114,12 +98,10 @@ def program_of(
     has an answer for this mechanism (`tree_of`); without it a system's rows can be used.
     """
     try:
-        return mechanism.programs[expr, mode]
+        return mechanism.cache[expr, mode]
     except (KeyError, AttributeError):
         where = mechanism if function is None else tree_of(mechanism, function)
-        program = compile(expr, where, mode=mode)
-        mechanism.programs[expr, mode] = program
-        return program
+        return mechanism.cached((expr, mode), lambda: compile(expr, where, mode=mode))
 
 
 def program_at(
@@ -136,12 +118,12 @@ def program_at(
         return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
     key = (expr, mode, axes, tuple(points))
     try:
-        return mechanism.programs[key]
+        return mechanism.cache[key]
     except (KeyError, TypeError, AttributeError) as missed:
         tree = tree_of(mechanism, function)
         program = compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
         if isinstance(missed, KeyError):
-            mechanism.programs[key] = program
+            mechanism.cache[key] = program
         return program
 
 

@@ -62,7 +62,7 @@ def run(folder: Path, *, open_report: bool = False) -> int:
         swing,
         folder / "report.html",
         title="Seven-joint arm, swinging freely",
-        expression=equation,
+        expression=FORWARD_DYNAMICS,
         checks=results,
     )
     print(f"{page} ({page.stat().st_size / 1000:.0f} kB): open it in a browser, no network needed")

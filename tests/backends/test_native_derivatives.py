@@ -194,7 +194,7 @@ def test_named_functions_in_batches_of_every_size(name, monkeypatch):
 
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")
     expected = call(inputs)
-    model.programs.clear()
+    model.cache.clear()
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     for size in (17, 9, 8, 7, 1, 0):
         for x, y in zip(call([a[:size] for a in inputs]), expected, strict=True):
@@ -206,7 +206,7 @@ def test_named_functions_in_batches_of_every_size(name, monkeypatch):
         a.flags.writeable = False
     for x, y in zip(call(strided), expected, strict=True):
         close(x, y[::-2], 1e-10)
-    assert any(getattr(p, "backend", "") == "native" for p in model.programs.values())
+    assert any(getattr(p, "backend", "") == "native" for p in model.cache.values())
     nested = [a[:6].reshape(2, 3, -1) for a in inputs]
     for x, y in zip(call(nested), expected, strict=True):
         close(x, y[:6].reshape(2, 3, *y.shape[1:]), 1e-10)

@@ -90,23 +90,21 @@ GIVEN_MOTION = {
 
 # The constraints are taken into account: another answer than for the tree.
 MECHANISMS = {
-    "controllers.ComputedTorque": lambda m: (
-        pp.controllers.ComputedTorque(m, Q, kp=9, kd=6)(0.0, Q, V)
+    "controllers.ComputedTorque": lambda m: pp.controllers.ComputedTorque(m, Q, kp=9, kd=6)(
+        0.0, Q, V
     ),
-    "controllers.OperationalSpace": lambda m: (
-        pp.controllers.OperationalSpace(m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,))(
-            0.0, Q, V
-        )
-    ),
+    "controllers.OperationalSpace": lambda m: pp.controllers.OperationalSpace(
+        m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
+    )(0.0, Q, V),
     "controllers.PDGravity": lambda m: pp.controllers.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
     "forces.from_ratings": lambda m: [
         x.numbers["stiffness"]
         for x in pp.forces.from_ratings(_limited(m))
         if isinstance(x, pp.forces.JointStop)
     ],
-    "references.FourierPath": lambda m: (
-        pp.references.FourierPath(m, Q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0)(1.0)
-    ),
+    "references.FourierPath": lambda m: pp.references.FourierPath(
+        m, Q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0
+    )(1.0),
     "references.JointPath": lambda m: pp.references.JointPath(m, [Q, Q_2], [0, 1])(0.3),
     "forward_dynamics": lambda m: (
         pp.forward_dynamics(m, Q, V, TAU, F_EXT),

@@ -9,8 +9,8 @@ from random_models import ALL, chain, models
 from scipy.optimize import least_squares, lsq_linear, minimize
 
 import phipsi as pp
-from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.algorithms.kinematics.ik_problem import Chart, Targets
+from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
+from phipsi.algorithms.kinematics.ik_problem import Targets
 from phipsi.spatial import so3_log
 
 ARM = pp.examples.seven_joint_arm()
@@ -94,7 +94,7 @@ def check_slopes(model: pp.Model, points: list, seed: int) -> None:
     goal = model.random_configuration(rng)
     targets = Targets(model, {p: pp.frame_poses(model, goal, [p])[0] for p in points}, None)
     targets.spread((3,))
-    chart, every = Chart(model, (), True), np.arange(3)
+    chart, every = StepCoordinates(model, (), True), np.arange(3)
     slopes = chart.slopes(q, targets.residuals(q, every).jacobian)
     h = 1e-6  # error h² times third derivatives of size 1, and 1e-16 / h: 1e-10 of both
     for k in range(slopes.shape[-1]):

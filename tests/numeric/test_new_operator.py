@@ -14,7 +14,8 @@ from random_models import random_tree
 import phipsi as pp
 from phipsi import operators as ops
 from phipsi.calculus.differentiation import gradient
-from phipsi.expressions.node import Expr, cross, leaf
+from phipsi.expressions.functions import cross
+from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import FORCES, MOTIONS
 from phipsi.expressions.structure import MEMORYLESS

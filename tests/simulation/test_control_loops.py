@@ -1,4 +1,4 @@
-"""Controllers, references and ratings of mechanisms with loops, against dense routes of their own."""
+"""Controllers, references and ratings of mechanisms with loops, against dense routes."""
 
 import numpy as np
 import pytest

@@ -274,7 +274,10 @@ def test_a_start_that_is_turned_over_is_refused():
         ({"stabilization": "magic"}, "none of 'project'"),
         ({"constraint_tolerance": 0}, "constraint_tolerance=0"),
         ({"baumgarte_rate": -1}, "baumgarte_rate=-1"),
-        ({"prescribed": {"crank": 1.0, "coupler": 3.0}}, "(?s)not prescribed cannot make up.*Prescr"),
+        (
+            {"prescribed": {"crank": 1.0, "coupler": 3.0}},
+            "not prescribed cannot make up",
+        ),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message):

@@ -85,7 +85,7 @@ def test_a_prescribed_crank_follows_its_path(integrator, error, stabilization):
 
 
 def test_recorded_efforts_drive_the_same_motion():
-    """Forward dynamics under them gives the prescribed acceleration, and only the crank is driven."""
+    """Forward dynamics under them gives the prescribed motion, and only the crank is driven."""
     spring = pp.forces.JointSpring("joint2", 3.0)
     pushed = pp.forces.Wrench("link2", (0.0, 0.0, 0.4, 1.0, -2.0, 0.0), axes="body")
     run = pp.simulate(FOUR_BAR, Q, V, 0.5, prescribed={"joint1": crank}, forces=[spring, pushed])

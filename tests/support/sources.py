@@ -67,6 +67,18 @@ def imports(root: Path = ROOT) -> dict[str, frozenset[str]]:
     return out
 
 
+def public_homes(root: Path = ROOT) -> frozenset[str]:
+    """The modules that the package's own tables of public names lead to.
+
+    Names are loaded on first use, so these are strings, with the modules as words in them.
+    """
+    package = tree_of(root / "__init__.py")
+    tables = [node for node in package.body if isinstance(node, ast.Assign)]
+    strings = (n.value for table in tables for n in ast.walk(table) if isinstance(n, ast.Constant))
+    words = {word for text in strings if isinstance(text, str) for word in text.split()}
+    return frozenset(f"{root.name}.{word}" for word in words) & frozenset(modules(root))
+
+
 def cycles(graph: dict[str, frozenset[str]]) -> list[tuple[str, ...]]:
     """Groups of modules that import each other, each in alphabetical order."""
     reach: dict[str, set[str]] = {}

@@ -18,7 +18,7 @@ from phipsi.operators import D, E_phi, H, I, K, M, identity, mass_matrix, parse,
 from phipsi.rewrite import rewriter
 from phipsi.rewrite.collect import count_products, count_recursions
 from phipsi.rewrite.rewriter import Rewriter
-from phipsi.sweeps import builder
+from phipsi.sweeps import equation_builder as builder
 
 ARM = pp.examples.planar_arm(2)
 

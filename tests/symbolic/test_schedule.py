@@ -14,7 +14,7 @@ import phipsi as pp
 from phipsi.backends.program import Program
 from phipsi.errors import LoweringError
 from phipsi.operators import H, M, P, V, a, b, gravity, mass_matrix, parse, phi, psi, tau, v, vdot
-from phipsi.sweeps.builder import Builder
+from phipsi.sweeps.equation_builder import Builder
 from phipsi.sweeps.ir import Domain, StepKind, Type
 from phipsi.sweeps.legality import LEGAL, check
 from phipsi.sweeps.schedule import schedule

@@ -12,22 +12,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from phipsi.errors import SpaceError
+from phipsi.expressions.functions import dH_trace, inertia_trace, vee
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import (
-    Expr,
-    block_diagonal,
-    cross,
-    cross_force,
-    dH_trace,
-    identity,
-    inertia_of,
-    inertia_trace,
-    intern,
-    leaf,
-    regress,
-    vee,
-    zero,
-)
+from phipsi.expressions.node import Expr, block_diagonal, identity, intern, leaf, zero
 from phipsi.expressions.row import Row
 from phipsi.expressions.spaces import (
     EFFORTS,
@@ -125,25 +112,16 @@ def has_symbols(x: Expr) -> bool:
     )
 
 
-_SWAPS: dict[Op, Callable[[Expr], Expr]] = {
-    Op.CROSS: lambda x: -cross(x),
-    Op.CROSS_FORCE: lambda x: cross(x).T,
-    Op.REGRESS: inertia_of,
-    Op.INERTIA_OF: regress,
-}
-
-
 def swaps(A: Expr, x: Expr) -> list[tuple[Expr, Expr]]:
     """(y, Q) with A x = Q y for every vector y that A is made of and linear in; x has no change.
 
     cross(y) x = −cross(x) y and cross(y)* f = cross_force(f) y; Ḣ{u} f = dH{f} u and so on.
     """
-    if A.op in _SWAPS:
-        return [(A.args[0], _SWAPS[A.op](x))]
     flipped = A.op is Op.ADJOINT
     core = A.args[0] if flipped else A
-    if core.op is Op.CROSS:
-        return [(core.args[0], cross_force(x))]
+    if core.function is not None:
+        swap = core.function.swap_adjoint if flipped else core.function.swap
+        return [] if swap is None else [(core.args[0], swap(x))]
     form = core.row.form if core.op is Op.LEAF else None
     if form is None:
         return []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from phipsi.calculus.change import log_det_change, no_rule
 from phipsi.errors import SpaceError
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, dH_trace, rebuild, total_of, zero
+from phipsi.expressions.node import Expr, rebuild, total_of, zero
 from phipsi.expressions.spaces import ONE, PARAMETERS, RATES
 from phipsi.operators.catalogue import H, definition, family_of, phi, place_of, with_arguments
 
@@ -54,9 +54,8 @@ class Directional:
             change = self(y)
             if change.op is not Op.ZERO:
                 terms.append((1, rebuild(x, (*x.args[:i], change, *x.args[i + 1 :]))))
-        if x.op is Op.DH_TRACE:  # Ḣ{…} depends on q, too
-            place = len(x.args) - 1 if x.data is None else x.data
-            terms.append((1, dH_trace(*x.args, self.rates, hole=place)))
+        if x.function is not None and x.function.differential is not None:
+            terms.append((1, x.function.differential(x, self)))
         return total_of(terms)
 
     def _leaf(self, x: Expr) -> Expr:

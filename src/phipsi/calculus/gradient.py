@@ -24,7 +24,6 @@ The step of every body to its parent has δE_φ = −E_φ cross(s)*, whose trace
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -44,23 +43,15 @@ from phipsi.calculus.change import (
 )
 from phipsi.calculus.tangent import name_velocity
 from phipsi.errors import SpaceError
+from phipsi.expressions.functions import cross, dH_trace, open_place, outer
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
     block_diagonal,
-    cross,
-    cross_force,
-    dH_trace,
-    half,
     identity,
-    inertia_of,
-    inertia_trace,
-    outer,
     product,
     total_of,
-    vee,
-    vee_force,
     zero,
 )
 from phipsi.expressions.spaces import ONE
@@ -83,17 +74,6 @@ from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.primitive import Factors, expand_products
 
 Terms = list[tuple[Number, Expr]]
-# traces of blocks that are linear in a vector, and vectors that are traces of blocks
-_TRACES: dict[Op, Callable[[Expr], Expr]] = {
-    Op.CROSS: vee,
-    Op.CROSS_FORCE: vee_force,
-    Op.INERTIA_OF: inertia_trace,
-}
-_TRACED: dict[Op, Callable[[Expr], Expr]] = {
-    Op.VEE: cross,
-    Op.VEE_FORCE: cross_force,
-    Op.INERTIA_TRACE: inertia_of,
-}
 
 
 class Gradient:
@@ -166,12 +146,10 @@ class Gradient:
             self._vector(z.args[0], -(z @ z @ w))
         elif z.op is Op.LOGDET:
             self._log_det(z, w)
-        elif z.op in _TRACED:
-            self._blocks(z.args[0], _TRACED[z.op](w))
-        elif z.op is Op.DH_TRACE:
+        elif z.function is dH_trace:
             self._hinge_trace(z, w)
         elif z.op is not Op.LEAF:
-            raise SpaceError(no_gradient(z))
+            self._function(z, w)
         elif z in self._parts:
             self._parts[z].append((1, w))
         elif (changing := change_in(z)) is not None:
@@ -203,10 +181,17 @@ class Gradient:
             left = A.T @ left
         return left
 
+    def _function(self, x: Expr, weight: Expr) -> None:
+        """Pass on the change of f(…) to its arguments, which it is linear in."""
+        if x.function is None or x.function.pull is None:
+            raise SpaceError(no_gradient(x))
+        for y, w in zip(x.args, x.function.pull(x, weight), strict=True):
+            (self._vector if y.is_vector else self._blocks)(y, w)
+
     def _hinge_trace(self, z: Expr, w: Expr) -> None:
         """w* z = tr(Ḣ{…; w} X), w at the place of the open direction."""
         X, *others = z.args
-        place = len(others) if z.data is None else z.data
+        place = open_place(z)
         change = hinge_variation(*others[:place], w, *others[place:])
         self._blocks(X, change)
         for c, y in change.terms:
@@ -228,13 +213,10 @@ class Gradient:
             self._between(left, A.args, x)
         elif A.op is Op.INVERSE:
             self._operator(-(A.T @ left), A.args[0], name_velocity(A @ x))
-        elif A.op is Op.ADJOINT and (self._of is None or A.args[0].op is not Op.CROSS):
+        elif A.op is Op.ADJOINT and (self._of is None or A.args[0].function is not cross):
             self._operator(x, A.args[0], left)
         elif A.op is Op.AS_MATRIX:
             self._operator(left, A.args[0], x)
-        elif A.op is Op.OUTER:
-            self._vector(A.args[0], outer(left, x) @ A.args[1])
-            self._vector(A.args[1], outer(x, left) @ A.args[0])
         elif A.op is Op.LEAF and (A.row.form is None or self._of is None):
             self._leaf(left, A, x)
         elif parts := swaps(A, x):
@@ -276,15 +258,8 @@ class Gradient:
             self._blocks(A.args[0], -(A @ Z @ A))
         elif A.op is Op.AS_MATRIX:
             self._blocks(A.args[0], Z)
-        elif A.op is Op.HALF:
-            self._blocks(A.args[0], half(Z.T).T)
-        elif A.op in _TRACES:
-            self._vector(A.args[0], _TRACES[A.op](Z))
-        elif A.op is Op.OUTER:
-            self._vector(A.args[0], Z.T @ A.args[1])
-            self._vector(A.args[1], Z @ A.args[0])
         elif A.op not in (Op.BD, Op.LEAF):
-            raise SpaceError(no_gradient(A))
+            self._function(A, Z)
         elif self._of is None:
             self._wait(A, Z)
         elif A.op is Op.BD:
@@ -381,10 +356,10 @@ class Gradient:
 def gather(terms: Terms) -> Expr:
     """Σ of the terms, with outer(x; y) + outer(x; z) as outer(x; y + z), and so on the left."""
     flat = total_of(terms).terms
-    out = [(c, y) for c, y in flat if y.op is not Op.OUTER]
+    out = [(c, y) for c, y in flat if y.function is not outer]
     by_left: dict[Expr, Terms] = {}
     for c, y in flat:
-        if y.op is Op.OUTER:
+        if y.function is outer:
             by_left.setdefault(y.args[0], []).append((c, y.args[1]))
     by_right: dict[Expr, Terms] = {}
     for x, parts in by_left.items():

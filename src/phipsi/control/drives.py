@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
@@ -42,7 +42,7 @@ class DrivenMechanism:
         self.driven = np.zeros(self.tree.nv)
         self.driven[self._drives.rates] = 1.0
 
-    def efforts(self, q: Array, tau: Array) -> Array:
+    def efforts(self, q: ArrayLike, tau: Array) -> Array:
         """Efforts (..., nv) of the drives that move the mechanism as tau (..., nv) would.
 
         Raises `InputError` where the drives do not suffice; it names the joints that lack one.
@@ -53,11 +53,11 @@ class DrivenMechanism:
         at, load = self.metric(q, batch), _flat(tau, batch)
         return self._drives.efforts(at, load).reshape(*batch, self.tree.nv)
 
-    def accelerations(self, q: Array, v: Array, u: Array) -> Array:
+    def accelerations(self, q: ArrayLike, v: ArrayLike, u: Array) -> Array:
         """Accelerations (..., nv) that keep the constraints, nearest to u at the driven joints.
 
         Nearest in the kinetic energy of the driven joints alone. With as many drives as degrees of
-        freedom the driven joints get the accelerations that u holds for them, and the others follow.
+        freedom the driven joints get the accelerations that u has for them; the others follow.
         """
         if self.is_tree:
             return u
@@ -73,7 +73,7 @@ class DrivenMechanism:
         found = own + (along @ inverse @ measure @ missing)[..., 0]
         return found.reshape(*batch, self.tree.nv)
 
-    def response(self, q: Array, v: Array) -> tuple[Array, Array]:
+    def response(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         """Accelerations by efforts (..., nv, nv), and those that the constraints ask for (..., nv).
 
         vdot = Y (tau − bias) + own keeps the constraints; Y = ℳ⁻¹ without any.
@@ -83,7 +83,7 @@ class DrivenMechanism:
         own = at.solve(-self._rows.bias(at.q, _flat(v, batch)))
         return at.by_efforts.reshape(*batch, nv, nv), own.reshape(*batch, nv)
 
-    def metric(self, q: Array, batch: tuple[int, ...]) -> ConstraintMetric:
+    def metric(self, q: ArrayLike, batch: tuple[int, ...]) -> ConstraintMetric:
         """The constraint rows at configurations (..., nq)."""
         return ConstraintMetric(self._rows, _flat(q, batch))
 

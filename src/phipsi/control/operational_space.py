@@ -84,7 +84,8 @@ class OperationalSpace:
     `null_damping` (1/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
     **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** O(N), three programs; neither J nor ℳ is
     formed. With loops or `actuated` O(nv³): ℳ⁻¹ is then Y, accelerations by efforts that keep the
-    constraints, and the drives give efforts with the same effect. **Source:** Khatib 1987, IEEE J. Robotics and Automation 3; SOA eq. 0.34.
+    constraints, and the drives give efforts with the same effect.
+    **Source:** Khatib 1987, IEEE J. Robotics and Automation 3; SOA eq. 0.34.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
@@ -147,7 +148,7 @@ class OperationalSpace:
     ) -> tuple[Array, Array, Array, Array]:
         """Poses, velocity, admittance and acceleration of the frame under efforts tau."""
         bodies, velocity, drift, bias, jacobian = self._terms(q, v)
-        by_efforts, own = self._mechanism.response(np.asarray(q), np.asarray(v))
+        by_efforts, own = self._mechanism.response(q, v)
         vdot = own + (by_efforts @ (np.asarray(tau) - bias)[..., None])[..., 0]
         acceleration = drift + (jacobian @ vdot[..., None])[..., None, :, 0]
         admittance = jacobian @ by_efforts @ np.swapaxes(jacobian, -1, -2)
@@ -157,7 +158,7 @@ class OperationalSpace:
         """J, and J Y: accelerations of the frame by efforts."""
         rest = np.zeros(self.model.nv)
         jacobian = self._terms(q, rest)[-1]
-        return jacobian, jacobian @ self._mechanism.response(np.asarray(q), rest)[0]
+        return jacobian, jacobian @ self._mechanism.response(q, rest)[0]
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""

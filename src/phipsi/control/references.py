@@ -13,10 +13,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import project_position, project_velocity
+from phipsi.algorithms.constrained.assembly import (
+    open_loops_at,
+    project_position,
+    project_velocity,
+)
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.constrained.system_report import open_loops_at
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
@@ -167,7 +170,8 @@ class FourierPath:
     **Arguments:** `center` (nq,) in rad or m; `cosines` and `sines` (nq, K) of the rates, rad/s or
     m/s; `period` in s; `independent`, as for `JointPath`: the series of the other joints only say
     where to look for a way to close the loops. For joints with q̇ = v only. **Returns**
-    `JointState`; for times (...,) each with these axes in front. **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
+    `JointState`; for times (...,) each with these axes in front.
+    **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
 
     >>> import phipsi as pp
     >>> path = pp.references.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
@@ -333,8 +337,9 @@ class _Loops:
             row = system.row_names[int(np.argmin(self._rows.has_position))]
             raise InputError(
                 f"{self._name} needs constraints on positions, and {row!r} binds rates only "
-                f"(rolling, soft fingers, driven rows): where the joints get to then depends on the "
-                f"way. Prescribe accelerations instead:  pp.simulate(system, …, prescribed={{…}})"
+                f"(rolling, soft fingers, driven rows): where the joints get to then depends on "
+                "the way. Prescribe accelerations instead:\n"
+                "    pp.simulate(system, …, prescribed={…})"
             )
         held = self._chosen(independent, q)
         self._moving = np.setdiff1d(np.arange(system.nv), held)
@@ -369,7 +374,8 @@ class _Loops:
         hint = f"These do: {[name for name, _, s in places if s.start in best]}"
         raise InputError(
             f"{self._name}: independent={None if names is None else list(names)} must name joints "
-            f"with {count} degree{'s' * (count != 1)} of freedom that determine the others at the start. {hint}"
+            f"with {count} degree{'s' * (count != 1)} of freedom that determine the others at the "
+            f"start. {hint}"
         )
 
     def trace(self, times: Array, state: Callable[[float], JointState]) -> None:
@@ -393,11 +399,11 @@ class _Loops:
         found, closed, at = project_position(self._rows, guess, TOLERANCE, moving=self._moving)
         if not closed.all():
             i = int(np.argmin(closed))
-            gaps = "\n".join(open_loops_at(self._system, found[i], TOLERANCE))
+            gaps = "\n".join(open_loops_at(self._rows, found[i], TOLERANCE))
             raise InputError(
                 f"{self._name}: at t = {times[i]:.6g} s the loops cannot be closed with the "
-                f"independent joints where the path has them:\n{gaps}\nThe mechanism does not reach "
-                f"so far. Give a path within its reach, or other joints:  independent=[…]"
+                f"independent joints where the path has them:\n{gaps}\nThe mechanism does not "
+                f"reach so far. Give a path within its reach, or other joints:  independent=[…]"
             )
         own = np.zeros_like(v)
         held = np.setdiff1d(np.arange(v.shape[-1]), self._moving)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from phipsi import errors
 from phipsi.expressions.kinds import Node, Op
 from phipsi.expressions.spaces import Space
@@ -132,44 +134,18 @@ def no_diagonal(x: Node) -> str:
     )
 
 
-def no_motion(function: str, x: Node) -> str:
-    """Text for cross(x) or regress(x) of something that is no body motion."""
-    return (
-        f"{function}({shown(x)}) needs a vector of body motions, but {shown(x)} is: {signature(x)}"
-    )
-
-
-def no_parameters(x: Node) -> str:
-    """Text for inertia_of(x) of something that is no vector of inertial parameters."""
-    return (
-        f"inertia_of({shown(x)}) needs a vector of inertial parameters, but {shown(x)} is: "
-        f"{signature(x)}"
-    )
-
-
-def no_outer(x: Node) -> str:
-    """Text for outer(…) of something that is no vector with one block per body."""
-    return f"outer(…) needs vectors with one block per body, but {shown(x)} is: {signature(x)}"
-
-
-def no_rates(function: str, x: Node) -> str:
-    """Text for a direction that is no vector of joint rates."""
-    return f"{function}(…) needs directions of joint rates, but {shown(x)} is: {signature(x)}"
-
-
-def no_cross_force(x: Node) -> str:
-    """Text for the force cross-product operator of something that is no body force."""
-    return (
-        f"cross_force({shown(x)}) needs a vector of body forces, but {shown(x)} is: {signature(x)}"
-    )
-
-
-def no_trace(name: str, x: Node, takes: Space, gives: Space) -> str:
-    """Text for vee, dH_trace or half of something that has not the blocks they are made from."""
-    return (
-        f"{name}({shown(x)}) needs a memoryless operator {takes.phrase} → {gives.phrase}, but "
-        f"{shown(x)} is: {signature(x)}"
-    )
+def wrong_argument(
+    function: str, args: Sequence[Node], x: Node, kind: Space | tuple[Space, Space] | None
+) -> str:
+    """Text for f(…) of something that is not what the function takes there."""
+    inside = shown(x) if len(args) == 1 else "…"
+    if kind is None:
+        needs = "vectors with one block per body"
+    elif isinstance(kind, Space):
+        needs = f"a vector of {kind.phrase}" + ("" if x is args[0] else " as a direction")
+    else:
+        needs = f"a memoryless operator {kind[0].phrase} → {kind[1].phrase}"
+    return f"{function}({inside}) needs {needs}, but {shown(x)} is: {signature(x)}"
 
 
 def no_numbers(x: Node, numbers: object) -> str:

@@ -8,6 +8,7 @@ and refuse what does not fit. What a leaf *is* stands in its catalogue row.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from operator import index
 from threading import RLock
@@ -19,24 +20,15 @@ from phipsi.expressions import check, render
 from phipsi.expressions.check import shown
 from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import (
-    EFFORTS,
-    FORCES,
-    MOTIONS,
-    NORMALISED,
-    ONE,
-    PARAMETER_WEIGHTS,
-    PARAMETERS,
-    RATES,
-    Space,
-)
+from phipsi.expressions.row import Row, row_of
+from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import (
     GENERAL,
     MEMORYLESS,
     Structure,
     adjoint_structure,
     inverse_structure,
+    is_memoryless,
     product_structure,
 )
 
@@ -92,6 +84,11 @@ class Expr:
     def params(self) -> tuple[Hashable, ...]:
         """What a leaf carries beyond its row (e.g. the point a total is taken about)."""
         return cast("tuple[Hashable, ...]", self.data[1]) if self.op is Op.LEAF else ()
+
+    @property
+    def function(self) -> Function | None:
+        """The function of a node f(x; …), None for anything else."""
+        return self.data[0] if self.op is Op.FUNCTION else None
 
     @property
     def is_vector(self) -> bool:
@@ -370,13 +367,11 @@ def adjoint(x: Expr) -> Expr:
         return inverse(adjoint(x.args[0]))
     if x.op is Op.BD:
         return block_diagonal(adjoint(x.args[0]))
-    if x.op is Op.CROSS_FORCE:
-        return total_of(((-1, x),))
     if x.op is Op.AS_MATRIX:
         return as_matrix(adjoint(x.args[0]))
-    if x.op is Op.OUTER:
-        return outer(x.args[1], x.args[0])
-    if x.op in (Op.LOGDET, Op.INERTIA_OF) or x.takes is None:
+    if x.function is not None and x.function.adjoint is not None:
+        return x.function.adjoint(x)
+    if x.op is Op.LOGDET or x.takes is None:
         return x
     assert x.gives is not None
     if x.op is Op.IDENTITY:
@@ -442,93 +437,68 @@ def linear(
     return made if coefficient == 1 else total_of(((coefficient, made),))
 
 
-def cross(x: Expr) -> Expr:
-    """The memoryless operator y ↦ x(k) × y(k) on body motions, of a body-motion vector x."""
-    if x.takes is not ONE or x.gives is not MOTIONS:
-        raise SpaceError(check.no_motion("cross", x))
-    return linear(Op.CROSS, (x,), MOTIONS, MOTIONS)
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function f(x; …) of expressions that is linear in every argument: a row of `FUNCTIONS`.
 
+    An argument is a vector of a space, a memoryless operator between two spaces, or (None) any
+    vector with one block per body; vectors of the space `directions` may follow. The result is a
+    memoryless operator ``takes → gives``, or a vector; None stands for ``y.dual → x`` of f(x; y).
+    `operation` computes its blocks in compiled programs. `adjoint(f(x))` is the adjoint, if it is
+    not written f(x)*.
 
-def cross_force(f: Expr) -> Expr:
-    """The memoryless operator x ↦ cross(x)* f, of a body-force vector f: the papers' Q[f], skew."""
-    if f.takes is not ONE or f.gives is not FORCES:
-        raise SpaceError(check.no_cross_force(f))
-    return linear(Op.CROSS_FORCE, (f,), MOTIONS, FORCES)
-
-
-def regress(x: Expr) -> Expr:
-    """The memoryless operator π ↦ M(π) x from inertial parameters, of a body-motion vector x.
-
-    π(k) = [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz] of body k, about its origin in body axes: the
-    spatial inertia is linear in them.
+    Derivatives follow from three rules: ``f(y) x = swap(x) y`` and ``f(y)* x = swap_adjoint(x) y``;
+    ``pull(f(x; …), Z)`` are the weights of the arguments: the change of f is multiplied by Z, that
+    of an argument by its weight (w* δx for vectors, tr(Z δX) for operators). `differential(x, d)`
+    is how f(x) changes while its arguments are held, see `Row`.
     """
-    if x.takes is not ONE or x.gives is not MOTIONS:
-        raise SpaceError(check.no_motion("regress", x))
-    return linear(Op.REGRESS, (x,), PARAMETERS, FORCES)
+
+    name: str
+    arguments: tuple[Space | tuple[Space, Space] | None, ...]
+    takes: Space | None
+    gives: Space | None
+    operation: str
+    meaning: str
+    latex: str = ""
+    directions: Space | None = None
+    adjoint: Callable[[Expr], Expr] | None = None
+    swap: Callable[[Expr], Expr] | None = None
+    swap_adjoint: Callable[[Expr], Expr] | None = None
+    pull: Callable[[Expr, Expr], tuple[Expr, ...]] | None = None
+    differential: Callable[[Expr, Any], Expr] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.meaning)
+
+    def __repr__(self) -> str:
+        return f"<function {self.name} of expressions>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (row_of, ("phipsi.expressions.functions", self.name, "FUNCTIONS"))
+
+    def __call__(self, *args: Expr, hole: int | None = None) -> Expr:
+        """The node f(args); `hole` is where the open direction stands, the last place if None."""
+        more = len(args) - len(self.arguments)
+        if more < 0 or (more and self.directions is None):
+            raise TypeError(f"{self.name} takes {len(self.arguments)} arguments, not {len(args)}")
+        for x, kind in zip(args, (*self.arguments, *[self.directions] * more), strict=True):
+            if not _accepts(kind, x):
+                raise SpaceError(check.wrong_argument(self.name, args, x, kind))
+        takes, gives = self.takes, self.gives
+        if takes is None or gives is None:
+            assert args[1].gives is not None
+            takes, gives = args[1].gives.dual, args[0].gives
+        structure = GENERAL if takes is ONE else MEMORYLESS
+        data = (self, None if hole == more else hole)
+        return linear(Op.FUNCTION, args, takes, gives, structure, data)
 
 
-def inertia_of(pi: Expr) -> Expr:
-    """The memoryless operator M(π) of inertial parameters, in the order of `regress`."""
-    if pi.takes is not ONE or pi.gives is not PARAMETERS:
-        raise SpaceError(check.no_parameters(pi))
-    return linear(Op.INERTIA_OF, (pi,), MOTIONS, FORCES)
-
-
-def outer(x: Expr, y: Expr) -> Expr:
-    """The memoryless operator with the blocks x(k) y(k)*, of two vectors with a block per body."""
-    for z in (x, y):
-        if z.takes is not ONE or z.gives is None or not z.gives.per_body:
-            raise SpaceError(check.no_outer(z))
-    assert y.gives is not None
-    return linear(Op.OUTER, (x, y), y.gives.dual, x.gives)
-
-
-def vee(x: Expr) -> Expr:
-    """The vector of body forces f with f* s = tr(cross(s) X) for all s, of a memoryless X."""
-    return _trace(Op.VEE, (x,), MOTIONS, MOTIONS, FORCES)
-
-
-def vee_force(x: Expr) -> Expr:
-    """The vector of body motions w with w* f = tr(cross_force(f) X), of a memoryless X."""
-    return _trace(Op.VEE_FORCE, (x,), FORCES, MOTIONS, MOTIONS)
-
-
-def inertia_trace(x: Expr) -> Expr:
-    """The vector w with w* π = tr(M(π) X) for all inertial parameters π, of a memoryless X."""
-    return _trace(Op.INERTIA_TRACE, (x,), FORCES, MOTIONS, PARAMETER_WEIGHTS)
-
-
-def dH_trace(x: Expr, *directions: Expr, hole: int | None = None) -> Expr:
-    """The vector of joint efforts e with e* u = tr(Ḣ{u} X) for all u, of a memoryless X.
-
-    With directions w the trace is that of Ḣ{w; u} X; `hole` is where u stands, last if None.
-    """
-    for w in directions:
-        if w.takes is not ONE or w.gives is not RATES:
-            raise SpaceError(check.no_rates("dH_trace", w))
-    place = None if hole == len(directions) else hole
-    return _trace(Op.DH_TRACE, (x, *directions), EFFORTS, FORCES, EFFORTS, place)
-
-
-def _trace(
-    op: Op,
-    args: tuple[Expr, ...],
-    takes: Space,
-    gives: Space,
-    space: Space,
-    data: Hashable = None,
-) -> Expr:
-    x = args[0]
-    if x.takes is not takes or x.gives is not gives or x.structure | MEMORYLESS != MEMORYLESS:
-        raise SpaceError(check.no_trace(op.value, x, takes, gives))
-    return linear(op, args, ONE, space, GENERAL, data)
-
-
-def half(x: Expr) -> Expr:
-    """Lower triangles of hinge blocks with half their diagonals: with its adjoint it gives X."""
-    if x.takes is not NORMALISED or x.gives is not NORMALISED:
-        raise SpaceError(check.no_trace("half", x, NORMALISED, NORMALISED))
-    return linear(Op.HALF, (x,), NORMALISED, NORMALISED)
+def _accepts(kind: Space | tuple[Space, Space] | None, x: Expr) -> bool:
+    if kind is None:
+        return x.takes is ONE and x.gives is not None and x.gives.per_body
+    takes, gives = (ONE, kind) if isinstance(kind, Space) else kind
+    fits = x.takes is takes and x.gives is gives
+    return fits and (takes is ONE or is_memoryless(x.structure))
 
 
 def as_matrix(x: Expr) -> Expr:
@@ -552,35 +522,24 @@ def logdet(x: Expr) -> Expr:
     return intern(Op.LOGDET, (x,), None, ONE, ONE, GENERAL)
 
 
-MAKERS: dict[Op, Callable[..., Expr]] = {
+_MAKERS: dict[Op, Callable[..., Expr]] = {
     Op.ADJOINT: adjoint,
     Op.INVERSE: inverse,
+    Op.PRODUCT: lambda *args: product(args),
     Op.BD: block_diagonal,
-    Op.CROSS: cross,
-    Op.CROSS_FORCE: cross_force,
-    Op.REGRESS: regress,
-    Op.VEE: vee,
-    Op.VEE_FORCE: vee_force,
-    Op.DH_TRACE: dH_trace,
-    Op.INERTIA_TRACE: inertia_trace,
-    Op.INERTIA_OF: inertia_of,
-    Op.OUTER: outer,
-    Op.HALF: half,
     Op.LOGDET: logdet,
     Op.AS_MATRIX: as_matrix,
 }
-"""The constructors of nodes that are neither leaves nor sums nor products."""
 
 
 def rebuild(x: Expr, args: Sequence[Expr]) -> Expr:
-    """The node x, which is no leaf, with other parts."""
+    """The node x, which is not a leaf, with other parts."""
     if x.op is Op.SUM:
         return total_of([(0, x), *zip(x.data, args, strict=True)])
-    if x.op is Op.PRODUCT:
-        return product(args)
-    if x.op is Op.DH_TRACE:
-        return dH_trace(*args, hole=x.data)
-    return MAKERS[x.op](*args) if x.args else x
+    if x.op is Op.FUNCTION:
+        function, hole = x.data
+        return function(*args, hole=hole)
+    return _MAKERS[x.op](*args) if x.args else x
 
 
 def _as_expr(x: Expr | int) -> Expr:

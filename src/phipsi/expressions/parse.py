@@ -14,7 +14,7 @@ from typing import cast
 from phipsi.errors import LoweringError, ParseError, SpaceError
 from phipsi.expressions.coefficients import Number, times
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, identity, product, total_of, zero
+from phipsi.expressions.node import Expr, Function, identity, product, total_of, zero
 from phipsi.expressions.spaces import SPACES, Space
 
 
@@ -232,8 +232,10 @@ class _Reader:
 
     def _call(self, word: str) -> Expr:
         """f(x) or f(x; y), with the place of a free direction as f[0](x; y)."""
-        nxt = self.text[self.at : self.at + 1]
-        place = {"hole": self._place()} if nxt == "[" and word == "dH_trace" else {}
+        function = self.words.functions[word]
+        directions = isinstance(function, Function) and function.directions is not None
+        bracket = self.text[self.at : self.at + 1] == "["
+        place = {"hole": self._place()} if bracket and directions else {}
         self.take("(")
         args = [self.sum()]
         while self.peek() == ";":
@@ -241,7 +243,7 @@ class _Reader:
             args.append(self.sum())
         self.take(")")
         try:
-            return self.words.functions[word](*args, **place)
+            return function(*args, **place)
         except SpaceError:
             raise
         except TypeError:

@@ -11,13 +11,8 @@ _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
 _INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}
 _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
 _LATEX_CALLS = {  # where it is not the name
-    Op.CROSS_FORCE: r"\operatorname{cross_{f}}",
-    Op.AS_MATRIX: r"\operatorname{matrix}",
-    Op.DH_TRACE: r"\operatorname{\delta H_{tr}}",
-    Op.VEE_FORCE: r"\operatorname{vee_{f}}",
-    Op.INERTIA_TRACE: r"\operatorname{M_{tr}}",
-    Op.INERTIA_OF: r"\operatorname{M}",
-    Op.LOGDET: r"\log\det",
+    "as_matrix": r"\operatorname{matrix}",
+    "logdet": r"\log\det",
 }
 
 
@@ -68,14 +63,20 @@ def render_inside(x: Node, style: str) -> str:
         return " ".join(_factor(y, style) for y in x.args)
     if x.op is Op.SUM:
         return _sum(x, style)
+    return _call(x, style)
+
+
+def _call(x: Node, style: str) -> str:
+    """f(x; …), with the place of an open direction as f[0](x; …)."""
+    function, hole = x.data if x.op is Op.FUNCTION else (None, None)
+    latex = style == "latex"
+    name: str = x.op.value if function is None else function.name
+    if latex:
+        name = (function and function.latex) or _LATEX_CALLS.get(name, rf"\operatorname{{{name}}}")
+    if hole is not None:
+        name += f"_{{({hole})}}" if latex else f"[{hole}]"
     inner = "; ".join(render(y, style) for y in x.args)
-    name = x.op.value
-    if style == "latex":
-        name = _LATEX_CALLS.get(x.op, rf"\operatorname{{{name}}}")
-    if x.data is not None:  # where the free direction of dH_trace stands
-        name += f"_{{({x.data})}}" if style == "latex" else f"[{x.data}]"
-    opening, closing = (r"\left(", r"\right)") if style == "latex" else ("(", ")")
-    return f"{name}{opening}{inner}{closing}"
+    return rf"{name}\left({inner}\right)" if latex else f"{name}({inner})"
 
 
 def _leaf(x: Node, style: str) -> str:

@@ -74,10 +74,15 @@ class Row:
     matrix: Callable[[Any], Any] | None = None
     home: str = ""
 
+    @property
+    def is_input(self) -> bool:
+        """True for a leaf whose value is an input of the same name: v, tau, dq, …."""
+        return self.needs == (self.name,)
+
     def __reduce__(self) -> Any:
         return (row_of, (self.home, self.name)) if self.home else super().__reduce__()
 
 
-def row_of(home: str, name: str) -> Row:
-    """The row with this name in the catalogue of a module."""
-    return import_module(home).CATALOGUE[name]
+def row_of(home: str, name: str, table: str = "CATALOGUE") -> Any:
+    """The row with this name in a table of a module."""
+    return getattr(import_module(home), table)[name]

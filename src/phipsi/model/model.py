@@ -6,10 +6,12 @@ of a tree are empty. `System`, the model with constraints, is defined where they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from threading import RLock
 from types import MappingProxyType
-from typing import Any, Self, cast, final
+from typing import Any, Self, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +40,22 @@ from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
 
 FloatArray = NDArray[np.float64]
+Result = TypeVar("Result")
+
+
+class _Building:
+    """One entry of a cache is built at a time; a forked process has a lock of its own."""
+
+    def __init__(self) -> None:
+        self._release()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._release)
+
+    def _release(self) -> None:
+        self.lock = RLock()
+
+
+_BUILDING = _Building()
 
 
 @final
@@ -81,7 +99,7 @@ class Model(Value):
         "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
         "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
         "armature", "damping", "frames", "_layout",  "_names", "_hash",
-        "programs", "__weakref__",
+        "cache", "__weakref__",
     )  # fmt: skip
     description: Description
     tree: Tree
@@ -100,9 +118,8 @@ class Model(Value):
     _layout: Layout
     _names: Names
     _hash: int
-    # What was compiled for this model. Programs refer to their model, so they are kept here, where
-    # the two are freed together, and not in a table of the compiler.
-    programs: dict[Any, Any]
+    # Filled by `cached`, and read directly only where a warm call must be short.
+    cache: dict[Hashable, Any]
     constraints: tuple[Any, ...] = ()
     closures: ClosureSet = NO_CLOSURES
 
@@ -140,7 +157,7 @@ class Model(Value):
             _layout=Layout(joints, joint_names, [body.limits for body in bodies]),
             _names=Names(body_names, joint_names, frames),
             _hash=hash(description),
-            programs={},
+            cache={},
         )
 
     # -------------------------------------------------------------- sizes and look-up
@@ -229,6 +246,19 @@ class Model(Value):
     def diagnosis(self) -> tuple[Finding, ...]:
         """What the importer found remarkable in the file, each with its line."""
         return self.description.extras.diagnosis
+
+    def cached(self, key: Hashable, build: Callable[[], Result]) -> Result:
+        """What was built for this model under a key: programs, tables, parts of it.
+
+        Programs refer to their model, so they are kept here, where the two are freed together. A
+        key is an expression with how it is compiled, or the function or class that owns the entry,
+        alone or first in a tuple. Threads that want the same entry wait for one of them.
+        """
+        if key not in self.cache:
+            with _BUILDING.lock:
+                if key not in self.cache:
+                    self.cache[key] = build()
+        return self.cache[key]
 
     def body_index(self, name: str) -> int:
         """Return the number of a body in storage order."""

@@ -328,10 +328,7 @@ class Chart:
 
 def chart_of(model: Model) -> Chart:
     """The chart of a model, made once."""
-    found = model.programs.get(Chart)
-    if found is None:
-        found = model.programs[Chart] = Chart(model)
-    return found
+    return model.cached(Chart, lambda: Chart(model))
 
 
 def _put(out: Array, where: Any, values: Numbers) -> None:

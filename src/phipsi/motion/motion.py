@@ -20,11 +20,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import close_loops, project_velocity
+from phipsi.algorithms.constrained.assembly import close_loops, open_loops_at, project_velocity
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.constrained.system_report import open_loops_at
 from phipsi.algorithms.dynamics.derivatives import (
     ConstrainedSolver,
     forward_dynamics_derivatives,
@@ -89,10 +88,10 @@ class Motion:
         if self.system is not None:
             vdot, *parts = self.linear(q, v, tau)
             return vdot, lambda k, w: tuple((w[..., None, :] @ x[k])[..., 0, :] for x in parts)
-        key = ("products of forward dynamics", default_backend())
-        if key not in self.tree.programs:  # deriving them takes longer than a short motion
-            self.tree.programs[key] = vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau"))
-        products = self.tree.programs[key]
+        products = self.tree.cached(  # deriving them takes longer than a short motion
+            (Motion, default_backend()),
+            lambda: vjp(FORWARD_DYNAMICS, self.tree, ("q", "v", "tau")),
+        )
         return forward_dynamics(self.tree, q, v, tau), lambda k, w: products(q[k], v[k], tau[k], w)
 
     # ---- constraints --------------------------------------------------------------------------
@@ -142,7 +141,7 @@ class Motion:
         fix = "{0}, {1} = system.project({0}, {1})".format(*names)
         if bad.any():
             i = int(np.argmax(bad))
-            lines = "\n".join(open_loops_at(system, q[i], NEARLY_CLOSED))
+            lines = "\n".join(open_loops_at(system.rows, q[i], NEARLY_CLOSED))
             raise InputError(
                 f"{names[0]}{_which(i, q)} does not close the loops:\n{lines}\nAssemble it first:\n"
                 f"    {names[0]} = system.assemble({names[0]})\n    {fix}"
@@ -166,7 +165,7 @@ def _which(i: int, q: Array) -> str:
 
 def not_closed(system: System, q: Array, tolerance: float) -> str:
     """Why a projection has failed at q."""
-    gaps = "\n".join(open_loops_at(system, q, tolerance))
+    gaps = "\n".join(open_loops_at(system.rows, q, tolerance))
     return (
         f"the loops cannot be closed again near the state that the step reached:\n{gaps}\nThe "
         "mechanism is at the end of what it can reach, or the step was too long"

@@ -11,26 +11,20 @@ import math
 from collections.abc import Callable, Sequence
 
 from phipsi.errors import ParseError, SpaceError
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import (
-    MAKERS,
-    Expr,
-    as_matrix,
-    block_diagonal,
+from phipsi.expressions.functions import (
+    FUNCTIONS,
     cross,
     cross_force,
     dH_trace,
     half,
-    identity,
     inertia_of,
     inertia_trace,
-    leaf,
-    logdet,
     outer,
     regress,
     vee,
     vee_force,
 )
+from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES
 from phipsi.operators.catalogue import (
@@ -212,7 +206,7 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={op.value: make for op, make in MAKERS.items() if op not in (Op.ADJOINT, Op.INVERSE)},
+    functions={"bd": bd, "logdet": logdet, "as_matrix": as_matrix, **FUNCTIONS},
     instance=_instance,
     with_params=_with_params,
     incomplete=_INCOMPLETE,

@@ -2,7 +2,7 @@
 
 A row has the leaf's spaces, structure and inputs, and, where it applies, what it stands for
 (`definition`) and its one `differential`, from which all derivatives follow. Adding an operator is
-adding a row here and, if it has no definition, its block formula in `sweeps/blocks.py`.
+adding a row here and, if it has no definition, its block formula in `sweeps/memoryless_blocks.py`.
 
 In body axes M is constant, and E_φ(p, k) and H(k) depend on the joint k alone. When the joints move
 with the rates u, body k moves by s = H* u relative to its parent and by φ* s in all, and
@@ -35,14 +35,12 @@ from typing import Protocol
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown, signature
+from phipsi.expressions.functions import cross, half, inertia_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     block_diagonal,
-    cross,
-    half,
     identity,
-    inertia_of,
     intern,
     leaf,
     linear,

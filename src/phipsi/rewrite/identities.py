@@ -3,7 +3,7 @@
 Every rule is written for the default Riccati family (H, E_φ, M, Jr); the engine applies it to every
 instance that occurs in an expression. Adjoints of the rules are applied too. Proved exactly on
 random trees of all joint types by the tests, and on any model by ``pp.prove(name, model)``. What does
-not make things cheaper is a theorem, in `theorems.py`.
+not make things cheaper is a theorem, in `theorems`.
 """
 
 from __future__ import annotations

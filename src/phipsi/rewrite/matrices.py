@@ -29,8 +29,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
+from phipsi.expressions.functions import cross
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, cross, product, total_of
+from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import E_phi, H, V, catalogue_leaf, definition, family_of, phi, v
 from phipsi.rewrite.collect import split_sign
@@ -236,13 +237,13 @@ def _carry(factors: Factors, given: Collection[str] = ()) -> Terms | None:
     """One product with one cross product carried out of it, as two terms."""
     for i in range(1, len(factors) - 1):
         left, middle, right = factors[i - 1 : i + 2]
-        if middle.op is Op.CROSS and left is phi.T and right in (phi.T, phi_tilde.T):
+        if middle.function is cross and left is phi.T and right in (phi.T, phi_tilde.T):
             moved = _motion_of(middle.args[0], given)
             inner = E_phi.T @ moved if right is phi.T else moved
             pair = ((1, (cross(moved), phi.T)), (-1, (phi.T, cross(inner))))
         elif (
             middle.op is Op.ADJOINT
-            and middle.args[0].op is Op.CROSS
+            and middle.args[0].function is cross
             and right is phi
             and left in (phi, phi_tilde)
         ):

@@ -27,8 +27,8 @@ from phipsi.expressions.structure import (
 from phipsi.operators.catalogue import transition_step
 from phipsi.rewrite.causal import diagonal_part, is_step, is_transition
 from phipsi.rewrite.primitive import Factors, expand_products, step_factors
-from phipsi.sweeps.blocks import Blocks
 from phipsi.sweeps.ir import Domain, Field, Type
+from phipsi.sweeps.memoryless_blocks import Blocks
 
 
 def diagonal_blocks(blocks: Blocks, x: Expr) -> Field:

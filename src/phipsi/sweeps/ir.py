@@ -154,7 +154,8 @@ class Operation:
     runs; `rows`, `cols`, `kind` and `domain` of the result, where they do not depend on the
     arguments; `linear`, the arguments in each of which it is linear; `keep`, what becomes of a
     value that is needed later; `cost` in floating-point operations; `form` and `latex`, how the
-    recursion prints it, and `starred`, its transpose; `variant`, what its code depends on besides
+    recursion prints it, and `starred`, its transpose; `back`, the operation that carries blocks the
+    other way, for those that move blocks; `variant`, what its code depends on besides
     its arguments; `solves`, whether it solves with a whole matrix; `body`, its definition in the
     arithmetic of a backend, or None if every backend has its own way to move the data.
 
@@ -173,6 +174,7 @@ class Operation:
     keep: Keep = Keep.STORED
     variant: Variant = Variant.ANY
     solves: bool = False
+    back: str = ""
     cost: Cost | int = 0
     form: Form | str = ""
     latex: str = ""
@@ -194,6 +196,11 @@ class Operation:
     def named(name: str) -> Operation:
         """The row of an operation."""
         return _OPERATIONS[name]
+
+    @staticmethod
+    def exists(name: str) -> bool:
+        """True if there is an operation with this name."""
+        return name in _OPERATIONS
 
     @property
     def elsewhere(self) -> bool:

@@ -17,13 +17,13 @@ from phipsi.expressions.node import Expr, adjoint
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import definition, transition_step
-from phipsi.operators.inputs import DIRECTIONS
-from phipsi.rewrite.causal import is_block_operator
+from phipsi.operators.catalogue import B, definition, transition_step
+from phipsi.rewrite.causal import is_block_operator, is_transition
 from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
-from phipsi.sweeps.blocks import Blocks, block_size
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
+from phipsi.sweeps.memoryless_blocks import Blocks, block_size
+from phipsi.sweeps.operations import operation
 
 DOMAINS = {
     "joint": Domain.BODY,
@@ -34,10 +34,6 @@ DOMAINS = {
     "world": Domain.WORLD,
     "one": Domain.WORLD,
 }
-
-
-# vectors made from a memoryless operator by taking traces
-TRACES = (Op.VEE, Op.VEE_FORCE, Op.DH_TRACE, Op.INERTIA_TRACE)
 
 
 def field_type(space: Space, cols: str = "1") -> Type:
@@ -135,45 +131,31 @@ class Lowering:
     # -- leaves that look beyond one body ----------------------------------------------------------
 
     def _propagate(self, x: Expr, u: Field) -> Field:
-        b = self.builder
         core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
-        name = core.name
-        if name in ("phi", "psi"):
+        if is_transition(core):
             step = transition_step(core)
             return self._recursion(adjoint(step) if flipped else step, u)
-        if name in ("E_phi", "shift"):
-            transform = self.blocks.one_step(core)
-            if flipped:
-                return b.mul(b.transpose(transform), b.down(u))
-            return b.up(b.mul(transform, u))
-        if name in ("B", "Bdot") and not core.params:
-            blocks = self.blocks.point_block(name, core.args)
-            if flipped:
-                return b.mul(b.transpose(blocks), b.shift("gather", u))
-            return b.shift("scatter", b.mul(blocks, u))
-        if name == "dBT":
-            blocks = self.blocks.swing_block(core)
-            if flipped:
-                return b.shift("scatter", b.mul(b.transpose(blocks), u))
-            return b.mul(blocks, b.shift("gather", u))
-        if name in ("A", "Adot") and not core.params:
-            rows = self.blocks.link_block(name, core.args)
-            if flipped:
-                return b.shift("to_point", b.mul(rows, b.shift("of_row", u)))
-            return b.shift("to_row", b.mul(b.transpose(rows), b.shift("of_point", u)))
-        if name in ("dA", "dAT"):
-            return self._sway(core, u, flipped=flipped)
-        if name == "select":
-            return b.mul(self.blocks.selection(core), u)
-        if name == "total":
-            blocks = self.blocks.world_block(core)
-            return b.mul(b.transpose(blocks), u) if flipped else b.shift("total", b.mul(blocks, u))
         meaning = definition(core)
         if meaning is not None:
             return self.apply(adjoint(meaning) if flipped else meaning, u)
-        raise LoweringError(
-            f"{shown(x)} has no sweep"
-        )  # a catalogue row without a formula: our bug
+        if core.name in ("dA", "dAT"):
+            return self._sway(core, u, flipped=flipped)
+        if core.name not in _MOVES:  # a catalogue row without a formula: our bug
+            raise LoweringError(f"{shown(x)} has no sweep")
+        return self._move(core, u, flipped=flipped)
+
+    def _move(self, x: Expr, u: Field, *, flipped: bool) -> Field:
+        """Blocks between two index sets, or between a body and its parent."""
+        b, (into, blocks, out) = self.builder, _MOVES[x.name]
+        block = blocks(self.blocks, x)
+        if flipped:
+            into, block, out = _back(out), b.transpose(block), _back(into)
+        return self._shift(out, b.mul(block, self._shift(into, u)))
+
+    def _shift(self, op: str, u: Field) -> Field:
+        if op == "down":
+            return self.builder.down(u)
+        return self.builder.shift(op, u) if op else u
 
     def _sway(self, x: Expr, u: Field, *, flipped: bool) -> Field:
         """How A z or A* f change with the motions u of the bodies, or the adjoint of that."""
@@ -196,7 +178,7 @@ class Lowering:
         force = b.shift("of_point", u) if here is None else b.mul(here, b.shift("of_row", u))
         parts = [b.shift("to_point", b.mul(b.transpose(y), force)) for y in (own, other)]
         whole = b.add([(1, parts[0]), (1, b.shift("of_mate", parts[1]))])
-        return b.shift("scatter", b.mul(self.blocks.point_block("B"), whole))
+        return b.shift("scatter", b.mul(self.blocks.point_block(B), whole))
 
     def _recursion(self, step: Expr, u: Field) -> Field:
         """z = u + step z, with a strictly causal or strictly anticausal one-step operator."""
@@ -207,37 +189,18 @@ class Lowering:
 
     def _vector_leaf(self, x: Expr) -> Field:
         b = self.builder
-        name = x.name
-        if x.op in TRACES:
-            args = (self.blocks.block(x.args[0]), *(self.vector(y) for y in x.args[1:]))
-            return b.apply(x.op.value, *args, data=x.data)
-        if name == "operand":
-            assert x.gives is not None
-            return b.leaf("input", field_type(x.gives), "x")
-        if name in self.given and name != "gravity":
+        if x.op is Op.FUNCTION:
+            return self.blocks.function(x)
+        if x.name in self.given and x.name != "gravity":
             return self.blocks.given_field(x)
-        if name in ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS):
+        if x.row.is_input:
             assert x.gives is not None
-            return b.leaf("input", field_type(x.gives), name)
-        if name in ("unit_rate", "unit_effort"):
-            return b.apply("unit_rate", data=self.picked(x))
-        if name == "unit_inertia":
-            return b.apply("unit_parameter", data=self.picked_parameter(x))
-        if name == "gravity":
-            zero = b.zero(Type(Domain.BODY, "6", "1"))
-            world = b.apply("gravity")
-            if name in self.given:  # g itself, in world axes
-                world = b.apply("against", b.leaf("input", Type(Domain.WORLD, "3", "1"), name))
-            return b.mul(b.transpose(self.blocks.hinge_transform()), b.down(zero, world))
-        if name == "s_gauge":
-            return b.apply("gauge", self.blocks.velocity())
-        if name == "pose":
-            return b.apply("pose_matrix", self.blocks.pose())
+            return b.leaf("input", field_type(x.gives), x.name)
+        if x.name in _VECTORS:
+            return _VECTORS[x.name](self, x)
         meaning = definition(x)
-        if meaning is None:
-            raise LoweringError(
-                f"{shown(x)} has no formula"
-            )  # a catalogue row without one: our bug
+        if meaning is None:  # a catalogue row without a formula: our bug
+            raise LoweringError(f"{shown(x)} has no formula")
         return self.vector(meaning)
 
     def picked(self, x: Expr) -> Hashable:
@@ -340,6 +303,50 @@ class Lowering:
             f"no O(N) form found for  logdet({shown(x)})\n"
             "    known are memoryless operators and  W + H φ X φ* H*."
         )
+
+
+def _back(shift: str) -> str:
+    """The adjoint of a shift; blocks of the world are known everywhere."""
+    return operation(shift).back if shift else ""
+
+
+def _operand(low: Lowering, x: Expr) -> Field:
+    assert x.gives is not None
+    return low.builder.leaf("input", field_type(x.gives), "x")
+
+
+def _gravity(low: Lowering, x: Expr) -> Field:
+    """[0; −g] in the axes of the roots, from the model or from a given g in world axes."""
+    b = low.builder
+    zero, world = b.zero(Type(Domain.BODY, "6", "1")), b.apply("gravity")
+    if x.name in low.given:
+        world = b.apply("against", b.leaf("input", Type(Domain.WORLD, "3", "1"), x.name))
+    return b.mul(b.transpose(low.blocks.hinge_transform()), b.down(zero, world))
+
+
+_MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
+    #        read at      blocks               sum over
+    "E_phi": ("",         Blocks.one_step,     "up"),
+    "shift": ("",         Blocks.one_step,     "up"),
+    "B":     ("",         Blocks.point_block,  "scatter"),
+    "Bdot":  ("",         Blocks.point_block,  "scatter"),
+    "dBT":   ("gather",   Blocks.swing_block,  ""),
+    "A":     ("of_point", Blocks.row_block,    "to_row"),
+    "Adot":  ("of_point", Blocks.row_block,    "to_row"),
+    "total": ("",         Blocks.world_block,  "total"),
+    "select": ("",        Blocks.selection,    ""),
+}  # fmt: skip
+_VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
+    "operand": _operand,
+    "unit_rate": lambda low, x: low.builder.apply("unit_rate", data=low.picked(x)),
+    "unit_effort": lambda low, x: low.builder.apply("unit_rate", data=low.picked(x)),
+    "unit_inertia": lambda low, x: low.builder.apply(
+        "unit_parameter", data=low.picked_parameter(x)
+    ),
+    "gravity": _gravity,
+    "s_gauge": lambda low, x: low.builder.apply("gauge", low.blocks.velocity()),
+    "pose": lambda low, x: low.builder.apply("pose_matrix", low.blocks.pose()),
+}
 
 
 def no_inverse(x: Expr) -> str:

@@ -418,31 +418,46 @@ def _shift(name: str, meaning: str, domain: Domain, reads: Reads, form: str, **m
 
 
 def _sum_over(
-    name: str, meaning: str, domain: Domain, index: str, runs: Loop = Loop.SUMMANDS, **more: Any
+    name: str,
+    meaning: str,
+    domain: Domain,
+    index: str,
+    back: str = "",
+    runs: Loop = Loop.SUMMANDS,
+    **more: Any,
 ) -> None:
     """The sum of blocks over an index."""
     Operation(
-        name, meaning, domain=domain, runs=runs, linear=(0,), cost=_entries,
+        name, meaning, domain=domain, runs=runs, linear=(0,), cost=_entries, back=back,
         form=f"Σ_{index} {{0@{index}}}", latex=rf"\sum_{{{index}}} {{0@{index}}}", **more,
     )  # fmt: skip
 
 
-_sum_over("up", "the sum over children", Domain.BODY, "c", Loop.OWN, reads=Reads.CHILDREN)
-_sum_over("scatter", "the sum over the points of a body", Domain.BODY, "C")
+_sum_over("up", "the sum over children", Domain.BODY, "c", "down", Loop.OWN, reads=Reads.CHILDREN)
+_sum_over("scatter", "the sum over the points of a body", Domain.BODY, "C", "gather")
 _sum_over("total", "the sum over all", Domain.WORLD, "k")
-_sum_over("to_point", "the sum over the links of a point", Domain.POINT, "l")
-_sum_over("to_row", "the sum over the links of a row", Domain.ROW, "l")
-_shift("gather", "the block of the body of a point", Domain.POINT, Reads.HOST, "{0@k}")
+_sum_over("to_point", "the sum over the links of a point", Domain.POINT, "l", "of_point")
+_sum_over("to_row", "the sum over the links of a row", Domain.ROW, "l", "of_row")
+_shift(
+    "gather", "the block of the body of a point", Domain.POINT, Reads.HOST, "{0@k}", back="scatter"
+)
 _shift("of_mate", "the block of the mate of a point", Domain.POINT, Reads.MATE, "{0@C'}")
-_shift("of_point", "the block of the point of a link", Domain.LINK, Reads.POINT, "{0@C}")
-_shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}")
+_shift(
+    "of_point",
+    "the block of the point of a link",
+    Domain.LINK,
+    Reads.POINT,
+    "{0@C}",
+    back="to_point",
+)
+_shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}", back="to_row")
 _shift(
     "spread", "the block of the world, everywhere", Domain.BODY, Reads.HERE, "{0}",
     body=bodies.same, keep=Keep.AGAIN, naming=Naming.INLINE,
 )  # fmt: skip
 Operation(
     "down", "the block of the parent, or a constant at roots", domain=Domain.BODY,
-    reads=Reads.PARENT, linear=(0,), naming=Naming.INLINE, form=_parent_form,
+    reads=Reads.PARENT, linear=(0,), naming=Naming.INLINE, form=_parent_form, back="up",
 )  # fmt: skip
 
 # ---- whole matrices ------------------------------------------------------------------------------

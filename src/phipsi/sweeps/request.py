@@ -18,10 +18,10 @@ from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
 from phipsi.rewrite.matrices import matrix_product, strip_marks
 from phipsi.rewrite.rewriter import Rewriting, rewrite
-from phipsi.sweeps.blocks import block_size
-from phipsi.sweeps.dense import columns_matrix, lower_matrix, whole_matrix
 from phipsi.sweeps.ir import Field, Type
 from phipsi.sweeps.lower import DOMAINS, Lowering, Options
+from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
+from phipsi.sweeps.memoryless_blocks import block_size
 
 MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")

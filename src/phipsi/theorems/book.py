@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phipsi.rewrite.identity import Identity
 from phipsi.theorems.bias_terms import BIAS_TERMS
-from phipsi.theorems.equations_of_motion import DYNAMICS
+from phipsi.theorems.dynamics_recursions import DYNAMICS
 from phipsi.theorems.factorizations import FACTORIZATIONS
 from phipsi.theorems.independent_physics import PHYSICS
 from phipsi.theorems.mass_matrix_sensitivities import SENSITIVITIES

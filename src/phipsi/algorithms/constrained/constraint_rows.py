@@ -239,6 +239,19 @@ class ClosureRows:
         on_v = np.broadcast_to(self._on_v, (n, *self._on_v.shape))
         return np.concatenate([pair, on_v], axis=1)
 
+    def strict_rows(self, q: Array) -> tuple[Array, Array, Array]:
+        """`strict_residual`, its derivatives along the rates, and the gap (n,) of the loops.
+
+        The gap is infinite where a closure is turned over.
+        """
+        poses, motion = self.kinematics(q)
+        residual, found = self.residual(q, poses)
+        g = self.strict_residual(q, found)
+        gap = np.abs(residual).max(axis=-1, initial=0.0)
+        # R₂₂ − 1 is of second order: alone it may be as large as the square root of rounding
+        over = np.abs(g).max(axis=-1, initial=0.0) > np.maximum(gap, 1e-3)
+        return g, self.strict_jacobian(found, motion), np.where(over, np.inf, gap)
+
     def sizes(self, rows: Array, motion: Array, jacobian: Array) -> Array:
         """The natural size of each row (n, rows): (Σ |A|² |J|²)½, as if nothing in it cancelled.
 

@@ -136,10 +136,8 @@ class KeptBodies:
 
 def _paths(model: Model, bodies: tuple[int, ...]) -> Model:
     """The model of bodies that include their parents; kept with the model they are of."""
-    key = ("paths", bodies)
-    if key not in model.programs:
-        model.programs[key] = model.with_paths([model.body_names[k] for k in bodies])
-    return model.programs[key]
+    names = [model.body_names[k] for k in bodies]
+    return model.cached((KeptBodies, bodies), lambda: model.with_paths(names))
 
 
 def _entries(model: Model, part: Model, q: Array) -> Array:

@@ -238,14 +238,13 @@ class Stages:
         return self._kept[tree.name][1]
 
     def _split(self, model: Model) -> list[_Tree]:
-        if "trees" not in model.programs:
-            roots = [i for i, parent in enumerate(model.parent) if parent < 0]
-            model.programs["trees"] = [_Tree(model, i) for i in roots]
-        for tree in model.programs["trees"]:  # the same tree of another forest has its programs
+        roots = [i for i, parent in enumerate(model.parent) if parent < 0]
+        trees = model.cached(Stages, lambda: [_Tree(model, i) for i in roots])
+        for tree in trees:  # the same tree of another forest has its programs
             known = self._kept.get(tree.name)
             if known is not None and known[0] == tree.model:
                 tree.model = known[0]
-        return model.programs["trees"]
+        return trees
 
 
 class _Tree:

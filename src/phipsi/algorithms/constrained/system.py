@@ -10,17 +10,23 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.assembly import project_position, project_velocity, search
+from phipsi.algorithms.constrained.assembly import (
+    open_loops,
+    project_position,
+    project_velocity,
+    rate_errors,
+    search,
+)
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.loop_graph import GraphJoint, open_graph
 from phipsi.algorithms.constrained.stages import Stages
-from phipsi.algorithms.constrained.system_report import open_loops, rate_errors, summary
-from phipsi.algorithms.kinematics.ik_problem import Chart
+from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
+from phipsi.model.closure_text import loop_bodies
 from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
@@ -120,7 +126,7 @@ class System(Model):
             rates=wanted,
             rows=ClosureRows(model, closures, wanted, coordinates),
             stages=Stages() if stages is None else stages,
-            programs={},
+            cache={},
             _hash=hash((hash(model), closures)),
         )
 
@@ -295,7 +301,7 @@ class System(Model):
         )
         start = self.model.integrate(start, np.zeros(self.model.nv))  # unit quaternions
         q, closed = search(self.rows, start, **options)
-        chart = Chart(self.model, held, limits)
+        steps = StepCoordinates(self.model, held, limits)
         for attempt in range(restarts):
             left = np.flatnonzero(~closed)
             if not left.size:
@@ -304,7 +310,7 @@ class System(Model):
                 np.random.default_rng([seed, attempt]), (len(q),)
             )
             begin = start[left].copy()
-            begin[:, chart.moving_q] = draws[left][:, chart.moving_q]
+            begin[:, steps.moving_q] = draws[left][:, steps.moving_q]
             found, met = search(self.rows, begin, **options)
             better = met | (self._gap(found) < self._gap(q[left]))
             q[left[better]], closed[left] = found[better], met
@@ -312,7 +318,10 @@ class System(Model):
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
             raise ConvergenceError(
-                open_loops(self, q[worst], tolerance, chart, int((~closed).sum()), len(q)), answer
+                open_loops(
+                    self.rows, q[worst], tolerance, steps, failed=int((~closed).sum()), count=len(q)
+                ),
+                answer,
             )
         return answer
 
@@ -336,12 +345,10 @@ class System(Model):
         found, closed, at = project_position(self.rows, flat, tolerance)
         if not closed.all():
             worst = int(np.flatnonzero(~closed)[0])
-            text = open_loops(
-                self, found[worst], tolerance, Chart(self.model, (), True), 1, 1, projecting=True
-            )
+            text = open_loops(self.rows, found[worst], tolerance)
             raise ConvergenceError(text, found.reshape(*batch, self.model.nq))
         new = project_velocity(at, rates)
-        wrong = rate_errors(self, at, new)
+        wrong = rate_errors(at, new)
         if wrong:
             raise ConvergenceError(wrong, found.reshape(*batch, self.model.nq))
         return found.reshape(*batch, self.model.nq), new.reshape(*batch, self.model.nv)
@@ -392,7 +399,36 @@ class System(Model):
 
         With `q` (nq,) the mobility is counted there, else at the assembly nearest to neutral.
         """
-        return summary(self, q)
+        model = self.model
+        lines = [
+            f"{model.n_bodies} bodies, {model.nv} rates, "
+            f"{_count(len(self.constraints), 'constraint')}, {self.n_rows} rows"
+        ]
+        if self.cut_joints:
+            lines.append(f"cut joints: {', '.join(map(repr, self.cut_joints))}")
+        for constraint, closure in zip(self.constraints, self.closures.closures, strict=True):
+            path = " – ".join(loop_bodies(model, closure))
+            kind = type(constraint).__name__
+            lines.append(f"  {closure.name!r}: {kind}, {len(closure.rows)} rows; {path}")
+        lines.append(f"mobility by counting (Grübler): {model.nv} − {self.n_rows} = "
+                     f"{model.nv - self.n_rows}")  # fmt: skip
+        where = "there"
+        if q is None:
+            try:
+                q, where = self.assemble(), "at the assembly nearest to neutral"
+            except ConvergenceError:
+                lines.append(
+                    "mobility at a configuration: give one, summary(q); neutral q is far off"
+                )
+                return "\n".join(lines)
+        found = self.mobility(q)
+        lines.append(f"mobility {where}: {model.nv} − rank {found.rank} = {found.mobility}")
+        if found.redundant:
+            lines.append(
+                f"  {len(found.redundant)} redundant rows (forces in them are not determined by "
+                f"rigid bodies): {', '.join(found.redundant)}"
+            )
+        return "\n".join(lines)
 
     def closure_of(self, row: int) -> Closure:
         """The closure a row belongs to."""
@@ -424,13 +460,15 @@ class System(Model):
     def __repr__(self) -> str:
         names = [repr(c.name) for c in self.constraints]
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
-        plural = "" if len(names) == 1 else "s"
         listed = f": {shown}" if names else ""
-        rows = f"{self.n_rows} row" if self.n_rows == 1 else f"{self.n_rows} rows"
         return (
             f"<System: {self.model.n_bodies} bodies, nv = {self.model.nv}, "
-            f"{len(names)} constraint{plural} with {rows}{listed}>"
+            f"{_count(len(names), 'constraint')} with {_count(self.n_rows, 'row')}{listed}>"
         )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _again(

@@ -87,7 +87,7 @@ def constrained_motion(
     options = options or {}
     plain = f_ext is Udot is algorithm is None
     if plain:
-        program = system.programs.get(constrained_motion)  # the shortest way, for single calls
+        program = system.cache.get(constrained_motion)  # the shortest way, for single calls
         if program is not None:
             return program(q, v, tau, **options)
     if options and (algorithm == "secondary" or not system.n_rows):
@@ -103,7 +103,7 @@ def constrained_motion(
         return secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot)
     program, extras = _program(system, f_ext, Udot, algorithm)
     if plain:
-        system.programs[constrained_motion] = program
+        system.cache[constrained_motion] = program
     return program(q, v, tau, *extras, **options)
 
 

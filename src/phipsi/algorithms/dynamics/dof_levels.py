@@ -38,10 +38,7 @@ class Levels:
 
 def dof_levels(model: Model) -> Levels:
     """The levels of a model's degrees of freedom."""
-    found = model.programs.get(dof_levels)
-    if found is None:
-        found = model.programs[dof_levels] = _levels(model)
-    return found
+    return model.cached(Levels, lambda: _levels(model))
 
 
 def _levels(model: Model) -> Levels:

@@ -68,7 +68,7 @@ _PLAIN_INVERSE, _PLAIN_FORWARD = (INVERSE_DYNAMICS, "apply"), (FORWARD_DYNAMICS,
 def _kept(model: Any, key: Any) -> Program | None:
     """The shortest way for single calls: a program that was found before."""
     try:
-        return model.programs.get(key)
+        return model.cache.get(key)
     except AttributeError:  # not a model, which is reported later
         return None
 

@@ -167,9 +167,7 @@ def split(system: Model) -> _Split:
                 f"{model.body_names[parent]!r} of the other, so their inertias are not separate. "
                 f"Primary and secondary must be separate trees, joined by constraints."
             )
-    if "split" not in system.programs:
-        system.programs["split"] = _Split(system, P, S)
-    return system.programs["split"]
+    return system.cached(_Split, lambda: _Split(system, P, S))
 
 
 def _roots(model: Model) -> list[int]:

@@ -16,12 +16,11 @@ from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.options import CallOptions
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.families import Family, along_units
-from phipsi.compiler import compile, program_of
+from phipsi.compiler import program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.model.points import point_set
 from phipsi.operators import (
     E_phi,
     H,
@@ -102,7 +101,7 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
            [-0.2397,  0.    ]])
     """
     model = tree_of(model, mass_matrix_sensitivity)
-    return _program(model, "mass matrix", lambda: _mass_matrix_family().compile(model))(q)
+    return model.cached(mass_matrix_sensitivity, lambda: _mass_matrix_family().compile(model))(q)
 
 
 @of_trees(
@@ -188,13 +187,12 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     inverse, above, momenta = program_of(_INVERSE_ROWS, model, "dense")(q)
     body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
-    axes = _program(model, "hinge axes", lambda: compile(H, model, mode="blocks"))(q)
+    axes = program_of(H, model, "blocks")(q)
     right = np.empty((*inverse.shape[:-2], model.nv, 12, model.nv), inverse.dtype)  # F over C
     right[..., :6, :] = momenta.reshape(rows)[..., body, :, :]
     np.matmul(crm(axes), above.reshape(rows)[..., body, :, :], out=right[..., 6:, :])
     if any(joint.nv > 1 for joint in model.joints):  # Ḣ_k is not zero where axes vary with q
-        bent = _program(model, "hinge variation", lambda: compile(_BENT, model, mode="blocks"))
-        change = along_units(bent, {"q": q}, "dq")
+        change = along_units(program_of(_BENT, model, "blocks"), {"q": q}, "dq")
         right[..., 6:, :] -= np.einsum("...jak,...ji->...kai", change, inverse)
     left = np.empty((*right.shape[:-2], model.nv, 12), right.dtype)
     left[..., :6] = np.swapaxes(right[..., 6:, :], -1, -2)
@@ -251,25 +249,11 @@ def operational_space_inertia_sensitivity(
     >>> operational_space_inertia_sensitivity(seven_joint_arm(), q, ["tool"]).shape
     (6, 6, 7)
     """
-    model = tree_of(model, operational_space_inertia_sensitivity)
-    where = point_set(model, points, axes)
-    size = 6 * len(where)
-
-    def make() -> tuple[Any, Any]:
-        options: dict[str, Any] = {"mode": "dense", "points": where}
-        inertia = compile(OPERATIONAL_SPACE_INERTIA, model, **options)
-        return inertia, compile(_by_configuration(), model, **options)
-
-    inertia, change = _program(model, ("operational-space inertia", where), make)
+    rule = operational_space_inertia_sensitivity
+    inertia = program_at(OPERATIONAL_SPACE_INERTIA, model, points, axes, rule, "dense")
+    change = program_at(_by_configuration(), model, points, axes, rule, "dense")
+    size = 6 * len(points)
     whole = inertia(q)  # Λ⁻¹; its columns are the forces that accelerate one component alone
     forces = np.swapaxes(whole, -1, -2).reshape(*whole.shape[:-1], size // 6, 6)
     columns = change(np.asarray(q)[..., None, :], forces)  # (..., column, row, dof)
     return np.moveaxis(-(whole[..., None, :, :] @ columns), -3, -2)
-
-
-def _program(model: Model, key: Any, make: Any) -> Any:
-    """A compiled family, found again by its name."""
-    whole = ("sensitivity", key)
-    if whole not in model.programs:
-        model.programs[whole] = make()
-    return model.programs[whole]

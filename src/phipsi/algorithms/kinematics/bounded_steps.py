@@ -1,16 +1,114 @@
-"""Quadratic steps between bounds, many at once: the inner problem of inverse kinematics."""
+"""Steps between joint limits: their coordinates, and the quadratic problem that each one solves.
+
+Inverse kinematics and assembly search with them, many configurations at once.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from phipsi.model.model import Model
+from phipsi.model.scalars import NUMPY_OPS
 
 Array = NDArray[Any]
 
 _BLOCK_ROUNDS = 6  # rounds in which all wrong coordinates change sides together
 _ROUNDING = 1e-12  # multipliers and overshoots below this part of the largest are rounding
+
+
+@final
+class StepCoordinates:
+    """Coordinates of a bounded step: the rates of the joints that may move.
+
+    Joints whose limits bound coordinates that are not integrals of rates (planar ones) step in
+    their coordinates instead, so that the bounds are bounds of the step.
+    """
+
+    def __init__(self, model: Model, fixed: Iterable[str], limits: bool) -> None:
+        self.model = model
+        held = {model.joint_index(name) for name in ([fixed] if isinstance(fixed, str) else fixed)}
+        moving = np.zeros(model.nv, dtype=bool)
+        self._low, self._high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+        self._q_of = np.zeros(model.nv, dtype=int)
+        self._direct: list[int] = []
+        for i, joint in enumerate(model.joints):
+            at, of = model.v_slices[i], model.q_slices[i]
+            moving[at] = i not in held
+            if joint.nq != joint.nv:
+                continue
+            self._q_of[at] = np.arange(of.start, of.stop)
+            if limits:
+                self._low[at], self._high[at] = model.lower[of], model.upper[of]
+            bounded = np.isfinite(self._low[at]).any() or np.isfinite(self._high[at]).any()
+            if bounded and not joint.is_additive and i not in held:
+                self._direct.append(i)
+        self.columns = np.flatnonzero(moving)
+        free = [s for i, s in enumerate(model.q_slices) if i not in held]
+        self.moving_q = np.concatenate([np.r_[s] for s in free] or [np.zeros(0, dtype=int)])
+        self._bounded = np.flatnonzero(moving & (np.isfinite(self._low) | np.isfinite(self._high)))
+
+    def inside(self, q: Array) -> Array:
+        """The nearest configuration within the limits."""
+        q, at = q.copy(), self._q_of[self._bounded]
+        q[..., at] = np.clip(q[..., at], self._low[self._bounded], self._high[self._bounded])
+        return q
+
+    def bounds(self, q: Array) -> tuple[Array, Array]:
+        """Least and largest step (n, k) from q."""
+        at = q[:, self._q_of] if self.model.nv else np.zeros((len(q), 0))
+        low, high = self._low - at, self._high - at
+        return np.minimum(low, 0.0)[:, self.columns], np.maximum(high, 0.0)[:, self.columns]
+
+    def slopes(self, q: Array, jacobian: Array) -> Array:
+        """Derivatives (n, m, k) along the coordinates of the step, from those along the rates."""
+        for i in self._direct:
+            at, of = self.model.v_slices[i], self.model.q_slices[i]
+            joint = self.model.joints[i]
+            entries = [q[:, k] for k in range(of.start, of.stop)]
+            N = np.empty((len(q), joint.nv, joint.nv))
+            for k in range(joint.nv):
+                unit = [float(j == k) for j in range(joint.nv)]
+                for row, rate in enumerate(joint.q_rate(joint.params, entries, unit, NUMPY_OPS)):
+                    N[:, row, k] = rate
+            jacobian = jacobian.copy()
+            jacobian[..., at] = jacobian[..., at] @ np.linalg.inv(N)
+        return jacobian[..., self.columns]
+
+    def move(self, q: Array, step: Array) -> Array:
+        """The configurations after steps (n, k)."""
+        rates = np.zeros((len(q), self.model.nv))
+        rates[:, self.columns] = step
+        out = self.model.integrate(q, rates)
+        for i in self._direct:
+            out[:, self.model.q_slices[i]] = (
+                q[:, self.model.q_slices[i]] + rates[:, self.model.v_slices[i]]
+            )
+        return self.inside(out)
+
+    def towards(self, q: Array, rest: Array) -> Array:
+        """Step (n, k) that leads from q to another configuration, if nothing is in the way."""
+        rates = self.model.difference(q, rest)
+        for i in self._direct:
+            of = self.model.q_slices[i]
+            rates[:, self.model.v_slices[i]] = rest[:, of] - q[:, of]
+        return rates[:, self.columns]
+
+    def joints_at_limits(self, q: Array) -> list[str]:
+        """Joints of one configuration (nq,) that stand at a limit, with the limit."""
+        found: list[str] = []
+        for i in self._bounded:
+            value = q[self._q_of[i]]
+            for limit in (self._low[i], self._high[i]):
+                if abs(value - limit) <= 1e-9 * max(1.0, abs(limit)):
+                    s = self.model.v_slices
+                    joint = next(j for j, at in enumerate(s) if at.start <= i < at.stop)
+                    found.append(f"{self.model.joint_names[joint]!r} at {limit:.4g}")
+                    break
+        return found
 
 
 def bounded_steps(A: Array, g: Array, lower: Array, upper: Array) -> Array:

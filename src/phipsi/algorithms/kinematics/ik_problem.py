@@ -1,8 +1,8 @@
-"""What inverse kinematics solves: targets as residuals, and the coordinates in which it steps."""
+"""The targets of inverse kinematics as residuals with weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -14,7 +14,6 @@ from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
-from phipsi.model.scalars import NUMPY_OPS
 from phipsi.operators import J, pose
 from phipsi.spatial import left_jacobian_inverse, so3_log
 
@@ -111,7 +110,7 @@ class Targets:
         rows, slopes = rows.reshape(n, 6 * T)[:, used], slopes.reshape(n, 6 * T, nv)[:, used]
         gap = np.zeros(n)
         if self._loops is not None:
-            g, G, gap = strict_rows(self._loops, q)
+            g, G, gap = self._loops.strict_rows(q)
             rows = np.concatenate([rows, g], axis=1)
             slopes = np.concatenate([slopes, G], axis=1)
         return Residuals(
@@ -121,108 +120,6 @@ class Targets:
             np.where(asks[:, 0], np.linalg.norm(turn, axis=-1), np.nan),
             gap,
         )
-
-
-def strict_rows(loops: ClosureRows, q: Array) -> tuple[Array, Array, Array]:
-    """Residuals of loops that vanish only where none is turned over, their slopes, and the gap."""
-    poses, motion = loops.kinematics(q)
-    residual, found = loops.residual(q, poses)
-    g = loops.strict_residual(q, found)
-    gap = np.abs(residual).max(axis=-1, initial=0.0)
-    # R₂₂ − 1 is of second order: by itself it may be as large as the square root of rounding
-    over = np.abs(g).max(axis=-1, initial=0.0) > np.maximum(gap, 1e-3)
-    return g, loops.strict_jacobian(found, motion), np.where(over, np.inf, gap)
-
-
-@final
-class Chart:
-    """Coordinates of a step: the rates of the joints that may move.
-
-    Joints whose limits bound coordinates that are no integrals of rates (planar ones) step in their
-    coordinates instead, so that the bounds are bounds of the step.
-    """
-
-    def __init__(self, model: Model, fixed: Iterable[str], limits: bool) -> None:
-        self.model = model
-        held = {model.joint_index(name) for name in ([fixed] if isinstance(fixed, str) else fixed)}
-        moving = np.zeros(model.nv, dtype=bool)
-        self._low, self._high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
-        self._q_of = np.zeros(model.nv, dtype=int)
-        self._direct: list[int] = []
-        for i, joint in enumerate(model.joints):
-            at, of = model.v_slices[i], model.q_slices[i]
-            moving[at] = i not in held
-            if joint.nq != joint.nv:
-                continue
-            self._q_of[at] = np.arange(of.start, of.stop)
-            if limits:
-                self._low[at], self._high[at] = model.lower[of], model.upper[of]
-            bounded = np.isfinite(self._low[at]).any() or np.isfinite(self._high[at]).any()
-            if bounded and not joint.is_additive and i not in held:
-                self._direct.append(i)
-        self.columns = np.flatnonzero(moving)
-        free = [s for i, s in enumerate(model.q_slices) if i not in held]
-        self.moving_q = np.concatenate([np.r_[s] for s in free] or [np.zeros(0, dtype=int)])
-        self._bounded = np.flatnonzero(moving & (np.isfinite(self._low) | np.isfinite(self._high)))
-
-    def inside(self, q: Array) -> Array:
-        """The nearest configuration within the limits."""
-        q, at = q.copy(), self._q_of[self._bounded]
-        q[..., at] = np.clip(q[..., at], self._low[self._bounded], self._high[self._bounded])
-        return q
-
-    def bounds(self, q: Array) -> tuple[Array, Array]:
-        """Least and largest step (n, k) from q."""
-        at = q[:, self._q_of] if self.model.nv else np.zeros((len(q), 0))
-        low, high = self._low - at, self._high - at
-        return np.minimum(low, 0.0)[:, self.columns], np.maximum(high, 0.0)[:, self.columns]
-
-    def slopes(self, q: Array, jacobian: Array) -> Array:
-        """Derivatives (n, m, k) along the coordinates of the step, from those along the rates."""
-        for i in self._direct:
-            at, of = self.model.v_slices[i], self.model.q_slices[i]
-            joint = self.model.joints[i]
-            entries = [q[:, k] for k in range(of.start, of.stop)]
-            N = np.empty((len(q), joint.nv, joint.nv))
-            for k in range(joint.nv):
-                unit = [float(j == k) for j in range(joint.nv)]
-                for row, rate in enumerate(joint.q_rate(joint.params, entries, unit, NUMPY_OPS)):
-                    N[:, row, k] = rate
-            jacobian = jacobian.copy()
-            jacobian[..., at] = jacobian[..., at] @ np.linalg.inv(N)
-        return jacobian[..., self.columns]
-
-    def move(self, q: Array, step: Array) -> Array:
-        """The configurations after steps (n, k)."""
-        rates = np.zeros((len(q), self.model.nv))
-        rates[:, self.columns] = step
-        out = self.model.integrate(q, rates)
-        for i in self._direct:
-            out[:, self.model.q_slices[i]] = (
-                q[:, self.model.q_slices[i]] + rates[:, self.model.v_slices[i]]
-            )
-        return self.inside(out)
-
-    def towards(self, q: Array, rest: Array) -> Array:
-        """Step (n, k) that leads from q to another configuration, if nothing is in the way."""
-        rates = self.model.difference(q, rest)
-        for i in self._direct:
-            of = self.model.q_slices[i]
-            rates[:, self.model.v_slices[i]] = rest[:, of] - q[:, of]
-        return rates[:, self.columns]
-
-    def joints_at_limits(self, q: Array) -> list[str]:
-        """Joints of one configuration (nq,) that stand at a limit, with the limit."""
-        found: list[str] = []
-        for i in self._bounded:
-            value = q[self._q_of[i]]
-            for limit in (self._low[i], self._high[i]):
-                if abs(value - limit) <= 1e-9 * max(1.0, abs(limit)):
-                    s = self.model.v_slices
-                    joint = next(j for j, at in enumerate(s) if at.start <= i < at.stop)
-                    found.append(f"{self.model.joint_names[joint]!r} at {limit:.4g}")
-                    break
-        return found
 
 
 def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.kinematics.bounded_steps import bounded_steps
-from phipsi.algorithms.kinematics.ik_problem import Chart, Residuals, Targets
+from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
+from phipsi.algorithms.kinematics.ik_problem import Residuals, Targets
 
 Array = NDArray[Any]
 
@@ -66,11 +66,16 @@ class Search:
     """The best configuration so far of every element, and the iteration that improves it."""
 
     def __init__(
-        self, goals: Targets, chart: Chart, rest: Array | None, position: float, rotation: float
+        self,
+        goals: Targets,
+        steps: StepCoordinates,
+        rest: Array | None,
+        position: float,
+        rotation: float,
     ) -> None:
-        self.goals, self.chart, self.rest = goals, chart, rest
+        self.goals, self.steps, self.rest = goals, steps, rest
         self.tolerances = position, rotation
-        count, T, nq = len(goals.p), len(goals.points), chart.model.nq
+        count, T, nq = len(goals.p), len(goals.points), steps.model.nq
         self.q = np.zeros((count, nq))
         self.error, self.away = np.full((2, count), np.inf)
         self.met = np.zeros(count, dtype=bool)
@@ -95,7 +100,7 @@ class Search:
                 go = ~stop
                 q, elements, mu, pull = q[go], elements[go], mu[go], pull[go]
                 now = Residuals(*(x[go] for x in now))
-            if not len(q) or step == max_iterations or not self.chart.columns.size:
+            if not len(q) or step == max_iterations or not self.steps.columns.size:
                 return
             q, now, mu, pull = self._step(q, now, mu, pull, elements)
             self.iterations[elements] += 1
@@ -104,7 +109,7 @@ class Search:
         self, q: Array, now: Residuals, mu: Array, pull: Array, elements: Array
     ) -> tuple[Array, Residuals, Array, Array]:
         """One damped step of every element; those that do not gain stay and get more damping."""
-        slopes = self.chart.slopes(q, now.jacobian)
+        slopes = self.steps.slopes(q, now.jacobian)
         k = slopes.shape[-1]
         A = np.swapaxes(slopes, -1, -2) @ slopes
         g = np.einsum("nmk,nm->nk", slopes, now.rows)
@@ -116,9 +121,9 @@ class Search:
         damping = np.maximum(mu * cost, _FLOOR * size)
         damped = A.copy()
         damped[:, np.arange(k), np.arange(k)] += damping[:, None]
-        d = bounded_steps(damped, g, *self.chart.bounds(q))
+        d = bounded_steps(damped, g, *self.steps.bounds(q))
         promised = -np.einsum("nk,nk->n", g, d) - 0.5 * np.einsum("nk,nkl,nl->n", d, A, d)
-        moved = self.chart.move(q, d)
+        moved = self.steps.move(q, d)
         then = self.goals.residuals(moved, elements)
         gain = cost - self._cost(then.rows, self._towards(moved, elements), pull)
         ratio = gain / np.maximum(promised, 1e-300)
@@ -142,8 +147,8 @@ class Search:
 
     def _towards(self, q: Array, elements: Array) -> Array:
         if self.rest is None:
-            return np.zeros((len(q), self.chart.columns.size))
-        return self.chart.towards(q, self.rest[elements])
+            return np.zeros((len(q), self.steps.columns.size))
+        return self.steps.towards(q, self.rest[elements])
 
     @staticmethod
     def _cost(rows: Array, towards: Array, pull: Array) -> Array:
@@ -178,7 +183,7 @@ class Search:
         """The best of all attempts."""
         T = len(self.goals.points)
         return IKResult(
-            self.q.reshape(*batch, self.chart.model.nq),
+            self.q.reshape(*batch, self.steps.model.nq),
             self.met.reshape(batch),
             self.position.reshape(*batch, T),
             self.rotation.reshape(*batch, T),

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.assembly import search as close_loops
 from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.kinematics.ik_problem import Chart, Targets, Weight
+from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
+from phipsi.algorithms.kinematics.ik_problem import Targets, Weight
 from phipsi.algorithms.kinematics.ik_search import CLOSED, PULL, PULL_AGAIN, IKResult, Search
 from phipsi.backends.arguments import joint_array
 from phipsi.errors import ConvergenceError, InputError
@@ -73,7 +74,7 @@ def inverse_kinematics(
     loops = rows_of(model) if model.n_rows else None
     model = tree
     goals = Targets(model, targets, weights, loops)
-    chart = Chart(model, fixed, limits)
+    steps = StepCoordinates(model, fixed, limits)
     start = _configurations(model, model.neutral() if q0 is None else q0, "q0")
     goal_rest = None if rest is None else _configurations(model, rest, "rest")
     _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_error)
@@ -87,10 +88,10 @@ def inverse_kinematics(
         ) from None
     goals.spread(batch)
     count = int(np.prod(batch))
-    first = chart.inside(np.broadcast_to(start, (*batch, model.nq)).reshape(count, model.nq))
+    first = steps.inside(np.broadcast_to(start, (*batch, model.nq)).reshape(count, model.nq))
     if goal_rest is not None:
         goal_rest = np.broadcast_to(goal_rest, (*batch, model.nq)).reshape(count, model.nq)
-    search = Search(goals, chart, goal_rest, position_tolerance, rotation_tolerance)
+    search = Search(goals, steps, goal_rest, position_tolerance, rotation_tolerance)
     tries = (20 if q0 is None else 0) if restarts is None else restarts
     for attempt in range(tries + 1):
         left = np.flatnonzero(~search.met) if attempt else np.arange(count)
@@ -100,7 +101,7 @@ def inverse_kinematics(
             # every element has draws of its own, so that its result does not depend on the others
             draws = model.random_configuration(np.random.default_rng([seed, attempt]), (count,))
             begin = first[left].copy()
-            begin[:, chart.moving_q] = draws[left][:, chart.moving_q]
+            begin[:, steps.moving_q] = draws[left][:, steps.moving_q]
         else:
             begin = first
         search.attempts[left] += 1
@@ -120,7 +121,7 @@ def inverse_kinematics(
         search.close(close)
     result = search.result(batch)
     if on_error == "raise" and not result.converged.all():
-        text = _failure(result, chart, position_tolerance, rotation_tolerance)
+        text = _failure(result, steps, position_tolerance, rotation_tolerance)
         raise ConvergenceError(text, result)
     return result
 
@@ -149,7 +150,7 @@ def _check(
         raise InputError(f"on_error={on_error!r} is neither 'raise' nor 'return'")
 
 
-def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -> str:
+def _failure(result: IKResult, steps: StepCoordinates, position: float, rotation: float) -> str:
     """By how much the worst element misses which target, and what may help."""
     miss = np.fmax(result.position_error / position, result.rotation_error / rotation)
     miss = np.where(result.converged[..., None], 0.0, miss).max(axis=-1)
@@ -171,7 +172,7 @@ def _failure(result: IKResult, chart: Chart, position: float, rotation: float) -
                 parts.append(f"its {what} by {error:.4g} {unit} (tolerance {most:g})")
         if parts:
             lines.append(f"    {point!r} misses {' and '.join(parts)}")
-    at_limits = chart.joints_at_limits(result.q[worst])
+    at_limits = steps.joints_at_limits(result.q[worst])
     if at_limits:
         lines.append(f"    joints at a limit there: {', '.join(at_limits)}")
     lines.append(

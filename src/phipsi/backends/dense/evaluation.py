@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.formulas import (
-    ARGUMENTS,
     COLUMNS,
     LEAVES,
     OF_ONE,
@@ -90,10 +89,6 @@ class Evaluation:
     def _compute(self, x: Expr) -> Array:
         if x.op in _METHODS:
             return _METHODS[x.op](self, x)
-        if x.op in OF_ONE:
-            return OF_ONE[x.op](self.at, self.value(x.args[0]))
-        if x.op in TRACES:
-            return self._trace(x)
         rows, cols = self.size(x.gives), self.size(x.takes)
         return self.at.eye(rows) if x.op is Op.IDENTITY else self.at.zeros(rows, cols)
 
@@ -154,10 +149,9 @@ class Evaluation:
 
     def _block_diagonal(self, x: Expr) -> Array:
         assert x.takes is not None and x.gives is not None
-        if x.op is Op.OUTER:
-            full = self.value(x.args[0]) @ self.value(x.args[1]).T
-        else:
-            full = self.value(x.args[0])
+        full = self.value(x.args[0])
+        if x.op is Op.FUNCTION:  # outer(x; y)
+            full = full @ self.value(x.args[1]).T
         out = self.at.zeros(self.size(x.gives), self.size(x.takes))
         for k in range(self.model.n_bodies):
             rows, cols = (block_of(space, self.model, k) for space in (x.gives, x.takes))
@@ -187,7 +181,7 @@ class Evaluation:
             return self._variation(x)
         if x.name in ("unit_rate", "unit_effort", "unit_inertia"):
             return self._pick(x)
-        if x.name in ARGUMENTS:
+        if x.row.is_input:
             return self.at.argument(x.name).reshape(-1, 1)
         if x.name == "total":
             return total(self.at, x.params)
@@ -211,9 +205,14 @@ class Evaluation:
         columns = [(m.T if adjoint else m) @ values[0] for m in moved]
         return np.hstack([self.at.zeros(self.size(x.gives), 0), *columns])
 
-    def _trace(self, x: Expr) -> Array:
+    def _function(self, x: Expr) -> Array:
+        function, hole = x.data
+        if function.name in OF_ONE:
+            return OF_ONE[function.name](self.at, self.value(x.args[0]))
+        if function.name not in TRACES:
+            return self._block_diagonal(x)
         value, *directions = (self.value(y) for y in x.args)
-        moved = self._along_units(TRACES[x.op], directions, self.size(x.gives), x.data)
+        moved = self._along_units(TRACES[function.name], directions, self.size(x.gives), hole)
         return self.at.array([[np.trace(m @ value)] for m in moved]).reshape(-1, 1)
 
     def _along_units(
@@ -284,7 +283,7 @@ _METHODS: dict[Op, Callable[[Evaluation, Expr], Array]] = {
     Op.PRODUCT: lambda one, x: one._product(x),
     Op.INVERSE: lambda one, x: one._inverse(x.args[0]),
     Op.BD: lambda one, x: one._block_diagonal(x),
-    Op.OUTER: lambda one, x: one._block_diagonal(x),
+    Op.FUNCTION: lambda one, x: one._function(x),
     Op.AS_MATRIX: lambda one, x: one.value(x.args[0]),
     Op.LOGDET: lambda one, x: one._logdet(x.args[0]),
 }

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from phipsi.backends.dense.configuration import Configuration
 from phipsi.backends.dense.world_rows import rows_rate
-from phipsi.expressions.kinds import Op
 from phipsi.model.dual import hinge_axes_along
-from phipsi.operators.inputs import DIRECTIONS
 from phipsi.spatial import crm, crq, skew
 from phipsi.spatial import phi as rigid
 
@@ -257,9 +255,6 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 
-ARGUMENTS = ("v", "vdot", "tau", "f_ext", "f0", "Udot", "dinertia", *DIRECTIONS)
-"""Leaves that are arguments."""
-
 VARIATIONS: dict[str, Callable[..., Array]] = {
     "Hdot": hinge_variation,
     "Bdot": point_variation,
@@ -278,19 +273,19 @@ COLUMNS: dict[str, tuple[Callable[..., Array], bool]] = {
 }
 """u ↦ X{directions; u} x, linear in u and made column by column."""
 
-OF_ONE: dict[Op, Callable[[Configuration, Array], Array]] = {
-    Op.CROSS: cross,
-    Op.CROSS_FORCE: cross_force,
-    Op.INERTIA_OF: inertia_of,
-    Op.REGRESS: regress,
-    Op.HALF: half,
+OF_ONE: dict[str, Callable[[Configuration, Array], Array]] = {
+    "cross": cross,
+    "cross_force": cross_force,
+    "inertia_of": inertia_of,
+    "regress": regress,
+    "half": half,
 }
 """Functions of one value."""
 
-TRACES: dict[Op, Callable[..., Array]] = {
-    Op.VEE: cross,
-    Op.VEE_FORCE: cross_force,
-    Op.INERTIA_TRACE: inertia_of,
-    Op.DH_TRACE: hinge_variation,
+TRACES: dict[str, Callable[..., Array]] = {
+    "vee": cross,
+    "vee_force": cross_force,
+    "inertia_trace": inertia_of,
+    "dH_trace": hinge_variation,
 }
 """w with w* u = tr(X{directions; u} Y) for every u, by the unit vectors u."""

@@ -6,23 +6,28 @@ from collections.abc import Callable, Mapping
 
 from phipsi.errors import LoweringError
 from phipsi.expressions.check import shown
+from phipsi.expressions.functions import cross, cross_force, outer
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, adjoint, cross_force, product
+from phipsi.expressions.node import Expr, adjoint, product
 from phipsi.expressions.spaces import Space
 from phipsi.operators.catalogue import (
+    B,
     M,
     Riccati,
     V,
+    arguments_of,
+    catalogue_leaf,
     definition,
     family_of,
     place_of,
 )
 from phipsi.rewrite.causal import one_step_factors
-from phipsi.sweeps.builder import Builder
-from phipsi.sweeps.ir import Domain, Field, Kind, Type
+from phipsi.sweeps.equation_builder import Builder
+from phipsi.sweeps.ir import Domain, Field, Kind, Operation, Type
 
+A = catalogue_leaf("A")
 _RIGID = Type(Domain.BODY, "6", "6", Kind.RIGID)
-_MIRRORED = (Op.BD, Op.PRODUCT, Op.OUTER)  # the blocks of X* are those of X, transposed
+_MIRRORED = (Op.BD, Op.PRODUCT)  # as of outer(x; y), the blocks of X* are those of X, transposed
 
 # with one of these given, the inertias of the model say nothing about D
 _OWN_INERTIA = frozenset(("M", "P", "D", "placement", "pose"))
@@ -56,7 +61,8 @@ class Blocks:
     def block(self, x: Expr) -> Field:
         """The diagonal blocks of a memoryless operator."""
         if x not in self._blocks:
-            mirrored = self._blocks.get(x.T) if x.op in _MIRRORED else None
+            two_sided = x.op in _MIRRORED or x.function is outer
+            mirrored = self._blocks.get(x.T) if two_sided else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
             if not out.label and x.op is Op.LEAF:
                 out.label = x.text("ascii")
@@ -82,25 +88,23 @@ class Blocks:
         if x.op is Op.INVERSE:
             inner = x.args[0]
             if inner.op is Op.LEAF and inner.name == "D":
-                return self._riccati(family_of(inner))["D^-1"]
+                return self.riccati(family_of(inner))["D^-1"]
             return b.inverse(self.block(inner), definite=False, owner=inner.text("ascii"))
-        if x.op is Op.CROSS:
-            return b.apply("crm", self.vector(x.args[0]))
-        if x.op is Op.CROSS_FORCE:
-            return b.apply("crq", self.vector(x.args[0]))
-        if x.op is Op.REGRESS:
-            return b.apply("regress", self.vector(x.args[0]))
-        if x.op is Op.INERTIA_OF:
-            return b.apply("inertia_of", self.vector(x.args[0]))
-        if x.op is Op.OUTER:
-            left, right = (self.vector(y) for y in x.args)
-            times = b.mul_symmetric if left is right else b.mul
-            return times(left, b.transpose(right))
         if x.op is Op.BD:
             return self._diagonal(self, x.args[0])
-        if x.op is Op.HALF:
-            return b.apply("half", self.block(x.args[0]))
+        if x.op is Op.FUNCTION:
+            return self.function(x)
         raise LoweringError(f"{shown(x)} has no blocks")
+
+    def function(self, x: Expr) -> Field:
+        """The blocks of a function of vectors and of memoryless operators."""
+        b, (function, hole) = self.builder, x.data
+        args = [self.vector(y) if y.is_vector else self.block(y) for y in x.args]
+        if function is not outer:
+            return b.apply(function.operation, *args, data=hole)
+        left, right = args
+        times = b.mul_symmetric if left is right else b.mul
+        return times(left, b.transpose(right))
 
     def _gyration(self, x: Expr) -> Field | None:
         """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.
@@ -112,7 +116,7 @@ class Blocks:
         if len(x.args) not in (2, 3) or len(set(x.data)) != 1:
             return None
         products = [y for y in x.args if y.op is Op.PRODUCT and len(y.args) == 2]
-        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].op is Op.CROSS]
+        cores = [y.args[1] for y in products if y.args[0] is M and y.args[1].function is cross]
         if len(cores) != 1 or self.block(M).type.kind is not Kind.INERTIA:
             return None
         V = cores[0].args[0]
@@ -142,32 +146,14 @@ class Blocks:
     # -- leaves ------------------------------------------------------------------------------------
 
     def _leaf_block(self, x: Expr) -> Field:
-        b = self.builder
         if x.name in self.given and not x.args:
             return self.given_field(x)
-        if x.name == "H":
-            return b.transpose(self.hinge_axes())
-        if x.name == "Hdot" and not x.args:
-            return b.transpose(b.apply("hinge_axes_rate"))
-        if x.name in ("Hdot", "dH", "dHT"):  # along motions
-            op = "hinge_axes_along" if x.name == "Hdot" else x.name
+        blocks = x.row.blocks or _LEAVES.get(x.name)
+        if blocks is not None:
+            return blocks(self, x)
+        if Operation.exists(x.name):
             place = place_of(x) if x.params else None
-            out = b.apply(op, *(self.vector(y) for y in x.args), data=place)
-            return b.transpose(out) if x.name == "Hdot" else out
-        if x.name == "dB":
-            return b.shift("scatter", self.swing_block(x))
-        if x.name in ("angular", "M"):
-            return b.apply(x.name)
-        if x.name == "Jr":
-            return b.apply("Jr") if self.armature else b.zero(Type(Domain.BODY, "r", "r"))
-        if x.name in ("unprescribed", "prescribed"):
-            mask = b.apply("diag", b.leaf("input", Type(Domain.BODY, "r", "1"), "free"))
-            eye = b.eye(Domain.BODY, "r")
-            return mask if x.name == "unprescribed" else b.add([(1, eye), (-1, mask)])
-        if x.row.riccati and x.name in ("P", "D", "G", "D_half"):
-            return self._riccati(family_of(x))[x.name]
-        if x.row.blocks is not None:
-            return x.row.blocks(self, x)
+            return self.builder.apply(x.name, *map(self.vector, x.args), data=place)
         meaning = definition(x)
         if meaning is None:
             raise LoweringError(f"{x} has no block formula")  # a row without one: our bug
@@ -229,11 +215,11 @@ class Blocks:
         """V = φ* H* v."""
         return self.vector(V)
 
-    def point_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
+    def point_block(self, x: Expr) -> Field:
         """B or its change along motions of the bodies, one transformation per point."""
-        out = self._point_block(name, motions)
+        out = self._point_block(x)
         if out.op != "zero":
-            out.label = name
+            out.label = x.name
         return out
 
     def swing_block(self, x: Expr) -> Field:
@@ -276,17 +262,17 @@ class Blocks:
         turn = b.transpose(b.apply("rotation", pose))
         return b.apply("point_arm"), [b.scale(-1, b.apply("spin", m)) for m in gathered], turn
 
-    def _point_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
+    def _point_block(self, x: Expr) -> Field:
         b = self.builder
         point6 = Type(Domain.POINT, "6", "6", Kind.RIGID)
         if self.axes == "body":
-            return b.apply("point_frame") if name == "B" else b.zero(point6)
-        if name == "B" and self.axes == "spatial":
+            return b.apply("point_frame") if x is B else b.zero(point6)
+        if x is B and self.axes == "spatial":
             return b.apply("rigid_inverse", b.shift("gather", self.pose()))
-        if name == "B":
+        if x is B:
             first, _, last = self._point_factors([])
             return b.make("mul", (first, last), None, point6)
-        moving = [self.vector(y) for y in motions] or [self.velocity()]
+        moving = [self.vector(y) for y in arguments_of(x)]
         if any(m.op == "zero" for m in moving):
             return b.zero(Type(Domain.POINT, "6", "6"))
         first, factors, out = self._point_factors(moving)
@@ -298,13 +284,13 @@ class Blocks:
         """φ(p, mate of p) for every frame p of a closure, in the axes of p."""
         return self.builder.apply("relative", self.pose())
 
-    def link_block(self, name: str, motions: tuple[Expr, ...] = ()) -> Field:
+    def link_block(self, x: Expr) -> Field:
         """A* or its change along motions: what a row has at a point, in the axes of the point."""
         b = self.builder
         relative = self.relative()
         seen = b.shift("of_point", relative)
-        moving = [self.vector(y) for y in motions] or [self.velocity()]
-        if name == "A":
+        moving = [self.vector(y) for y in arguments_of(x)]
+        if x is A:
             out = b.apply("closure_row", seen)
         elif any(m.op == "zero" for m in moving):
             return b.zero(Type(Domain.LINK, "6", "1"))
@@ -314,13 +300,17 @@ class Blocks:
             motion = self.point_motion(moving[0])
             twist = b.apply("relative_twist", relative, motion, b.shift("of_mate", motion))
             out = b.apply("closure_row_rate", seen, b.shift("of_point", twist))
-        out.label = name
+        out.label = x.name
         return out
+
+    def row_block(self, x: Expr) -> Field:
+        """A or its change along motions, one row of six numbers per link."""
+        return self.builder.transpose(self.link_block(x))
 
     def point_motion(self, motion: Field) -> Field:
         """Motions of the frames of closures in their own axes."""
         b = self.builder
-        return b.mul(b.transpose(self.point_block("B")), b.shift("gather", motion))
+        return b.mul(b.transpose(self.point_block(B)), b.shift("gather", motion))
 
     def _link_motions(self, motions: list[Field]) -> list[Field]:
         """Motions of the frame of a link and of its mate, one after the other."""
@@ -353,7 +343,7 @@ class Blocks:
 
     # -- the Riccati family ------------------------------------------------------------------------
 
-    def _riccati(self, f: Riccati) -> dict[str, Field]:
+    def riccati(self, f: Riccati) -> dict[str, Field]:
         """P, D, G of one family, by the tip-to-base recursion of theory/open-chains 8."""
         if f in self._families:
             return self._families[f]
@@ -439,6 +429,40 @@ class Blocks:
             return b.congruence(left, s)
         out = b.mul(left, s) if left is not None else s
         return b.mul(out, b.transpose(right)) if right is not None else out
+
+
+def _hinge_rate(low: Blocks, x: Expr) -> Field:
+    """Ḣ along v, or along the directions in braces."""
+    b, along = low.builder, [low.vector(y) for y in x.args]
+    return b.transpose(b.apply("hinge_axes_along" if along else "hinge_axes_rate", *along))
+
+
+def _armature(low: Blocks, x: Expr) -> Field:
+    b = low.builder
+    return b.apply("Jr") if low.armature else b.zero(Type(Domain.BODY, "r", "r"))
+
+
+def _unprescribed(low: Blocks, x: Expr) -> Field:
+    """1 on joints whose effort is given, 0 on the others."""
+    free = low.builder.leaf("input", Type(Domain.BODY, "r", "1"), "free")
+    return low.builder.apply("diag", free)
+
+
+def _prescribed(low: Blocks, x: Expr) -> Field:
+    mask, eye = _unprescribed(low, x), low.builder.eye(Domain.BODY, "r")
+    return low.builder.add([(1, eye), (-1, mask)])
+
+
+_LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
+    "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
+    "Hdot": _hinge_rate,
+    "dB": lambda low, x: low.builder.shift("scatter", low.swing_block(x)),
+    "Jr": _armature,
+    "unprescribed": _unprescribed,
+    "prescribed": _prescribed,
+    **dict.fromkeys(("P", "D", "G", "D_half"), lambda low, x: low.riccati(family_of(x))[x.name]),
+}
+"""Blocks of leaves. Others are the operation of the same name, or what they stand for."""
 
 
 def _positive(x: Expr | int) -> bool:

@@ -26,14 +26,14 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import E_phi, catalogue_leaf, phi, transition_step
+from phipsi.operators.catalogue import B, E_phi, catalogue_leaf, phi, transition_step
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.causal import is_transition
 from phipsi.rewrite.matrices import between_seeds, multiply_out
 from phipsi.rewrite.rewriter import Rewriter
-from phipsi.sweeps.blocks import block_size
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
+from phipsi.sweeps.memoryless_blocks import A, block_size
 
 _PHI_TILDE = catalogue_leaf("phi_tilde")
 Factors = tuple[Expr, ...]
@@ -273,10 +273,10 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     assert last.takes is not None
     tail = _at_points(factors)
     if tail:
-        block: Field | None = low.blocks.link_block("A") if last.takes.index == "row" else None
+        block: Field | None = low.blocks.link_block(A) if last.takes.index == "row" else None
         kind = "points" if block is None else "links"
         for y in reversed(tail[: len(tail) - (block is not None)]):
-            mine = low.blocks.point_block("B") if y.name == "B" else low.blocks.selection(_core(y))
+            mine = low.blocks.point_block(B) if y.name == "B" else low.blocks.selection(_core(y))
             if kind == "links":
                 mine = b.shift("of_point", mine)
             block = mine if block is None else b.mul(mine, block)

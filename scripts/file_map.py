@@ -1,0 +1,78 @@
+"""Write docs/file-map.md: every module of the library with the first sentence of its docstring.
+
+python scripts/file_map.py          writes the page
+python scripts/file_map.py --check  says whether it is current
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES, PAGE = ROOT / "src" / "phipsi", ROOT / "docs" / "file-map.md"
+_HEAD = """# File map
+
+Every module of `src/phipsi` with the first sentence of its documentation, in the order of the
+[layers](architecture.md#layers). Written by `python scripts/file_map.py`."""
+
+
+def layers() -> list[str]:
+    """The layers in their order, as the test has them."""
+    test = ast.parse((ROOT / "tests" / "symbolic" / "test_layers.py").read_text(encoding="utf-8"))
+    return next(
+        ast.literal_eval(node.value)
+        for node in test.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
+    )
+
+
+def modules() -> dict[str, list[Path]]:
+    """Folders in the order of the layers, and the modules in each; "" has those outside."""
+    order = {name: i for i, name in enumerate(layers())}
+    found: dict[str, list[Path]] = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        folder = path.parent.relative_to(SOURCES).as_posix()
+        found.setdefault("" if folder == "." else folder, []).append(path)
+    return dict(sorted(found.items(), key=lambda f: (order.get(f[0].split("/")[0], -1), f[0])))
+
+
+def sentence(path: Path) -> str:
+    """The first sentence of the docstring of a module, without its full stop."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.split("\n\n")[0].replace("\n", " ").replace("|", "\\|").removesuffix(".")
+
+
+def page() -> str:
+    """The text of docs/file-map.md."""
+    return "\n".join([_HEAD, *_lines()]) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    for folder, paths in modules().items():
+        yield f"\n## {folder or 'phipsi'}\n"
+        about = [p for p in paths if p.name == "__init__.py" and folder]
+        if about:
+            yield f"{sentence(about[0])}.\n"
+        rest = [p for p in paths if p not in about]
+        if rest:
+            yield "| module | contents |\n|---|---|"
+        for path in rest:
+            yield f"| `{path.relative_to(SOURCES).as_posix()}` | {sentence(path)} |"
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    print("docs/file-map.md is not current:  python scripts/file_map.py")
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

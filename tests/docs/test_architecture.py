@@ -1,0 +1,74 @@
+"""Pages about the code name files that exist, and leave none out.
+
+A path is anything that ends in ``.py`` or, in backticks, in ``/``. It stands below the root of the
+repository or below `src/phipsi`, where the folders before it may be left out.
+"""
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "phipsi"
+PAGES = [ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "file-map.md"]
+PAGES += sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PATH = re.compile(r"(?<![\w./-])(?:[\w-]+/)*[\w-]+\.py\b|(?<=`)(?:[\w-]+/)+(?=`)")
+
+
+def named(text: str) -> set[str]:
+    return set(PATH.findall(text))
+
+
+def exists(path: str) -> bool:
+    if any((folder / path).exists() for folder in (ROOT, SOURCES)):
+        return True
+    return any(f"/{module}".endswith(f"/{path}") for module in modules())
+
+
+def modules() -> set[str]:
+    return {p.relative_to(SOURCES).as_posix() for p in SOURCES.rglob("*.py")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_files_exist(page: Path):
+    missing = {path for path in named(page.read_text(encoding="utf-8")) if not exists(path)}
+    assert not missing, f"{page.name} names files that do not exist: {sorted(missing)}"
+
+
+def test_paths_are_found():
+    text = "in `sweeps/ir.py`, or motion/chart.py (with `model/`); see no-such.py and `q/v`"
+    assert named(text) == {"sweeps/ir.py", "motion/chart.py", "model/", "no-such.py"}
+    assert exists("sweeps/ir.py") and exists("model/") and exists("rewriter.py")
+    assert not exists("no-such.py") and not exists("sweeps/rewriter.py") and not exists("modle/")
+
+
+def test_all_layers_are_on_the_page():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tests = ast.parse((ROOT / "tests" / "symbolic" / "test_layers.py").read_text(encoding="utf-8"))
+    (layers,) = (
+        ast.literal_eval(node.value)
+        for node in tests.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
+    )
+    table = text.partition("## Layers")[2].partition("\n## ")[0]
+    shown = [name.removesuffix(".py") for name in re.findall(r"`(\w+)(?:/|\.py)`", table)]
+    assert [name for name in shown if name in layers] == layers
+
+
+def test_the_file_map_has_every_module():
+    text = (ROOT / "docs" / "file-map.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\| `([\w/]+\.py)` \|", text, re.MULTILINE))
+    assert shown == {m for m in modules() if "/" not in m or not m.endswith("__init__.py")}, (
+        "run  python scripts/file_map.py"
+    )
+    folders = {m.rpartition("/")[0] for m in modules()} - {""}
+    assert folders == set(re.findall(r"^## (.+)$", text, re.MULTILINE)) - {"phipsi"}
+
+
+def test_the_script_writes_the_page():
+    page = runpy.run_path(str(ROOT / "scripts" / "file_map.py"))["page"]()
+    listed = named((ROOT / "docs" / "file-map.md").read_text(encoding="utf-8"))
+    assert named(page) == listed, "run  python scripts/file_map.py"

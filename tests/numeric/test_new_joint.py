@@ -1,0 +1,126 @@
+"""A joint from outside the library: one class with its formulas.
+
+Turning a `Cam` by θ about z lifts the body by lift · (1 − cos θ) along it, so that its hinge map
+changes with θ. Nothing in the library knows of it; it is built into a tree, compiled for both
+backends, differentiated, simulated, rolled out in machine code, and locked.
+"""
+
+import pickle
+from typing import final
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from random_models import random_inertia, random_pose
+
+import phipsi as pp
+from phipsi.model.joint import AdditiveJoint
+from phipsi.model.scalars import from_columns, rotation_about
+from phipsi.operators import H, M, V, mass_matrix, phi, tau, vdot
+
+Z = (0, 0, 1)
+
+
+@final
+class Cam(AdditiveJoint):
+    """Rotation by θ about z, with the lift L (1 − cos θ): H* = [z; L sin θ z]."""
+
+    __slots__ = ()
+    kind = "cam"
+    nq = nv = 1
+    coordinate_names = ("theta",)
+    _spread = (np.pi,)
+
+    def __init__(self, lift=0.1):
+        self._set(_arguments={"lift": float(lift)}, params=(float(lift),))
+
+    def transform(self, params, q, ops):
+        return rotation_about(Z, q[0], ops), [0, 0, params[0] * (1 - ops.cos(q[0]))]
+
+    def hinge_axes(self, params, q, ops):
+        return from_columns([(*Z, 0, 0, params[0] * ops.sin(q[0]))])
+
+    def hinge_axes_rate(self, params, q, v, ops):
+        return from_columns([(0, 0, 0, 0, 0, params[0] * ops.cos(q[0]) * v[0])])
+
+
+@pytest.fixture
+def model(monkeypatch, tmp_path):
+    """Cams between other joints, with a free base; a code cache of its own."""
+    monkeypatch.setenv("PHIPSI_CACHE", str(tmp_path))
+    rng = np.random.default_rng(3)
+    builder = pp.ModelBuilder(gravity=(0.3, -2.0, -9.0))
+    parents = {"base": None, "a": "base", "b": "a", "c": "b", "d": "a"}
+    joints = [pp.joints.Free(), Cam(0.2), pp.joints.Revolute((1, 2, 0)), Cam(-0.3), Cam(0.1)]
+    for (name, parent), joint in zip(parents.items(), joints, strict=True):
+        builder.add_body(
+            name, parent=parent or "world", joint=joint,
+            placement=random_pose(rng), inertia=random_inertia(rng),
+        )  # fmt: skip
+    return builder.build()
+
+
+def state(model, batch=()):
+    rng = np.random.default_rng(1)
+    q = model.random_configuration(rng, batch)
+    return q, rng.standard_normal((*batch, model.nv)), rng.standard_normal((*batch, model.nv))
+
+
+def complex_step(expr, model, q, v, u):
+    return np.imag(pp.dense(expr, model, q + 1e-30j * model.qdot(q, u), v)) / 1e-30
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+@pytest.mark.parametrize(
+    "expr", [V, H @ phi @ M @ V, mass_matrix @ vdot, mass_matrix.inv @ tau], ids=str
+)
+def test_it_is_compiled(model, expr, backend):
+    q, v, vdots = state(model, (9,))
+    values = {"q": q, "v": v, "vdot": vdots, "tau": vdots}
+    program = pp.compile(expr, model, backend=backend)
+    assert program.backend == backend
+    found = program(**{name: values[name] for name in program.inputs})
+    for i in range(9):
+        wanted = pp.dense(expr, model, q[i], v[i], vdot=vdots[i], tau=vdots[i])
+        assert_allclose(np.ravel(found[i]), np.ravel(wanted), rtol=0, atol=1e-9)
+
+
+def test_velocities_are_those_of_the_poses(model):
+    q, v, _ = state(model)
+    poses = pp.body_poses(model, q)
+    ahead = pp.body_poses(model, model.integrate(q, 1e-6 * v))
+    behind = pp.body_poses(model, model.integrate(q, -1e-6 * v))
+    rate = np.linalg.solve(poses, (ahead - behind) / 2e-6)
+    found = pp.body_velocities(model, q, v)
+    spin = [rate[:, 2, 1], rate[:, 0, 2], rate[:, 1, 0]]
+    assert_allclose(found, np.column_stack([*spin, rate[:, :3, 3]]), atol=1e-7)
+
+
+def test_it_is_differentiated(model):
+    q, v, u = state(model)
+    efforts, weights = H @ phi @ M @ V, np.linspace(-1, 1, model.nv)
+    wanted = complex_step(efforts, model, q, v, u)
+    along = pp.dense(pp.diff(efforts, "q", along="dq"), model, q, v, dq=u)
+    assert_allclose(along, wanted, atol=1e-9)
+    assert_allclose(pp.compile(pp.diff(efforts, "q"), model)(q, v, u), wanted, atol=1e-9)
+    by_q = pp.vjp(efforts, model, "q")(q, v, weights)
+    assert_allclose(by_q @ u, weights @ wanted, atol=1e-9)
+
+
+def test_it_moves(model):
+    q, v, _ = state(model)
+    run = pp.simulate(model, q, v, 0.5, rtol=1e-10, atol=1e-10)
+    assert_allclose(run.energy, run.energy[0], rtol=0, atol=1e-6)
+    steps = pp.rollout(model, q, v, np.zeros(model.nv), dt=0.5 / 400, steps=400)
+    assert_allclose(steps[0][-1], run.q[-1], atol=1e-6)
+
+
+def test_it_is_locked_and_pickled(model):
+    q, _, _ = state(model)
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(pp.mass_matrix(again, q), pp.mass_matrix(model, q), rtol=1e-14)
+    joint = model.joint_names[1]
+    locked = model.with_locked([joint], q)
+    rest = np.delete(np.arange(model.nv), model.v_slice(joint).start)
+    found = pp.mass_matrix(locked, np.delete(q, model.q_slice(joint).start))
+    assert_allclose(found, pp.mass_matrix(model, q)[np.ix_(rest, rest)], atol=1e-10)
