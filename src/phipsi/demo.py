@@ -39,7 +39,7 @@ def run(folder: Path, *, open_report: bool = False) -> int:
     arm = pp.load(folder / "arm.urdf")
     print(f"{folder / 'arm.urdf'}: {', '.join(arm.joint_names)}")
 
-    _title("2. Its forward dynamics as an operator expression, and what the compiler makes of it")
+    _title("2. Its forward dynamics as an operator expression, and the recursion it becomes")
     print(pp.explain(FORWARD_DYNAMICS, arm))
 
     _title("3. The compiled recursion against dense linear algebra")

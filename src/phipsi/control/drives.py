@@ -51,7 +51,7 @@ class DrivenMechanism:
             return tau
         batch = np.broadcast_shapes(np.shape(q)[:-1], tau.shape[:-1])
         at, load = self.metric(q, batch), _flat(tau, batch)
-        return self._drives.efforts(at, load).reshape(*batch, self.tree.nv)
+        return self._drives.replacing(at, load).reshape(*batch, self.tree.nv)
 
     def accelerations(self, q: ArrayLike, v: ArrayLike, u: Array) -> Array:
         """Accelerations (..., nv) that keep the constraints, nearest to u at the driven joints.
