@@ -26,7 +26,7 @@ from phipsi.expressions.functions import (
 )
 from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
-from phipsi.expressions.spaces import SPACES
+from phipsi.expressions.spaces import SPACES, UNKNOWN
 from phipsi.operators.catalogue import (
     CATALOGUE,
     Riccati,
@@ -119,7 +119,7 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
         raise SpaceError(
             f"{name}{{…}} must be one of the Riccati family with four operators {{H; E; M; Jr}}"
         )
-    armature = 0 if args[3].takes is None else args[3]
+    armature = 0 if args[3].takes is UNKNOWN else args[3]
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
 
 
