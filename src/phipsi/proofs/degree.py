@@ -97,7 +97,6 @@ class Degrees:
         )
 
     def _size(self, x: Expr) -> int:
-        assert x.takes is not None
         return dimension(x.takes, self._model, self._points)
 
     def _inverse(self, x: Expr) -> Degree:
