@@ -1,10 +1,12 @@
 """Every public function follows the grammar of docs/grammar.md."""
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from random_grasps import random_grasp
 
 import phipsi as pp
 from phipsi.algorithms.dynamics.constraint_forces import Dynamics, Reactions
@@ -61,14 +63,18 @@ def test_states_are_in_order(name):
         assert later == sorted(later, key=LATER.index)
 
 
-# One call each of functions that evaluate one program on a batch.
+# One call each of functions that evaluate programs on a batch.
 ARM = pp.examples.seven_joint_arm()
 RNG = np.random.default_rng(0)
 Q = ARM.random_configuration(RNG, (5,))
 V, A, T = RNG.standard_normal((3, 5, 7))
 P = [("tool", (0, 0, 0.1))]
 CALLS = {
-    "bias_forces": (Q, V), "body_accelerations": (Q, V, A), "body_poses": (Q,),
+    "bias_forces": (Q, V), "christoffel_symbols": (Q,), "diagonal_coriolis": (Q, V),
+    "kinetic_energy_regressor": (Q, V), "mass_matrix_inverse_sensitivity": (Q,),
+    "mass_matrix_sensitivity": (Q,), "operational_space_inertia_sensitivity": (Q, P),
+    "potential_energy_regressor": (Q,), "regressor": (Q, V, A),
+    "body_accelerations": (Q, V, A), "body_poses": (Q,),
     "body_velocities": (Q, V), "center_of_mass": (Q,), "center_of_mass_jacobian": (Q,),
     "centroidal_momentum_matrix": (Q,), "centroidal_momentum_matrix_dot": (Q, V),
     "coriolis_matrix": (Q, V), "forward_dynamics": (Q, V, T), "frame_accelerations": (Q, V, A, P),
@@ -81,13 +87,46 @@ CALLS = {
 }  # fmt: skip
 SEVERAL = {
     "forward_dynamics_derivatives": (Q, V, T), "innovations": (Q, V, T),
-    "inverse_dynamics_derivatives": (Q, V, A),
+    "inverse_dynamics_derivatives": (Q, V, A), "joint_reactions": (Q, V, T),
+    "hybrid_dynamics": partial(pp.hybrid_dynamics, prescribed=ARM.joint_names[2:4]),
 }  # fmt: skip
+# The same of a mechanism with loops, at states that keep them.
+PIN = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+FOUR_BAR = pp.System(pp.examples.planar_arm(3), [PIN])
+CLOSED = np.broadcast_to(FOUR_BAR.assemble([1.0, -1.0, -1.5]), (4, 3)).copy()
+REST, EFFORTS = np.zeros((4, 3)), np.random.default_rng(1).standard_normal((4, 3))
+WITH_LOOPS = {
+    "forward_dynamics": (pp.forward_dynamics, CLOSED, REST, EFFORTS),
+    "forward_dynamics, f": (partial(pp.forward_dynamics, multipliers=True), CLOSED, REST, EFFORTS),
+    "forward_dynamics_derivatives": (pp.forward_dynamics_derivatives, CLOSED, REST, EFFORTS),
+    "inverse_dynamics": (pp.inverse_dynamics, CLOSED, REST, REST),
+    "inverse_dynamics, f": (
+        partial(pp.inverse_dynamics, actuated=["joint1"], multipliers=True), CLOSED, REST, REST),
+    "hybrid_dynamics": (
+        partial(pp.hybrid_dynamics, prescribed=["joint1"]), CLOSED, REST, REST, EFFORTS),
+    "constraint_forces": (pp.constraint_forces, CLOSED, REST, EFFORTS),
+    "constraint_impulse": (pp.constraint_impulse, CLOSED, EFFORTS),
+    "delassus_matrix": (pp.delassus_matrix, CLOSED),
+    "joint_reactions": (pp.joint_reactions, CLOSED, REST, EFFORTS),
+    "kinetic_energy": (pp.kinetic_energy, CLOSED, EFFORTS),
+}  # fmt: skip
+# These take a state and no options: runs have their own, the others evaluate no program.
+WITHOUT_OPTIONS = {
+    "dense", "from_drake", "from_mujoco", "from_pinocchio", "inverse_kinematics", "linearize",
+    "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
+    "to_mujoco", "to_pinocchio",
+}  # fmt: skip
+
+
+def parts(result):
+    return result if isinstance(result, tuple) else (result,)
 
 
 def test_no_function_with_options_is_missing():
     takes = {n for n, f in ALL.items() if "options" in inspect.signature(f).parameters}
-    assert takes == {*CALLS, *SEVERAL, "delassus_matrix"}
+    assert takes == {*CALLS, *SEVERAL, *(n for n in WITH_LOOPS if "," not in n)}
+    states = {n for n, f in OF_MODELS.items() if {"q", "q0"} & set(inspect.signature(f).parameters)}
+    assert states - takes == WITHOUT_OPTIONS
 
 
 def test_the_options_are_those_of_programs():
@@ -98,7 +137,11 @@ def test_the_options_are_those_of_programs():
 def test_options_of_one_result(name):
     function, arguments = ALL[name], CALLS[name]
     plain = function(ARM, *arguments)
-    assert_array_equal(function(ARM, *arguments, threads=2), plain)
+    shared = function(ARM, *arguments, threads=2)
+    if name == "operational_space_inertia_sensitivity":  # parts of its batch have other sizes
+        assert_allclose(shared, plain, rtol=0, atol=1e-13 * np.abs(plain).max())
+    else:
+        assert_array_equal(shared, plain)
     out = np.full_like(plain, np.nan)
     assert function(ARM, *arguments, out=out) is out
     assert_array_equal(out, plain)
@@ -112,31 +155,68 @@ def test_options_of_one_result(name):
 @pytest.mark.parametrize("name", SEVERAL)
 def test_options_of_named_results(name):
     function, arguments = ALL[name], SEVERAL[name]
-    plain = function(ARM, *arguments)
-    for x, y in zip(plain, function(ARM, *arguments, threads=2), strict=True):
+    if callable(arguments):
+        function, arguments = arguments, (Q, V, A, T)
+    check_options(function, ARM, arguments)
+
+
+@pytest.mark.parametrize("name", WITH_LOOPS)
+def test_options_with_loops(name):
+    function, *arguments = WITH_LOOPS[name]
+    check_options(function, FOUR_BAR, arguments)
+    q = CLOSED.copy()
+    q[2, 1] = np.nan
+    masked, status = function(FOUR_BAR, q, *arguments[1:], on_error="mask")
+    assert status.shape == (4,) and status[2] and not np.delete(status, 2).any()
+    for x, y in zip(parts(masked), parts(function(FOUR_BAR, *arguments)), strict=True):
+        assert np.isnan(x[2]).all()
+        assert_allclose(np.delete(x, 2, axis=0), np.delete(y, 2, axis=0), rtol=1e-9, atol=1e-9)
+    with pytest.raises(pp.errors.InputError, match="finite"):
+        function(FOUR_BAR, q, *arguments[1:])
+
+
+def check_options(function, model, arguments):
+    plain = function(model, *arguments)
+    for x, y in zip(parts(plain), parts(function(model, *arguments, threads=2)), strict=True):
         assert_array_equal(x, y)
-    masked, status = function(ARM, *arguments, on_error="mask")
+    masked, status = function(model, *arguments, on_error="mask")
     assert type(masked) is type(plain) and not status.any()
+    for x, y in zip(parts(plain), parts(masked), strict=True):
+        assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+    out = tuple(np.full(x.shape, np.nan) for x in parts(plain))
+    found = function(model, *arguments, out=out if isinstance(plain, tuple) else out[0])
+    assert type(found) is type(plain)
+    for x, y, z in zip(parts(plain), out, parts(found), strict=True):
+        assert_array_equal(x, y)
+        assert y is z
+    with pytest.raises(pp.errors.InputError, match="on_error"):
+        function(model, *arguments, on_error="ignore")
+    with pytest.raises(pp.errors.InputError, match="shape|out"):
+        function(model, *arguments, out=np.zeros(3))
 
 
-def test_options_with_loops():
-    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
-    system = pp.System(pp.examples.planar_arm(3), [pin])
-    q = np.broadcast_to(system.assemble([1.0, -1.0, -1.5]), (4, 3))
-    tau = RNG.standard_normal((4, 3))
-    plain = pp.forward_dynamics(system, q, 0 * q, tau)
-    out = np.zeros_like(plain)
-    assert pp.forward_dynamics(system, q, 0 * q, tau, out=out) is out
-    assert_array_equal(out, plain)
-    assert_array_equal(pp.forward_dynamics(system, q, 0 * q, tau, threads=2), plain)
-    masked, status = pp.forward_dynamics(system, q, 0 * q, tau, on_error="mask")
-    assert_allclose(masked, plain)
-    both, status = pp.forward_dynamics(system, q, 0 * q, tau, on_error="mask", multipliers=True)
-    assert_array_equal(both.vdot, masked) and not status.any()
-    with pytest.raises(pp.errors.InputError, match="'threads'"):
-        pp.inverse_dynamics(system, q, 0 * q, plain, threads=2)
-    with pytest.raises(pp.errors.InputError, match="shape"):
-        pp.forward_dynamics(system, q, 0 * q, tau, out=np.zeros(3))
+def test_states_that_no_effort_drives_are_masked():
+    v = REST.copy()
+    v[1] = 1.0  # opens the loop
+    masked, status = pp.inverse_dynamics(FOUR_BAR, CLOSED, v, REST, on_error="mask")
+    assert status.tolist() == [0, 5, 0, 0] and np.isnan(masked[1]).all()
+    assert_allclose(masked[0], pp.inverse_dynamics(FOUR_BAR, CLOSED[0], REST[0], REST[0]))
+    with pytest.raises(pp.errors.InputError, match="does not exist"):
+        pp.inverse_dynamics(FOUR_BAR, CLOSED, v, REST, actuated=["elbow"], on_error="mask")
+
+
+def test_secondary_forms_take_options():
+    grasp, q, v = random_grasp(0, ("Rigid", "Rigid"), joints=("revolute", "spherical", "free"))
+    tau = RNG.standard_normal((3, grasp.nv))
+    solve = partial(pp.forward_dynamics, grasp, q, v, tau, algorithm="secondary")
+    masked, status = solve(on_error="mask", threads=2)
+    assert_allclose(masked, solve(), rtol=1e-9, atol=1e-9)
+    assert not status.any()
+    stuck = pp.examples.two_finger_grasp()  # its fingers cannot give way along all rows
+    q, rest = stuck.model.neutral(), np.zeros((2, stuck.nv))
+    options = {"algorithm": "secondary", "on_error": "mask"}
+    masked, status = pp.forward_dynamics(stuck, q, rest, rest, **options)
+    assert status.tolist() == [3, 3] and np.isnan(masked).all()
 
 
 @pytest.mark.parametrize(

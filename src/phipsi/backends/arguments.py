@@ -81,10 +81,12 @@ def real_array(name: str, value: Any) -> Array:
     return a
 
 
-def state_arrays(model: Model, *, real: bool = True, **named: Any) -> tuple[Array, ...]:
+def state_arrays(
+    model: Model, *, real: bool = True, finite: bool = True, **named: Any
+) -> tuple[Array, ...]:
     """Configurations (``q…``) and joint rates or efforts of a model, which broadcast."""
     out = tuple(
-        joint_array(model, name, value, "nq" if name[0] == "q" else "nv", real=real)
+        joint_array(model, name, value, "nq" if name[0] == "q" else "nv", real=real, finite=finite)
         for name, value in named.items()
     )
     try:
@@ -95,8 +97,10 @@ def state_arrays(model: Model, *, real: bool = True, **named: Any) -> tuple[Arra
     return out
 
 
-def joint_array(model: Model, name: str, value: Any, symbol: str, *, real: bool = True) -> Array:
-    """Numbers (..., nq) or (..., nv) of a model, finite; `symbol` says which."""
+def joint_array(
+    model: Model, name: str, value: Any, symbol: str, *, real: bool = True, finite: bool = True
+) -> Array:
+    """Numbers (..., nq) or (..., nv) of a model, finite if asked for; `symbol` says which."""
     a = as_numbers(name, value)
     size, slices = getattr(model, symbol), model.q_slices if symbol == "nq" else model.v_slices
     if not a.ndim or a.shape[-1] != size:
@@ -107,7 +111,7 @@ def joint_array(model: Model, name: str, value: Any, symbol: str, *, real: bool 
         )
     if real and a.dtype != np.float64:
         raise InputError(f"{name} holds {a.dtype}, but must be real numbers here")
-    index = first_not_finite(a)
+    index = first_not_finite(a) if finite else None
     if index is not None:
         batch = f" (element {list(index[:-1])} of the batch)" if index[:-1] else ""
         joint = _joint_at(model, slices, index[-1])

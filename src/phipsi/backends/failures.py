@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phipsi.errors import PhipsiWarning, SingularHingeError, SingularMatrixError
+from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
 from phipsi.model.closure_text import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
@@ -63,6 +63,13 @@ def status_of(failures: list[Failure], batch: tuple[int, ...]) -> np.ndarray:
     for f in sorted(failures, key=lambda f: f.code == DOUBTFUL):
         status = np.where((status == 0) & f.mask, f.code + 8 * (f.body + 1), status)
     return status
+
+
+def code_of(error: Exception) -> int:
+    """The status of an element for which a dense solution raised an error."""
+    if isinstance(error, SingularHingeError):
+        return HINGE
+    return CONTRADICTION if isinstance(error, InputError) else SMALL
 
 
 def is_failure(status: Any) -> Any:

@@ -4,16 +4,22 @@ A named function passes them on as they are, and pays nothing where none is give
 
     def mass_matrix(model: Model, q: Any, **options: Unpack[CallOptions]) -> Array:
         return program_of(MASS_MATRIX, model, "dense")(q, **options)
+
+One that does more than evaluate a single program passes them to `Calls`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from phipsi.errors import InputError
+from phipsi.backends.failures import NOT_FINITE, code_of, is_failure
+from phipsi.errors import InputError, PhipsiError
+
+Array = NDArray[Any]
 
 OnError = Literal["raise", "mask", "return"]
 ON_ERROR = ("raise", "mask", "return")
@@ -22,11 +28,12 @@ ON_ERROR = ("raise", "mask", "return")
 class CallOptions(TypedDict, total=False):
     """Options of a call.
 
-    `out`: an array, or a tuple of arrays, to which the results are written. `threads`: how many
-    threads share a batch. `on_error`, what happens to elements of a batch that fail: "raise" an
-    error that names the first; "mask", return ``(result, status)`` with NaN in their place;
-    "return" the same with the numbers as they came out. The status is an integer for each element,
-    0 where all is well (`phipsi.backends.failures`).
+    `out`: an array to which the result is written; for several results a tuple of arrays, such as
+    the result of an earlier call. `threads`: how many threads share a batch. `on_error`, what
+    happens to elements of a batch that fail: "raise" an error that names the first; "mask", return
+    ``(result, status)`` with NaN in their place; "return" the same with the numbers as they came
+    out, if there are any. The status is an integer for each element, 0 where all is well
+    (`phipsi.backends.failures`).
     """
 
     out: Any
@@ -41,29 +48,141 @@ def check_on_error(value: Any, allowed: tuple[str, ...] = ON_ERROR) -> None:
         raise InputError(f"on_error={value!r} is not one of {words} and {allowed[-1]!r}")
 
 
-def finished(call: Callable[..., Any], then: Callable[[Any], Any], options: CallOptions) -> Any:
-    """What a call returns, after `then`: for functions that do more than run one program.
+@final
+class Calls:
+    """The programs that one function evaluates, under the options of its caller.
 
-    `out` receives the finished result, and the status of `on_error` passes by.
+        calls = Calls(options)
+        inertia = calls(program_of(WHOLE_INERTIA, model, "dense"), q)
+        return calls.finish(first_moment(inertia) / mass)
+
+    Every program gets `threads` and `on_error`, and of each element of the batch the first failure
+    counts. `finish` returns what the options ask for.
     """
-    if not options:
-        return then(call())
-    inner = {name: value for name, value in options.items() if name != "out"}
-    found, status = call(**inner), None
-    if options.get("on_error", "raise") != "raise":
+
+    def __init__(self, options: CallOptions) -> None:
+        self._out = options.get("out")
+        self._inner = {name: value for name, value in options.items() if name != "out"}
+        self._word = options.get("on_error", "raise")
+        self._status: Array | None = None
+
+    @property
+    def raises(self) -> bool:
+        """Whether failures are errors, so that no element has a status."""
+        return self._word == "raise"
+
+    def __call__(self, program: Callable[..., Any], *args: Any, extra: int = 0) -> Any:
+        """The results of a program; the last `extra` axes of its batch belong to one element."""
+        if not self._inner:
+            return program(*args)
+        found = program(*args, **self._inner)
+        if self.raises:
+            return found
         found, status = found
-    result = then(found)
-    out = options.get("out")
-    if out is not None:
-        if np.shape(out) != result.shape:
-            raise InputError(f"out has shape {np.shape(out)}, but the result {result.shape}")
-        np.copyto(out, result)
-        result = out
-    return result if status is None else (result, status)
+        for _ in range(extra):
+            status = status.max(axis=-1, initial=0)
+        self._record(status)
+        return found
+
+    def solve(self, function: Callable[..., Any], *arrays: Any, matrices: int = 0) -> Any:
+        """The results of a dense function of flat arrays (n, k), for arrays (..., k).
+
+        The last `matrices` of them are (..., m, k). Without "raise", elements that failed before
+        are left out, and if the function raises an error, it is called for parts of the batch, so
+        that one element does not spoil the others.
+        """
+        listed = [np.asarray(x) for x in arrays]
+        cores = [1] * (len(listed) - matrices) + [2] * matrices
+        batch = np.broadcast_shapes(
+            *(x.shape[: x.ndim - k] for x, k in zip(listed, cores, strict=True)),
+            *(() if self._status is None else [self._status.shape]),
+        )
+        flat = [
+            np.broadcast_to(x, (*batch, *x.shape[x.ndim - k :])).reshape(-1, *x.shape[x.ndim - k :])
+            for x, k in zip(listed, cores, strict=True)
+        ]
+        found = function(*flat) if self.raises else self._in_parts(function, flat, batch)
+        if isinstance(found, tuple):
+            return tuple(x.reshape(*batch, *x.shape[1:]) for x in found)
+        return found.reshape(*batch, *found.shape[1:])
+
+    def _in_parts(
+        self, function: Callable[..., Any], flat: list[Array], batch: tuple[int, ...]
+    ) -> Any:
+        known = np.zeros(batch, dtype=np.int64) if self._status is None else self._status
+        status = np.broadcast_to(known, batch).reshape(-1).copy()
+        for x in flat:
+            bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=-1)
+            status[bad & (status == 0)] = NOT_FINITE
+        first = function(*(x[:0] for x in flat))  # for the shapes
+        whole = [
+            np.full((len(status), *x.shape[1:]), np.nan)
+            for x in (first if isinstance(first, tuple) else (first,))
+        ]
+        left = [np.flatnonzero(~is_failure(status))]
+        while left:
+            part = left.pop()
+            if not part.size:
+                continue
+            try:
+                found = function(*(x[part] for x in flat))
+            except (PhipsiError, np.linalg.LinAlgError) as error:
+                if part.size == 1:
+                    status[part] = code_of(error)
+                else:
+                    left += np.array_split(part, 2)
+                continue
+            for x, y in zip(whole, found if isinstance(first, tuple) else (found,), strict=True):
+                x[part] = y
+        self._status = status.reshape(batch)
+        return tuple(whole) if isinstance(first, tuple) else whole[0]
+
+    def _record(self, status: Array) -> None:
+        old = np.zeros_like(status) if self._status is None else self._status
+        self._status = np.where(is_failure(old) | (status == 0), old, status)
+
+    def finish(self, result: Any, batch: tuple[int, ...] = ()) -> Any:
+        """The result, an array or a tuple with names, as the options ask for it.
+
+        "mask" puts NaN in the place of failed elements, `out` receives the numbers, and the status
+        comes second. `batch` is that of the arguments, for results without a program.
+        """
+        if not self._inner and self._out is None:
+            return result
+        check_on_error(self._word)
+        status = np.zeros(batch, dtype=np.int64) if self._status is None else self._status
+        parts = result if isinstance(result, tuple) else (result,)
+        if self._word == "mask" and status.any():
+            bad = is_failure(status)
+            parts = tuple(
+                np.where(bad.reshape(bad.shape + (1,) * (x.ndim - bad.ndim)), np.nan, x)
+                for x in map(np.asarray, parts)
+            )
+        if self._out is not None:
+            parts = _stored(parts, self._out if isinstance(result, tuple) else (self._out,))
+        if isinstance(result, tuple):
+            result = type(result)(*parts)
+        else:
+            result = parts[0]
+        return result if self.raises else (result, status)
+
+
+def _stored(parts: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+    """Write results to `out`, one array each."""
+    if not isinstance(out, tuple | list) or len(out) != len(parts):
+        raise InputError(
+            f"there are {len(parts)} results, so out must be a tuple of {len(parts)} arrays, such "
+            f"as the result of an earlier call, not {type(out).__name__}"
+        )
+    for x, y in zip(out, parts, strict=True):
+        if np.shape(x) != np.shape(y):
+            raise InputError(f"out has shape {np.shape(x)}, but the result {np.shape(y)}")
+        np.copyto(x, y)
+    return tuple(out)
 
 
 def named(kind: Any, found: Any, options: CallOptions) -> Any:
-    """The results of a program with names; with `on_error` also the status."""
+    """The results of one program with names; with `on_error` also the status."""
     if options.get("on_error", "raise") == "raise":
         return kind(*found)
     return kind(*found[0]), found[1]

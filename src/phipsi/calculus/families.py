@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import bind_arguments, by_name, check_finite
 from phipsi.backends.dense import dense
+from phipsi.backends.options import CallOptions, Calls, OnError
 from phipsi.backends.program import Program
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import compile, explain
@@ -130,10 +131,13 @@ class FamilyProgram:
         self.program, self.directions = program, tuple(directions)
         self.inputs = tuple(n for n in program.inputs if n not in self.directions)
 
-    def __call__(self, *args: Any, threads: int = 1, **named: Any) -> Array:
+    def __call__(
+        self, *args: Any, threads: int = 1, on_error: OnError = "raise", **named: Any
+    ) -> Any:
         """All derivatives, (..., out, in, nv): a batch over the unit directions."""
         values = by_name(self.inputs, args, named)
-        return along_units(self.program, values, *self.directions, threads=threads)
+        options: CallOptions = {"threads": threads, "on_error": on_error}
+        return along_units(self.program, values, *self.directions, **options)
 
 
 def along_units(
@@ -141,9 +145,9 @@ def along_units(
     values: Mapping[str, Any],
     *directions: str,
     units: Array | None = None,
-    threads: int = 1,
-) -> Array:
-    """What a program gives for every unit vector of some of its inputs, on the last axes.
+    **options: Unpack[CallOptions],
+) -> Any:
+    """The results of a program for every unit vector of some of its inputs, on the last axes.
 
     The directions join the batch as one flat axis, so that all lanes of the machine are busy. It
     is linear in each of them, so zero if one does not occur. For one direction other vectors than
@@ -154,10 +158,12 @@ def along_units(
     here = [name for name in directions if name in program.inputs]
     still = {name: np.zeros(shapes[name]) for name in here}
     arrays, batch = bind_arguments(program.source, (), {**values, **still})
-    check_finite(program.source, arrays)
+    calls = Calls(options)
+    if calls.raises:
+        check_finite(program.source, arrays)
     if len(here) < len(directions):
-        one = np.asarray(program(*(arrays[name] for name in program.inputs)))
-        return np.zeros((*one.shape, *counts), one.dtype)
+        one = np.asarray(calls(program, *(arrays[name] for name in program.inputs)))
+        return calls.finish(np.zeros((*one.shape, *counts), one.dtype))
     size, many = math.prod(batch), math.prod(counts)
     steps = np.indices(counts).reshape(len(counts), -1)
     flat: dict[str, Array] = {}
@@ -171,9 +177,13 @@ def along_units(
             tail = x.shape[x.ndim - len(shapes[name]) :]
             whole = np.broadcast_to(x, (*batch, *tail)).reshape(size, *tail)
             flat[name] = np.repeat(whole, many, axis=0)
-    out = np.asarray(program(*(flat[name] for name in program.inputs), threads=threads))
-    out = np.moveaxis(out.reshape(*batch, many, *out.shape[1:]), len(batch), -1)
-    return out if len(counts) == 1 else out.reshape(*out.shape[:-1], *counts)
+    inputs = [flat[name] for name in program.inputs]
+    if not calls.raises:  # every element of the batch has one status
+        inputs = [x.reshape(*batch, many, *x.shape[1:]) for x in inputs]
+    out = np.asarray(calls(program, *inputs, extra=1))
+    out = out.reshape(*batch, many, *out.shape[1:]) if calls.raises else out
+    out = np.moveaxis(out, len(batch), -1)
+    return calls.finish(out if len(counts) == 1 else out.reshape(*out.shape[:-1], *counts), batch)
 
 
 def _count(direction: str, model: Model) -> int:

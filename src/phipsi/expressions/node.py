@@ -91,6 +91,11 @@ class Expr:
         return self.data[0] if self.op is Op.FUNCTION else None
 
     @property
+    def core(self) -> Expr:
+        """X of an adjoint X*, anything else itself."""
+        return self.args[0] if self.op is Op.ADJOINT else self
+
+    @property
     def is_vector(self) -> bool:
         """True for a vector (an operator from the scalars), scalars included."""
         return self.takes is ONE

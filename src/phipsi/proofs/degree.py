@@ -113,17 +113,7 @@ class Degrees:
             return self.of(meaning)
         if x.row.riccati:
             return self._riccati(x.name, family_of(x))
-        if x.name in (
-            "M",
-            "Jr",
-            "v",
-            "vdot",
-            "f_ext",
-            "f0",
-            "any_motion",
-            "unprescribed",
-            "prescribed",
-        ):
+        if not x.args and "q" not in x.row.needs:
             return Degree(1, 0)
         if x.name == "s_gauge":
             return Degree(4 * self._path + 6, 4 * self._path)

@@ -29,6 +29,7 @@ from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collect, count_products, count_recursions, split_sign
+from phipsi.rewrite.expansion import products_of
 from phipsi.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
@@ -54,7 +55,6 @@ from phipsi.rewrite.patterns import (
     find_across_sums,
     find_in_product,
     instances,
-    products_of,
     rebuild_inside,
     replace_in_sum,
 )

@@ -26,7 +26,7 @@ from phipsi.expressions.structure import (
 )
 from phipsi.operators.catalogue import transition_step
 from phipsi.rewrite.causal import diagonal_part, is_step, is_transition
-from phipsi.rewrite.primitive import Factors, expand_products, step_factors
+from phipsi.rewrite.expansion import Factors, expand_products, step_factors
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
 

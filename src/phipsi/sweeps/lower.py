@@ -13,13 +13,13 @@ from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, adjoint
+from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import B, definition, transition_step
+from phipsi.operators.catalogue import B, definition, meaning_of, transition_step
 from phipsi.rewrite.causal import is_block_operator, is_transition
-from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
+from phipsi.rewrite.inverses import inverse_form, riccati_of, split_diagonal
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks, block_size
@@ -122,22 +122,20 @@ class Lowering:
 
     def _apply_block(self, x: Expr, u: Field) -> Field:
         """A memoryless operator; one that is defined by products is applied factor by factor."""
-        core = x.args[0] if x.op is Op.ADJOINT else x
-        meaning = definition(core) if core.name not in self.given else None
+        meaning = meaning_of(x) if x.core.name not in self.given else None
         if meaning is not None and meaning.op in (Op.SUM, Op.PRODUCT):
-            return self.apply(adjoint(meaning) if core is not x else meaning, u)
+            return self.apply(meaning, u)
         return self.builder.mul(self.blocks.block(x), u)
 
     # -- leaves that look beyond one body ----------------------------------------------------------
 
     def _propagate(self, x: Expr, u: Field) -> Field:
-        core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
+        core, flipped, meaning = x.core, x.core is not x, meaning_of(x)
         if is_transition(core):
             step = transition_step(core)
-            return self._recursion(adjoint(step) if flipped else step, u)
-        meaning = definition(core)
+            return self._recursion(step.T if flipped else step, u)
         if meaning is not None:
-            return self.apply(adjoint(meaning) if flipped else meaning, u)
+            return self.apply(meaning, u)
         if core.name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if core.name not in _MOVES:  # a catalogue row without a formula: our bug
@@ -253,15 +251,10 @@ class Lowering:
             parts = split_diagonal(x)
             if parts is not None:
                 return self._substitution(*parts, u)
-        factored = innovations_form(x)
-        if factored is not None:
-            return self.apply(factored, u)
-        pieces = split_product(x)
-        if pieces is not None:
-            for piece in pieces:
-                u = self._solve(piece, u)
-            return u
-        raise LoweringError(no_inverse(x))
+        form = inverse_form(x)
+        if form is None:
+            raise LoweringError(no_inverse(x))
+        return self.apply(form, u)
 
     def _substitution(self, diagonal: Expr, strict: Expr, u: Field) -> Field:
         """(W + N) z = u as z = W⁻¹ (u − N z), N strictly causal or strictly anticausal."""
@@ -295,10 +288,9 @@ class Lowering:
         assert x.takes is not None
         if not x.takes.per_body:
             return b.apply("logdet", self._whole_matrix(self, x, False))
-        factored = innovations_form(x)
-        if factored is not None:  # det of the unit triangular factors is one
-            middle = factored.factors[len(factored.factors) // 2]
-            return self._logdet(middle.args[0])
+        family = riccati_of(x)
+        if family is not None:  # the determinants of the unit triangular factors are one
+            return self._logdet(family.D)
         raise LoweringError(
             f"no O(N) form found for  logdet({shown(x)})\n"
             "    known are memoryless operators and  W + H φ X φ* H*."

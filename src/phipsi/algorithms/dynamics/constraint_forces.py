@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -27,7 +28,7 @@ from phipsi.algorithms.forms import (
     through_hinges,
 )
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.options import CallOptions
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -36,6 +37,7 @@ from phipsi.model.model import Model
 from phipsi.operators import A
 
 Array = NDArray[Any]
+WITHOUT_OPTIONS = Calls({})
 
 
 class Dynamics(NamedTuple):
@@ -77,34 +79,44 @@ def constrained_motion(
     *,
     Udot: ArrayLike | None = None,
     algorithm: str | None = None,
-    options: Any = None,
-) -> Any:
-    """(vdot, f) of a mechanism, from one program; with `on_error` also the status.
+    calls: Calls = WITHOUT_OPTIONS,
+) -> tuple[Array, Array]:
+    """(vdot, f) of a mechanism.
 
     Where rows are redundant vdot is unique, and f is one of the possible ones: zero on rows that
     follow from others (`constraint_forces` gives the least).
     """
-    options = options or {}
     plain = f_ext is Udot is algorithm is None
     if plain:
         program = system.cache.get(constrained_motion)  # the shortest way, for single calls
         if program is not None:
-            return program(q, v, tau, **options)
-    if options and (algorithm == "secondary" or not system.n_rows):
-        raise InputError(
-            f"multipliers of a tree, and the form 'secondary', take no "
-            f"{', '.join(map(repr, options))}: they are not one program"
-        )
+            return calls(program, q, v, tau)
     if not system.n_rows:  # nothing holds: the tree moves freely
         loads = () if f_ext is None else (f_ext,)
-        vdot = program_of(loaded(forward, f_ext is not None), system.model)(q, v, tau, *loads)
+        program = program_of(loaded(forward, f_ext is not None), system.model)
+        vdot = calls(program, q, v, tau, *loads)
         return vdot, np.zeros((*vdot.shape[:-1], 0))
     if algorithm == "secondary":
-        return secondary_dynamics(system, q, v, tau, f_ext, Udot=Udot)
+        loads = tuple(x for x in (Udot, f_ext) if x is not None)
+        solve = partial(_secondary, system, Udot is not None, f_ext is not None)
+        return calls.solve(solve, q, v, tau, *loads, matrices=int(f_ext is not None))
     program, extras = _program(system, f_ext, Udot, algorithm)
     if plain:
         system.cache[constrained_motion] = program
-    return program(q, v, tau, *extras, **options)
+    return calls(program, q, v, tau, *extras)
+
+
+def _secondary(
+    system: Model, prescribed: bool, external: bool, q: Array, v: Array, tau: Array, *loads: Array
+) -> tuple[Array, Array]:
+    return secondary_dynamics(
+        system,
+        q,
+        v,
+        tau,
+        loads[-1] if external else None,
+        Udot=loads[0] if prescribed else None,
+    )
 
 
 @of_mechanisms
@@ -116,6 +128,7 @@ def constraint_forces(
     f_ext: ArrayLike | None = None,
     *,
     Udot: ArrayLike | None = None,
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Multipliers f of the constraint rows in forward dynamics.
 
@@ -135,8 +148,22 @@ def constraint_forces(
     [4.905]
     """
     tree_of(model, constraint_forces)
-    _, f = constrained_motion(model, q, v, tau, f_ext, Udot=Udot)
-    return least_multipliers(model, q, f) if model.n_rows else f
+    calls = Calls(options)
+    return calls.finish(_motion_and_least_forces(model, q, v, tau, f_ext, Udot, calls)[1])
+
+
+def _motion_and_least_forces(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None,
+    Udot: ArrayLike | None,
+    calls: Calls,
+) -> tuple[Array, Array]:
+    vdot, f = constrained_motion(model, q, v, tau, f_ext, Udot=Udot, calls=calls)
+    # zero on rows that follow from others: if none is zero, all are independent
+    return vdot, f if f.all() else calls.solve(partial(least_multipliers, model), q, f)
 
 
 def constrained_reactions(
@@ -147,27 +174,25 @@ def constrained_reactions(
     f_ext: ArrayLike | None = None,
     *,
     Udot: ArrayLike | None = None,
+    calls: Calls = WITHOUT_OPTIONS,
 ) -> Reactions:
     """The forces through the hinges of the tree and through its closures."""
-    vdot, f = constrained_motion(system, q, v, tau, f_ext, Udot=Udot)
-    f = least_multipliers(system, q, f)
+    vdot, f = _motion_and_least_forces(system, q, v, tau, f_ext, Udot, calls)
     loads = () if f_ext is None else (f_ext,)
     forms = (loaded(through_hinges, f_ext is not None), HINGE_LOADS)
-    needed, added = program_of(forms, system)(q, v, vdot, *loads, f)  # type: ignore[misc]
-    return Reactions(needed + added, closure_forces(system, q, f))
+    needed, added = calls(program_of(forms, system), q, v, vdot, *loads, f)
+    return Reactions(needed + added, calls.solve(partial(closure_forces, system), q, f))
 
 
-def closure_forces(system: Model, q: ArrayLike, f: Array) -> Array:
-    """What multipliers (..., rows) are at the closure frames: forces (..., frames, 6) on bodies.
+def closure_forces(system: Model, q: Array, f: Array) -> Array:
+    """Forces (n, frames, 6) of multipliers (n, rows) on the bodies, at the closure frames.
 
-    −A* f. The world has no columns in A: on it acts what keeps the closure in equilibrium, or what
-    its constant rows say.
+    −A* f. The world has no columns in A: on it acts the force that keeps the closure in
+    equilibrium, or that of its constant rows.
     """
     forces = -program_of(A.T, system)(q, f)
     closures, rows = system.closures, rows_of(system)
-    at = np.asarray(q, dtype=np.float64)
-    frames = rows.frames(rows.poses(at.reshape(-1, at.shape[-1])))
-    R, x = (y.reshape(*at.shape[:-1], *y.shape[1:]) for y in frames)
+    R, x = rows.frames(rows.poses(q))
     for closure, first in zip(closures.closures, closures.first_point, strict=True):
         own = closures.row_closure == closures.closures.index(closure)
         for p, (body, _) in enumerate(closure.points):
@@ -190,24 +215,21 @@ def closure_forces(system: Model, q: ArrayLike, f: Array) -> Array:
     return forces
 
 
-def least_multipliers(system: Model, q: ArrayLike, f: Array) -> Array:
-    """The f (..., rows) of least norm that loads the joints alike: without self-stress.
-
-    Of multipliers that a program found: zero on rows that follow from others, so that
-    none of them is zero only if all rows are independent.
-    """
-    if f.all():
-        return f
-    at = np.asarray(q, dtype=np.float64)
-    if at.ndim > 1:  # one configuration does for all motions
-        at = np.broadcast_to(at, (*f.shape[:-1], at.shape[-1]))
-    metric = ConstraintMetric(rows_of(system), at.reshape(-1, at.shape[-1]))
-    return metric.without_self_stress(f.reshape(-1, f.shape[-1])).reshape(f.shape)
+def least_multipliers(system: Model, q: Array, f: Array) -> Array:
+    """The f (n, rows) of least norm that loads the joints as f does: without self-stress."""
+    if len(q) > 1 and (q == q[0]).all():  # one configuration does for all motions
+        q = q[:1]
+    return ConstraintMetric(rows_of(system), q).without_self_stress(f)
 
 
 @of_mechanisms
 def constraint_impulse(
-    model: Model, q: ArrayLike, v: ArrayLike, *, rates: ArrayLike | None = None
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    rates: ArrayLike | None = None,
+    **options: Unpack[CallOptions],
 ) -> Impulse:
     """Velocity jump when constraints are switched on: momentum-consistent, all rows together.
 
@@ -226,15 +248,18 @@ def constraint_impulse(
     [1.3125, 0.0]
     """
     tree_of(model, constraint_impulse)
+    calls = Calls(options)
     if not model.n_rows:
-        (v,) = state_arrays(model.model, v=v)
-        return Impulse(v.copy(), np.zeros((*v.shape[:-1], 0)))
+        q, v = state_arrays(model.model, q=q, v=v)
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        same = np.array(np.broadcast_to(v, (*batch, model.nv)))
+        return calls.finish(Impulse(same, np.zeros((*batch, 0))), batch)
     wanted = np.zeros(model.closures.n_rows) if rates is None else rates
     program = program_of((VELOCITY_CHANGE, IMPULSE), model)
     if program.resolve is None:
         with_near_singular_rows(program, model, impulses)
-    change, p = program(q, v, wanted)  # type: ignore[misc]
-    return Impulse(np.asarray(v, dtype=np.float64) - change, p)
+    change, p = calls(program, q, v, wanted)
+    return calls.finish(Impulse(np.asarray(v, dtype=np.float64) - change, p))
 
 
 @of_mechanisms
@@ -257,7 +282,7 @@ def delassus_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) 
     tree_of(model, delassus_matrix)
     if not model.n_rows:
         (q,) = state_arrays(model.model, q=q)
-        return np.zeros((*q.shape[:-1], 0, 0))
+        return Calls(options).finish(np.zeros((*q.shape[:-1], 0, 0)), q.shape[:-1])
     return program_of(ROW_MATRIX, model, "dense")(q, **options)
 
 

@@ -10,10 +10,9 @@ of the rows' accelerations G vdot − U, whose derivatives are expressions too.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, Unpack, final
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
@@ -26,11 +25,10 @@ from phipsi.algorithms.forms import (
     ROW_ACCELERATIONS,
 )
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.options import CallOptions, named
+from phipsi.backends.options import CallOptions, Calls, named
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.directional import substitute
 from phipsi.compiler import program_of
-from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import ROW_FORCES
 from phipsi.model.mechanisms import of_mechanisms, of_trees, tree_of
@@ -124,8 +122,8 @@ def forward_dynamics_derivatives(
     those of the formula for vdot, along all joint rates: motions that break the loops included.
     Along δq, δv that keep them they are the derivatives of the motion.
 
-    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); for trees also `threads`, `out`, `on_error`
-    as for a compiled program. **Returns:** `by_q`, `by_v`, `by_tau`, (..., nv, nv) each. A joint
+    **Arguments:** `q` (..., nq), `v`, `tau` (..., nv); `threads`, `out`, `on_error` as for a
+    compiled program. **Returns:** `by_q`, `by_v`, `by_tau`, (..., nv, nv) each. A joint
     with nothing to move raises `SingularHingeError`.
     **Cost:** O(N · depth), and O(N²) to O(N³) for the products with ℳ⁻¹; with constraints
     O(nv³ + rows³) per configuration.
@@ -148,23 +146,24 @@ def forward_dynamics_derivatives(
         program = program_of(operators, model, "dense", forward_dynamics_derivatives)
         return named(AccelerationDerivatives, program(q, v, tau, **options), options)
     tree = tree_of(model, forward_dynamics_derivatives)
-    if options:
-        raise InputError(
-            f"forward_dynamics_derivatives of a mechanism with constraints solves densely and "
-            f"takes no {', '.join(map(repr, options))}"
-        )
-    q, v, tau = state_arrays(tree, q=q, v=v, tau=tau)
-    batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], tau.shape[:-1])
-    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v, tau))
     if not model.n_rows:
-        return forward_dynamics_derivatives(tree, q, v, tau)
-    vdot, f = constrained_motion(model, q, v, tau)
+        return forward_dynamics_derivatives(tree, q, v, tau, **options)
+    calls = Calls(options)
+    q, v, tau = state_arrays(tree, finite=calls.raises, q=q, v=v, tau=tau)
+    vdot, f = constrained_motion(model, q, v, tau, calls=calls)
+    solve = partial(_with_constraints, model)
+    return calls.finish(AccelerationDerivatives(*calls.solve(solve, q, v, vdot, f)))
+
+
+def _with_constraints(
+    model: Model, q: Array, v: Array, vdot: Array, f: Array
+) -> tuple[Array, Array, Array]:
     solver = ConstrainedSolver(model, q)
-    id_q, id_v, _ = inverse_dynamics_derivatives(tree, q, v, vdot)
+    id_q, id_v, _ = program_of(inverse_dynamics_operators(), model.model, "dense")(q, v, vdot)
     loads = program_of(_loads(), model, "dense")(q, f)
     rows_q, rows_v = program_of(_rows(), model, "dense")(q, v, vdot)
     by_q, by_v = solver.solve(-id_q - loads, -rows_q), solver.solve(-id_v, -rows_v)
-    return AccelerationDerivatives(by_q, by_v, solver.by_efforts)
+    return by_q, by_v, solver.by_efforts
 
 
 @final

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked, least
-from phipsi.algorithms.dynamics.constraint_forces import Dynamics
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
 
@@ -23,36 +21,41 @@ _UNDRIVEN, _ROUNDING = 1e-9, 1e-13  # of what is needed, and of what everything 
 _SLOW = 1e-6  # rad/s, m/s: slower motions are measured as if they were as fast
 
 
-def driven_motion(
-    system: Model,
-    q: Array,
-    v: Array,
-    vdot: Array,
-    needed: Array,
-    actuated: Sequence[str] | None,
-    weights: ArrayLike | None,
-) -> Dynamics:
-    """Efforts of the actuated joints for a motion, and the least multipliers with them.
+@final
+class Drives:
+    """The joints of a mechanism that have a drive, and what their efforts cost.
 
-    **Arguments:** `needed` (..., nv), the inverse dynamics of the tree.
+    **Attributes:** `rates` (k,), where in v the drives are.
     """
-    model = system.model
-    driven = _rates(model, actuated)
-    cost = _weights(model, weights)[driven]
-    batch = needed.shape[:-1]
-    q, v, vdot = (
-        np.broadcast_to(x, (*batch, n)) for x, n in ((q, model.nq), (v, model.nv), (vdot, model.nv))
-    )
-    count = math.prod(batch)
-    flat_q, flat_v, flat_vdot, flat = (x.reshape(count, x.shape[-1]) for x in (q, v, vdot, needed))
-    at = ConstraintMetric(rows_of(system), flat_q)
-    _check_motion(system, at, flat_q, flat_v, flat_vdot)
-    x = np.einsum("nji,nj->ni", at.back, flat)  # efforts in the coordinates L* v
-    tau = np.zeros((count, model.nv))
-    tau[:, driven], missing = driving_efforts(at, x, driven, cost)
-    _check_driven(system, at.back, missing, x, actuated)
-    f = at.multipliers_of(tau - flat)
-    return Dynamics(vdot, tau.reshape(*batch, model.nv), f.reshape(*batch, system.n_rows))
+
+    def __init__(
+        self, system: Model, actuated: Sequence[str] | None, weights: ArrayLike | None = None
+    ) -> None:
+        self._system, self._actuated = system, actuated
+        self.rates = _rates(system.model, actuated)
+        self._cost = _weights(system.model, weights)[self.rates]
+
+    def efforts(self, q: Array, v: Array, vdot: Array, needed: Array) -> tuple[Array, Array]:
+        """Efforts (n, nv) for motions, and the least multipliers (n, rows) with them.
+
+        **Arguments:** n states (n, nq), (n, nv), (n, nv); `needed` (n, nv), the inverse dynamics of
+        the tree.
+        """
+        at = ConstraintMetric(rows_of(self._system), q)
+        _check_motion(self._system, at, q, v, vdot)
+        tau = self.replacing(at, needed)
+        return tau, at.multipliers_of(tau - needed)
+
+    def replacing(self, at: ConstraintMetric, needed: Array) -> Array:
+        """Efforts (n, nv) of the drives that move the mechanism as `needed` (n, nv) would.
+
+        Raises `InputError` where the drives do not suffice.
+        """
+        x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
+        tau = np.zeros(needed.shape)
+        tau[:, self.rates], missing = driving_efforts(at, x, self.rates, self._cost)
+        _check_driven(self._system, at.back, missing, x, self._actuated)
+        return tau
 
 
 def driving_efforts(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
-from phipsi.backends.options import CallOptions, finished
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
 from phipsi.model.mechanisms import of_given_motion, tree_of
@@ -63,8 +62,8 @@ def potential_energy(model: Model, q: ArrayLike, **options: Unpack[CallOptions])
     4.905
     """
     program = program_of(WHOLE_INERTIA, model, "dense", potential_energy)
-    gravity = program.model.gravity
-    return finished(partial(program, q), lambda x: -(_first_moment(x) @ gravity), options)
+    calls = Calls(options)
+    return calls.finish(-(_first_moment(calls(program, q)) @ program.model.gravity))
 
 
 @of_given_motion
@@ -85,8 +84,8 @@ def center_of_mass(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -
     mass = _mass(tree)
     if mass == 0:
         raise _no_mass(tree)
-    program = program_of(WHOLE_INERTIA, tree, "dense")
-    return finished(partial(program, q), lambda x: _first_moment(x) / mass, options)
+    calls = Calls(options)
+    return calls.finish(_first_moment(calls(program_of(WHOLE_INERTIA, tree, "dense"), q)) / mass)
 
 
 @of_given_motion
@@ -107,8 +106,8 @@ def center_of_mass_jacobian(model: Model, q: ArrayLike, **options: Unpack[CallOp
     mass = _mass(tree)
     if mass == 0:
         raise _no_mass(tree)
-    program = program_of(MOMENTUM_MATRIX, tree, "dense")
-    return finished(partial(program, q), lambda x: x[..., 3:, :] / mass, options)
+    calls = Calls(options)
+    return calls.finish(calls(program_of(MOMENTUM_MATRIX, tree, "dense"), q)[..., 3:, :] / mass)
 
 
 @of_given_motion
@@ -138,12 +137,9 @@ def momentum(
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
     tree = tree_of(model, momentum)
-    program = program_of((MOMENTUM, WHOLE_INERTIA), tree, "dense")
-    return finished(
-        partial(program, q, v),
-        lambda x: _about_com(x[0][..., None], _com(tree, x[1]))[..., 0],
-        options,
-    )
+    calls = Calls(options)
+    h, inertia = calls(program_of((MOMENTUM, WHOLE_INERTIA), tree, "dense"), q, v)
+    return calls.finish(_about_com(h[..., None], _com(tree, inertia))[..., 0])
 
 
 @of_given_motion
@@ -162,8 +158,9 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[Cal
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
     tree = tree_of(model, centroidal_momentum_matrix)
-    program = program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), tree, "dense")
-    return finished(partial(program, q), lambda x: _about_com(x[0], _com(tree, x[1])), options)
+    calls = Calls(options)
+    matrix, inertia = calls(program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), tree, "dense"), q)
+    return calls.finish(_about_com(matrix, _com(tree, inertia)))
 
 
 @of_given_motion
@@ -185,16 +182,12 @@ def centroidal_momentum_matrix_dot(
     """
     parts = (MOMENTUM_MATRIX, MOMENTUM_MATRIX_DOT, WHOLE_INERTIA, MOMENTUM)
     tree = tree_of(model, centroidal_momentum_matrix_dot)
-    mass = _mass(tree)
-
-    def moved(found: tuple[Array, ...]) -> Array:
-        matrix, rate, inertia, h = found
-        out = _about_com(rate, _com(tree, inertia))
-        if mass:
-            out[..., :3, :] -= skew(h[..., 3:] / mass) @ matrix[..., 3:, :]
-        return out
-
-    return finished(partial(program_of(parts, tree, "dense"), q, v), moved, options)
+    mass, calls = _mass(tree), Calls(options)
+    matrix, rate, inertia, h = calls(program_of(parts, tree, "dense"), q, v)
+    out = _about_com(rate, _com(tree, inertia))
+    if mass:
+        out[..., :3, :] -= skew(h[..., 3:] / mass) @ matrix[..., 3:, :]
+    return calls.finish(out)
 
 
 # ---- the mechanism as one rigid body -----------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from operator import itemgetter
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -16,7 +14,7 @@ from phipsi.algorithms.dynamics.constraint_forces import (
     constrained_motion,
     constrained_reactions,
 )
-from phipsi.algorithms.dynamics.driven import driven_motion
+from phipsi.algorithms.dynamics.driven import Drives
 from phipsi.algorithms.forms import (
     BIAS_FORCES,
     FORWARD_DYNAMICS,
@@ -30,7 +28,7 @@ from phipsi.algorithms.forms import (
     reactions,
 )
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.options import CallOptions, finished
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
@@ -160,7 +158,7 @@ def inverse_dynamics(
     `f0` (..., nC, 6), the papers' forces exerted by the mechanism at the points, in world axes;
     `actuated`, names of the joints that have a drive (default: all); `weights` (nv,), above 0, what
     an effort costs (default: 1); `multipliers`, whether to return them too; `threads`, `out`,
-    `on_error` as for a compiled program, for trees whose joints are all driven.
+    `on_error` as for a compiled program.
     **Returns:** tau (..., nv), or with `multipliers` (vdot, tau, f). It raises `InputError` if v or
     vdot break the constraints, or if the drives do not suffice: it then names the joints of the
     motion that lacks one, and how much.
@@ -188,10 +186,13 @@ def inverse_dynamics(
     program, loads = _program(inverse, tree, f_ext, points, f0)
     if not model.n_rows and actuated is weights is None and not multipliers:
         return program(q, v, vdot, *loads, **options)
-    _no_options("inverse_dynamics", options)
-    q, v, vdot = state_arrays(tree, q=q, v=v, vdot=vdot)
-    found = driven_motion(model, q, v, vdot, program(q, v, vdot, *loads), actuated, weights)
-    return found if multipliers else found.tau
+    calls = Calls(options)
+    q, v, vdot = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=vdot)
+    drives = Drives(model, actuated, weights)
+    needed = calls(program, q, v, vdot, *loads)
+    efforts, f = calls.solve(drives.efforts, q, v, vdot, needed)
+    vdot = np.broadcast_to(vdot, efforts.shape)
+    return calls.finish(Dynamics(vdot, efforts, f) if multipliers else efforts)
 
 
 @overload
@@ -303,11 +304,9 @@ def forward_dynamics(
         known = ", ".join(map(repr, TREE_FORMS))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
     program, loads = _program(TREE_FORMS[algorithm], tree, f_ext, points, f0, "as_written")
-    return finished(
-        partial(program, q, v, tau, *loads),
-        lambda found: found[0] if isinstance(found, tuple) else found,
-        options,
-    )
+    calls = Calls(options)
+    found = calls(program, q, v, tau, *loads)
+    return calls.finish(found[0] if isinstance(found, tuple) else found)
 
 
 def _with_constraints(
@@ -321,31 +320,13 @@ def _with_constraints(
     multipliers: bool,
     options: CallOptions,
 ) -> Any:
-    """vdot, or all that solves the equations of motion."""
-
-    def solve(**inner: Any) -> Any:
-        return constrained_motion(
-            model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, options=inner
-        )
-
-    if not multipliers:
-        return finished(solve, itemgetter(0), options)
-    if "out" in options:
-        raise InputError("with multipliers=True there are three results, so out= is not taken")
-
-    def whole(found: tuple[Array, Array]) -> Dynamics:
-        vdot, f = found
-        return Dynamics(vdot, np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape), f)
-
-    return finished(solve, whole, options)
-
-
-def _no_options(name: str, options: CallOptions) -> None:
-    if options:
-        raise InputError(
-            f"{name} of a mechanism with constraints or chosen drives solves for the efforts "
-            f"densely and takes no {', '.join(map(repr, options))}"
-        )
+    """vdot, or the whole solution of the equations of motion."""
+    calls = Calls(options)
+    vdot, f = constrained_motion(
+        model, q, v, tau, f_ext, Udot=Udot, algorithm=algorithm, calls=calls
+    )
+    efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), vdot.shape)
+    return calls.finish(Dynamics(vdot, efforts, f) if multipliers else vdot)
 
 
 @of_given_motion
@@ -448,6 +429,7 @@ def joint_reactions(
     f_ext: ArrayLike | None = None,
     *,
     Udot: ArrayLike | None = None,
+    **options: Unpack[CallOptions],
 ) -> Reactions:
     """Whole force that passes through every joint and every closure in forward dynamics.
 
@@ -474,8 +456,9 @@ def joint_reactions(
     >>> held.joints[0, 4:5].round(3), held.closures[0, 4:5].round(3)       # half the weight each
     (array([4.905]), array([4.905]))
     """
+    calls = Calls(options)
     if mechanism_of(model, joint_reactions).n_rows:
-        return constrained_reactions(model, q, v, tau, f_ext, Udot=Udot)
+        return calls.finish(constrained_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
     program, loads = _program(reactions, model.model, f_ext, None, None, "as_written")
-    found = program(q, v, tau, *loads)
-    return Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
+    found = calls(program, q, v, tau, *loads)
+    return calls.finish(Reactions(found, np.zeros((*found.shape[:-2], 0, 6))))

@@ -13,7 +13,8 @@ efforts that the prescribed joints need are the inverse dynamics of the result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ from phipsi.algorithms.dynamics.constraint_forces import Dynamics
 from phipsi.algorithms.forms import A_G, INVERSE_DYNAMICS
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.failures import ROW_GAP, ROW_GAP_LEAST
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.expressions.node import Expr
@@ -95,6 +97,7 @@ def hybrid_dynamics(
     tau: ArrayLike,
     *,
     prescribed: Sequence[str] | Mapping[str, ArrayLike] | ArrayLike,
+    **options: Unpack[CallOptions],
 ) -> Dynamics:
     """Accelerations and efforts when some joints' accelerations are prescribed.
 
@@ -121,13 +124,16 @@ def hybrid_dynamics(
     tree = tree_of(model, hybrid_dynamics)
     mask = free_mask(tree, prescribed)
     given = _accelerations(tree, vdot, prescribed)
+    calls = Calls(options)
     if model.n_rows:
-        return _with_constraints(model, q, v, given, tau, mask)
-    motion = program_of(HYBRID_ACCELERATIONS, tree)(q, v, given, tau, mask)
-    needed = program_of(INVERSE_DYNAMICS, tree)(q, v, motion)
+        state = state_arrays(tree, finite=calls.raises, q=q, v=v, vdot=given, tau=tau)
+        found = calls.solve(partial(_with_constraints, model, _one_mask(mask)), *state)
+        return calls.finish(Dynamics(*found))
+    motion = calls(program_of(HYBRID_ACCELERATIONS, tree), q, v, given, tau, mask)
+    needed = calls(program_of(INVERSE_DYNAMICS, tree), q, v, motion)
     efforts = np.broadcast_to(np.asarray(tau, dtype=np.float64), needed.shape)
     found = np.where(mask > 0, efforts, needed)
-    return Dynamics(motion, found, np.zeros((*found.shape[:-1], 0)))
+    return calls.finish(Dynamics(motion, found, np.zeros((*found.shape[:-1], 0))))
 
 
 def _accelerations(
@@ -154,37 +160,33 @@ def _accelerations(
     return out
 
 
-def _with_constraints(
-    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, tau: ArrayLike, mask: Array
-) -> Dynamics:
-    """The same with constraint rows on the joints that are not prescribed."""
+def _one_mask(mask: Array) -> Array:
     if mask.ndim > 1:
         raise InputError(
             "with constraints the same joints are prescribed in a whole batch: give their names, "
-            f"or booleans of shape ({model.nv},)"
+            f"or booleans of shape ({mask.shape[-1]},)"
         )
-    tree, free = model.model, np.flatnonzero(mask)
-    at_q, at_v, given, efforts = state_arrays(tree, q=q, v=v, vdot=vdot, tau=tau)
-    batch = np.broadcast_shapes(*(x.shape[:-1] for x in (at_q, at_v, given, efforts)))
-    at_q, at_v, given, efforts = (
-        np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1])
-        for x in (at_q, at_v, given, efforts)
-    )
-    held = np.where(mask > 0, 0.0, given)
-    rows, inverse = rows_of(model), program_of(INVERSE_DYNAMICS, tree)
-    at = ConstraintMetric(rows, at_q, rates_used=free)
-    load = (efforts - inverse(at_q, at_v, held))[:, free]
-    jacobian = rows.jacobian(at_q)
-    wanted = -rows.bias(at_q, at_v) - np.einsum("nrv,nv->nr", jacobian, held)
+    return mask
+
+
+def _with_constraints(
+    model: Model, mask: Array, q: Array, v: Array, vdot: Array, tau: Array
+) -> tuple[Array, Array, Array]:
+    """(vdot, tau, f) with constraint rows on the joints that are not prescribed, of n states."""
+    free, held = np.flatnonzero(mask), np.where(mask > 0, 0.0, vdot)
+    rows, inverse = rows_of(model), program_of(INVERSE_DYNAMICS, model.model)
+    at = ConstraintMetric(rows, q, rates_used=free)
+    load = (tau - inverse(q, v, held))[:, free]
+    jacobian = rows.jacobian(q)
+    wanted = -rows.bias(q, v) - np.einsum("nrv,nv->nr", jacobian, held)
     alone = np.einsum("nij,nkj,nk->ni", at.back, at.back, load)  # as if nothing held the rows
     asked = wanted - np.einsum("nrv,nv->nr", at.jacobian, alone)
     _check_agreement(model, at, asked)
     motion = held.copy()
     motion[:, free] = alone + at.solve(asked)
     f = -at.without_self_stress(at.multipliers(asked))
-    needed = inverse(at_q, at_v, motion) + np.einsum("nrv,nr->nv", jacobian, f)
-    found = np.where(mask > 0, efforts, needed)
-    return Dynamics(*(x.reshape(*batch, x.shape[-1]) for x in (motion, found, f)))
+    needed = inverse(q, v, motion) + np.einsum("nrv,nr->nv", jacobian, f)
+    return motion, np.where(mask > 0, tau, needed), f
 
 
 def _check_agreement(model: Model, at: ConstraintMetric, wanted: Array) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
-from phipsi.backends.options import CallOptions
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import program_of
 from phipsi.expressions.node import Expr
@@ -57,7 +57,9 @@ def innovations_rates(
 
 
 @of_trees(_COUPLED, _INSTEAD)
-def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
+def diagonal_coriolis(
+    model: Model, q: ArrayLike, nu: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """Coriolis term of the diagonalised equations of motion.
 
     In the coordinates ν = ℓ* v with ℳ = ℓ ℓ*, ℓ = (I + H φ K) D½, the equations of motion are
@@ -75,5 +77,5 @@ def diagonal_coriolis(model: Model, q: ArrayLike, nu: ArrayLike) -> Array:
     >>> bool(abs(mu @ nu) < 1e-12)
     True
     """
-    program = program_of(_coriolis(), model, "apply", diagonal_coriolis)
-    return program(q, innovations_rates(model, q, nu))
+    program, calls = program_of(_coriolis(), model, "apply", diagonal_coriolis), Calls(options)
+    return calls.finish(calls(program, q, calls(program_of(RATES_OF_INNOVATIONS, model), q, nu)))

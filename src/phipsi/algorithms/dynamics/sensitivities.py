@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.algorithms.dynamics.dof_levels import dof_levels
 from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
-from phipsi.backends.options import CallOptions
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.calculus.differentiation import diff
 from phipsi.calculus.families import Family, along_units
 from phipsi.compiler import program_at, program_of
@@ -84,7 +84,7 @@ _MOVES_ALONE = "no joint of a loop moves alone, as the derivatives by its dofs s
 
 
 @of_trees(_MOVES_ALONE, _DERIVATIVES)
-def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
+def mass_matrix_sensitivity(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Derivatives of the mass matrix by all degrees of freedom.
 
     L_k ℳ = X + X* with X = (Ḣ − H φ E_φ cross(s)*) φ M φ* H*, s = H* of dof k: entry [i, j, k] is
@@ -100,8 +100,9 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     array([[-0.4794, -0.2397],
            [-0.2397,  0.    ]])
     """
-    model = tree_of(model, mass_matrix_sensitivity)
-    return model.cached(mass_matrix_sensitivity, lambda: _mass_matrix_family().compile(model))(q)
+    tree, calls = tree_of(model, mass_matrix_sensitivity), Calls(options)
+    program = tree.cached(mass_matrix_sensitivity, lambda: _mass_matrix_family().compile(tree))
+    return calls.finish(calls(program, q))
 
 
 @of_trees(
@@ -109,7 +110,9 @@ def mass_matrix_sensitivity(model: Model, q: ArrayLike) -> Array:
     "forces",
     _DERIVATIVES,
 )
-def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) -> Array:
+def christoffel_symbols(
+    model: Model, q: ArrayLike, v: ArrayLike | None = None, **options: Unpack[CallOptions]
+) -> Array:
     """Christoffel symbols: the Coriolis forces as a quadratic form of the rates.
 
     C[i, j, k] = ½ ∂²c_i / ∂v_j ∂v_k with c = H φ (M φ* a + b): symmetric in j and k, and
@@ -132,13 +135,13 @@ def christoffel_symbols(model: Model, q: ArrayLike, v: ArrayLike | None = None) 
     model = tree_of(model, christoffel_symbols)
     program = program_of(_by_rates(), model, "dense")
     if v is not None:
-        return program(q, v)
-    levels = dof_levels(model)
+        return program(q, v, **options)
+    levels, calls = dof_levels(model), Calls(options)
     if not levels.worth_it:
-        return along_units(program, {"q": q}, "v")
-    found = along_units(program, {"q": q}, "v", units=levels.units)
+        return calls.finish(calls(partial(along_units, program, {"q": q}, "v")))
+    found = calls(partial(along_units, program, {"q": q}, "v", units=levels.units))
     flat = np.moveaxis(found, -1, -3).reshape(*found.shape[:-3], -1)
-    return flat.take(levels.places, axis=-1)
+    return calls.finish(flat.take(levels.places, axis=-1))
 
 
 @of_trees(
@@ -167,7 +170,9 @@ def coriolis_matrix(
 
 
 @of_trees(_MOVES_ALONE, _DERIVATIVES)
-def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
+def mass_matrix_inverse_sensitivity(
+    model: Model, q: ArrayLike, **options: Unpack[CallOptions]
+) -> Array:
     """Derivatives of the inverse of the mass matrix by all degrees of freedom.
 
     L_k ℳ⁻¹ = −ℳ⁻¹ (L_k ℳ) ℳ⁻¹ = C_k* F_k + F_k* C_k, of rank 12 at most: for dof k of body i
@@ -183,21 +188,22 @@ def mass_matrix_inverse_sensitivity(model: Model, q: ArrayLike) -> Array:
     >>> mass_matrix_inverse_sensitivity(planar_arm(1), [0.3]).round(6) + 0.0
     array([[[0.]]])
     """
-    model = tree_of(model, mass_matrix_inverse_sensitivity)
-    inverse, above, momenta = program_of(_INVERSE_ROWS, model, "dense")(q)
+    model, calls = tree_of(model, mass_matrix_inverse_sensitivity), Calls(options)
+    inverse, above, momenta = calls(program_of(_INVERSE_ROWS, model, "dense"), q)
     body = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     rows = (*inverse.shape[:-2], model.n_bodies, 6, model.nv)
-    axes = program_of(H, model, "blocks")(q)
+    axes = calls(program_of(H, model, "blocks"), q)
     right = np.empty((*inverse.shape[:-2], model.nv, 12, model.nv), inverse.dtype)  # F over C
     right[..., :6, :] = momenta.reshape(rows)[..., body, :, :]
     np.matmul(crm(axes), above.reshape(rows)[..., body, :, :], out=right[..., 6:, :])
     if any(joint.nv > 1 for joint in model.joints):  # Ḣ_k is not zero where axes vary with q
-        change = along_units(program_of(_BENT, model, "blocks"), {"q": q}, "dq")
+        bent = program_of(_BENT, model, "blocks")
+        change = calls(partial(along_units, bent, {"q": q}, "dq"))
         right[..., 6:, :] -= np.einsum("...jak,...ji->...kai", change, inverse)
     left = np.empty((*right.shape[:-2], model.nv, 12), right.dtype)
     left[..., :6] = np.swapaxes(right[..., 6:, :], -1, -2)
     left[..., 6:] = np.swapaxes(right[..., :6, :], -1, -2)
-    return np.moveaxis(left @ right, -3, -1)
+    return calls.finish(np.moveaxis(left @ right, -3, -1))
 
 
 @of_trees(
@@ -232,7 +238,12 @@ def log_det_mass_matrix_gradient(
     _DERIVATIVES,
 )
 def operational_space_inertia_sensitivity(
-    model: Model, q: ArrayLike, points: Points, *, axes: str = "world"
+    model: Model,
+    q: ArrayLike,
+    points: Points,
+    *,
+    axes: str = "world",
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Derivatives of the inertia felt at points by all degrees of freedom.
 
@@ -252,8 +263,9 @@ def operational_space_inertia_sensitivity(
     rule = operational_space_inertia_sensitivity
     inertia = program_at(OPERATIONAL_SPACE_INERTIA, model, points, axes, rule, "dense")
     change = program_at(_by_configuration(), model, points, axes, rule, "dense")
-    size = 6 * len(points)
-    whole = inertia(q)  # Λ⁻¹; its columns are the forces that accelerate one component alone
+    size, calls = 6 * len(points), Calls(options)
+    whole = calls(inertia, q)  # Λ⁻¹; its columns are the forces that accelerate one component alone
     forces = np.swapaxes(whole, -1, -2).reshape(*whole.shape[:-1], size // 6, 6)
-    columns = change(np.asarray(q)[..., None, :], forces)  # (..., column, row, dof)
-    return np.moveaxis(-(whole[..., None, :, :] @ columns), -3, -2)
+    at = np.asarray(q)[..., None, :]
+    columns = calls(change, at, forces, extra=1)  # (..., column, row, dof)
+    return calls.finish(np.moveaxis(-(whole[..., None, :, :] @ columns), -3, -2))

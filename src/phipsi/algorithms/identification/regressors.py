@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.kinematics.motions import body_poses
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of
 from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import H, V, a, cross, gravity, phi, regress, vdot
+from phipsi.operators import H, V, a, cross, gravity, phi, pose, regress, vdot
 
 Array = NDArray[Any]
 
@@ -37,6 +37,7 @@ def regressor(
     armature: bool = False,
     viscous: bool = False,
     coulomb: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Matrix that gives the joint efforts from the inertial parameters of the bodies.
 
@@ -60,19 +61,19 @@ def regressor(
     >>> (Y @ inertial_parameters(arm)).round(4)     # m g l / 2 + m l² / 3 · 2
     array([5.5717])
     """
-    model = tree_of(model, regressor)
-    out = program_of(REGRESSOR, model, "dense")(q, v, vdot)
+    model, calls = tree_of(model, regressor), Calls(options)
+    out = calls(program_of(REGRESSOR, model, "dense"), q, v, vdot)
     rates, accelerations = np.asarray(v), np.asarray(vdot)
     more = [
         *([accelerations] if armature else []),
         *([rates] if viscous else []),
         *([np.sign(np.real(rates))] if coulomb else []),
     ]
-    if not more:
-        return out
-    eye = np.eye(model.nv)
-    columns = [np.broadcast_to(x[..., None] * eye, (*out.shape[:-1], model.nv)) for x in more]
-    return np.concatenate([out, *columns], axis=-1)
+    if more:
+        eye = np.eye(model.nv)
+        columns = [np.broadcast_to(x[..., None] * eye, (*out.shape[:-1], model.nv)) for x in more]
+        out = np.concatenate([out, *columns], axis=-1)
+    return calls.finish(out)
 
 
 @of_given_motion
@@ -134,7 +135,12 @@ def parameter_names(
 
 @of_given_motion
 def kinetic_energy_regressor(
-    model: Model, q: ArrayLike, v: ArrayLike, *, armature: bool = False
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    armature: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Array:
     """Row that gives the kinetic energy from the inertial parameters.
 
@@ -150,17 +156,17 @@ def kinetic_energy_regressor(
     >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
     1.5
     """
-    model = tree_of(model, kinetic_energy_regressor)
-    out = program_of(KINETIC_REGRESSOR, model)(q, v)
+    model, calls = tree_of(model, kinetic_energy_regressor), Calls(options)
+    out = calls(program_of(KINETIC_REGRESSOR, model), q, v)
     out = out.reshape(*out.shape[:-2], 10 * model.n_bodies)
-    if not armature:
-        return out
-    squares = np.asarray(v) ** 2 / 2
-    return np.concatenate([out, np.broadcast_to(squares, (*out.shape[:-1], model.nv))], axis=-1)
+    if armature:
+        squares = np.broadcast_to(np.asarray(v) ** 2 / 2, (*out.shape[:-1], model.nv))
+        out = np.concatenate([out, squares], axis=-1)
+    return calls.finish(out)
 
 
 @of_given_motion
-def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
+def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Row that gives the potential energy of gravity from the inertial parameters.
 
     −g · (m p + R m c) of every body, with p and R its position and rotation in the world; zero for
@@ -176,9 +182,9 @@ def potential_energy_regressor(model: Model, q: ArrayLike) -> Array:
     >>> round(float(row @ inertial_parameters(arm)), 9)
     4.905
     """
-    model = tree_of(model, potential_energy_regressor)
-    poses = body_poses(model, q)
+    model, calls = tree_of(model, potential_energy_regressor), Calls(options)
+    poses = calls(program_of(pose, model), q)
     out = np.zeros((*poses.shape[:-2], len(INERTIAL)), dtype=poses.dtype)
     out[..., 0] = -(poses[..., :3, 3] @ model.gravity)
     out[..., 1:4] = -(np.swapaxes(poses[..., :3, :3], -1, -2) @ model.gravity)
-    return out.reshape(*out.shape[:-2], 10 * model.n_bodies)
+    return calls.finish(out.reshape(*out.shape[:-2], 10 * model.n_bodies))

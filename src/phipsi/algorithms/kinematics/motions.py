@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.backends.options import CallOptions, finished
+from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_at, program_of
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
@@ -90,13 +89,11 @@ def frame_poses(
     where = point_set(tree, _listed(tree, points))
     local = np.zeros((len(where), 4, 4))
     local[:, :3, :3], local[:, :3, 3], local[:, 3, 3] = where.rotation, where.offset, 1.0
-
-    def placed(bodies: Array) -> Array:
-        world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
-        hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
-        return hosts[..., np.array(where.body, dtype=int), :, :] @ local
-
-    return finished(partial(body_poses, tree, q), placed, options)
+    calls = Calls(options)
+    bodies = calls(program_of(pose, tree), q)
+    world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
+    hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
+    return calls.finish(hosts[..., np.array(where.body, dtype=int), :, :] @ local)
 
 
 @of_given_motion
@@ -147,7 +144,8 @@ def frame_velocities(
     tree = tree_of(model, frame_velocities)
     names = _listed(tree, points)
     if not len(names):
-        return finished(partial(body_velocities, tree, q, v), _none_of, options)
+        calls = Calls(options)
+        return calls.finish(calls(program_of(V, tree), q, v)[..., :0, :])
     return program_at(POINT_VELOCITIES, tree, names, axes, frame_velocities)(q, v, **options)
 
 
@@ -213,20 +211,16 @@ def frame_accelerations(
     """
     tree = tree_of(model, frame_accelerations)
     names = _listed(tree, points)
+    calls = Calls(options)
     if not len(names):
-        return finished(partial(body_accelerations, tree, q, v, vdot), _none_of, options)
+        return calls.finish(calls(program_of(ACCELERATIONS, tree), q, v, vdot)[..., :0, :])
     if not classical:
         program = program_at(POINT_ACCELERATIONS, tree, names, axes, frame_accelerations)
         return program(q, v, vdot, **options)
     pair = (POINT_ACCELERATIONS, POINT_VELOCITIES)
-    both: Any = program_at(pair, tree, names, axes, frame_accelerations)
-
-    def with_spin(found: tuple[Array, Array]) -> Array:
-        out, motion = found
-        out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
-        return out
-
-    return finished(partial(both, q, v, vdot), with_spin, options)
+    out, motion = calls(program_at(pair, tree, names, axes, frame_accelerations), q, v, vdot)
+    out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
+    return calls.finish(out)
 
 
 @of_given_motion
@@ -309,16 +303,9 @@ def jacobian_dot_v(
     >>> jacobian_dot_v(planar_arm(2), [0.0, 0.0], [1.0, 0.0], [("link2", (1, 0, 0))])
     array([ 0.,  0.,  0., -2.,  0.,  0.])
     """
-    program = program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot_v)
-    return finished(
-        partial(program, q, v),
-        lambda rates: rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]),
-        options,
-    )
-
-
-def _none_of(found: Array) -> Array:
-    return found[..., :0, :]
+    calls = Calls(options)
+    rates = calls(program_at(JACOBIAN_DOT_V, model, points, axes, jacobian_dot_v), q, v)
+    return calls.finish(rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]))
 
 
 def _listed(model: Model, points: Any) -> Any:
