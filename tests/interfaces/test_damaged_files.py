@@ -166,7 +166,7 @@ def test_errors_and_warnings_show_names_harmlessly():
         pp.errors.SimulationError(EVIL),
     ):
         assert str(error) == shown_lines(EVIL) and error.args == (EVIL,)
-    assert str(pp.PhipsiWarning(EVIL)) == shown_lines(EVIL)
+    assert str(pp.errors.PhipsiWarning(EVIL)) == shown_lines(EVIL)
     assert str(FileError(EVIL, 3, EVIL, "no")) == f"{shown(EVIL)}:3: {shown(EVIL)}: no"
     arm = evil_arm()
     with pytest.raises(pp.PhipsiError) as found:
