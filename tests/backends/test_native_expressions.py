@@ -31,8 +31,8 @@ from phipsi.algorithms.dynamics.derivatives import (
     inverse_dynamics_operators,
 )
 from phipsi.algorithms.identification.regressors import REGRESSOR
-from phipsi.backends.layout import vector_shape
 from phipsi.backends.native.tables import model_tables
+from phipsi.backends.storage_layout import vector_shape
 from phipsi.errors import LoweringError, SingularMatrixError
 from phipsi.model.model import Model
 from phipsi.model.points import point_set

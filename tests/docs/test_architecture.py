@@ -72,3 +72,25 @@ def test_the_script_writes_the_page():
     page = runpy.run_path(str(ROOT / "scripts" / "file_map.py"))["page"]()
     listed = named((ROOT / "docs" / "file-map.md").read_text(encoding="utf-8"))
     assert named(page) == listed, "run  python scripts/file_map.py"
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
+def test_the_index_has_every_page(folder: str):
+    index = ROOT / folder / "README.md"
+    linked = re.findall(r"\]\(([\w./-]+)\)", index.read_text(encoding="utf-8"))
+    targets = {(index.parent / link).resolve() for link in linked}
+    pages = set(index.parent.glob("*.md")) - {index}
+    if folder == "docs":
+        pages |= set((index.parent / "theory").glob("*.md"))
+    assert {p.name for p in pages if p not in targets} == set()
+
+
+def test_decisions_have_one_form():
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for page in sorted((ROOT / "docs" / "decisions").glob("0*.md")):
+        number = page.name[:4]
+        heading, _, first, *_ = page.read_text(encoding="utf-8").split("\n")
+        title = heading.removeprefix("# ")
+        assert title.startswith(f"{number}: "), page.name
+        assert first.startswith(("**Question.**", "**Decision.**")), page.name
+        assert f"| [{number}]({page.name}) | {title[6:]} |" in index, page.name

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phipsi.backends.failures import outboard_sizes
-from phipsi.backends.native.row_order import RowOrder, row_order
+from phipsi.backends.native.matrices.row_order import RowOrder, row_order
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.joint import Joint
 from phipsi.model.model import Model
