@@ -47,6 +47,8 @@ def is_vector_like(cols: str) -> bool:
 class Domain(Enum):
     """What the blocks of a field are indexed by."""
 
+    __hash__ = object.__hash__  # of Enum it is a Python function; fields are looked up often
+
     BODY = "body"
     POINT = "point"
     ROW = "row"  # one number per constraint row
@@ -58,6 +60,8 @@ class Domain(Enum):
 
 class Kind(Enum):
     """Structure of a block."""
+
+    __hash__ = object.__hash__  # of Enum it is a Python function; fields are looked up often
 
     GENERAL = "general"
     SYMMETRIC = "symmetric"
