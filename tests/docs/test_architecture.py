@@ -25,6 +25,8 @@ def named(text: str) -> set[str]:
 def exists(path: str) -> bool:
     if any((folder / path).exists() for folder in (ROOT, SOURCES)):
         return True
+    if path.endswith("/"):
+        return any(f"/{module}".find(f"/{path}") >= 0 for module in modules())
     return any(f"/{module}".endswith(f"/{path}") for module in modules())
 
 
@@ -41,7 +43,7 @@ def test_files_exist(page: Path):
 def test_paths_are_found():
     text = "in `sweeps/ir.py`, or motion/chart.py (with `model/`); see no-such.py and `q/v`"
     assert named(text) == {"sweeps/ir.py", "motion/chart.py", "model/", "no-such.py"}
-    assert exists("sweeps/ir.py") and exists("model/") and exists("rewriter.py")
+    assert exists("sweeps/ir.py") and exists("model/") and exists("rewriter.py") and exists("text/")
     assert not exists("no-such.py") and not exists("sweeps/rewriter.py") and not exists("modle/")
 
 
