@@ -31,6 +31,7 @@ from phipsi.algorithms.identification.regressors import REGRESSOR
 from phipsi.backends.native.tables import model_tables
 from phipsi.backends.storage_layout import vector_shape
 from phipsi.errors import LoweringError, SingularMatrixError
+from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 
@@ -102,7 +103,7 @@ def one_seed(seed: int) -> str | None:
         options["mode"] = "dense"
     is_applied = not (x.is_vector or "mode" in options)
     operand = np.empty((BATCH, 0))
-    if is_applied and x.takes is not None:
+    if is_applied and x.takes is not UNKNOWN:
         operand = rng.standard_normal(
             (BATCH, *vector_shape(x.takes, model, point_set(model, where)))
         )

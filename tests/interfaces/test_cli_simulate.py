@@ -81,7 +81,7 @@ def test_gravity_can_be_given(capsys: pytest.CaptureFixture[str]):
         ("seven_joint_arm --duration 1 --set elbow=1", "Did you mean 'elbow_pitch'"),
         ("seven_joint_arm --duration 1 --set elbow_pitch", "write joint=value"),
         ("seven_joint_arm --duration 1 --set elbow_pitch=1,5", "has 1 coordinate; 2 are given"),
-        ("seven_joint_arm --duration 1 --set elbow_pitch=fast", "'fast' is no number"),
+        ("seven_joint_arm --duration 1 --set elbow_pitch=fast", "'fast' is not a number"),
         ("seven_joint_arm --duration 1 --set elbow_pitch=nan", "must be finite"),
         ("seven_joint_arm --duration 1 --set elbow_pitch=1 --set elbow_pitch=2", "given twice"),
         ("seven_joint_arm --duration 1 --integrator dopry", "Did you mean 'dopri'"),

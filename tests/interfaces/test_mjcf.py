@@ -203,7 +203,7 @@ COMPLAINTS = {
         "bad format in attribute 'size'",
     ),
     "nan": ('<body name="a" pos="nan 0 0"><joint/><geom size="1"/></body>', 3, "must be finite"),
-    "overflow": ('<body name="a" pos="1e999 0 0"><joint/></body>', 3, "no physical size"),
+    "overflow": ('<body name="a" pos="1e999 0 0"><joint/></body>', 3, "not a physical size"),
     "massless": ('<body name="a"><joint/></body>', 3, "mass and inertia of moving bodies"),
     "typo": ('<bdy name="a"/>', 3, "unrecognized element"),
     "duplicate": (

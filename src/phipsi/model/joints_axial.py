@@ -40,6 +40,7 @@ class Fixed(AdditiveJoint):
     nq = 0
     nv = 0
     coordinate_names = ()
+    degree = 1
     _spread = ()
 
     def __init__(self) -> None:
@@ -67,6 +68,9 @@ class Revolute(AdditiveJoint):
     nq = 1
     nv = 1
     coordinate_names = ("theta",)
+    param_kinds = ("axis",)
+    aligned = 0
+    degree = 7
     _spread = (np.pi,)
 
     def __init__(self, axis: ArrayLike = (0, 0, 1)) -> None:
@@ -95,6 +99,9 @@ class Prismatic(AdditiveJoint):
     nq = 1
     nv = 1
     coordinate_names = ("d",)
+    param_kinds = ("axis",)
+    aligned = 0
+    degree = 7
     _spread = (1.0,)
 
     def __init__(self, axis: ArrayLike = (0, 0, 1)) -> None:
@@ -126,6 +133,9 @@ class Helical(AdditiveJoint):
     nq = 1
     nv = 1
     coordinate_names = ("theta",)
+    param_kinds = ("axis", "number")
+    aligned = 0
+    degree = 7
     _spread = (np.pi,)
 
     def __init__(self, axis: ArrayLike = (0, 0, 1), pitch: float = 0.0) -> None:
@@ -161,6 +171,9 @@ class Cylindrical(AdditiveJoint):
     nq = 2
     nv = 2
     coordinate_names = ("theta", "d")
+    param_kinds = ("axis",)
+    aligned = 0
+    degree = 13
     _spread = (np.pi, 1.0)
 
     def __init__(self, axis: ArrayLike = (0, 0, 1)) -> None:
@@ -193,6 +206,9 @@ class Universal(AdditiveJoint):
     nq = 2
     nv = 2
     coordinate_names = ("theta1", "theta2")
+    param_kinds = ("axis", "axis")
+    aligned = 1
+    degree = 13
     _spread = (np.pi, np.pi)
 
     def __init__(self, axis1: ArrayLike = (1, 0, 0), axis2: ArrayLike = (0, 1, 0)) -> None:
@@ -235,6 +251,7 @@ class Translation(AdditiveJoint):
     nq = 3
     nv = 3
     coordinate_names = ("x", "y", "z")
+    degree = 5
     _spread = (1.0, 1.0, 1.0)
 
     def __init__(self) -> None:

@@ -45,6 +45,8 @@ class Composite(Joint):
         "nv",
         "is_additive",
         "coordinate_names",
+        "param_kinds",
+        "degree",
         "_q",
         "_v",
         "_p",
@@ -80,11 +82,18 @@ class Composite(Joint):
                 f"{name}_{k}" for k, part in enumerate(parts, 1) for name in part.coordinate_names
             ),
             params=tuple(value for part in parts for value in part.params),
+            param_kinds=tuple(kind for part in parts for kind, _ in part.blocks_of_params()),
+            degree=_degree(parts),
             _arguments={"joints": parts},
             _q=_slices(part.nq for part in parts),
             _v=_slices(part.nv for part in parts),
             _p=_slices(len(part.params) for part in parts),
         )
+
+    @property
+    def formulas(self) -> str:
+        """The formulas of the parts."""
+        return f"composite({','.join(part.formulas for part in self.joints)})"
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """Product of the parts' poses, first part leftmost."""
@@ -167,6 +176,14 @@ class Composite(Joint):
         """Return each part with its params, its coordinates and the slice of its rates."""
         for part, i, j, k in zip(self.joints, self._q, self._v, self._p, strict=True):
             yield part, params[k], q[i], j
+
+
+def _degree(parts: tuple[Joint, ...]) -> int | None:
+    """A bound: columns are carried by the poses of all parts outboard of theirs."""
+    degrees = [part.degree for part in parts]
+    if None in degrees:
+        return None
+    return 1 + sum(max(6 * part.nv, part.degree or 0) for part in parts)
 
 
 def _slices(sizes: Iterable[int]) -> tuple[slice, ...]:

@@ -50,6 +50,9 @@ class Planar(Joint):
     nq, nv = group.nq, group.nv
     is_additive = False
     coordinate_names = ("theta", "x", "y")
+    param_kinds = ("frame",)
+    aligned = 0
+    degree = 19
 
     def __init__(self, e1: ArrayLike = (1, 0, 0), e2: ArrayLike = (0, 1, 0)) -> None:
         a, b = np.array(unit_axis(e1, "Planar e1")), np.array(unit_axis(e2, "Planar e2"))
@@ -103,6 +106,7 @@ class Spherical(Joint):
     nq, nv = group.nq, group.nv
     is_additive = False
     coordinate_names = ("qw", "qx", "qy", "qz")
+    degree = 5
 
     def __init__(self) -> None:
         self._set(_arguments={}, params=())
@@ -141,6 +145,7 @@ class Free(Joint):
     nq, nv = group.nq, group.nv
     is_additive = False
     coordinate_names = ("qw", "qx", "qy", "qz", "x", "y", "z")
+    degree = 5
 
     def __init__(self) -> None:
         self._set(_arguments={}, params=())

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown, signature
@@ -103,42 +103,17 @@ def row(
     source: str,
     flags: str = "",
     *,
-    varies: tuple[str, ...] = (),
-    step: bool = False,
-    transition: str = "",
-    compound: bool = False,
     definition: Callable[[Expr], Expr | None] | None = None,
     differential: Callable[[Expr, Change], Expr] | None = None,
-    form: Form | None = None,
-    braces: tuple[Space, Space] | None = None,
-    now: str = "",
-    brackets: str = "",
+    **more: Any,
 ) -> None:
     """Add one row to the catalogue; see `Row`."""
     CATALOGUE[name] = Row(
-        name=name,
-        symbol=symbol,
-        latex=latex,
-        takes=spaces[0],
-        gives=spaces[1],
-        structure=structure,
-        needs=tuple(needs.split()),
-        symmetric=SYMMETRIC in flags,
-        riccati=RICCATI in flags,
-        meaning=meaning,
-        source=source,
-        varies=varies,
-        step=step,
-        transition=transition,
-        compound=compound,
-        definition=definition,
-        differential=differential,
-        form=form,
-        braces=braces,
-        now=now,
-        brackets=brackets,
-        home=__name__,
-    )
+        name=name, symbol=symbol, latex=latex, takes=spaces[0], gives=spaces[1],
+        structure=structure, needs=tuple(needs.split()), meaning=meaning, source=source,
+        symmetric=SYMMETRIC in flags, riccati=RICCATI in flags, definition=definition,
+        differential=differential, home=__name__, **more,
+    )  # fmt: skip
 
 
 def vary(

@@ -89,7 +89,6 @@ def contract(factors: list[Expr], closes: Closes) -> list[Expr]:
 @lru_cache(maxsize=2**14)
 def diagonal_part(x: Expr) -> Expr | None:
     """bd(x) of a causal or an anticausal operator as an expression; None if not known."""
-    assert x.takes is not None and x.gives is not None
     if is_memoryless(x.structure):
         return x
     if is_strict(x.structure):
@@ -117,7 +116,6 @@ def diagonal_part(x: Expr) -> Expr | None:
 @lru_cache(maxsize=2**14)
 def strict_part(x: Expr) -> Expr | None:
     """x − bd(x) of a causal or an anticausal operator, as a form that is visibly strict."""
-    assert x.takes is not None and x.gives is not None
     if is_memoryless(x.structure):
         return zero(x.takes, x.gives)
     if is_strict(x.structure):
@@ -159,10 +157,4 @@ def _known(parts: list[tuple[Number, Expr | None]]) -> bool:
 
 def is_block_operator(x: Expr) -> bool:
     """True if x is one block per body."""
-    return (
-        x.takes is not None
-        and x.gives is not None
-        and x.takes.per_body
-        and x.gives.per_body
-        and is_memoryless(x.structure)
-    )
+    return x.takes.per_body and x.gives.per_body and is_memoryless(x.structure)

@@ -148,7 +148,6 @@ def split_product(x: Expr) -> tuple[Expr, ...] | None:
 
 def has_direct_inverse(x: Expr) -> bool:
     """True if x is square and of one of the first three classes of the module's text."""
-    assert x.takes is not None and x.gives is not None
     if not (x.takes.index == x.gives.index and x.takes.per_body):
         return False
     if is_memoryless(x.structure):

@@ -94,8 +94,7 @@ def matrix_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
         return None
     left, right = terms[0][1].factors
     marked = left.op is right.op is Op.AS_MATRIX
-    joints = x.takes is not None and x.gives is not None and between_seeds(x)
-    if not marked or not joints or left.takes is None or left.takes.index != "joint":
+    if not marked or not between_seeds(x) or left.takes.index != "joint":
         return None
     return terms[0][0], left.args[0], right.args[0]
 
@@ -165,8 +164,6 @@ def between_seeds(x: Expr) -> bool:
 
     Their blocks are small, so products that go through common ancestors are made pair by pair.
     """
-    if x.takes is None or x.gives is None:
-        return False
     return x.takes.index == x.gives.index and x.takes.index in ("point", "joint", "row")
 
 

@@ -43,7 +43,7 @@ def _diagonal(blocks: Blocks, factors: Factors, whole: Expr) -> Field:
     """bd of one product of primitive factors."""
     b = blocks.builder
     key = product(factors) if factors else identity(whole.takes)
-    if any(y.takes is None or not y.takes.per_body for y in factors[:-1]):
+    if not all(y.takes.per_body for y in factors[:-1]):
         raise LoweringError(_no_diagonal(whole, key))
     if is_memoryless(key.structure):
         return blocks.block(key)

@@ -14,7 +14,7 @@ from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
 from phipsi.operators.catalogue import B, definition, meaning_of, transition_step
@@ -96,7 +96,7 @@ class Lowering:
 
     def _apply(self, x: Expr, u: Field) -> Field:
         b = self.builder
-        if x.takes is None or x.gives is None:
+        if x.takes is UNKNOWN:
             raise LoweringError(check.undetermined(x))
         if u.op == "zero" or x.op is Op.ZERO:
             return b.zero(field_type(x.gives, u.type.cols))
@@ -161,8 +161,7 @@ class Lowering:
         row_side = x.name == "dA"  # z at the points, results at the rows
         held = self.vector(x.args[0])
         if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
-            gives = x.takes.dual if flipped else x.gives  # type: ignore[union-attr]
-            assert gives is not None
+            gives = x.takes.dual if flipped else x.gives
             return b.zero(field_type(gives, u.type.cols))
         own, other = self.blocks.sway_blocks(x)
         here = b.shift("of_point", held) if row_side else None
@@ -192,7 +191,6 @@ class Lowering:
         if x.name in self.given and x.name != "gravity":
             return self.blocks.given_field(x)
         if x.row.is_input:
-            assert x.gives is not None
             return b.leaf("input", field_type(x.gives), x.name)
         if x.name in _VECTORS:
             return _VECTORS[x.name](self, x)
@@ -242,7 +240,6 @@ class Lowering:
         b = self.builder
         if is_block_operator(x):
             return b.mul(self.blocks.block(x.inv), u)
-        assert x.takes is not None and x.gives is not None
         if x.is_scalar:
             return b.mul(b.inverse(self.vector(x), definite=False, owner=str(x)), u)
         if not x.takes.per_body:
@@ -262,7 +259,6 @@ class Lowering:
         if is_memoryless(strict.structure):
             return self._solve(diagonal, u)
         weight = self.blocks.block(diagonal.inv)
-        assert diagonal.takes is not None
         type_ = field_type(diagonal.takes, u.type.cols)
         return b.fixpoint(
             type_, lambda z: b.mul(weight, b.add([(1, u), (-1, self.apply(strict, z))]))
@@ -270,7 +266,7 @@ class Lowering:
 
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
-        if x.takes is not None and x.takes.index == "row" and x.T is x:
+        if x.takes.index == "row" and x.T is x:
             matrix = self._whole_matrix(self, x, u.type.cols == "1")
             return b.make("row_solve", (matrix, u), str(x), u.type)
         matrix = self._whole_matrix(self, x, False)
@@ -285,7 +281,6 @@ class Lowering:
         b = self.builder
         if is_block_operator(x):
             return b.shift("total", b.apply("logdet", self.blocks.block(x)))
-        assert x.takes is not None
         if not x.takes.per_body:
             return b.apply("logdet", self._whole_matrix(self, x, False))
         family = riccati_of(x)
@@ -303,7 +298,6 @@ def _back(shift: str) -> str:
 
 
 def _operand(low: Lowering, x: Expr) -> Field:
-    assert x.gives is not None
     return low.builder.leaf("input", field_type(x.gives), "x")
 
 

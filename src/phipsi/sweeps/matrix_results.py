@@ -24,7 +24,6 @@ from phipsi.expressions.node import (
     product,
     total_of,
 )
-from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.operators.catalogue import (
     B,
@@ -72,7 +71,6 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     `local` pairs leave the admittance of hubs apart where the backend does so.
     """
     local = local and _same_middle(x)
-    assert x.takes is not None and x.gives is not None
     terms = matrix_terms(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
@@ -109,7 +107,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
 
 def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
     """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
-    if not low.options.grams or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
+    if not low.options.grams or len(terms) != 4 or x.takes.index != "joint":
         return None
     found = {product(factors): c for c, factors in terms}
     middles = [y for y in found if is_memoryless(y.structure) and y.T is y]
@@ -132,7 +130,7 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
             None,
             Type(Domain.WORLD, SEED, SEED),
         )
-        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))  # type: ignore
+        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
         return b.make("matrix", (made,), (Part("pairs", 1),), type_)
     return None
 
@@ -142,7 +140,7 @@ def _between_bodies(factors: tuple[Expr, ...]) -> bool:
     inside, adjoints = _on_bodies(factors), _adjoints(factors)
     return (
         bool(inside)
-        and all(_per_body(y.takes) and _per_body(y.gives) for y in inside)
+        and all(y.takes.per_body and y.gives.per_body for y in inside)
         and _is_seed(_at_points(factors))
         and _is_seed(_at_points(adjoints))
     )
@@ -161,7 +159,7 @@ def _on_bodies(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
 def _at_points(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The last factors, which take their operands at points or rows."""
     start = len(factors)
-    while start and not _per_body(factors[start - 1].takes):
+    while start and not factors[start - 1].takes.per_body:
         start -= 1
     return factors[start:]
 
@@ -173,10 +171,6 @@ def _is_seed(tail: tuple[Expr, ...]) -> bool:
         names.pop()
     middle = all(name == "select" for name in names[1:])
     return not tail or (names[:1] == ["B"] and tail[0].op is Op.LEAF and middle)
-
-
-def _per_body(space: Space | None) -> bool:
-    return space is not None and space.per_body
 
 
 def _paths(
@@ -198,7 +192,7 @@ def _paths(
 
 def _from_bodies(terms: list[tuple[Number, Expr]]) -> bool:
     """True if all paths start at bodies, so that they are walked together."""
-    return all(_per_body(y.takes) for _, y in terms)
+    return all(y.takes.per_body for _, y in terms)
 
 
 def _common_heads(terms: list[tuple[Number, Expr]]) -> list[tuple[Number, Expr]]:
@@ -209,7 +203,7 @@ def _common_heads(terms: list[tuple[Number, Expr]]) -> list[tuple[Number, Expr]]
     out: list[tuple[Number, Expr]] = []
     for c, y in terms:
         at = _transition(y)
-        if at is None or not _per_body(y.takes):
+        if at is None or not y.takes.per_body:
             out.append((c, y))
         else:
             rest = y.factors[at + 1 :]
@@ -254,7 +248,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: what is carried along
     the path stays the same, and a block is a product of what the two bodies have.
     """
-    at = _transition(x) if _per_body(x.takes) else None
+    at = _transition(x) if x.takes.per_body else None
     if at is None or plain_transition(x.factors[at]) is not phi:
         return None
     b = low.builder
@@ -277,7 +271,6 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     """(operator, seed): a final B … A* is part of the seed, which starts at the point's body."""
     b = low.builder
     last = factors[-1]
-    assert last.takes is not None
     tail = _at_points(factors)
     if tail:
         block: Field | None = low.blocks.link_block(A) if last.takes.index == "row" else None
@@ -306,7 +299,7 @@ def _same_middle(x: Expr) -> bool:
 
 
 def _moves(x: Expr) -> bool:
-    return _per_body(x.takes) and _per_body(x.gives) and not is_memoryless(x.structure)
+    return x.takes.per_body and x.gives.per_body and not is_memoryless(x.structure)
 
 
 def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None:
@@ -367,14 +360,11 @@ def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Fiel
     if len(moving) > 1 or not all(map(is_one_step, moving)):
         return None, False
     x = (transition, *tail)
-    if x[-1].takes is None:
-        return None, False
     operator, seed = _seeded(low, x)
     return low.apply(operator, seed), bool(moving)
 
 
 def columns_matrix(low: Lowering, x: Expr) -> Field:
     """x applied to the columns of the identity."""
-    assert x.takes is not None
     type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), all_of(x.takes.name))
     return low.apply(x, low.builder.leaf("seed", type_, x.takes.name))

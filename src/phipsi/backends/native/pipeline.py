@@ -186,7 +186,7 @@ class Unit:
             repr(self.program.reproducible),
             _program_text(self.phases, self.results),
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
-            repr([(c.kind, c.params) for c in self.tables.codes]),
+            repr([c.key for c in self.tables.codes]),
             repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
             repr((self.pattern, self.has_direct)),

@@ -15,7 +15,7 @@ import numpy as np
 from phipsi.backends.failures import outboard_sizes
 from phipsi.backends.native.matrices.row_order import RowOrder, row_order
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
-from phipsi.model.joint import Joint
+from phipsi.model.joint import Joint, ParamKind
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 
@@ -36,10 +36,10 @@ class JointCode:
     """What distinguishes the code of one joint type from another.
 
     `params` holds the numbers that are known when the code is written; None stands for a number
-    from the model's table.
+    from the model's table. Joints with the same `key` share their code.
     """
 
-    kind: str
+    key: tuple[str, tuple[int | None, ...]]
     joint: Joint
     nq: int
     nv: int
@@ -76,32 +76,44 @@ class Tables:
         )  # fmt: skip
 
 
-# Joint types whose axes are rotated: the columns of the rotation from the simple frame to the body
-# frame among the parameters (z, or x, y, z), and the parameters that are known then.
-_Z, _AXES = (slice(0, 3),), (slice(3, 6), slice(6, 9), slice(0, 3))
-_SIMPLE: dict[str, tuple[tuple[slice, ...], tuple[int | None, ...]]] = {
-    "revolute": (_Z, (0, 0, 1)),
-    "prismatic": (_Z, (0, 0, 1)),
-    "cylindrical": (_Z, (0, 0, 1)),
-    "helical": (_Z, (0, 0, 1, None)),
-    "universal": ((slice(3, 6),), (None, None, None, 0, 0, 1)),
-    "planar": (_AXES, (0, 0, 1, 1, 0, 0, 0, 1, 0)),  # its parameters: n, e1, e2
+def joint_codes(model: Model) -> tuple[JointCode, ...]:
+    """The joint types of a model, one entry for each piece of code they need."""
+    found = {code.key: code for code in map(_code, model.joints)}
+    return tuple(found[key] for key in sorted(found, key=str))
+
+
+_ALIGNED: dict[ParamKind, tuple[int, ...]] = {
+    "axis": (0, 0, 1),
+    "frame": (0, 0, 1, 1, 0, 0, 0, 1, 0),
 }
 
 
 def _code(joint: Joint) -> JointCode:
-    unknown = (None,) * len(joint.params)
-    _, params = _SIMPLE.get(joint.kind, ((), unknown))
-    return JointCode(joint.kind, joint, joint.nq, joint.nv, params)
+    """The code of a joint; the components of its aligned axes are known, the rest is in tables."""
+    known: list[int | None] = []
+    for i, (kind, values) in enumerate(joint.blocks_of_params()):
+        known += _ALIGNED[kind] if i == joint.aligned else [None] * len(values)
+    return JointCode((joint.formulas, tuple(known)), joint, joint.nq, joint.nv, tuple(known))
 
 
 def _turn(joint: Joint) -> np.ndarray:
-    """Rotation from the simple frame to the body frame."""
-    columns, _ = _SIMPLE.get(joint.kind, ((), ()))
-    axes = [np.array(joint.params)[s] for s in columns]
-    if not axes:
+    """Rotation from the simple frame to the body frame: its z column is the axis."""
+    if joint.aligned is None:
         return np.eye(3)
-    return np.column_stack(axes) if len(axes) == 3 else _frame(axes[0])
+    kind, values = joint.blocks_of_params()[joint.aligned]
+    if kind == "frame":
+        n, e1, e2 = np.reshape(values, (3, 3))
+        return np.column_stack([e1, e2, n])
+    return _frame(np.array(values))
+
+
+def _table_params(joint: Joint, turn: np.ndarray) -> list[float]:
+    """The parameters of a joint for the table, axes in the simple frame."""
+    out: list[float] = []
+    for i, (kind, values) in enumerate(joint.blocks_of_params()):
+        rotated = kind == "axis" and joint.aligned not in (None, i)
+        out += list(turn.T @ values) if rotated else list(values)
+    return out
 
 
 def _frame(z: np.ndarray) -> np.ndarray:
@@ -115,18 +127,17 @@ def _frame(z: np.ndarray) -> np.ndarray:
 
 def model_tables(model: Model, points: PointSet) -> Tables:
     """The tables of a model and its points."""
-    codes = {(code.kind, code.params): code for code in map(_code, reversed(model.joints))}
-    order = sorted(codes, key=str)
+    codes = joint_codes(model)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
     with_hubs = row_order(model, closures, with_hubs=True)
     names = tuple(sorted(closures.selections))
     links, link_codes = _links(closures)
     return Tables(
-        tuple(codes[key] for key in order),
+        codes,
         link_codes,
         names,
-        _integers(model, {key: i for i, key in enumerate(order)}, with_hubs),
+        _integers(model, {code.key: i for i, code in enumerate(codes)}, with_hubs),
         _doubles(model, turns),
         _point_integers(points, closures, names),
         _point_doubles(points, turns),
@@ -138,16 +149,15 @@ def model_tables(model: Model, points: PointSet) -> Tables:
     )
 
 
-def _integers(model: Model, kinds: dict[tuple[Any, Any], int], hubs: RowOrder) -> np.ndarray:
+def _integers(model: Model, kinds: dict[Any, int], hubs: RowOrder) -> np.ndarray:
     out = np.zeros((model.n_bodies, N_INTEGERS), dtype=np.int64)
     number = {int(body): i for i, body in enumerate(hubs.hubs)}
     for k, joint in enumerate(model.joints):
-        code, parent = _code(joint), model.parent[k]
+        kind, parent = kinds[_code(joint).key], model.parent[k]
         qs, vs = model.q_slices[k], model.v_slices[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
         top = parent < 0 or (out[parent, TOP] and model.joints[parent].nv == 0)
-        kind = kinds[code.kind, code.params]
         out[k, :OLD_SUM] = parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top
     out[:, OLD_SUM], out[:, SUM] = _sums(model)
     return out
@@ -168,10 +178,7 @@ def _doubles(model: Model, turns: list[np.ndarray]) -> np.ndarray:
         row[INERTIA : INERTIA + 10] = m[5, 5], *first, *lower
         row[TURN : TURN + 9], row[TURN_ABOVE : TURN_ABOVE + 9] = c.ravel(), above.ravel()
         row[ARMATURE : ARMATURE + joint.nv] = model.armature[model.v_slices[k]]
-        params = np.array(joint.params, dtype=float)
-        if joint.kind == "universal":
-            params[:3] = c.T @ params[:3]
-        row[PARAMS : PARAMS + len(params)] = params
+        row[PARAMS : PARAMS + len(joint.params)] = _table_params(joint, c)
     return out
 
 

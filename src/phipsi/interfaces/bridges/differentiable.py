@@ -106,7 +106,6 @@ class ExpressionBridge(Bridge):
             raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
         shapes = self.program.input_shapes
         self.core = tuple(shapes[name] for name in self.names)
-        assert expr.gives is not None
         self.results = (vector_shape(expr.gives, tree, self.program.request.points),)
         self._maps = CoordinateMaps(tree)
         self._q = self.names.index("q") if "q" in self.names else None

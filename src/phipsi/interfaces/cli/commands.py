@@ -55,7 +55,7 @@ def info(
     package_dirs: list[Path] | None = None,
     model: str | None = None,
 ) -> int:
-    """Show the tree of a robot file: names, joints, freedoms and masses.
+    """Show the tree of a robot file: names, joints, degrees of freedom and masses.
 
     For example
 
@@ -165,7 +165,7 @@ def explain(
 
         phipsi explain "J mass_matrix⁻¹ J*" --model seven_joint_arm --points tool
 
-    The exit code is 1 if the expression has no O(N) form, 2 if it is none.
+    The exit code is 1 if the expression has no O(N) form, 2 if the text is not an expression.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     Parameters
     ----------
     out
-        Folder for the robot file, the recording and the report; made if it is not there.
+        Folder for the robot file, the recording and the report; created if it does not exist.
     open
         Open the report in the browser.
     """
@@ -228,7 +228,7 @@ for one in (info, check, simulate, explain, bench, demo):
 
 def main() -> None:
     """Entry point of the `phipsi` command."""
-    for stream in (sys.stdout, sys.stderr):  # Greek that a terminal cannot show is no reason to end
+    for stream in (sys.stdout, sys.stderr):  # Greek that a terminal cannot show must not end us
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:

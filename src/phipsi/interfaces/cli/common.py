@@ -1,4 +1,4 @@
-"""What the commands share: reading a robot, telling of errors, printing to any terminal.
+"""Shared by the commands: reading a robot, reporting errors, printing to any terminal.
 
 Exit codes: 0 all is well, 1 it was tried and failed, 2 the question could not be understood (a
 wrong option, an unreadable file, a joint that does not exist), 130 interrupted with Ctrl-C.
@@ -58,7 +58,7 @@ def load_robot(
 ) -> Model:
     """A robot by its file, or by the name of one that ships with the library.
 
-    Findings about the file are not told here: `phipsi check` lists them.
+    Findings about the file are not reported here: `phipsi check` lists them.
     """
     from phipsi.errors import ModelError, PhipsiWarning
     from phipsi.interfaces.formats.load import load

@@ -1,4 +1,4 @@
-"""`phipsi simulate`: run a robot or a scenario, tell what happened, and keep it."""
+"""`phipsi simulate`: run a robot or a scenario, report the result, and write files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def simulate(
     package_dirs: Files = None,
     model: str | None = None,
 ) -> int:
-    """Simulate a robot or a scenario, tell what happened, and write it to files.
+    """Simulate a robot or a scenario, report the result, and write it to files.
 
     An arm that falls for two seconds, kept with its model and as a page to look at:
 
@@ -140,22 +140,14 @@ def simulate(
 
 
 def _of_robot(model: Any, q: Any, v: Any, duration: float, gravity: Any, ratings: bool) -> Scenario:
-    import numpy as np
-
     from phipsi.forces import from_ratings
-    from phipsi.interfaces.scenarios.joint_values import closed_state, with_coordinates, with_rates
+    from phipsi.interfaces.scenarios.joint_values import initial_state
     from phipsi.interfaces.scenarios.scenario import Scenario
 
     if gravity is not None:
         model = model.with_gravity(gravity)
-    q0 = with_coordinates(model, model.neutral(), q)
-    v0 = with_rates(model, np.zeros(model.nv), v)
-    return Scenario(
-        model,
-        *closed_state(model, q0, v0, q, v),
-        duration,
-        forces=from_ratings(model) if ratings else (),
-    )
+    q0, v0 = initial_state(model, (q, v, None))
+    return Scenario(model, q0, v0, duration, forces=from_ratings(model) if ratings else ())
 
 
 class _Steps:
@@ -185,7 +177,7 @@ def _run(scenario: Scenario) -> int:
     steps = _Steps(scenario.duration)
     failure = ""
     started = time.perf_counter()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always", PhipsiWarning)
         try:
             trajectory = scenario.simulate(steps)
@@ -193,7 +185,7 @@ def _run(scenario: Scenario) -> int:
             failure, trajectory = str(error), cast(Trajectory, error.trajectory)
     seconds = time.perf_counter() - started
     interrupted = not failure and not trajectory.complete
-    for warning in told:
+    for warning in reported:
         if not interrupted or "interrupted" not in str(warning.message):
             complain(f"warning: {warning.message}")
     if not len(trajectory):

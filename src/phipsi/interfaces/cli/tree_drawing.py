@@ -1,4 +1,4 @@
-"""The tree of a mechanism as text: one line per body, with its joint, freedoms and mass."""
+"""The tree of a mechanism as text: a line per body, with its joint, dof and mass."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class BodyCode:
         return self.place.constant(then.place) if isinstance(then, _InTable) else then
 
     def _kind(self) -> str:
-        return "" if self.code is None else str((self.code.kind, self.code.params))
+        return "" if self.code is None else str(self.code.key)
 
     def remember(self, x: Field, value: bl.Block) -> None:
         """Note which numbers of a stored value are known, for the code of the same joint type."""

@@ -27,7 +27,7 @@ FIELDS = (
     "eq_active0 eq_type eq_data eq_obj1id eq_obj2id "
     "tendon_stiffness tendon_damping tendon_frictionloss"
 ).split()
-# Arrays that are made here: the acceleration of gravity (0 if it is switched off), density and
+# Arrays that are computed here: the acceleration of gravity (0 if it is switched off), density and
 # viscosity of the fluid, whether an equality constraint is between sites, the number of actuators.
 MADE = ("gravity", "fluid", "eq_on_sites", "counts")
 # What has names, with MuJoCo's short words for it.
@@ -115,7 +115,7 @@ def unpacked(listed: Any, blobs: list[bytes]) -> Arrays:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use now; 0 where the system does not tell."""
+    """Memory of this process that is in use now; 0 where the system does not say."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
