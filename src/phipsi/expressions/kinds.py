@@ -14,6 +14,8 @@ from phipsi.expressions.spaces import Space
 class Op(Enum):
     """The kinds of expression node."""
 
+    __hash__ = object.__hash__  # of Enum it is a Python function, and every new node needs it
+
     LEAF = "leaf"
     ADJOINT = "adjoint"  # of a leaf or of a function; pushed inward everywhere else
     SUM = "sum"  # data: the coefficients

@@ -18,6 +18,8 @@ Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hing
 "10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
 dimension of a space). `kind` says what structure the numbers have, for backends that exploit it;
 the reference ignores it.
+
+Reasons: docs/decisions/0007.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ def is_vector_like(cols: str) -> bool:
 class Domain(Enum):
     """The index set of the blocks of a field."""
 
+    __hash__ = object.__hash__  # of Enum it is a Python function; fields are looked up often
+
     BODY = "body"
     POINT = "point"
     ROW = "row"  # one number per constraint row
@@ -55,6 +59,8 @@ class Domain(Enum):
 
 class Kind(Enum):
     """Structure of a block."""
+
+    __hash__ = object.__hash__  # of Enum it is a Python function; fields are looked up often
 
     GENERAL = "general"
     SYMMETRIC = "symmetric"

@@ -8,6 +8,8 @@ products block (i, j) goes through the nearest common ancestor c of i and j (dua
 
 A `pairs` step multiplies the values of the two paths at c. Operators of neither form are applied to
 the columns of the identity.
+
+Reasons: docs/decisions/0010.
 """
 
 from __future__ import annotations
