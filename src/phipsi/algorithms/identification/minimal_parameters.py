@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.identification.regressors import (
+    JointColumns,
     inertial_parameters,
     parameter_names,
     regressor,
@@ -31,12 +32,12 @@ class BaseParameters:
 
     `model`; `options`, which columns of friction and armature there are; `columns` (nb,), the
     parameters of π each base parameter begins with; `combinations` (nb, p), 1 in those columns and
-    the weights of the parameters that cannot be told from it; `parameters` (p,), the names of π;
-    `unidentifiable`, the names of those without any effect.
+    the weights of the parameters that cannot be distinguished from it; `parameters` (p,), the names
+    of π; `unidentifiable`, the names of those without any effect.
     """
 
     model: Model
-    options: dict[str, bool]
+    options: JointColumns
     columns: NDArray[np.intp]
     combinations: Array
     parameters: tuple[str, ...]
@@ -126,7 +127,7 @@ def base_parameters(
     'link1.mcx + link2.m'
     """
     model = tree_of(model, base_parameters)
-    options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
+    options: JointColumns = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
     names = parameter_names(model, **options)
     if samples is None:
         samples = 20 + 4 * len(names) // max(1, model.nv)

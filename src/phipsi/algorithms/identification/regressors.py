@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,14 @@ REGRESSOR = H @ phi @ (regress(_ALPHA) - cross(V).T @ regress(V))
 KINETIC_REGRESSOR = Fraction(1, 2) * regress(V).T @ V
 
 INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
+
+
+class JointColumns(TypedDict):
+    """Which parameters of joints have columns behind those of the bodies."""
+
+    armature: bool
+    viscous: bool
+    coulomb: bool
 
 
 @of_trees(
@@ -110,7 +118,7 @@ def inertial_parameters(
 def parameter_names(
     model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> tuple[str, ...]:
-    """What the columns of `regressor` belong to, such as "hand.mcx" or "wrist.armature".
+    """Names of the columns of `regressor`, such as "hand.mcx" or "wrist.armature".
 
     **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
     "base.viscous[0]".
