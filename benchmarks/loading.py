@@ -95,7 +95,7 @@ def main() -> None:
     slowest = max(times, key=lambda k: times[k])
     rows.append(
         (
-            f"{len(times)} hostile files refused, the slowest ({slowest})",
+            f"{len(times)} hostile files rejected, the slowest ({slowest})",
             "< 100 ms",
             f"{1e3 * times[slowest]:.1f} ms",
         )

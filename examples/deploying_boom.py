@@ -1,7 +1,7 @@
 """A spinning spacecraft unfolds two booms, which latch when they are straight.
 
-The spin slows down as the booms swing out; latching them costs energy and no momentum. What is
-locked leaves the equations: the last phase is one rigid body.
+The spin slows down as the booms swing out; latching them costs energy and conserves momentum.
+Locked joints leave the equations: the last phase is one rigid body.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ import numpy as np
 import phipsi as pp
 
 rng = np.random.default_rng(1)
-drawing = pp.examples.seven_joint_arm(armature=0.1)  # what the drawings say
+drawing = pp.examples.seven_joint_arm(armature=0.1)  # values from the drawings
 
 # The machine itself: other masses, another payload, rotors and friction. Nobody knows these.
 bodies = pp.inertial_parameters(drawing).reshape(7, 10) * rng.uniform(0.8, 1.2, (7, 1))
@@ -35,7 +35,7 @@ def measure(path, t):
     return q + 2e-5 * rng.standard_normal(q.shape), tau + noise * rng.standard_normal(q.shape)
 
 
-# 1. What can be identified at all, and a motion that shows it: the best of random ones.
+# 1. Identifiable parameters, and an exciting motion: the best of random ones.
 base = pp.base_parameters(drawing, armature=True, viscous=True, coulomb=True)
 t = np.arange(0, 10, 0.01)
 

@@ -1,4 +1,4 @@
-"""A robot that floats in space catches a drifting crate with both arms, moves it and lets go.
+"""A robot that floats in space catches a drifting crate with both arms, moves it and releases it.
 
 No force from outside acts, so the total momentum is the same throughout: while the arms move the
 base, through the jolt of the catch, and after the crate is released.

@@ -1,4 +1,4 @@
-"""Operational space of a floating robot with two arms: what one hand feels of the other."""
+"""Operational space of a floating robot with two arms: how its two hands are coupled."""
 
 import numpy as np
 

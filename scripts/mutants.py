@@ -90,14 +90,12 @@ GROUPS = (
                      "spatial/quaternions.py", "spatial/vectors.py"), 30,
           ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
            "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),
-    Group("kernels", ("backends/native/body_code.py", "backends/native/blocks.py",
-                      "backends/native/products.py", "backends/native/solve.py",
-                      "backends/native/gram.py", "backends/native/pairs.py",
-                      "backends/native/columns.py", "backends/native/groups.py",
-                      "backends/native/row_matrix.py", "backends/native/row_order.py",
-                      "backends/native/text/trigonometry.py", "backends/native/angles.py",
-                      "backends/native/late.py", "backends/native/zeros.py",
-                      "backends/native/phases.py", "backends/native/tables.py"), 80,
+    Group("kernels", (*(f"backends/native/{name}.py" for name in (
+              "tables", "kernel/block_inverses", "kernel/body_code", "kernel/kernel_inputs",
+              "kernel/lane_blocks", "kernel/phases", "kernel/place", "kernel/rematerialisation",
+              "matrices/columns", "matrices/gram", "matrices/pairs", "matrices/path_tables",
+              "matrices/paths", "matrices/products", "matrices/row_matrix", "matrices/row_order",
+              "matrices/structural_zeros", "text/trigonometry")),), 80,
           (*_NATIVE, *_CLOSED, "tests/numeric/test_peers_pinocchio.py")),
 )  # fmt: skip
 

@@ -156,8 +156,8 @@ def not_too_deep(verb: str) -> Iterator[None]:
     except RecursionError:
         raise LoweringError(
             f"the expression is nested too deeply to be {verb}: some hundred operations stand "
-            "inside each other. Compile the inner part by itself, and let its value be an input of "
-            "the outer one (tau, f_ext, vdot, …)"
+            "inside each other. Compile the inner part alone, and let its value be an input of the "
+            "outer one (tau, f_ext, vdot, …)"
         ) from None
 
 

@@ -15,7 +15,7 @@ from phipsi.algorithms.dynamics.derivatives import (
     inverse_dynamics_operators,
 )
 from phipsi.algorithms.identification.regressors import REGRESSOR
-from phipsi.backends.native.zeros import filled, zeros_stay
+from phipsi.backends.native.matrices.structural_zeros import filled, zeros_stay
 from phipsi.model.points import PointSet, point_set
 from phipsi.operators import A, H, J, M, mass_matrix, phi, psi
 

@@ -18,6 +18,7 @@ PIN = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 
 SYSTEM = pp.System(ARM, [PIN])
 FREE = pp.System(ARM, [])
 Q = SYSTEM.assemble([1.0, -1.0, -1.5])
+Q_2 = SYSTEM.assemble(Q + [0.2, 0, 0], fixed=["joint1"])
 _, V = SYSTEM.project(Q, [0.3, -0.2, 0.1])
 VDOT, TAU, O = np.array([0.4, -0.1, 0.7]), np.array([1.0, 0.2, -0.3]), np.zeros(3)
 F_EXT = np.arange(18.0).reshape(3, 6)
@@ -38,6 +39,10 @@ def _gradient(m):
     return pp.rollout_gradient(m, Q, V, TAU, 1e-3, 2, final=lambda q, v: (0.0, q, v))[:4]
 
 
+def _limited(m):
+    return m.with_body("link3", limits=(-3.0, 3.0)) if isinstance(m, pp.Model) else m
+
+
 def _linear(m):
     system = pp.linearize(m, Q)
     return system.A, system.B
@@ -45,7 +50,7 @@ def _linear(m):
 
 def _saved(m):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pp.PhipsiWarning)  # gravity is not that of URDF
+        warnings.simplefilter("ignore", pp.errors.PhipsiWarning)  # gravity is not that of URDF
         return pp.save_urdf(m)
 
 
@@ -60,7 +65,6 @@ GIVEN_MOTION = {
     "centroidal_momentum_matrix_dot": lambda m: pp.centroidal_momentum_matrix_dot(m, Q, V),
     "controllers.Saturated": lambda m: (
         pp.controllers.Saturated(lambda t, q, v: 9 * q, m, efforts=5.0)(0.0, Q, V)),
-    "forces.from_ratings": lambda m: [type(x).__name__ for x in pp.forces.from_ratings(m)],
     "frame_accelerations": lambda m: pp.frame_accelerations(m, Q, V, VDOT, classical=True),
     "frame_poses": lambda m: pp.frame_poses(m, Q),
     "frame_velocities": lambda m: pp.frame_velocities(m, Q, V, TIP),
@@ -72,12 +76,14 @@ GIVEN_MOTION = {
     "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
     "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
     "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
-    "kinetic_energy_regressor": lambda m: pp.kinetic_energy_regressor(m, Q, V, armature=True),
+    "regressors.kinetic_energy_regressor": lambda m: (
+        pp.regressors.kinetic_energy_regressor(m, Q, V, armature=True)),
     "mass_matrix": lambda m: pp.mass_matrix(m, Q),
     "momentum": lambda m: (pp.momentum(m, Q, V), pp.momentum(m, Q, V, about="com")),
-    "parameter_names": lambda m: pp.parameter_names(m, armature=True),
+    "regressors.parameter_names": lambda m: pp.regressors.parameter_names(m, armature=True),
     "potential_energy": lambda m: pp.potential_energy(m, Q),
-    "potential_energy_regressor": lambda m: pp.potential_energy_regressor(m, Q),
+    "regressors.potential_energy_regressor": lambda m: (
+        pp.regressors.potential_energy_regressor(m, Q)),
     "references.Constant": lambda m: pp.references.Constant(m, Q)(0.0),
     "conventions.to_drake": lambda m: pp.conventions.to_drake(m, Q, V, VDOT, TAU),
     "conventions.to_mujoco": lambda m: pp.conventions.to_mujoco(m, Q, V, VDOT, TAU),
@@ -86,6 +92,22 @@ GIVEN_MOTION = {
 
 # The constraints are taken into account: another answer than for the tree.
 MECHANISMS = {
+    "controllers.ComputedTorque": lambda m: pp.controllers.ComputedTorque(m, Q, kp=9, kd=6)(
+        0.0, Q, V
+    ),
+    "controllers.OperationalSpace": lambda m: pp.controllers.OperationalSpace(
+        m, "link2", (0.6, 0.9, 0), kp=9, kd=6, components=(3,)
+    )(0.0, Q, V),
+    "controllers.PDGravity": lambda m: pp.controllers.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
+    "forces.from_ratings": lambda m: [
+        x.numbers["stiffness"]
+        for x in pp.forces.from_ratings(_limited(m))
+        if isinstance(x, pp.forces.JointStop)
+    ],
+    "references.FourierPath": lambda m: pp.references.FourierPath(
+        m, Q, np.full((3, 1), 0.1), np.full((3, 1), 0.1), 6.0
+    )(1.0),
+    "references.JointPath": lambda m: pp.references.JointPath(m, [Q, Q_2], [0, 1])(0.3),
     "forward_dynamics": lambda m: (
         pp.forward_dynamics(m, Q, V, TAU, F_EXT),
         pp.forward_dynamics(m, Q, V, TAU, multipliers=True),
@@ -119,12 +141,6 @@ TREES = {
     "base_parameters": lambda m: pp.base_parameters(m).combinations,
     "bias_forces": lambda m: pp.bias_forces(m, Q, V),
     "sensitivities.christoffel_symbols": lambda m: pp.sensitivities.christoffel_symbols(m, Q),
-    "controllers.ComputedTorque": lambda m: (
-        pp.controllers.ComputedTorque(m, Q, kp=9, kd=6)(0.0, Q, V)),
-    "controllers.OperationalSpace": lambda m: (
-        pp.controllers.OperationalSpace(
-            m, "tip", (1.5, 0.5, 0), kp=9, kd=6, components=(3, 4))(0.0, Q, V)),
-    "controllers.PDGravity": lambda m: pp.controllers.PDGravity(m, Q, kp=9, kd=6)(0.0, Q, V),
     "coriolis_matrix": lambda m: pp.coriolis_matrix(m, Q, V),
     "diagonal_coriolis": lambda m: pp.diagonal_coriolis(m, Q, V),
     "gravity_forces": lambda m: pp.gravity_forces(m, Q),
@@ -142,9 +158,6 @@ TREES = {
     "operational_space_inertia": lambda m: _square(pp.operational_space_inertia, m),
     "sensitivities.operational_space_inertia_sensitivity": lambda m: (
         _square(pp.sensitivities.operational_space_inertia_sensitivity, m)),
-    "references.FourierPath": lambda m: (
-        pp.references.FourierPath(m, Q, np.ones((3, 1)), np.ones((3, 1)), 6.0)(1.0)),
-    "references.JointPath": lambda m: pp.references.JointPath(m, [Q, 2 * Q], [0, 1])(0.3),
     "regressor": lambda m: pp.regressor(m, Q, V, VDOT, armature=True, coulomb=True),
     "save_urdf": lambda m: _saved(m),
     "tip_force_correction": lambda m: pp.tip_force_correction(m, Q, TIP, FORCE),

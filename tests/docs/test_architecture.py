@@ -25,6 +25,8 @@ def named(text: str) -> set[str]:
 def exists(path: str) -> bool:
     if any((folder / path).exists() for folder in (ROOT, SOURCES)):
         return True
+    if path.endswith("/"):
+        return any(f"/{module}".find(f"/{path}") >= 0 for module in modules())
     return any(f"/{module}".endswith(f"/{path}") for module in modules())
 
 
@@ -41,7 +43,7 @@ def test_files_exist(page: Path):
 def test_paths_are_found():
     text = "in `sweeps/ir.py`, or motion/chart.py (with `model/`); see no-such.py and `q/v`"
     assert named(text) == {"sweeps/ir.py", "motion/chart.py", "model/", "no-such.py"}
-    assert exists("sweeps/ir.py") and exists("model/") and exists("rewriter.py")
+    assert exists("sweeps/ir.py") and exists("model/") and exists("rewriter.py") and exists("text/")
     assert not exists("no-such.py") and not exists("sweeps/rewriter.py") and not exists("modle/")
 
 
@@ -72,3 +74,25 @@ def test_the_script_writes_the_page():
     page = runpy.run_path(str(ROOT / "scripts" / "file_map.py"))["page"]()
     listed = named((ROOT / "docs" / "file-map.md").read_text(encoding="utf-8"))
     assert named(page) == listed, "run  python scripts/file_map.py"
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
+def test_the_index_has_every_page(folder: str):
+    index = ROOT / folder / "README.md"
+    linked = re.findall(r"\]\(([\w./-]+)\)", index.read_text(encoding="utf-8"))
+    targets = {(index.parent / link).resolve() for link in linked}
+    pages = set(index.parent.glob("*.md")) - {index}
+    if folder == "docs":
+        pages |= set((index.parent / "theory").glob("*.md"))
+    assert {p.name for p in pages if p not in targets} == set()
+
+
+def test_decisions_have_one_form():
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for page in sorted((ROOT / "docs" / "decisions").glob("0*.md")):
+        number = page.name[:4]
+        heading, _, first, *_ = page.read_text(encoding="utf-8").split("\n")
+        title = heading.removeprefix("# ")
+        assert title.startswith(f"{number}: "), page.name
+        assert first.startswith(("**Question.**", "**Decision.**")), page.name
+        assert f"| [{number}]({page.name}) | {title[6:]} |" in index, page.name

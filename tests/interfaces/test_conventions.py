@@ -250,3 +250,9 @@ def test_armature_of_a_free_joint_acts_as_in_mujoco(tmp_path: Path, seed: int):
     for mine, returned in zip((q, v, vdot), again, strict=False):
         np.testing.assert_allclose(returned, mine, rtol=0, atol=1e-14)
     assert load(file, base="fixed").joint_names == ("h",)
+
+
+def test_continuous_joints_are_for_pinocchio():
+    arm = random_tree(0, 5)
+    with pytest.raises(InputError, match="continuous= is for Pinocchio; MuJoCo stores angles"):
+        to_mujoco(arm, arm.neutral(), continuous=[])

@@ -231,7 +231,7 @@ def test_an_address_of_the_authors_machine_is_told_and_not_looked_at(folder: Pat
     assert model.geometry[0].file is None
     (found,) = (finding for finding in model.diagnosis if finding.kind == "mesh")
     assert found.is_problem and found.line == 1
-    with pytest.raises(FileError, match="strict=True refuses it"):
+    with pytest.raises(FileError, match="strict=True rejects it"):
         load(path, strict=True)
     assert load(path, package_dirs=[folder.parent]).geometry[0].file == str(outside.resolve())
 

@@ -119,9 +119,9 @@ def test_all_forces(tmp_path: Path, text: str, force):
 
 
 def test_every_force_of_the_library_can_be_said():
-    from phipsi.interfaces.scenarios.forces_and_events import READERS
+    from phipsi.interfaces.scenarios.load_scenario import FORCES
 
-    assert set(READERS) == set(pp.forces.__all__) - {"Force", "State"}
+    assert set(FORCES) == set(pp.forces.__all__) - {"Force", "State"}
 
 
 PATH = "path = [{ time = 0, q = {} }, { time = 0.2, q = { elbow_pitch = 1.0 } }]"
@@ -266,9 +266,9 @@ WRONG = [
     (ARM + "[initial.q]\n\nelbow = 1", 5, "no joint 'elbow'. Did you mean 'elbow_pitch'"),
     (ARM + "initial.q = { elbow_pitch = [1, 2] }", 3, "has 1 coordinate; 2 are given"),
     (ARM + "[initial]\nv = { elbow_pitch = true }", 4, "elbow_pitch = true must be a number"),
-    (ARM + "[initial.v]\nelbow_pitch = 'fast'", 4, "'fast' is no number"),
+    (ARM + "[initial.v]\nelbow_pitch = 'fast'", 4, "'fast' is not a number"),
     (ARM + "[forces]\ntype = 'Wrench'", 3, "write  [[forces]]"),
-    (ARM + "[[forces]]\ntype = 'Spring'", 4, 'type = "Spring" is none of "JointSpring"'),
+    (ARM + "[[forces]]\ntype = 'Spring'", 4, 'type = "Spring" is not one of "JointSpring"'),
     (ARM + "[[forces]]\n[[forces]]\ntype = 'JointDamper'", 3, "forces no. 1: 'type' is missing"),
     (
         ARM + "[[forces]]\ntype = 'JointDamper'\ndamping = 1\n[[forces]]\n\ntype = 'JointSpring'\n"
@@ -296,7 +296,7 @@ WRONG = [
         5,
         "forces no. 1 (PointSpring).a: 'at' means nothing here",
     ),
-    (ARM + "[controller]\ntype = 'PID'", 4, 'is none of "ComputedTorque"'),
+    (ARM + "[controller]\ntype = 'PID'", 4, 'is not one of "ComputedTorque"'),
     (ARM + "[controller]\ntype = 'PDGravity'\nkd = 1", 3, "'kp' is missing"),
     (ARM + "[controller]\ntype = 'PDGravity'\nkd = 1\nkp = -1", 6, "must not be negative"),
     (
@@ -330,15 +330,15 @@ WRONG = [
     (ARM + "[[events]]\nvalue = 1", 3, "events no. 1: 'joint' is missing"),
     (ARM + "[[events]]\njoint = 'elbow'\nvalue = 1", 4, "no joint 'elbow'"),
     (ARM + "[[events]]\njoint = 'elbow_pitch'\nvalue = 1\nentry = 1", 6, "entry must be 0 … 0"),
-    (ARM + "[[events]]\njoint = 'elbow_pitch'\nvalue = 1\naction = 'halt'", 6, "none of"),
+    (ARM + "[[events]]\njoint = 'elbow_pitch'\nvalue = 1\naction = 'halt'", 6, "not one of"),
     (ARM + "[output]\nnpz = 'run.csv'", 4, "must end in .npz"),
     (ARM + "[output]\nnpz = '../run.npz'", 4, "leads out of the scenario's folder"),
     (ARM + "[output]\nnpz = '/tmp/run.npz'", 4, "leads out of the scenario's folder"),
     (ARM + "[output]\nnpz = 'link/run.npz'", 4, "leads out of the scenario's folder"),
     (ARM + "[output]\nnpz = 'none/run.npz'", 4, "there is no folder"),
     (ARM + "[output]\nevery = 0", 4, "every = 0 must be a positive number"),
-    (ARM + 'title = """\n', 3, "is no TOML: unterminated string"),
-    (ARM + "duration = 2", 3, "is no TOML: cannot overwrite a value"),
+    (ARM + 'title = """\n', 3, "is not TOML: unterminated string"),
+    (ARM + "duration = 2", 3, "is not TOML: cannot overwrite a value"),
     ("a = " + "[" * 5000, 1, "nested too deeply"),
 ]
 
@@ -357,7 +357,7 @@ def test_text_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "s.toml"
     file.write_bytes(b"title = 'x'\n\xff\xfe")
     assert app(["simulate", str(file)], result_action="return_value") == 2
-    assert capsys.readouterr().err == f"{file}:2: is no UTF-8 text, which TOML files are.\n"
+    assert capsys.readouterr().err == f"{file}:2: is not UTF-8 text, which TOML files are.\n"
     file.write_bytes(b"#" * 1_000_001)
     with pytest.raises(pp.errors.ModelError, match="more than the 1,000,000"):
         pp.load_scenario(file)

@@ -154,7 +154,7 @@ COMPLAINTS = {
     "no link": ("<sdf><model name='a'/></sdf>", "no <link>"),
     "type": (two(f"type='revolut'>{ENDS}"), "Did you mean 'revolute'"),
     "no axis": (two(f"type='revolute'>{ENDS}"), "needs <axis>"),
-    "zero axis": (two(f"type='revolute'>{ENDS}<axis><xyz>0 0 0</xyz></axis>"), "no direction"),
+    "zero axis": (two(f"type='revolute'>{ENDS}<axis><xyz>0 0 0</xyz></axis>"), "not a direction"),
     "parallel axes": (
         two(f"type='universal'>{ENDS}<axis><xyz>1 0 0</xyz></axis><axis2><xyz>1 0 0</xyz></axis2>"),
         "parallel",

@@ -181,7 +181,7 @@ COMPLAINTS = {
     "loop": (
         joined("<axis/>").replace("</model>", "")
         + "<joint name='k' type='fixed'><parent>world</parent><child>b</child></joint></model>",
-        "'k': it closes a loop and is left out (loops=\"cut\"). (strict=True refuses it",
+        "'k': it closes a loop and is left out (loops=\"cut\"). (strict=True rejects it",
     ),
     "auto inertia": (
         "<model name='m'><link name='a'><inertial auto='true'/></link></model>",

@@ -192,5 +192,5 @@ def test_one_warning_for_a_robot_with_bad_inertias():
     assert len(caught) <= 2
     problems = [f for f in model.diagnosis if f.is_problem]
     assert str(len(problems)) in str(caught[0].message)
-    with pytest.raises(ModelError, match="strict=True refuses it"):
+    with pytest.raises(ModelError, match="strict=True rejects it"):
         load(path, strict=True)

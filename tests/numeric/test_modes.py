@@ -119,7 +119,6 @@ every_batch = pytest.mark.parametrize("batch", [(), (3,), (2, 2), (0,)], ids=str
 @every_batch
 def test_applied_to_a_vector(x: Expr, batch: tuple[int, ...]):
     at = state(batch)
-    assert x.takes is not None and x.gives is not None
     takes, gives = SHAPES[x.takes.index], SHAPES[x.gives.index]
     u = np.random.default_rng(2).standard_normal((*batch, *takes))
     got = run(x, {**at, "x": u})
@@ -134,7 +133,6 @@ def test_applied_to_a_vector(x: Expr, batch: tuple[int, ...]):
 @pytest.mark.parametrize("columns", [0, 1, 4])
 def test_applied_to_columns(x: Expr, columns: int):
     at = state((2,))
-    assert x.takes is not None and x.gives is not None
     u = np.random.default_rng(2).standard_normal((2, *SHAPES[x.takes.index], columns))
     got = run(x, {**at, "x": u}, columns=True)
     assert got.shape == (2, *SHAPES[x.gives.index], columns)
@@ -147,7 +145,6 @@ def test_applied_to_columns(x: Expr, columns: int):
 @every_batch
 def test_written_out(x: Expr, batch: tuple[int, ...]):
     at = state(batch)
-    assert x.takes is not None and x.gives is not None
     for rewrite in ("full", "as_written"):
         got = run(x, at, mode="dense", rewrite=rewrite)
         size = (SIZES[x.gives.index], SIZES[x.takes.index])
@@ -206,7 +203,6 @@ def test_diagonal_blocks_in_storage_layout(x: Expr, shape: tuple[int, ...]):
     assert got.shape == (shape if constant else (2, *shape))
     got = np.broadcast_to(got, (2, *shape))
     want, whole = np.zeros((2, *shape)), matrix(x, at)
-    assert x.takes is not None and x.gives is not None
     for k, s in enumerate(MODEL.v_slices):
         body, width = slice(6 * k, 6 * k + 6), s.stop - s.start
         rows = body if x.gives.index == "body" else s

@@ -6,7 +6,6 @@ backends, differentiated, simulated, rolled out in machine code, and locked.
 """
 
 import pickle
-from typing import final
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from phipsi.operators import H, M, V, mass_matrix, phi, tau, vdot
 Z = (0, 0, 1)
 
 
-@final
 class Cam(AdditiveJoint):
     """Rotation by θ about z, with the lift L (1 − cos θ): H* = [z; L sin θ z]."""
 
@@ -29,7 +27,6 @@ class Cam(AdditiveJoint):
     kind = "cam"
     nq = nv = 1
     coordinate_names = ("theta",)
-    _spread = (np.pi,)
 
     def __init__(self, lift=0.1):
         self._set(_arguments={"lift": float(lift)}, params=(float(lift),))
@@ -124,3 +121,81 @@ def test_it_is_locked_and_pickled(model):
     rest = np.delete(np.arange(model.nv), model.v_slice(joint).start)
     found = pp.mass_matrix(locked, np.delete(q, model.q_slice(joint).start))
     assert_allclose(found, pp.mass_matrix(model, q)[np.ix_(rest, rest)], atol=1e-10)
+
+
+class _Steeper(AdditiveJoint):
+    """A cam with another formula: the lift grows with the angle."""
+
+    __slots__ = ()
+    kind = "cam"
+    nq = nv = 1
+    coordinate_names = ("theta",)
+
+    def __init__(self, lift=0.1):
+        self._set(_arguments={"lift": float(lift)}, params=(float(lift),))
+
+    def transform(self, params, q, ops):
+        return rotation_about(Z, q[0], ops), [0, 0, params[0] * q[0]]
+
+    def hinge_axes(self, params, q, ops):
+        return from_columns([(*Z, 0, 0, params[0])])
+
+    def hinge_axes_rate(self, params, q, v, ops):
+        return from_columns([(0, 0, 0, 0, 0, 0)])
+
+
+def one_body(*joints):
+    builder = pp.ModelBuilder()
+    for i, joint in enumerate(joints):
+        builder.add_body(
+            f"body{i}", parent=f"body{i - 1}" if i else "world", joint=joint,
+            inertia=pp.SpatialInertia.sphere(0.1, mass=2.0),
+        )  # fmt: skip
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    "joints",
+    [
+        lambda joint: (joint(0.2),),
+        lambda joint: (pp.joints.Composite([pp.joints.Revolute((1, 0, 0)), joint(0.2)]),),
+    ],
+    ids=["alone", "in a composite"],
+)
+def test_classes_with_one_name_do_not_share_code(monkeypatch, tmp_path, joints):
+    monkeypatch.setenv("PHIPSI_CACHE", str(tmp_path))
+    for joint in (Cam, _Steeper, Cam):
+        model = one_body(*joints(joint))
+        q = np.linspace(0.7, 0.9, model.nq)
+        assert_allclose(pp.mass_matrix(model, q), pp.dense(mass_matrix, model, q), atol=1e-12)
+
+
+def test_two_classes_with_one_name_in_a_model():
+    model = one_body(Cam(0.2), _Steeper(0.3), Cam(0.4))
+    q = np.array([0.7, 0.8, 0.9])
+    assert_allclose(pp.mass_matrix(model, q), pp.dense(mass_matrix, model, q), atol=1e-12)
+
+
+def test_stored_code_of_other_processes_is_not_used(monkeypatch):
+    joint = Cam(0.2)
+    here = joint.formulas
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    assert joint.formulas != here
+    assert pp.joints.Revolute().formulas == "revolute"
+
+
+def test_proofs_need_its_degree(model):
+    with pytest.raises(pp.PhipsiError, match="Cam does not declare one.*\n.*degree"):
+        pp.prove("H phi M phi* H* = mass_matrix", model)
+    declared = type("Cam", (Cam,), {"__slots__": (), "degree": 7})
+    small = one_body(declared(0.2), pp.joints.Revolute((1, 0, 0)))
+    inverse = "(H phi M phi* H*)^-1 = (I - H psi K)* D^-1 (I - H psi K)"
+    true, false = pp.prove(inverse, small), pp.prove(f"{inverse} + 1e-9 D^-1", small)
+    assert true.holds and true.here.holds
+    assert not false.holds and not false.here.holds
+
+
+def test_param_kinds_must_fit():
+    wrong = type("Cam", (Cam,), {"__slots__": (), "param_kinds": ("axis",)})
+    with pytest.raises(pp.PhipsiError, match="describes 3 numbers, but params has 1"):
+        one_body(wrong(0.2)).joints[0].blocks_of_params()

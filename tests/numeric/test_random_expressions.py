@@ -23,7 +23,7 @@ from random_models import ALL, random_tree
 from rounding import ALLOWED, Mistaken, applied, dense_with_rounding, excess, oracle_at
 
 import phipsi as pp
-from phipsi.backends.layout import block_rows, block_shape, space_size, vector_shape
+from phipsi.backends.storage_layout import block_rows, block_shape, space_size, vector_shape
 from phipsi.errors import LoweringError, SingularMatrixError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, block_diagonal
@@ -58,7 +58,6 @@ class Case:
         )
 
     def operand(self, *columns: int) -> np.ndarray:
-        assert self.x.takes is not None
         shape = vector_shape(self.x.takes, self.model, self.points)
         return self.rng.standard_normal((*shape, *columns))
 
@@ -119,7 +118,6 @@ class Case:
 
     def check_diagonal(self, rewrite: str) -> None:
         x, m = self.x, self.model
-        assert x.takes is not None and x.gives is not None
         got = self.call(rewrite, mode="blocks")
         want, rounding = np.zeros((2, *block_shape(x.takes, x.gives, m)))
         for k, s in enumerate(m.v_slices):
@@ -223,10 +221,8 @@ def test_diagonal_blocks_in_storage_layout_equal_dense(first: int):
 def wild_diagonal(g: Generator) -> Expr:
     """bd of any product, whether or not it has an O(N) form."""
     x = g.chain(g.pick(BODY_SPACES), int(g.rng.integers(2, 6)))
-    assert x.takes is not None
     while not x.takes.per_body:
         x = g.chain(g.pick(BODY_SPACES), int(g.rng.integers(2, 6)))
-        assert x.takes is not None
     return block_diagonal(x)
 
 

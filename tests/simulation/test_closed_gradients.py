@@ -273,8 +273,8 @@ def test_refusals():
         (lambda: pp.step_derivatives(system, q, zero, zero, np.nan), InputError, "finite number"),
         (lambda: pp.step_derivatives(system, q, zero, zero, 0.1, integrator="dopri"), InputError,
          "can be differentiated"),
-        (lambda: pp.rollout(system, q, zero, zero, 0.01, 3, prescribed=["joint1"]), InputError,
-         "prescribed= is for trees"),
+        (lambda: pp.rollout(system, q, zero, [1, 3, 0], 0.01, 3, prescribed=["joint1", "joint2"]),
+         SimulationError, "prescribed accelerations contradict the constraints"),
         (lambda: pp.rollout(system, q, 40 * v, zero, 0.5, 20), SimulationError, "failed in step"),
     ):  # fmt: skip
         with pytest.raises(error, match=message):

@@ -25,6 +25,7 @@ def worst(run: pp.Trajectory) -> float:
 def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
     """With singular values, and compiled where the rows are regular."""
     monkeypatch.setenv("PHIPSI_BACKEND", "reference")
+    from phipsi.motion.motion import Motion
     from phipsi.simulation.equations import Equations
     from phipsi.simulation.run_constraints import RunConstraints
 
@@ -32,7 +33,7 @@ def test_accelerations_are_those_of_the_dense_equations(seed, monkeypatch):
     kinds = [KINDS[i] for i in rng.permutation(len(KINDS))[:5]]
     system, q = random_system(seed, 7, kinds, n_roots=2)
     v, tau = admissible(system, q, rng), rng.standard_normal(system.model.nv)
-    loops = RunConstraints(system, "project", 1e-10, 20)
+    loops = RunConstraints(Motion(system), "project", 1e-10, 20)
     equations = Equations(system.model, lambda *_: tau, [], None, loops)
     exact, _ = kkt(system, q, v, tau)
     for _ in range(2):
@@ -273,7 +274,10 @@ def test_a_start_that_is_turned_over_is_refused():
         ({"stabilization": "magic"}, "none of 'project'"),
         ({"constraint_tolerance": 0}, "constraint_tolerance=0"),
         ({"baumgarte_rate": -1}, "baumgarte_rate=-1"),
-        ({"prescribed": {"crank": 0.0}}, "prescribed= is for trees"),
+        (
+            {"prescribed": {"crank": 1.0, "coupler": 3.0}},
+            "not prescribed cannot make up",
+        ),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message):

@@ -18,7 +18,7 @@ from random_models import ALL, branching, chain, model_from_parents, random_tree
 from rounding import ALLOWED, applied, dense_with_rounding, excess
 
 import phipsi as pp
-from phipsi.backends.layout import vector_shape
+from phipsi.backends.storage_layout import vector_shape
 from phipsi.errors import InputError, SingularHingeError, SingularMatrixError
 from phipsi.expressions.node import Expr
 from phipsi.expressions.spaces import Space

@@ -26,6 +26,7 @@ from phipsi.expressions.spaces import (
     POINT_FORCES,
     POINT_MOTIONS,
     RATES,
+    UNKNOWN,
     WORLD_FORCE,
     WORLD_MOTION,
     Space,
@@ -242,17 +243,13 @@ class Generator:
     def diagonal(self, gives: Space) -> Expr:
         """bd of a sum of L X R, made to give `gives`."""
         x = self.inside_bd()
-        assert x.takes is not None and x.gives is not None
         if self.chance(0.4):
             x = self.memoryless(x.gives, self.pick(BODY_SPACES)) @ x
         if self.chance(0.4):
-            assert x.takes is not None
             x = x @ self.memoryless(self.pick(BODY_SPACES), x.takes)
-        assert x.takes is not None and x.gives is not None
         if self.chance(0.3):
             x = x + self.number() * self.memoryless(x.takes, x.gives)
         out = ops.bd(x)
-        assert out.gives is not None
         return out if out.gives is gives else self.memoryless(out.gives, gives) @ out
 
     # -- factors and products ----------------------------------------------------------------------
@@ -308,7 +305,6 @@ class Generator:
             if fitting and len(factors) >= length:
                 return product([*factors, self.pick(fitting)])
             factors.append(self.factor(space, 0))
-            assert factors[-1].takes is not None
             space = factors[-1].takes
 
     def log_det(self) -> Expr:
@@ -333,12 +329,11 @@ class Generator:
             x = self.vector(gives.dual, 1).T @ x  # a functional
         elif kind < 0.63:
             x = self.vector(gives, 1) @ self.vector(self.pick(BODY_SPACES), 1).T  # of rank one
-        if self.chance(0.1) and x.takes is not None and not x.is_vector:
+        if self.chance(0.1) and x.takes is not UNKNOWN and not x.is_vector:
             x = x.T
         return x if self.chance(0.8) else self.number() * x
 
     def as_vector(self, x: Expr) -> Expr:
-        assert x.takes is not None and x.gives is not None
         gives = x.gives
         x = x @ self.vector(x.takes, 0)
         if self.chance(0.4):
@@ -350,7 +345,6 @@ class Generator:
         return x
 
     def with_another_term(self, x: Expr) -> Expr:
-        assert x.gives is not None
         for _ in range(20):
             y = self.chain(x.gives, int(self.rng.integers(1, 6)))
             if y.takes is x.takes:

@@ -10,7 +10,7 @@ import pytest
 
 import phipsi as pp
 from phipsi.backends.native import native_legality as native
-from phipsi.backends.native.phases import Phase
+from phipsi.backends.native.kernel.phases import Phase
 from phipsi.backends.native.pipeline import Unit
 from phipsi.operators import mass_matrix, tau
 from phipsi.sweeps import legality
@@ -115,7 +115,7 @@ def fields_of(phases: list[Phase]) -> set[Any]:
 def test_phases_out_of_order_are_noticed():
     phases = unit_of(mass_matrix.inv, mode="dense").phases
     before = fields_of(phases)
-    check(native.LEGAL, "compute late", phases, before)
+    check(native.LEGAL, "rematerialisation", phases, before)
     assert len(phases) > 1
     with pytest.raises(IllegalProgram, match="reads .* too early"):
         check(native.LEGAL, "phases", phases[::-1], before)
@@ -127,9 +127,9 @@ def test_a_lost_field_is_noticed():
     *others, last = phases[-1].steps
     short = replace(phases[-1], steps=(*others, Step(last.kind, last.domain, last.fields[:-1])))
     with pytest.raises(IllegalProgram, match="is no longer computed"):
-        check(native.LEGAL, "compute late", [*phases[:-1], short], before)
+        check(native.LEGAL, "rematerialisation", [*phases[:-1], short], before)
     with pytest.raises(IllegalProgram, match="comes from nowhere"):
-        check(native.LEGAL, "compute late", phases, before - set(last.fields[-1:]))
+        check(native.LEGAL, "rematerialisation", phases, before - set(last.fields[-1:]))
 
 
 def test_columns_of_another_phase_are_noticed():

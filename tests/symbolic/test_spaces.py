@@ -63,7 +63,6 @@ def relation(i: int, j: int) -> Structure:
 
 def blocks_outside(x: Expr, value: np.ndarray) -> float:
     """The largest entry in a block that the structure of x says is zero."""
-    assert x.takes is not None and x.gives is not None
     worst = 0.0
     for i, rows in enumerate(MODEL.v_slices):
         for j, cols in enumerate(MODEL.v_slices):

@@ -15,9 +15,9 @@ from typing import Any, final
 import numpy as np
 
 from phipsi import spatial
+from phipsi.backends.array_algebra import Scalars, generic_cholesky, generic_inverse
 from phipsi.backends.failures import BLOCK, HINGE, HINGE_TOLERANCE, Failure, outboard_sizes
-from phipsi.backends.layout import read_input, space_size
-from phipsi.backends.scalars import Scalars, generic_cholesky, generic_inverse
+from phipsi.backends.storage_layout import read_input, space_size
 from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phipsi.backends import layout
+from phipsi.backends import storage_layout as layout
 from phipsi.errors import InputError
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model

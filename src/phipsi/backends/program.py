@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phipsi.backends.arguments import bind_arguments, check_finite, flat, of_bad_inputs, store
+from phipsi.backends.array_algebra import result_dtype
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, backend_of
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
 from phipsi.backends.options import check_on_error
 from phipsi.backends.reference_backend import error_at
-from phipsi.backends.scalars import result_dtype
 from phipsi.errors import InputError
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.backends.array_algebra import generic_inverse, natural_square, solve_semidefinite
 from phipsi.backends.arrays import Array, Arrays, flipped, is_nothing
 from phipsi.backends.failures import (
     CONTRADICTION,
@@ -23,8 +24,7 @@ from phipsi.backends.failures import (
     SMALL,
     Failure,
 )
-from phipsi.backends.layout import space_blocks, space_size
-from phipsi.backends.scalars import generic_inverse, natural_square, solve_semidefinite
+from phipsi.backends.storage_layout import space_blocks, space_size
 from phipsi.expressions.spaces import space_named
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet

@@ -10,8 +10,9 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends import layout
+from phipsi.backends import storage_layout as layout
 from phipsi.backends.arguments import flat
+from phipsi.backends.array_algebra import result_dtype
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
 from phipsi.backends.failures import (
     CONTRADICTION,
@@ -23,7 +24,6 @@ from phipsi.backends.failures import (
     status_of,
 )
 from phipsi.backends.reference import Run
-from phipsi.backends.scalars import result_dtype
 from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.model.numbers import finite
 from phipsi.sweeps.request import Result

@@ -117,8 +117,7 @@ def swaps(A: Expr, x: Expr) -> list[tuple[Expr, Expr]]:
 
     cross(y) x = −cross(x) y and cross(y)* f = cross_force(f) y; Ḣ{u} f = dH{f} u and so on.
     """
-    flipped = A.op is Op.ADJOINT
-    core = A.args[0] if flipped else A
+    core, flipped = A.core, A.core is not A
     if core.function is not None:
         swap = core.function.swap_adjoint if flipped else core.function.swap
         return [] if swap is None else [(core.args[0], swap(x))]

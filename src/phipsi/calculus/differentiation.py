@@ -16,7 +16,7 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError, not_too_deep
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr, identity
-from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES
+from phipsi.expressions.spaces import EFFORTS, PARAMETERS, RATES, UNKNOWN
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
@@ -163,7 +163,7 @@ def _check_expression(expr: Expr, function: str) -> None:
         raise InputError(
             f"{expr!r} is no operator expression, and {function} differentiates those{advice}"
         )
-    if expr.takes is None:
+    if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
 
 
@@ -223,6 +223,5 @@ def gradient(expr: Expr, wrt: str) -> Expr:
         try:
             return Tangent(wrt)(expr).T
         except NoOperatorError:
-            assert expr.gives is not None
             with_ = identity(expr.gives) if expr.is_scalar else operand(expr.gives.dual)
             return Gradient(wrt)(expr, with_)

@@ -71,7 +71,7 @@ from phipsi.operators.catalogue import (
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.causal import diagonal_part, is_step, is_transition, one_step_factors
 from phipsi.rewrite.collect import split_sign
-from phipsi.rewrite.primitive import Factors, expand_products
+from phipsi.rewrite.expansion import Factors, expand_products
 
 Terms = list[tuple[Number, Expr]]
 

@@ -118,7 +118,7 @@ class Tangent:
             return -(A @ self.push(A.args[0], name_velocity(A @ x)))
         if A.op is Op.AS_MATRIX:
             return self.push(A.args[0], x)
-        core = A.args[0] if A.op is Op.ADJOINT else A
+        core = A.core
         if core.is_vector:  # a functional: (δy)* x = x* δy
             return x.T @ self(core)
         if core.op is Op.LEAF and (core.row.form is None or self._of is None):

@@ -5,25 +5,26 @@
     OperationalSpace    a frame follows a path; what it leaves open does another task
     Saturated           any of them within the efforts the drives can give
 
-They keep no state that changes the answer, and batch on leading axes of q and v. A joint without a
-drive (the free base of a walking robot) gets an effort like any other: these controllers are for
-mechanisms whose joints are all driven.
+They keep no state that changes the answer, and batch on leading axes of q and v. They take trees
+and mechanisms with loops. `actuated` names the joints that have a drive, by default all; the drives
+must suffice for every motion, so a free base without a drive (a walking robot) is rejected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.control.references import Constant, JointReference
 from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
-from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
+from phipsi.model.mechanisms import of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature, name_of
 
@@ -39,18 +40,8 @@ __all__ = [
 ]
 
 
-_ALL_DRIVEN = (
-    "If every joint has a drive and the reference keeps the constraints, the tree's will do."
-)
-
-
 @final
-@of_trees(
-    "the efforts of its tree do not count on constraint forces, and joints of loops are often not "
-    "driven",
-    "With the joints that are:  pp.inverse_dynamics(system, q, v, vdot, actuated=[…])\n"
-    + _ALL_DRIVEN,
-)
+@of_mechanisms
 class ComputedTorque:
     """Inverse dynamics with feedback: the error obeys ë + kd ė + kp e = 0.
 
@@ -61,9 +52,15 @@ class ComputedTorque:
     **Arguments:** `reference`, a function t → (q, v, vdot) such as `references.JointPath`, or a
     configuration (nq,) to hold; `kp` (1/s²) and `kd` (1/s), numbers or one per rate; critically
     damped for kd = 2 √kp; `compensate_damping`, whether to supply what viscous damping of the
-    joints, `model.damping`, takes away; for simulations and machines that have it.
-    **Call:** ``(t, q, v)`` → tau (..., nv).
-    **Cost:** two sweeps, O(N). **Source:** Luh, Walker and Paul 1980, IEEE Trans. Aut. Control 25.
+    joints, `model.damping`, takes away; for simulations and machines that have it; `actuated`,
+    names of the joints that have a drive (default: all).
+    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive.
+    **Cost:** two sweeps, O(N); with loops or `actuated` O(nv³).
+    **Source:** Luh, Walker and Paul 1980, IEEE Trans. Aut. Control 25.
+
+    With loops the joints cannot accelerate independently. As many drives as degrees of freedom make
+    the errors of the driven joints obey the equation above, and the others follow; more drives make
+    the accelerations nearest to it in kinetic energy, with the least Σ tau². Fewer are rejected.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
@@ -80,8 +77,10 @@ class ComputedTorque:
         kd: ArrayLike,
         *,
         compensate_damping: bool = False,
+        actuated: Sequence[str] | None = None,
     ) -> None:
-        self.model = model = tree_of(model, ComputedTorque)
+        self._mechanism = DrivenMechanism(model, ComputedTorque, actuated)
+        self.model = model = self._mechanism.tree
         self.reference = _joint_reference(model, reference)
         self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
@@ -91,17 +90,13 @@ class ComputedTorque:
         """Return tau (..., nv)."""
         e, e_rate, ff = self._tracking.errors(q, v, *self.reference(t))
         u = ff + self.kd * e_rate + self.kp * e
-        vdot = self._tracking.accelerations(q, v, u)
-        return inverse_dynamics(self.model, q, v, vdot) + self.damping * np.asarray(v)
+        vdot = self._mechanism.accelerations(q, v, self._tracking.accelerations(q, v, u))
+        tau = inverse_dynamics(self.model, q, v, vdot) + self.damping * np.asarray(v)
+        return self._mechanism.efforts(q, tau)
 
 
 @final
-@of_trees(
-    "which efforts hold it against gravity depends on which joints are driven: constraint forces "
-    "carry a part of the weight",
-    "With the joints that are:  pp.inverse_dynamics(system, q, 0 * v, 0 * v, actuated=[…])\n"
-    + _ALL_DRIVEN,
-)
+@of_mechanisms
 class PDGravity:
     """Springs and dampers at the joints, and gravity compensation.
 
@@ -112,8 +107,11 @@ class PDGravity:
 
     **Arguments:** `reference`, a configuration (nq,) or a function t → (q, v, vdot), of which vdot
     is not used; `kp` (N·m/rad or N/m) and `kd` (N·m·s/rad or N·s/m), numbers or one per rate. At
-    quaternion joints the energy argument needs the same gain in all three directions.
-    **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** two sweeps, O(N).
+    quaternion joints the energy argument needs the same gain in all three directions; `actuated`,
+    names of the joints that have a drive (default: all). Springs and dampers act at these only.
+    With loops their drives carry what constraint forces leave of the weight, with the least Σ tau².
+    **Call:** ``(t, q, v)`` → tau (..., nv), zero at joints without a drive.
+    **Cost:** two sweeps, O(N); with loops or `actuated` O(nv³).
     **Source:** Takegaki and Arimoto 1981, J. Dynamic Systems 103.
 
     >>> import phipsi as pp
@@ -123,18 +121,26 @@ class PDGravity:
     """
 
     def __init__(
-        self, model: Model, reference: JointReference | ArrayLike, kp: ArrayLike, kd: ArrayLike
+        self,
+        model: Model,
+        reference: JointReference | ArrayLike,
+        kp: ArrayLike,
+        kd: ArrayLike,
+        *,
+        actuated: Sequence[str] | None = None,
     ) -> None:
-        self.model = model = tree_of(model, PDGravity)
+        self._mechanism = DrivenMechanism(model, PDGravity, actuated)
+        self.model = model = self._mechanism.tree
         self.reference = _joint_reference(model, reference)
-        self.kp, self.kd = gains(model, kp, "kp"), gains(model, kd, "kd")
+        driven = self._mechanism.driven
+        self.kp, self.kd = (driven * gains(model, x, n) for x, n in ((kp, "kp"), (kd, "kd")))
         self._tracking = Tracking(model)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
         e, e_rate, _ = self._tracking.errors(q, v, *self.reference(t))
         pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
-        return gravity_forces(self.model, q) + pull
+        return self._mechanism.efforts(q, gravity_forces(self.model, q)) + pull
 
 
 @final

@@ -1,9 +1,9 @@
-"""Operational-space control: a frame follows a path, what it leaves open does another task."""
+"""Operational-space control: a frame follows a path; the motion left over does another task."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -13,9 +13,10 @@ from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
+from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
@@ -53,14 +54,9 @@ class OperationalSpaceDynamics(NamedTuple):
 
 
 @final
-@of_trees(
-    "constraint forces change the inertia that its frame feels, and joints of loops are often not "
-    "driven",
-    "Efforts of the joints that are, for a motion:  "
-    "pp.inverse_dynamics(system, q, v, vdot, actuated=[…])",
-)
+@of_mechanisms
 class OperationalSpace:
-    """Make a frame follow a path in space; the freedom that is left does a second task.
+    """Make a frame follow a path in space; the motion that is left over does a second task.
 
     With α = A_ref + kd (V_ref − V) + kp e at the frame, e = [log(R_ref R*); p_ref − p] in world
     axes, and any efforts τ₀ of the second task:
@@ -85,9 +81,11 @@ class OperationalSpace:
     task; `components`, "pose", "position", "rotation", or indices of [ω; v] in world axes, such as
     (3, 4) for x and y; `null_space`, a controller ``(t, q, v) -> τ₀`` such as `PDGravity`, by
     default the efforts that compensate the bias and let the self-motion die out at the rate
-    `null_damping` (1/s); `compensate_damping`, as for `ComputedTorque`.
+    `null_damping` (1/s); `compensate_damping` and `actuated`, as for `ComputedTorque`.
     **Call:** ``(t, q, v)`` → tau (..., nv). **Cost:** O(N), three programs; neither J nor ℳ is
-    formed. **Source:** Khatib 1987, IEEE J. Robotics and Automation 3; SOA eq. 0.34.
+    formed. With loops or `actuated` O(nv³): ℳ⁻¹ is then Y, accelerations by efforts that keep the
+    constraints, and the drives give efforts with the same effect.
+    **Source:** Khatib 1987, IEEE J. Robotics and Automation 3; SOA eq. 0.34.
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(3)
@@ -112,8 +110,10 @@ class OperationalSpace:
         null_damping: float = 2.0,
         singularity: float = 1e-4,
         compensate_damping: bool = False,
+        actuated: Sequence[str] | None = None,
     ) -> None:
-        model = tree_of(model, OperationalSpace)
+        self._mechanism = DrivenMechanism(model, OperationalSpace, actuated)
+        model = self._mechanism.tree
         self.model, self.frame, self.null_space = model, frame, null_space
         if callable(reference):
             check_signature(reference, f"reference {name_of(reference)!r}", "t")
@@ -131,12 +131,34 @@ class OperationalSpace:
         self._offset, self._axes, self._body = where.offset[0], where.rotation[0], where.body[0]
         if self._body < 0:
             raise InputError(f"{frame!r} is fixed in the world: no effort moves it")
-        state = (pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
-        modes = ("apply", "apply", "dense", "apply")
-        self._state = compile(state, model, mode=modes, points=where)
         self._push = compile(J.T, model, points=where)
-        self._matrices = compile((J, J @ mass_matrix.inv), model, mode="dense", points=where)
-        self._where = where
+        if self._mechanism.is_tree:
+            state = (pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
+            modes = ("apply", "apply", "dense", "apply")
+            self._state = compile(state, model, mode=modes, points=where)
+            self._matrices = compile((J, J @ mass_matrix.inv), model, mode="dense", points=where)
+            return
+        terms = (pose, POINT_VELOCITIES, JACOBIAN_DOT_V, BIAS_FORCES, J)
+        modes = ("apply", "apply", "apply", "apply", "dense")
+        self._terms = compile(terms, model, mode=modes, points=where)
+        self._state, self._matrices = self._constrained_state, self._constrained_matrices
+
+    def _constrained_state(
+        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike
+    ) -> tuple[Array, Array, Array, Array]:
+        """Poses, velocity, admittance and acceleration of the frame under efforts tau."""
+        bodies, velocity, drift, bias, jacobian = self._terms(q, v)
+        by_efforts, own = self._mechanism.response(q, v)
+        vdot = own + (by_efforts @ (np.asarray(tau) - bias)[..., None])[..., 0]
+        acceleration = drift + (jacobian @ vdot[..., None])[..., None, :, 0]
+        admittance = jacobian @ by_efforts @ np.swapaxes(jacobian, -1, -2)
+        return bodies, velocity, admittance, acceleration
+
+    def _constrained_matrices(self, q: ArrayLike) -> tuple[Array, Array]:
+        """J, and J Y: accelerations of the frame by efforts."""
+        rest = np.zeros(self.model.nv)
+        jacobian = self._terms(q, rest)[-1]
+        return jacobian, jacobian @ self._mechanism.response(q, rest)[0]
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
@@ -153,7 +175,7 @@ class OperationalSpace:
             self._warn(t, is_damped, direction)
         force = np.zeros((*lacking.shape[:-1], 1, 6))
         force[..., 0, self.rows] = np.einsum("...ij,...j->...i", inverse, lacking)
-        return tau_0 + self._push(q, force)
+        return self._mechanism.efforts(q, tau_0 + self._push(q, force))
 
     def errors(self, t: float, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         """e and V_ref − V (..., m) of the frame, in the directions of the task."""

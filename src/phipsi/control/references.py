@@ -13,13 +13,21 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.assembly import (
+    open_loops_at,
+    project_position,
+    project_velocity,
+)
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
-from phipsi.errors import InputError
-from phipsi.model.mechanisms import of_given_motion, of_trees, tree_of
+from phipsi.errors import InputError, did_you_mean
+from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
+from phipsi.motion.motion import TOLERANCE, Motion
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
 Array = NDArray[Any]
@@ -80,11 +88,8 @@ class Constant:
         return JointState(self.q, self._still, self._still)
 
 
-_BETWEEN = "Assemble the system along the way:  system.assemble(path(t).q, fixed=[…])"
-
-
 @final
-@of_trees("between two closed configurations the path would leave the constraints", _BETWEEN)
+@of_mechanisms
 class JointPath:
     """From one configuration to the next with minimum jerk, resting at each.
 
@@ -92,7 +97,10 @@ class JointPath:
     on the manifold, and s = 10 x³ − 15 x⁴ + 6 x⁵ of the fraction x of time, so that v = ṡ d and
     vdot = s̈ d exactly, quaternion joints included. Before the first and after the last it rests.
 
-    **Arguments:** `waypoints` (k, nq), `times` (k,) in s, increasing. **Returns** `JointState`.
+    **Arguments:** `waypoints` (k, nq), `times` (k,) in s, increasing; `independent`, names of
+    joints of a system with loops that move so, as many as it has degrees of freedom (default: the
+    best ones at the first waypoint). The others follow: they close the loops, with their exact
+    rates and accelerations. **Returns** `JointState`.
     **Source:** Flash and Hogan 1985, J. Neuroscience 5 (minimum jerk).
 
     >>> import phipsi as pp
@@ -101,14 +109,50 @@ class JointPath:
     JointState(q=array([0.5]), v=array([0.9375]), vdot=array([0.]))
     """
 
-    def __init__(self, model: Model, waypoints: ArrayLike, times: Sequence[float]) -> None:
-        self.model = model = tree_of(model, JointPath)
-        self.waypoints = _checked_q(model, waypoints, "waypoints", ndim=2)
+    def __init__(
+        self,
+        model: Model,
+        waypoints: ArrayLike,
+        times: Sequence[float],
+        *,
+        independent: Sequence[str] | None = None,
+    ) -> None:
+        mechanism, self.model = mechanism_of(model, JointPath), tree_of(model, JointPath)
+        self.waypoints = _checked_q(self.model, waypoints, "waypoints", ndim=2)
         self.times = _checked_times(times, len(self.waypoints))
-        self.legs = model.difference(self.waypoints[:-1], self.waypoints[1:])
+        self.legs = self.model.difference(self.waypoints[:-1], self.waypoints[1:])
+        self._loops = None
+        if isinstance(mechanism, System):
+            motion, rest = Motion(mechanism), np.zeros((1, mechanism.nv))
+            for i, q in enumerate(self.waypoints):
+                motion.check_start(q[None], rest, (f"waypoints[{i}]", "v"))
+            self._loops = _Loops(mechanism, independent, self.waypoints[0], JointPath)
+            grid = np.linspace(self.times[:-1], self.times[1:], _SAMPLES, axis=1).ravel()
+            self._loops.trace(grid, self._of_joints)
+            self._check_branches()
+        elif independent is not None:
+            raise InputError(_ALL_INDEPENDENT)
 
     def __call__(self, t: float) -> JointState:
         """Return (q, v, vdot) at time t."""
+        state = self._of_joints(t)
+        return state if self._loops is None else self._loops.closed(t, state)
+
+    def _check_branches(self) -> None:
+        """Whether the path arrives at the waypoints, and not at other ways to close the loops."""
+        for i, goal in enumerate(self.waypoints):
+            found = self(float(self.times[i])).q
+            away = np.abs(self.model.difference(found, goal)).max(initial=0.0)
+            if away > _ARRIVED:
+                raise InputError(
+                    f"waypoint {i} cannot be reached like this: its loops are closed in another "
+                    f"way than those of the path arrive, {away:.3g} (rad or m) apart. Between the "
+                    f"two the mechanism would pass a singular configuration. Give waypoints of one "
+                    f"branch, or further ones in between."
+                )
+
+    def _of_joints(self, t: float) -> JointState:
+        """Every joint on its own."""
         i, s, rate, acceleration = _minimum_jerk(t, self.times)
         d = self.legs[i]
         q = self.model.integrate(self.waypoints[i], s * d)
@@ -116,7 +160,7 @@ class JointPath:
 
 
 @final
-@of_trees("a Fourier series for each joint on its own would leave the constraints", _BETWEEN)
+@of_mechanisms
 class FourierPath:
     """Periodic motion, a Fourier series for every joint: what parameters are identified with.
 
@@ -124,8 +168,10 @@ class FourierPath:
     k ω t) and vdot follow exactly, and the motion repeats after `period`.
 
     **Arguments:** `center` (nq,) in rad or m; `cosines` and `sines` (nq, K) of the rates, rad/s or
-    m/s; `period` in s. For joints with q̇ = v only. **Returns** `JointState`; for times (...,) each
-    with these axes in front. **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
+    m/s; `period` in s; `independent`, as for `JointPath`: the series of the other joints only say
+    where to look for a way to close the loops. For joints with q̇ = v only. **Returns**
+    `JointState`; for times (...,) each with these axes in front.
+    **Source:** Swevers et al. 1997, IEEE Trans. Robotics 13.
 
     >>> import phipsi as pp
     >>> path = pp.references.FourierPath(pp.examples.planar_arm(1), [0.5], [[1.0]], [[0.0]], 6.0)
@@ -134,9 +180,16 @@ class FourierPath:
     """
 
     def __init__(
-        self, model: Model, center: ArrayLike, cosines: ArrayLike, sines: ArrayLike, period: float
+        self,
+        model: Model,
+        center: ArrayLike,
+        cosines: ArrayLike,
+        sines: ArrayLike,
+        period: float,
+        *,
+        independent: Sequence[str] | None = None,
     ) -> None:
-        model = tree_of(model, FourierPath)
+        mechanism, model = mechanism_of(model, FourierPath), tree_of(model, FourierPath)
         _check_coordinates(model)
         self.center = _checked_q(model, center, "center")
         self.cosines, self.sines = real_array("cosines", cosines), real_array("sines", sines)
@@ -148,22 +201,37 @@ class FourierPath:
             )
         self.period = checked_time(period, "period")
         self._omega = 2 * np.pi / self.period * np.arange(1, shapes[0][1] + 1)
+        self._loops = None
+        if isinstance(mechanism, System):
+            self._loops = _Loops(mechanism, independent, self._of_joints(0.0).q, FourierPath)
+            count = _SAMPLES * (1 + shapes[0][1])
+            self._loops.trace(np.linspace(0, self.period, count), self._of_joints)
+        elif independent is not None:
+            raise InputError(_ALL_INDEPENDENT)
 
     @classmethod
     def fit(
-        cls, model: Model, t: ArrayLike, q: ArrayLike, period: float, harmonics: int
+        cls,
+        model: Model,
+        t: ArrayLike,
+        q: ArrayLike,
+        period: float,
+        harmonics: int,
+        *,
+        independent: Sequence[str] | None = None,
     ) -> FourierPath:
         """The series closest to measured coordinates, which filters them for rates.
 
-        **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies. **Returns:** a
-        path whose v and vdot are the exact derivatives of the fitted coordinates.
+        **Arguments:** `t` (k,) in s, `q` (k, nq), `harmonics`, how many frequencies; `independent`
+        as for the path. **Returns:** a path whose v and vdot are the exact derivatives of the
+        fitted coordinates.
         """
-        model = tree_of(model, cls)
+        tree = tree_of(model, cls)
         times, values = np.asarray(t, dtype=np.float64), np.asarray(q, dtype=np.float64)
-        if times.ndim != 1 or values.shape != (len(times), model.nq):
+        if times.ndim != 1 or values.shape != (len(times), tree.nq):
             raise InputError(
                 f"t {times.shape} and q {values.shape} must have the shapes (k,) and (k, nq = "
-                f"{model.nq})"
+                f"{tree.nq})"
             )
         if len(times) <= 2 * harmonics + 1:
             raise InputError(
@@ -174,10 +242,17 @@ class FourierPath:
         basis = np.hstack([np.ones((len(times), 1)), np.sin(angle), -np.cos(angle)])
         found = np.linalg.lstsq(basis, values, rcond=None)[0]
         cosines, sines = (omega[:, None] * part for part in np.split(found[1:], 2))
-        return cls(model, found[0], cosines.T, sines.T, period)
+        return cls(model, found[0], cosines.T, sines.T, period, independent=independent)
 
     def __call__(self, t: ArrayLike) -> JointState:
         """Return (q, v, vdot) at the times t."""
+        state = self._of_joints(t)
+        if self._loops is None:
+            return state
+        return self._loops.closed(np.asarray(t, dtype=np.float64) % self.period, state)
+
+    def _of_joints(self, t: ArrayLike) -> JointState:
+        """Every joint on its own."""
         w = self._omega
         angle = np.asarray(t, dtype=np.float64)[..., None] * w
         c, s = np.cos(angle), np.sin(angle)
@@ -238,10 +313,112 @@ class CartesianPath:
         return PoseState(pose, rate * leg, acceleration * leg)
 
 
+# ---- loops ------------------------------------------------------------------------------------
+
+_SAMPLES = 33  # of each leg of a path, or of each wave of the highest frequency
+_ARRIVED = 1e-6  # rad or m
+_ALL_INDEPENDENT = "independent= is for a System; every joint of a tree is independent"
+
+
+@final
+class _Loops:
+    """The joints of a system that follow where the independent ones move on their own paths.
+
+    Configurations along the path are found one from the other (`trace`), so that the loops stay
+    closed in the way they are closed at the start; between them Newton's method finishes. Rates and
+    accelerations of the dependent joints solve G v = 0 and G vdot = −d/dt(G) v.
+    """
+
+    def __init__(
+        self, system: System, independent: Sequence[str] | None, q: Array, path: type
+    ) -> None:
+        self._system, self._rows, self._name = system, system.rows, path.__name__
+        if not self._rows.has_position.all():
+            row = system.row_names[int(np.argmin(self._rows.has_position))]
+            raise InputError(
+                f"{self._name} needs constraints on positions, and {row!r} binds rates only "
+                f"(rolling, soft fingers, driven rows): where the joints get to then depends on "
+                "the way. Prescribe accelerations instead:\n"
+                "    pp.simulate(system, …, prescribed={…})"
+            )
+        held = self._chosen(independent, q)
+        self._moving = np.setdiff1d(np.arange(system.nv), held)
+        joints = zip(system.q_slices, system.v_slices, strict=True)
+        self._follows = np.zeros(system.nq, dtype=bool)
+        for of, at in joints:
+            self._follows[of] = bool(np.isin(np.arange(at.start, at.stop), self._moving).all())
+        self._times, self._q, self._v = np.zeros(1), q[None], np.zeros((1, system.nv))
+
+    def _chosen(self, names: Sequence[str] | None, q: Array) -> Array:
+        """Rates of joints that determine the others at q: those named, or the best ones."""
+        system, at = self._system, ConstraintMetric(self._rows, q[None])
+        places = list(zip(system.joint_names, system.joints, system.v_slices, strict=True))
+        count = system.nv - int(at.rank[0])
+        single = [np.arange(s.start, s.stop) for _, joint, s in places if joint.nv == 1]
+        among = np.concatenate([np.zeros(0, dtype=int), *single])
+        best = at.independent_rates(among=among) if len(among) >= count else among
+        named = best
+        if names is not None:
+            listed = [names] if isinstance(names, str) else list(names)
+            for name in listed:
+                if name not in system.joint_names:
+                    hint = did_you_mean(name, system.joint_names)
+                    raise InputError(f"there is no joint {name!r}. {hint}")
+            slices = [system.v_slice(name) for name in listed]
+            picked = [np.arange(s.start, s.stop) for s in slices]
+            named = np.concatenate([np.zeros(0, dtype=int), *picked])
+        others = np.setdiff1d(np.arange(system.nv), named)
+        rank = int(ConstraintMetric(self._rows, q[None], rates_used=others).rank[0])
+        if len(others) == int(at.rank[0]) == rank:
+            return named
+        hint = f"These do: {[name for name, _, s in places if s.start in best]}"
+        raise InputError(
+            f"{self._name}: independent={None if names is None else list(names)} must name joints "
+            f"with {count} degree{'s' * (count != 1)} of freedom that determine the others at the "
+            f"start. {hint}"
+        )
+
+    def trace(self, times: Array, state: Callable[[float], JointState]) -> None:
+        """Follow the path from its start, configuration by configuration."""
+        found: list[JointState] = []
+        for t in times:
+            now = self.closed(float(t), state(float(t)))
+            found.append(now)
+            self._times, self._q, self._v = np.array([t]), now.q[None], now.v[None]
+        self._times, self._q = times, np.array([x.q for x in found])
+        self._v = np.array([x.v for x in found])
+
+    def closed(self, t: ArrayLike, state: JointState) -> JointState:
+        """The state at times (...,) with the dependent joints where they close the loops."""
+        shape = np.shape(t)
+        times = np.asarray(t, dtype=np.float64).reshape(-1)
+        q, v, vdot = (np.reshape(x, (len(times), x.shape[-1])) for x in state)
+        near = np.clip(np.searchsorted(self._times, times), 0, len(self._times) - 1)
+        ahead = (times - self._times[near])[:, None] * self._v[near]
+        guess = np.where(self._follows, self._system.model.integrate(self._q[near], ahead), q)
+        found, closed, at = project_position(self._rows, guess, TOLERANCE, moving=self._moving)
+        if not closed.all():
+            i = int(np.argmin(closed))
+            gaps = "\n".join(open_loops_at(self._rows, found[i], TOLERANCE))
+            raise InputError(
+                f"{self._name}: at t = {times[i]:.6g} s the loops cannot be closed with the "
+                f"independent joints where the path has them:\n{gaps}\nThe mechanism does not "
+                f"reach so far. Give a path within its reach, or other joints:  independent=[…]"
+            )
+        own = np.zeros_like(v)
+        held = np.setdiff1d(np.arange(v.shape[-1]), self._moving)
+        own[:, held] = v[:, held]
+        rates = project_velocity(at, own)
+        own[:, held] = vdot[:, held]
+        wanted = -self._rows.bias(found, rates) - np.einsum("nrv,nv->nr", at.whole, own)
+        vdot = own + at.spread(at.solve(wanted))
+        return JointState(*(x.reshape(*shape, x.shape[-1]) for x in (found, rates, vdot)))
+
+
 def _check_coordinates(model: Model) -> None:
     """Refuse joints whose rates are not the derivatives of their coordinates."""
     for name, joint in zip(model.joint_names, model.joints, strict=True):
-        if joint.nq != joint.nv or joint.kind in ("planar", "composite"):
+        if not joint.is_additive:
             raise InputError(
                 f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is no motion "
                 f"with q̇ = v. Use a JointPath."

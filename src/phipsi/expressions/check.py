@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from phipsi import errors
 from phipsi.expressions.kinds import Node, Op
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import UNKNOWN, Space
 
 _LONGEST = 240  # characters of an expression in a message
 
@@ -18,7 +18,7 @@ def shown(x: object) -> str:
 
 def signature(x: Node) -> str:
     """``body motions → body forces``; for a vector just ``body motions``."""
-    if x.takes is None or x.gives is None:
+    if x.takes is UNKNOWN:
         return "space not known yet"
     if x.is_vector:
         return x.gives.phrase
@@ -39,7 +39,6 @@ def _in_product(x: Node) -> str:
 
 def cannot_compose(left: Node, right: Node) -> str:
     """Text for ``left @ right`` whose inner spaces differ."""
-    assert left.takes is not None and right.gives is not None
     fits = [
         f"{_in_product(a)} @ {_in_product(b)}"
         for a, b in ((right, left), (left, right.T), (left.T, right), (right.T, left))
@@ -70,7 +69,6 @@ def cannot_add(left: Node, right: Node) -> str:
 
 def identity_does_not_fit(x: Node) -> str:
     """Text for I in a sum whose other terms are no endomorphisms."""
-    assert x.takes is not None and x.gives is not None
     return (
         f"I cannot be added to  {shown(x)}\n    {shown(x)} : {signature(x)}\n"
         f"I maps a space to itself: read as the identity on {x.takes.phrase} it does not give "

@@ -21,7 +21,7 @@ from phipsi.expressions.check import shown
 from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.row import Row, row_of
-from phipsi.expressions.spaces import ONE, Space
+from phipsi.expressions.spaces import ONE, UNKNOWN, Space
 from phipsi.expressions.structure import (
     GENERAL,
     MEMORYLESS,
@@ -41,7 +41,7 @@ SELECTABLE = ("A", "B", "J", "Lambda")
 class Expr:
     """An operator ``takes → gives``; a vector is an operator from the scalars.
 
-    `takes` and `gives` are None only for an identity or zero whose space is not known yet.
+    `takes` and `gives` are UNKNOWN for an identity or zero whose space is not known yet.
     """
 
     __slots__ = (
@@ -60,8 +60,8 @@ class Expr:
     op: Op
     args: tuple[Expr, ...]
     data: Any
-    takes: Space | None
-    gives: Space | None
+    takes: Space
+    gives: Space
     structure: Structure
     size: int
     _keys: dict[str, str]
@@ -89,6 +89,11 @@ class Expr:
     def function(self) -> Function | None:
         """The function of a node f(x; …), None for anything else."""
         return self.data[0] if self.op is Op.FUNCTION else None
+
+    @property
+    def core(self) -> Expr:
+        """X of an adjoint X*, anything else itself."""
+        return self.args[0] if self.op is Op.ADJOINT else self
 
     @property
     def is_vector(self) -> bool:
@@ -241,8 +246,8 @@ def intern(
     op: Op,
     args: tuple[Expr, ...],
     data: Hashable,
-    takes: Space | None,
-    gives: Space | None,
+    takes: Space,
+    gives: Space,
     structure: Structure,
 ) -> Expr:
     """The one node with these contents. Use the constructors below instead."""
@@ -276,12 +281,12 @@ def leaf(row: Row, args: tuple[Expr, ...] = (), params: tuple[Hashable, ...] = (
     return intern(Op.LEAF, args, (row, params), row.takes, row.gives, row.structure)
 
 
-def identity(space: Space | None = None) -> Expr:
+def identity(space: Space = UNKNOWN) -> Expr:
     """The identity on a space; without a space it takes that of the sum or product it stands in."""
     return intern(Op.IDENTITY, (), None, space, space, MEMORYLESS)
 
 
-def zero(takes: Space | None = None, gives: Space | None = None) -> Expr:
+def zero(takes: Space = UNKNOWN, gives: Space = UNKNOWN) -> Expr:
     """The zero operator (or vector)."""
     return intern(Op.ZERO, (), None, takes, gives, Structure.ZERO)
 
@@ -293,18 +298,18 @@ def total_of(terms: Iterable[tuple[Number, Expr]]) -> Expr:
     for c, x in terms:
         for d, y in x.terms:
             flat[y] = flat.get(y, 0) + times(c, d)
-            if y.takes is not None and shape is None:
+            if y.takes is not UNKNOWN and shape is None:
                 shape = y
     if shape is None:  # only identities and zeros without a space
         c = tidy(sum(c for y, c in flat.items() if y.op is Op.IDENTITY))
         untyped = identity()
         if c == 0:
             return zero()
-        return untyped if c == 1 else intern(Op.SUM, (untyped,), (c,), None, None, MEMORYLESS)
+        return untyped if c == 1 else intern(Op.SUM, (untyped,), (c,), UNKNOWN, UNKNOWN, MEMORYLESS)
     takes, gives = shape.takes, shape.gives
     typed: dict[Expr, Number] = {}
     for y, c in flat.items():
-        if y.takes is None:
+        if y.takes is UNKNOWN:
             if y.op is Op.ZERO:
                 continue
             if takes is not gives:
@@ -336,7 +341,7 @@ def product(factors: Iterable[Expr]) -> Expr:
             coefficient = times(coefficient, x.data[0])
             x = x.args[0]
         flat.extend(x.factors)
-    typed = [x for x in flat if x.takes is not None]
+    typed = [x for x in flat if x.takes is not UNKNOWN]
     for left, right in zip(typed, typed[1:], strict=False):
         if left.takes is not right.gives:
             raise SpaceError(check.cannot_compose(left, right))
@@ -371,9 +376,8 @@ def adjoint(x: Expr) -> Expr:
         return as_matrix(adjoint(x.args[0]))
     if x.function is not None and x.function.adjoint is not None:
         return x.function.adjoint(x)
-    if x.op is Op.LOGDET or x.takes is None:
+    if x.op is Op.LOGDET or x.takes is UNKNOWN:
         return x
-    assert x.gives is not None
     if x.op is Op.IDENTITY:
         return identity(x.takes.dual)
     if x.op is Op.ZERO:
@@ -395,7 +399,6 @@ def inverse(x: Expr) -> Expr:
         raise SpaceError(f"{shown(x)} has no inverse")
     if x.op is Op.SUM and len(x.args) == 1:
         return total_of(((reciprocal(x.data[0]), inverse(x.args[0])),))
-    assert x.takes is not None and x.gives is not None
     if x.takes.index != x.gives.index:
         raise SpaceError(check.not_square(x))
     # on points there are no blocks per body: the inverse couples all points
@@ -405,9 +408,8 @@ def inverse(x: Expr) -> Expr:
 
 def block_diagonal(x: Expr) -> Expr:
     """bd(X), the block-diagonal part of an operator on bodies or joints."""
-    if x.takes is None or x.op is Op.ZERO:
+    if x.takes is UNKNOWN or x.op is Op.ZERO:
         return x
-    assert x.gives is not None
     if not (x.takes.per_body and x.gives.per_body):
         raise SpaceError(check.no_diagonal(x))
     if x.structure == MEMORYLESS:
@@ -418,8 +420,8 @@ def block_diagonal(x: Expr) -> Expr:
 def linear(
     op: Op,
     args: Sequence[Expr],
-    takes: Space | None,
-    gives: Space | None,
+    takes: Space,
+    gives: Space,
     structure: Structure = MEMORYLESS,
     data: Hashable = None,
 ) -> Expr:
@@ -486,7 +488,6 @@ class Function:
                 raise SpaceError(check.wrong_argument(self.name, args, x, kind))
         takes, gives = self.takes, self.gives
         if takes is None or gives is None:
-            assert args[1].gives is not None
             takes, gives = args[1].gives.dual, args[0].gives
         structure = GENERAL if takes is ONE else MEMORYLESS
         data = (self, None if hole == more else hole)
@@ -495,7 +496,7 @@ class Function:
 
 def _accepts(kind: Space | tuple[Space, Space] | None, x: Expr) -> bool:
     if kind is None:
-        return x.takes is ONE and x.gives is not None and x.gives.per_body
+        return x.takes is ONE and x.gives.per_body
     takes, gives = (ONE, kind) if isinstance(kind, Space) else kind
     fits = x.takes is takes and x.gives is gives
     return fits and (takes is ONE or is_memoryless(x.structure))
@@ -508,14 +509,14 @@ def as_matrix(x: Expr) -> Expr:
     itself, such as ``as_matrix(mass_matrix.inv) @ as_matrix(L)``: O(N³) instead of O(N) sweeps for
     every column, which is faster for all but very long chains.
     """
-    if x.takes is None or x.op in (Op.AS_MATRIX, Op.ZERO):
+    if x.takes is UNKNOWN or x.op in (Op.AS_MATRIX, Op.ZERO):
         return x
     return linear(Op.AS_MATRIX, (x,), x.takes, x.gives, x.structure)
 
 
 def logdet(x: Expr) -> Expr:
     """log det X of a symmetric positive operator between spaces of the same size."""
-    if x.takes is None or x.gives is None:
+    if x.takes is UNKNOWN:
         raise SpaceError(check.undetermined(x))
     if x.takes.index != x.gives.index or x.is_vector:
         raise SpaceError(check.not_square(x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from phipsi.expressions.kinds import Node, Op
+from phipsi.expressions.spaces import UNKNOWN
 
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
 _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
@@ -18,8 +19,7 @@ _LATEX_CALLS = {  # where it is not the name
 
 def render(x: Node, style: str) -> str:
     """The text of `x` in one of the styles "greek", "ascii", "latex"."""
-    if x.op in (Op.IDENTITY, Op.ZERO) and x.takes is not None:
-        assert x.gives is not None
+    if x.op in (Op.IDENTITY, Op.ZERO) and x.takes is not UNKNOWN:
         sign = "I" if x.op is Op.IDENTITY else "0"
         spaces = x.takes.name if x.op is Op.IDENTITY else f"{x.takes.name},{x.gives.name}"
         return f"{sign}_{{\\text{{{spaces}}}}}" if style == "latex" else f"{sign}[{spaces}]"

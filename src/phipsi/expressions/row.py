@@ -32,8 +32,8 @@ class Row:
     differentiated by ("inertia"). `riccati` marks the leaves of the
     Riccati family (P, D, G, psi, …), which carry the four operators (H, E, M, Jr) they are built
     from as arguments; without arguments they are the default instance. `symmetric` leaves are their
-    own adjoint. A `step` goes from every body to its parent, a `transition` is (I − step)⁻¹, and a
-    `compound` is written out before the rules are applied.
+    own adjoint. A `step` goes from every body to its parent; a `transition` T = (I − step)⁻¹ names
+    the row of T − I; a `compound` is written out before the rules are applied.
 
     `definition(x)` is the expression that the leaf x stands for. `differential(x, d)` is its change
     δx, written with what changes: ``d.rates`` = u (along which q moves), ``d.relative`` = H* u,
@@ -60,7 +60,7 @@ class Row:
     symmetric: bool = False
     riccati: bool = False
     step: bool = False
-    transition: bool = False
+    transition: str = ""
     compound: bool = False
     meaning: str = ""
     source: str = ""

@@ -28,7 +28,7 @@ class Space:
     @property
     def dual(self) -> Space:
         """The space of the linear functionals on this one."""
-        return SPACES[self.dual_name]
+        return space_named(self.dual_name)
 
     @property
     def per_body(self) -> bool:
@@ -43,6 +43,8 @@ class Space:
 
 
 SPACES: dict[str, Space] = {}
+UNKNOWN = Space("unknown", "a space not known yet", "unknown", 0, "unknown")
+"""What an identity or zero is between, until a sum or product says it."""
 
 
 def _space(name: str, phrase: str, index: str, width: int | None, dual: str) -> Space:
@@ -52,7 +54,7 @@ def _space(name: str, phrase: str, index: str, width: int | None, dual: str) -> 
 
 def space_named(name: str) -> Space:
     """The space with this name, e.g. ``space_named("efforts")``."""
-    return SPACES[name]
+    return UNKNOWN if name == UNKNOWN.name else SPACES[name]
 
 
 RATES = _space("rates", "joint rates", "joint", None, "efforts")

@@ -8,10 +8,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from phipsi.algorithms.constrained.assembly import search
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError
 from phipsi.forces.force import Array, Force, State, not_negative, per_rate, rates_of
-from phipsi.model.mechanisms import of_given_motion, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 
@@ -319,7 +322,7 @@ class JointStop(_OnRates):
         return 0.5 * (low * low + high * high) @ self._k
 
 
-@of_given_motion
+@of_mechanisms
 def from_ratings(
     model: Model,
     *,
@@ -332,7 +335,10 @@ def from_ratings(
     `simulate` itself leaves them out, so that nothing acts that was not asked for. Damping is
     `model.damping`, friction that of `model.ratings`, and limits become stops as stiff as needed
     for a contact of at most about `stop_time`: k = m (π / stop_time)² with m the joint's largest
-    entry of the mass matrix at neutral q and 64 random configurations (always the same ones).
+    entry of the mass matrix at neutral q and 64 random configurations (always the same ones). In a
+    system with loops a joint also moves what the loops couple to it: the configurations are those
+    that close the loops, and m is at least 1/Y_kk with Y the accelerations by efforts, wherever the
+    loops let the joint move.
 
     **Arguments:** `stop_time`, s; `dissipation` of the stops and `velocity_scale` of friction as in
     `JointStop` and `JointFriction`. **Returns:** a list of elements for `simulate(forces=…)`.
@@ -341,7 +347,7 @@ def from_ratings(
     >>> [type(x).__name__ for x in pp.forces.from_ratings(pp.examples.seven_joint_arm())]
     ['JointDamper', 'JointStop']
     """
-    model = tree_of(model, from_ratings)
+    mechanism, model = mechanism_of(model, from_ratings), tree_of(model, from_ratings)
     if not stop_time > 0:
         raise InputError(f"stop_time={stop_time!r} must be a positive time in s, such as 0.02")
     out: list[Force] = []
@@ -357,8 +363,31 @@ def from_ratings(
         and model.joint(name).joint.is_additive
     ]
     if limited:
-        some = np.vstack([model.neutral(), model.random_configuration(0, (64,))])
-        inertia = np.diagonal(mass_matrix(model, some), axis1=-2, axis2=-1).max(axis=0)
+        inertia = _largest_inertias(mechanism)
         stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
         out.append(JointStop(limited, stiffness, dissipation))
     return out
+
+
+# A joint whose rate is this much smaller than without loops stands still and hits no stop; squared.
+_STANDS = 1e-2
+
+
+def _largest_inertias(mechanism: Model) -> Array:
+    """The largest inertia (nv,) that each joint moves, at configurations without a pattern."""
+    tree = mechanism.model
+    some = np.vstack([tree.neutral(), tree.random_configuration(0, (64,))])
+    if not isinstance(mechanism, System):
+        return np.diagonal(mass_matrix(tree, some), axis1=-2, axis2=-1).max(axis=0)
+    found, closed = search(mechanism.rows, some, tolerance=1e-8, max_iterations=100)
+    if not closed.any():
+        raise InputError(
+            "from_ratings finds no configuration that closes the loops, so it is not known what "
+            "inertia hits the stops. Give them yourself:  forces.JointStop('elbow', stiffness)"
+        )
+    own = np.diagonal(mass_matrix(tree, found[closed]), axis1=-2, axis2=-1)
+    at = ConstraintMetric(mechanism.rows, found[closed])
+    alone = np.einsum("nij,nij->ni", at.back, at.back)
+    coupled = np.einsum("nii->ni", at.by_efforts)
+    moves = coupled > _STANDS * alone
+    return np.where(moves, np.maximum(own, 1 / np.where(moves, coupled, 1.0)), own).max(axis=0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import count
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
+from phipsi.loaded import LOADED
 from phipsi.model.scalars import Scalar, ScalarOps, Vector, zeros
 from phipsi.model.value import Value, plain, vector3
 from phipsi.spatial.groups import Group, flat
@@ -17,6 +20,10 @@ from phipsi.spatial.groups import Group, flat
 FloatArray = NDArray[np.float64]
 Rotation = list[list[Scalar]]
 Columns = list[list[Scalar]]
+ParamKind = Literal["axis", "frame", "number"]
+PARAM_SIZES: dict[ParamKind, int] = {"axis": 3, "frame": 9, "number": 1}
+
+_classes = count()
 
 
 class Joint(Value, ABC):
@@ -25,7 +32,7 @@ class Joint(Value, ABC):
     The formulas (`transform`, `hinge_axes`, `hinge_axes_rate`, `q_rate`) are generic over the
     scalar: `params`, `q` and `v` are sequences of anything that adds and multiplies, `ops` supplies
     sin, cos and sqrt, and the Python ints 0 and 1 in a result are structural. They depend on the
-    joint only through `kind`; everything else is in `params`. The configuration functions
+    joint only through its class; everything else is in `params`. The configuration functions
     (`integrate`, `difference`, `neutral`, `random`) are NumPy, batched on leading axes.
 
     **Attributes:** `kind`, the joint type by name; `nq`, number of coordinates; `nv`, number of
@@ -33,6 +40,13 @@ class Joint(Value, ABC):
     `is_additive`, whether q̇ = v, so that integrating is adding; `coordinate_names`, a short name
     for each coordinate; `group`, on which the joint moves, owns exp, log and their
     differentials (several joints in a row move on several: `parts`).
+
+    A joint may declare more about its formulas. `param_kinds`: whether `params` holds an axis (3
+    numbers, a unit vector), a frame (9: unit vectors n, e1, e2) or a number; exact proofs draw
+    random ones. `aligned`: the entry of `param_kinds` that generated code rotates onto z, which
+    makes the code cheaper; all axes of the joint are rotated with it. `degree`: of `transform` and
+    `hinge_axes` as a rational function of the parameters, of quaternions, lengths and the tangents
+    of half angles, which bounds the error probability of exact proofs.
     """
 
     __slots__ = ("_arguments", "params")
@@ -44,6 +58,37 @@ class Joint(Value, ABC):
     is_additive: bool = False
     coordinate_names: tuple[str, ...]
     group: Group
+    param_kinds: tuple[ParamKind, ...] = ()
+    aligned: int | None = None
+    degree: int | None = None
+    _class_number: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._class_number = next(_classes)
+
+    @property
+    def formulas(self) -> str:
+        """Identifies the formulas: two joints with equal text can share their machine code.
+
+        Sources of the library are part of the key of stored code; formulas of a class from
+        elsewhere may differ in the next process, so that their code is not found there.
+        """
+        if type(self).__module__.startswith("phipsi."):
+            return self.kind
+        return f"{self.kind} {self._class_number} of {os.getpid()} {LOADED}"
+
+    def blocks_of_params(self) -> list[tuple[ParamKind, tuple[float, ...]]]:
+        """The parameters by kind; all of them are numbers if the class does not declare kinds."""
+        kinds = self.param_kinds or ("number",) * len(self.params)
+        if sum(PARAM_SIZES[k] for k in kinds) != len(self.params):
+            raise ModelError(
+                f"{type(self).__name__}.param_kinds {kinds} describes "
+                f"{sum(PARAM_SIZES[k] for k in kinds)} numbers, but params has {len(self.params)}. "
+                f"An axis has 3 numbers, a frame 9."
+            )
+        rest = iter(self.params)
+        return [(k, tuple(next(rest) for _ in range(PARAM_SIZES[k]))) for k in kinds]
 
     def __init__(self) -> None:
         self._set(_arguments={}, params=())
@@ -115,7 +160,8 @@ class AdditiveJoint(Joint):
     __slots__ = ()
     is_additive = True
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
         if "coordinate_names" in vars(cls):
             cls.nq = cls.nv = len(cls.coordinate_names)
             cls.group = flat(cls.nv)

@@ -57,6 +57,7 @@ class Fixed(AdditiveJoint):
     __slots__ = ()
     kind = "fixed"
     coordinate_names = ()
+    degree = 1
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """The identity."""
@@ -84,6 +85,9 @@ class Revolute(_OnAxis):
     __slots__ = ()
     kind = "revolute"
     coordinate_names = ("theta",)
+    param_kinds = ("axis",)
+    aligned = 0
+    degree = 7
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """R = exp(u~ θ), p = 0."""
@@ -101,6 +105,9 @@ class Prismatic(_OnAxis):
     __slots__ = ()
     kind = "prismatic"
     coordinate_names = ("d",)
+    param_kinds = ("axis",)
+    aligned = 0
+    degree = 7
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """R = I, p = u d."""
@@ -121,6 +128,9 @@ class Helical(AdditiveJoint):
     __slots__ = ()
     kind = "helical"
     coordinate_names = ("theta",)
+    param_kinds = ("axis", "number")
+    aligned = 0
+    degree = 7
 
     def __init__(self, axis: ArrayLike = (0, 0, 1), pitch: float = 0.0) -> None:
         u = unit_axis(axis, "Helical axis")
@@ -149,6 +159,9 @@ class Cylindrical(_OnAxis):
     __slots__ = ()
     kind = "cylindrical"
     coordinate_names = ("theta", "d")
+    param_kinds = ("axis",)
+    aligned = 0
+    degree = 13
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """R = exp(u~ θ), p = u d."""
@@ -170,6 +183,9 @@ class Universal(AdditiveJoint):
     __slots__ = ()
     kind = "universal"
     coordinate_names = ("theta1", "theta2")
+    param_kinds = ("axis", "axis")
+    aligned = 1
+    degree = 13
 
     def __init__(self, axis1: ArrayLike = (1, 0, 0), axis2: ArrayLike = (0, 1, 0)) -> None:
         u1, u2 = unit_axis(axis1, "Universal axis1"), unit_axis(axis2, "Universal axis2")
@@ -209,6 +225,7 @@ class Translation(AdditiveJoint):
     __slots__ = ()
     kind = "translation"
     coordinate_names = ("x", "y", "z")
+    degree = 5
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """R = I, p = q."""
@@ -235,6 +252,9 @@ class Planar(Joint):
     group = SE2
     nq, nv = group.nq, group.nv
     coordinate_names = ("theta", "x", "y")
+    param_kinds = ("frame",)
+    aligned = 0
+    degree = 19
 
     def __init__(self, e1: ArrayLike = (1, 0, 0), e2: ArrayLike = (0, 1, 0)) -> None:
         a, b = np.array(unit_axis(e1, "Planar e1")), np.array(unit_axis(e2, "Planar e2"))
@@ -279,6 +299,7 @@ class Spherical(Joint):
     group = SO3
     nq, nv = group.nq, group.nv
     coordinate_names = ("qw", "qx", "qy", "qz")
+    degree = 5
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """R(q), p = 0."""
@@ -309,6 +330,7 @@ class Free(Joint):
     group = SE3
     nq, nv = group.nq, group.nv
     coordinate_names = ("qw", "qx", "qy", "qz", "x", "y", "z")
+    degree = 5
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """R(q), p = position."""
@@ -341,7 +363,8 @@ class Composite(Joint):
     """
 
     __slots__ = (
-        "joints", "kind", "nq", "nv", "is_additive", "coordinate_names", "_q", "_v", "_p",
+        "joints", "kind", "nq", "nv", "is_additive", "coordinate_names", "param_kinds", "degree",
+        "_q", "_v", "_p",
     )  # fmt: skip
     joints: tuple[Joint, ...]
     _q: tuple[slice, ...]
@@ -374,11 +397,18 @@ class Composite(Joint):
                 f"{name}_{k}" for k, part in enumerate(parts, 1) for name in part.coordinate_names
             ),
             params=tuple(value for part in parts for value in part.params),
+            param_kinds=tuple(kind for part in parts for kind, _ in part.blocks_of_params()),
+            degree=_degree(parts),
             _arguments={"joints": parts},
             _q=_slices(part.nq for part in parts),
             _v=_slices(part.nv for part in parts),
             _p=_slices(len(part.params) for part in parts),
         )
+
+    @property
+    def formulas(self) -> str:
+        """The formulas of the parts."""
+        return f"composite({','.join(part.formulas for part in self.joints)})"
 
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """Product of the parts' poses, first part leftmost."""
@@ -461,6 +491,14 @@ class Composite(Joint):
         """Each part with its params, its coordinates and the slice of its rates."""
         for part, i, j, k in zip(self.joints, self._q, self._v, self._p, strict=True):
             yield part, params[k], q[i], j
+
+
+def _degree(parts: tuple[Joint, ...]) -> int | None:
+    """A bound: columns are carried by the poses of all parts outboard of theirs."""
+    degrees = [part.degree for part in parts]
+    if None in degrees:
+        return None
+    return 1 + sum(max(6 * part.nv, part.degree or 0) for part in parts)
 
 
 def _slices(sizes: Iterable[int]) -> tuple[slice, ...]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.assembly import close_loops, open_loops_at, project_velocity
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.derivatives import (
@@ -29,6 +29,7 @@ from phipsi.algorithms.dynamics.derivatives import (
     forward_dynamics_derivatives,
 )
 from phipsi.algorithms.dynamics.equations_of_motion import forward_dynamics
+from phipsi.algorithms.dynamics.hybrid import hybrid_dynamics
 from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.calculus.differentiation import vjp
 from phipsi.compiler import default_backend
@@ -53,21 +54,27 @@ _NEWTON = 12
 class Motion:
     """Accelerations under given efforts, their tangent and their adjoint, and the projection.
 
-    All functions take batches on leading axes.
+    All functions take batches on leading axes. With `free` (nv,), 0 marks joints whose motion is
+    prescribed: their accelerations stand in `tau`, and a projection leaves them where they are, so
+    that the others close the loops. Tangent and adjoint are those of efforts.
 
     **Attributes:** `mechanism`, a model or a system; `tree`; `rows`, those of the system, None
-    without any; `chart` of the tree.
+    without any; `chart` of the tree; `moving`, the rates that are not prescribed, None for all.
     """
 
-    def __init__(self, mechanism: Model | System) -> None:
+    def __init__(self, mechanism: Model | System, free: Array | None = None) -> None:
         self.system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tree = mechanism.model if isinstance(mechanism, System) else mechanism
         self.mechanism = self.tree if self.system is None else self.system
         self.rows = None if self.system is None else self.system.rows
         self.chart = chart_of(self.tree)
+        self.moving = None if free is None else np.flatnonzero(free)
+        self._held = None if free is None else np.asarray(free) == 0
 
     def accelerations(self, q: Array, v: Array, tau: Array) -> Array:
         """vdot (..., nv) that keeps the constraints."""
+        if self._held is not None:
+            return hybrid_dynamics(self.mechanism, q, v, tau, tau, prescribed=self._held).vdot
         return forward_dynamics(self.mechanism, q, v, tau)
 
     def linear(self, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
@@ -99,45 +106,61 @@ class Motion:
             return Projection(self, q, v, v, ())
 
         def correct(at: ConstraintMetric, taken: Array) -> Array:
-            step = np.where(taken[:, None], at.solve(-at.residual), 0.0)
+            step = np.where(taken[:, None], at.spread(at.solve(-at.residual)), 0.0)
             corrections.append(Correction(at.q, at.residual, step, taken))
             return step
 
         found, closed, at = close_loops(
-            q, self._metric, correct, self.tree.integrate, TOLERANCE, _NEWTON
+            q, self._finite_metric, correct, self.tree.integrate, TOLERANCE, _NEWTON
         )
         if not closed.all():
             raise SimulationError(not_closed(system, found[int(np.argmin(closed))], TOLERANCE))
         return Projection(self, found, project_velocity(at, v), v, tuple(corrections))
 
-    def _metric(self, q: Array) -> ConstraintMetric:
+    def metric(self, q: Array, rank: int | None = None) -> ConstraintMetric:
+        """The rows at configurations (n, nq) in the mass metric of the joints that may move."""
+        assert self.rows is not None
+        return ConstraintMetric(self.rows, q, RANK, rank, rates_used=self.moving)
+
+    def _finite_metric(self, q: Array) -> ConstraintMetric:
         if not np.isfinite(q).all():
             raise SimulationError(
                 "the state is no longer finite; a smaller dt often helps: stiff forces and fast "
                 "rotations need steps well below their period"
             )
-        assert self.rows is not None
-        return ConstraintMetric(self.rows, q, RANK)
+        return self.metric(q)
 
-    def check_start(self, q: Array, v: Array, names: tuple[str, str] = ("q0", "v0")) -> None:
-        """Reject states (n, nq), (n, nv) that are not on the constraints."""
+    def check_start(self, q: Array, v: Array, names: tuple[str, str] = ("q0", "v0")) -> float:
+        """Reject states (n, nq), (n, nv) that are not on the constraints; the largest residual."""
         system = self.system
         if system is None or not len(q):
-            return
-        gap = np.abs(system.residual(q))
-        slip = np.abs(np.einsum("nrv,nv->nr", system.jacobian(q), v) - system.rates)
-        for what, miss, verb, fix in (
-            (names[0], gap, "does not close the loops: row {} misses by {:.3g} (rad or m)",
-             "{0} = system.assemble({0})"),
-            (names[1], slip, "would open the loops: row {} moves by {:.3g} too much (rad/s or m/s)",
-             "{0}, {1} = system.project({0}, {1})"),
-        ):  # fmt: skip
-            if miss.size and miss.max() > NEARLY_CLOSED:
-                i, row = (int(x) for x in np.unravel_index(miss.argmax(), miss.shape))
-                which = f" of motion {i}" if len(miss) > 1 else ""
-                text = verb.format(repr(system.row_names[row]), miss.max())
-                do = fix.format(*names)
-                raise InputError(f"{what}{which} {text}. Bring it onto them first:\n    {do}")
+            return 0.0
+        residual, found = system.rows.residual(q, system.rows.poses(q))
+        gap = np.abs(residual).max(axis=-1, initial=0.0)
+        bad = (gap > NEARLY_CLOSED) | turned_over(found, system.rows).any(axis=-1)
+        fix = "{0}, {1} = system.project({0}, {1})".format(*names)
+        if bad.any():
+            i = int(np.argmax(bad))
+            lines = "\n".join(open_loops_at(system.rows, q[i], NEARLY_CLOSED))
+            raise InputError(
+                f"{names[0]}{_which(i, q)} does not close the loops:\n{lines}\nAssemble it first:\n"
+                f"    {names[0]} = system.assemble({names[0]})\n    {fix}"
+            )
+        wrong = np.abs(np.einsum("nrv,nv->nr", system.jacobian(q), v) - system.rates)
+        allowed = NEARLY_CLOSED * np.maximum(1e-3, np.abs(v).max(axis=-1, initial=0.0))
+        if (wrong > allowed[:, None]).any():
+            i = int(np.argmax((wrong > allowed[:, None]).any(axis=-1)))
+            rows = [int(k) for k in np.flatnonzero(wrong[i] > allowed[i])[:6]]
+            listed = ", ".join(f"{system.row_names[k]!r} by {wrong[i, k]:.4g}" for k in rows)
+            raise InputError(
+                f"{names[1]}{_which(i, q)} would open the loops: it breaks the rates of {listed} "
+                f"(rad/s, m/s). The nearest admissible rates are those of\n    {fix}"
+            )
+        return float(gap.max(initial=0.0))
+
+
+def _which(i: int, q: Array) -> str:
+    return f" of motion {i}" if len(q) > 1 else ""
 
 
 def not_closed(system: System, q: Array, tolerance: float) -> str:

@@ -95,15 +95,11 @@ def rollout(
     threads = whole_number("threads", threads)
     start_q, start_v, effort, batch = rollout_arrays(tree, q0, v0, tau, steps, per_step)
     records = empty_records(tree, batch, steps, every)
+    mask = np.ones(model.nv) if prescribed is None else free_mask(tree, prescribed)
     if isinstance(model, System):
-        if prescribed is not None:
-            raise InputError(
-                "prescribed= is for trees. Prescribe joints of a system by constraints, or run "
-                "pp.simulate(system, …, prescribed=…)"
-            )
         state = start_q, start_v, effort
-        return _constrained(Motion(model), *state, dt, steps, every, method, records)
-    mask = np.ones(model.nv) if prescribed is None else free_mask(model, prescribed)
+        motion = Motion(model, None if prescribed is None else mask)
+        return _constrained(motion, *state, dt, steps, every, method, records)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
     except ValueError:

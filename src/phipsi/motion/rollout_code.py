@@ -16,8 +16,7 @@ from phipsi import spatial
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import Lane, write_loop
-from phipsi.backends.native.text.trigonometry import i64
+from phipsi.backends.native.text.lanes import Lane, i64, write_loop
 from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
 from phipsi.motion.rollout_loop import Part, Rollout
 from phipsi.motion.tableaux import Method, Tableau

@@ -24,10 +24,10 @@ from phipsi.backends.native.text.lanes import (
     POINTER,
     Emitter,
     Lane,
+    i64,
     write_cases,
     write_loop,
 )
-from phipsi.backends.native.text.trigonometry import i64
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
 

@@ -8,7 +8,7 @@ H φ M φ* H*
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.functions import (
@@ -26,7 +26,7 @@ from phipsi.expressions.functions import (
 )
 from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
-from phipsi.expressions.spaces import SPACES
+from phipsi.expressions.spaces import SPACES, UNKNOWN
 from phipsi.operators.catalogue import (
     CATALOGUE,
     Riccati,
@@ -36,60 +36,28 @@ from phipsi.operators.catalogue import (
     with_arguments,
 )
 
+
+def _leaves(names: str) -> Iterator[Expr]:
+    """The leaves of the catalogue with these names."""
+    return map(catalogue_leaf, names.split())
+
+
 I = identity()  # noqa: E741  (the papers' name)
-H = catalogue_leaf("H")
-E_phi = catalogue_leaf("E_phi")
-phi = catalogue_leaf("phi")
-phi_tilde = catalogue_leaf("phi_tilde")
-M = catalogue_leaf("M")
-Jr = catalogue_leaf("Jr")
-shift = catalogue_leaf("shift")
-A = catalogue_leaf("A")
-A_grasp = catalogue_leaf("A_grasp")
-Adot = catalogue_leaf("Adot")
-B = catalogue_leaf("B")
-unprescribed = catalogue_leaf("unprescribed")
-prescribed = catalogue_leaf("prescribed")
-Hdot = catalogue_leaf("Hdot")
-Bdot = catalogue_leaf("Bdot")
-P = catalogue_leaf("P")
-D = catalogue_leaf("D")
-D_half = catalogue_leaf("D_half")
-G = catalogue_leaf("G")
-K = catalogue_leaf("K")
-proj = catalogue_leaf("proj")
-proj_bar = catalogue_leaf("proj_bar")
-E_psi = catalogue_leaf("E_psi")
-psi = catalogue_leaf("psi")
-psi_tilde = catalogue_leaf("psi_tilde")
-Omega = catalogue_leaf("Omega")
-Upsilon = catalogue_leaf("Upsilon")
-R = catalogue_leaf("R")
-J = catalogue_leaf("J")
-angular = catalogue_leaf("angular")
-mass_matrix = catalogue_leaf("mass_matrix")
-Lambda = catalogue_leaf("Lambda")
-U = catalogue_leaf("U")
-Udot = catalogue_leaf("Udot")
-v = catalogue_leaf("v")
-vdot = catalogue_leaf("vdot")
-tau = catalogue_leaf("tau")
-dq = catalogue_leaf("dq")
-dv = catalogue_leaf("dv")
-dvdot = catalogue_leaf("dvdot")
-dtau = catalogue_leaf("dtau")
-dinertia = catalogue_leaf("dinertia")
-f_ext = catalogue_leaf("f_ext")
-f0 = catalogue_leaf("f0")
-gravity = catalogue_leaf("gravity")
-V = catalogue_leaf("V")
-a = catalogue_leaf("a")
-b = catalogue_leaf("b")
-c_J = catalogue_leaf("c_J")
-s_gauge = catalogue_leaf("s_gauge")
-a_paper = catalogue_leaf("a_paper")
-b_paper = catalogue_leaf("b_paper")
-pose = catalogue_leaf("pose")
+H, E_phi, phi, phi_tilde, M, Jr, shift, R, angular = _leaves(
+    "H E_phi phi phi_tilde M Jr shift R angular"
+)
+A, A_grasp, B, J, Lambda = _leaves("A A_grasp B J Lambda")
+Adot, Bdot, Hdot = _leaves("Adot Bdot Hdot")
+unprescribed, prescribed, mass_matrix = _leaves("unprescribed prescribed mass_matrix")
+P, D, D_half, G, K, proj, proj_bar, E_psi, psi, psi_tilde, Omega, Upsilon = _leaves(
+    "P D D_half G K proj proj_bar E_psi psi psi_tilde Omega Upsilon"
+)
+v, vdot, tau, dq, dv, dvdot, dtau, dinertia, f_ext, f0, U, Udot = _leaves(
+    "v vdot tau dq dv dvdot dtau dinertia f_ext f0 U Udot"
+)
+gravity, V, a, b, c_J, s_gauge, a_paper, b_paper, pose = _leaves(
+    "gravity V a b c_J s_gauge a_paper b_paper pose"
+)
 bd = block_diagonal
 
 
@@ -151,7 +119,7 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
         raise SpaceError(
             f"{name}{{…}} must be one of the Riccati family with four operators {{H; E; M; Jr}}"
         )
-    armature = 0 if args[3].takes is None else args[3]
+    armature = 0 if args[3].takes is UNKNOWN else args[3]
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
 
 
@@ -232,84 +200,12 @@ def as_expression(x: Expr | str) -> Expr:
 
 
 __all__ = [
-    "A",
-    "A_grasp",
-    "Adot",
-    "B",
-    "Bdot",
-    "D",
-    "D_half",
-    "E_phi",
-    "E_psi",
-    "G",
-    "H",
-    "Hdot",
-    "I",
-    "J",
-    "Jr",
-    "K",
-    "Lambda",
-    "M",
-    "Omega",
-    "P",
-    "R",
-    "Riccati",
-    "U",
-    "Udot",
-    "Upsilon",
-    "V",
-    "a",
-    "a_paper",
-    "angular",
-    "as_matrix",
-    "b",
-    "b_paper",
-    "bd",
-    "c_J",
-    "cross",
-    "cross_force",
-    "dA",
-    "dAT",
-    "dB",
-    "dBT",
-    "dH",
-    "dHT",
-    "dH_trace",
-    "dinertia",
-    "dq",
-    "dtau",
-    "dv",
-    "dvdot",
-    "f0",
-    "f_ext",
-    "gravity",
-    "half",
-    "inertia_of",
-    "inertia_trace",
-    "logdet",
-    "mass_matrix",
-    "operand",
-    "outer",
-    "parse",
-    "phi",
-    "phi_tilde",
-    "pose",
-    "prescribed",
-    "proj",
-    "proj_bar",
-    "psi",
-    "psi_tilde",
-    "regress",
-    "s_gauge",
-    "shift",
-    "tau",
-    "total",
-    "unit_effort",
-    "unit_inertia",
-    "unit_rate",
-    "unprescribed",
-    "v",
-    "vdot",
-    "vee",
-    "vee_force",
-]
+    "A", "A_grasp", "Adot", "B", "Bdot", "D", "D_half", "E_phi", "E_psi", "G", "H", "Hdot", "I",
+    "J", "Jr", "K", "Lambda", "M", "Omega", "P", "R", "Riccati", "U", "Udot", "Upsilon", "V", "a",
+    "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "cross", "cross_force", "dA",
+    "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "dinertia", "dq", "dtau", "dv", "dvdot", "f0",
+    "f_ext", "gravity", "half", "inertia_of", "inertia_trace", "logdet", "mass_matrix", "operand",
+    "outer", "parse", "phi", "phi_tilde", "pose", "prescribed", "proj", "proj_bar", "psi",
+    "psi_tilde", "regress", "s_gauge", "shift", "tau", "total", "unit_effort", "unit_inertia",
+    "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
+]  # fmt: skip

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from phipsi.errors import SpaceError
 from phipsi.expressions.check import shown, signature
@@ -103,42 +103,17 @@ def row(
     source: str,
     flags: str = "",
     *,
-    varies: tuple[str, ...] = (),
-    step: bool = False,
-    transition: bool = False,
-    compound: bool = False,
     definition: Callable[[Expr], Expr | None] | None = None,
     differential: Callable[[Expr, Change], Expr] | None = None,
-    form: Form | None = None,
-    braces: tuple[Space, Space] | None = None,
-    now: str = "",
-    brackets: str = "",
+    **more: Any,
 ) -> None:
     """Add one row to the catalogue; see `Row`."""
     CATALOGUE[name] = Row(
-        name=name,
-        symbol=symbol,
-        latex=latex,
-        takes=spaces[0],
-        gives=spaces[1],
-        structure=structure,
-        needs=tuple(needs.split()),
-        symmetric=SYMMETRIC in flags,
-        riccati=RICCATI in flags,
-        meaning=meaning,
-        source=source,
-        varies=varies,
-        step=step,
-        transition=transition,
-        compound=compound,
-        definition=definition,
-        differential=differential,
-        form=form,
-        braces=braces,
-        now=now,
-        brackets=brackets,
-        home=__name__,
-    )
+        name=name, symbol=symbol, latex=latex, takes=spaces[0], gives=spaces[1],
+        structure=structure, needs=tuple(needs.split()), meaning=meaning, source=source,
+        symmetric=SYMMETRIC in flags, riccati=RICCATI in flags, definition=definition,
+        differential=differential, home=__name__, **more,
+    )  # fmt: skip
 
 
 def vary(
@@ -203,7 +178,7 @@ row("E_phi", "E_φ", r"\mathcal{E}_{\phi}", _FF, STRICTLY_CAUSAL, "q",
     "rigid propagation by one body, to the parent", "SOA eq. 0.5",
     step=True, differential=lambda x, d: -(x @ cross(d.relative).T))
 row("phi", "φ", r"\phi", _FF, CAUSAL, "q", "rigid propagation (I − E_φ)⁻¹, tip to base", "SOA eq. 0.6",
-    transition=True, differential=lambda x, d: x @ d(E_phi) @ x)
+    transition="phi_tilde", differential=lambda x, d: x @ d(E_phi) @ x)
 row("M", "M", "M", _MF, MEMORYLESS, "", "spatial inertia of each body about its origin", "MM eq. 2",
     SYMMETRIC,
     varies=("inertia",), differential=lambda x, d: inertia_of(d.parameters))
@@ -260,7 +235,7 @@ row("E_psi", "E_ψ", r"\mathcal{E}_{\psi}", _FF, STRICTLY_CAUSAL, "q",
     "articulated propagation by one body, E_φ π̄", "SOA eq. 0.27", RICCATI,
     definition=of_family(lambda f: f.E @ f.proj_bar))
 row("psi", "ψ", r"\psi", _FF, CAUSAL, "q", "articulated propagation (I − E_ψ)⁻¹", "SOA eq. 0.27", RICCATI,
-    transition=True, differential=lambda x, d: x @ d(family_of(x).E_psi) @ x)
+    transition="psi_tilde", differential=lambda x, d: x @ d(family_of(x).E_psi) @ x)
 row("psi_tilde", "ψ̃", r"\tilde{\psi}", _FF, STRICTLY_CAUSAL, "q", "ψ − I", "SOA eq. .46", RICCATI,
     definition=of_family(lambda f: f.psi @ f.E_psi),
     differential=lambda x, d: d(family_of(x).psi))
@@ -356,6 +331,12 @@ def definition(x: Expr) -> Expr | None:
     """The expression a leaf stands for, or None if it is primitive."""
     make = x.row.definition if x.op is Op.LEAF else None
     return make(x) if make else None
+
+
+def meaning_of(x: Expr) -> Expr | None:
+    """What a leaf or the adjoint of one stands for; None if it is primitive."""
+    found = definition(x.core)
+    return found if found is None or x.core is x else found.T
 
 
 # ---- leaves with something in braces or brackets -------------------------------------------------
@@ -528,6 +509,36 @@ def family_of(x: Expr) -> Riccati:
 def transition_step(x: Expr) -> Expr:
     """The one-step operator E of a transition operator (I − E)⁻¹: E_φ of φ, E_ψ of ψ."""
     return family_of(x).E_psi if x.row.riccati else E_phi
+
+
+def transition_with(step: Expr) -> Expr | None:
+    """The transition operator (I − E)⁻¹ of a one-step operator E; None if it has no name."""
+    if step is E_phi:
+        return phi
+    family = family_of(step) if step.op is Op.LEAF and step.row.riccati else None
+    return None if family is None or step is not family.E_psi else family.psi
+
+
+def strict_transition(x: Expr) -> Expr:
+    """T − I of a transition operator T: φ̃ of φ, ψ̃ of ψ."""
+    return _relative(x, x.row.transition)
+
+
+def plain_transition(x: Expr) -> Expr | None:
+    """φ for φ and φ̃, ψ for ψ and ψ̃; None for anything else."""
+    if x.op is not Op.LEAF:
+        return None
+    if x.row.transition:
+        return x
+    return _relative(x, _PLAIN[x.name]) if x.name in _PLAIN else None
+
+
+_PLAIN = {row.transition: name for name, row in CATALOGUE.items() if row.transition}
+
+
+def _relative(x: Expr, name: str) -> Expr:
+    """Another leaf of the family that x belongs to."""
+    return family_of(x).leaf(name) if x.row.riccati else catalogue_leaf(name)
 
 
 def _omega(f: Riccati) -> Expr:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phipsi.backends.dense.given_values import dimension
+from phipsi.errors import ModelError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
@@ -96,7 +97,6 @@ class Degrees:
         )
 
     def _size(self, x: Expr) -> int:
-        assert x.takes is not None
         return dimension(x.takes, self._model, self._points)
 
     def _inverse(self, x: Expr) -> Degree:
@@ -113,17 +113,7 @@ class Degrees:
             return self.of(meaning)
         if x.row.riccati:
             return self._riccati(x.name, family_of(x))
-        if x.name in (
-            "M",
-            "Jr",
-            "v",
-            "vdot",
-            "f_ext",
-            "f0",
-            "any_motion",
-            "unprescribed",
-            "prescribed",
-        ):
+        if not x.args and "q" not in x.row.needs:
             return Degree(1, 0)
         if x.name == "s_gauge":
             return Degree(4 * self._path + 6, 4 * self._path)
@@ -155,9 +145,15 @@ def _turn(joint: Any) -> int:
     A placement and a quaternion have degree two, an axis, which is a point of the sphere, two, the
     rotation about it six, and a coordinate one.
     """
-    if joint.kind in ("spherical", "free", "translation"):
-        return 2 + 2 + 3
-    return 2 + 6 * joint.nv + 1
+    if joint.degree is None:
+        raise ModelError(
+            f"an exact proof needs the degree of the formulas of {joint.kind} joints, which bounds "
+            f"its error probability; {type(joint).__name__} does not declare one.\n"
+            f"Give the class `degree` (of its pose and hinge axes, as rational functions of "
+            f"parameters and tangents of half angles) and `param_kinds`, or prove the identity "
+            f"without a model."
+        )
+    return 2 + joint.degree
 
 
 def chance(degree: int, bits: int, prime: int) -> float:

@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.scalars import FUNCTIONS
+from phipsi.backends.array_algebra import FUNCTIONS
 from phipsi.proofs.exact_array import ExactArray, NotRational
 
 DIGITS = 110

@@ -17,15 +17,13 @@ import numpy as np
 
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
-from phipsi.model.joints import Composite, Planar
+from phipsi.model.joint import Joint
 from phipsi.model.points import PointSet
 from phipsi.model.scalars import rotation_of_quaternion
 from phipsi.spatial import matrix_to_quat, skew
 
 Array = Any  # exact arrays; their class is `kind`
 Draw = Callable[..., Array]
-
-_ONE_AXIS = ("revolute", "prismatic", "cylindrical", "helical")
 
 
 class Placement(NamedTuple):
@@ -108,20 +106,18 @@ def _mass_and_centre(inertia: Array) -> Inertia:
     return Inertia(mass, np.stack([first[2, 1], first[0, 2], first[1, 0]]) / mass)
 
 
-def _params(joint: Any, numbers: _Own | _Random) -> tuple[Any, ...]:
+def _params(joint: Joint, numbers: _Own | _Random) -> tuple[Any, ...]:
     """The parameters of a joint as scalars."""
-    p, parts = joint.params, []
-    if isinstance(joint, Composite):
-        return tuple(x for part in joint.joints for x in _params(part, numbers))
-    if joint.kind in _ONE_AXIS:
-        parts = [numbers.axis(p[:3]), numbers.any(p[3:])]
-    elif joint.kind == "universal":
-        parts = [numbers.axis(p[:3]), numbers.axis(p[3:])]
-    elif isinstance(joint, Planar):  # n, e1, e2 are the axes of a frame
-        frame = numbers.rotation(np.array([p[3:6], p[6:9], p[:3]], float).T)
-        parts = [frame[:, 2], frame[:, 0], frame[:, 1]]
-    else:
-        assert not p, f"{joint.kind} has parameters that proofs do not know"
+    parts: list[Array] = []
+    for kind, values in joint.blocks_of_params():
+        if kind == "axis":
+            parts.append(numbers.axis(values))
+        elif kind == "frame":  # n, e1, e2 are the axes of a frame
+            n, e1, e2 = np.reshape(values, (3, 3))
+            frame = numbers.rotation(np.column_stack([e1, e2, n]))
+            parts += [frame[:, 2], frame[:, 0], frame[:, 1]]
+        else:
+            parts.append(numbers.any(values))
     return tuple(x for part in parts for x in part.scalars())
 
 

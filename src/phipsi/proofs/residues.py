@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from phipsi.backends.scalars import FUNCTIONS
+from phipsi.backends.array_algebra import FUNCTIONS
 from phipsi.proofs.exact_array import ExactArray, NotRational
 
 Array = Any  # of int64, float64 or complex128

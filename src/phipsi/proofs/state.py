@@ -138,7 +138,7 @@ class State:
         value = arranged(expr, one, order, axes)
         if expr.is_scalar:
             return value[0, 0]
-        if expr.is_vector and expr.gives is not None and expr.gives.name == "poses":
+        if expr.is_vector and expr.gives.name == "poses":
             return value.reshape(-1, 4, 4)
         return value[:, 0] if expr.is_vector else value
 
@@ -170,7 +170,6 @@ class State:
         )
         column = None
         if not expr.is_vector:
-            assert expr.takes is not None
             blocks = (-1, 6) if expr.takes.index in ("body", "point") else (-1,)
             column = self._column(expr).reshape(blocks)
         given = {name: changes.get(name, getattr(self, name, column)) for name in program.inputs}
@@ -194,7 +193,6 @@ class State:
 
     def _column(self, expr: Expr) -> Array:
         """A random vector that an operator takes, (size, 1)."""
-        assert expr.takes is not None
         size = dimension(expr.takes, self.model, self.points)
         if size not in self._columns:
             self._columns[size] = self.random(size, 1)

@@ -19,7 +19,7 @@ from phipsi.expressions.node import (
     zero,
 )
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless, is_strict
-from phipsi.operators.catalogue import definition, family_of, transition_step
+from phipsi.operators.catalogue import definition, transition_step
 
 Closes = Callable[[list[Expr], int, int], bool]
 
@@ -31,7 +31,16 @@ def is_step(x: Expr) -> bool:
 
 def is_transition(x: Expr) -> bool:
     """True for φ, ψ and the like: (I − E)⁻¹ of a step E."""
-    return x.op is Op.LEAF and x.row.transition
+    return x.op is Op.LEAF and bool(x.row.transition)
+
+
+def is_one_step(x: Expr) -> bool:
+    """True for a leaf that goes to the parent once, next to memoryless factors: E_φ, E_ψ, K."""
+    meaning = None if is_step(x) else definition(x)
+    if meaning is None:
+        return is_step(x)
+    moving = [y for y in meaning.factors if not is_memoryless(y.structure)]
+    return len(moving) == 1 and is_one_step(moving[0])
 
 
 def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
@@ -44,11 +53,9 @@ def one_step_factors(e: Expr) -> tuple[Expr | None, Expr, Expr | None]:
     """
     if is_step(e):
         return None, e, None
-    if e.name == "E_psi":
-        family = family_of(e)
-        before, step, after = one_step_factors(family.E)
-        bar = family.proj_bar
-        return before, step, bar if after is None else after @ bar
+    meaning = definition(e)
+    if meaning is not None:
+        return one_step_factors(meaning)
     if e.op is Op.PRODUCT:
         moving = [i for i, y in enumerate(e.args) if not is_memoryless(y.structure)]
         if len(moving) == 1:
@@ -82,7 +89,6 @@ def contract(factors: list[Expr], closes: Closes) -> list[Expr]:
 @lru_cache(maxsize=2**14)
 def diagonal_part(x: Expr) -> Expr | None:
     """bd(x) of a causal or an anticausal operator as an expression; None if not known."""
-    assert x.takes is not None and x.gives is not None
     if is_memoryless(x.structure):
         return x
     if is_strict(x.structure):
@@ -110,7 +116,6 @@ def diagonal_part(x: Expr) -> Expr | None:
 @lru_cache(maxsize=2**14)
 def strict_part(x: Expr) -> Expr | None:
     """x − bd(x) of a causal or an anticausal operator, as a form that is visibly strict."""
-    assert x.takes is not None and x.gives is not None
     if is_memoryless(x.structure):
         return zero(x.takes, x.gives)
     if is_strict(x.structure):
@@ -152,10 +157,4 @@ def _known(parts: list[tuple[Number, Expr | None]]) -> bool:
 
 def is_block_operator(x: Expr) -> bool:
     """True if x is one block per body."""
-    return (
-        x.takes is not None
-        and x.gives is not None
-        and x.takes.per_body
-        and x.gives.per_body
-        and is_memoryless(x.structure)
-    )
+    return x.takes.per_body and x.gives.per_body and is_memoryless(x.structure)

@@ -11,11 +11,10 @@ from functools import lru_cache
 from math import prod
 
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, adjoint, product, term_order, total_of
+from phipsi.expressions.node import Expr, Number, product, term_order, total_of
 from phipsi.expressions.structure import is_memoryless
-from phipsi.operators.catalogue import definition
+from phipsi.operators.catalogue import meaning_of, plain_transition
 
-_TILDES = ("phi_tilde", "psi_tilde")
 _TAIL = 16
 Terms = list[tuple[Number, Expr]]
 
@@ -107,12 +106,8 @@ def _expand_tildes(x: Expr) -> Expr:
     """φ̃ as φ E_φ and ψ̃ as ψ E_ψ, whose prefixes can be shared with φ and ψ."""
     factors: list[Expr] = []
     for y in x.factors:
-        core = y.args[0] if y.op is Op.ADJOINT else y
-        meaning = definition(core) if core.name in _TILDES else None
-        if meaning is None:
-            factors.append(y)
-        else:
-            factors.append(adjoint(meaning) if y.op is Op.ADJOINT else meaning)
+        strict = plain_transition(y.core) not in (None, y.core)
+        factors.append((meaning_of(y) if strict else None) or y)
     return product(factors)
 
 

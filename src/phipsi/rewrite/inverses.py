@@ -16,7 +16,6 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
     Number,
-    adjoint,
     identity,
     product,
     total_of,
@@ -24,7 +23,7 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import Riccati, definition, transition_step
+from phipsi.operators.catalogue import Riccati, definition, meaning_of, transition_step
 from phipsi.rewrite.causal import contract, diagonal_part, is_transition, strict_part
 
 
@@ -92,14 +91,10 @@ def _expand_factor(x: Expr) -> Expr:
     """A factor that moves along the tree, in terms of φ, ψ and E_φ."""
     if is_memoryless(x.structure):
         return x
-    core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
-    meaning = definition(core)
+    meaning = meaning_of(x)
     if meaning is None:
         return x
-    meaning = (
-        product(_expand_factor(y) for y in meaning.factors) if meaning.op is Op.PRODUCT else meaning
-    )
-    return adjoint(meaning) if flipped else meaning
+    return product(map(_expand_factor, meaning.factors)) if meaning.op is Op.PRODUCT else meaning
 
 
 def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
@@ -119,6 +114,15 @@ def _sandwich(term: Expr) -> tuple[Expr, Expr, Expr] | None:
     if hinge.takes is not FORCES or hinge.gives is not EFFORTS:
         return None
     return hinge, left, product(core)
+
+
+@lru_cache(maxsize=2**14)
+def inverse_form(x: Expr) -> Expr | None:
+    """x⁻¹ in terms of inverses by blocks or by substitution; None if it has no such form."""
+    factored, pieces = innovations_form(x), split_product(x)
+    if factored is not None or pieces is None:
+        return factored
+    return product(piece.inv for piece in reversed(pieces))
 
 
 @lru_cache(maxsize=2**14)
@@ -144,7 +148,6 @@ def split_product(x: Expr) -> tuple[Expr, ...] | None:
 
 def has_direct_inverse(x: Expr) -> bool:
     """True if x is square and of one of the first three classes of the module's text."""
-    assert x.takes is not None and x.gives is not None
     if not (x.takes.index == x.gives.index and x.takes.per_body):
         return False
     if is_memoryless(x.structure):

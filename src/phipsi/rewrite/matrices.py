@@ -31,15 +31,23 @@ from functools import lru_cache
 
 from phipsi.expressions.functions import cross
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Number, adjoint, block_diagonal, product, total_of
+from phipsi.expressions.node import Expr, Number, block_diagonal, product, total_of
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import E_phi, H, V, catalogue_leaf, definition, family_of, phi, v
+from phipsi.operators.catalogue import (
+    E_phi,
+    H,
+    V,
+    phi,
+    plain_transition,
+    strict_transition,
+    v,
+)
 from phipsi.rewrite.collect import split_sign
-from phipsi.rewrite.inverses import innovations_form
-from phipsi.rewrite.patterns import Factors, Terms, products_of, rebuild_inside
+from phipsi.rewrite.expansion import Factors, Terms, multiply_out
+from phipsi.rewrite.patterns import rebuild_inside
 
 _MOST_TERMS = 64
-phi_tilde = catalogue_leaf("phi_tilde")
+phi_tilde = strict_transition(phi)
 _RELATIVE = H.T @ v
 
 
@@ -57,7 +65,7 @@ def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]
 
     What is `given` has a value of its own, so it is no other name for what it stands for.
     """
-    terms = multiply_out(x)
+    terms = matrix_terms(x)
     if terms is None:
         return None
     splits: list[Split] = []
@@ -86,8 +94,7 @@ def matrix_product(x: Expr) -> tuple[Number, Expr, Expr] | None:
         return None
     left, right = terms[0][1].factors
     marked = left.op is right.op is Op.AS_MATRIX
-    joints = x.takes is not None and x.gives is not None and between_seeds(x)
-    if not marked or not joints or left.takes is None or left.takes.index != "joint":
+    if not marked or not between_seeds(x) or left.takes.index != "joint":
         return None
     return terms[0][0], left.args[0], right.args[0]
 
@@ -100,25 +107,12 @@ def strip_marks(x: Expr) -> Expr:
     return rebuild_inside(x, strip_marks)
 
 
-def multiply_out(x: Expr) -> Terms | None:
+def matrix_terms(x: Expr) -> Terms | None:
     """x as a sum of products without sums; memoryless sums stay; None if there are too many."""
     if x.op is not Op.PRODUCT and is_memoryless(x.structure):
         return [(1, (x,))]
-    terms = products_of(x, _choices, _MOST_TERMS)
+    terms = multiply_out(x, _MOST_TERMS, lambda leaf: leaf.row.compound or bool(leaf.params))
     return terms if terms is None or len(terms) <= _MOST_TERMS else None
-
-
-def _choices(y: Expr) -> Terms | None:
-    if y.op in (Op.SUM, Op.PRODUCT):
-        return multiply_out(y)
-    if is_memoryless(y.structure):
-        return [(1, (y,))]
-    core, flipped = (y.args[0], True) if y.op is Op.ADJOINT else (y, False)
-    meaning = definition(core)
-    if meaning is not None and (core.row.compound or core.params):
-        return multiply_out(adjoint(meaning) if flipped else meaning)
-    factored = innovations_form(y.args[0]) if y.op is Op.INVERSE else None
-    return [(1, (y,))] if factored is None else multiply_out(factored)
 
 
 def _group(terms: Terms) -> Terms:
@@ -153,7 +147,11 @@ def _ends(factors: Factors) -> tuple[int, int] | None:
         return None
     i, j = moving
     one_way = is_causal(factors[i].structure) and is_anticausal(factors[j].structure)
-    return (i, j) if one_way and _plain(factors[i]) and _plain(factors[j].T) else None
+    return (
+        (i, j)
+        if one_way and plain_transition(factors[i]) and plain_transition(factors[j].T)
+        else None
+    )
 
 
 def on_paths(x: Expr) -> bool:
@@ -166,8 +164,6 @@ def between_seeds(x: Expr) -> bool:
 
     Their blocks are small, so products that go through common ancestors are made pair by pair.
     """
-    if x.takes is None or x.gives is None:
-        return False
     return x.takes.index == x.gives.index and x.takes.index in ("point", "joint", "row")
 
 
@@ -178,33 +174,19 @@ def _composite(factors: Factors) -> tuple[int, int, Split] | None:
         return None
     i, j = moving
     left, right = factors[i], factors[j].T
-    if _plain(left) is None or _plain(right) is None or j == i + 1:
+    if plain_transition(left) is None or plain_transition(right) is None or j == i + 1:
         return None
     if not (is_causal(left.structure) and is_anticausal(factors[j].structure)):
         return None
     core = product(factors[i + 1 : j])
-    a, b = _plain(left), _plain(right)
+    a, b = plain_transition(left), plain_transition(right)
     assert a is not None and b is not None
     after = (
         block_diagonal(left @ core @ right.T)
-        + _tilde(a) @ block_diagonal(a @ core @ right.T)
-        + block_diagonal(left @ core @ b.T) @ _tilde(b).T
+        + strict_transition(a) @ block_diagonal(a @ core @ right.T)
+        + block_diagonal(left @ core @ b.T) @ strict_transition(b).T
     )
     return i, j, Split(left @ core @ right.T, after)
-
-
-@lru_cache(maxsize=2**14)
-def _plain(x: Expr) -> Expr | None:
-    """φ for φ and φ̃, ψ for ψ and ψ̃."""
-    if x.name in ("phi", "psi"):
-        return x
-    if x.name == "phi_tilde":
-        return phi
-    return family_of(x).psi if x.name == "psi_tilde" else None
-
-
-def _tilde(x: Expr) -> Expr:
-    return catalogue_leaf("phi_tilde") if x is phi else family_of(x).psi_tilde
 
 
 # ---- cross products between transition operators -------------------------------------------------

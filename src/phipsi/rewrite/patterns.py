@@ -13,12 +13,19 @@ from functools import lru_cache
 
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, adjoint, product, rebuild, total_of
-from phipsi.operators.catalogue import E_phi, H, Jr, M, Riccati, family_of, phi
+from phipsi.operators.catalogue import (
+    E_phi,
+    H,
+    Jr,
+    M,
+    Riccati,
+    family_of,
+    phi,
+    strict_transition,
+    transition_with,
+)
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identity import Identity
-
-Factors = tuple[Expr, ...]
-Terms = list[tuple[Number, Factors]]
 
 
 @dataclass(frozen=True)
@@ -63,19 +70,14 @@ def _for_family(x: Expr, f: Riccati) -> Expr | None:
 
 
 def _leaf_for_family(x: Expr, f: Riccati) -> Expr | None:
-    inner = None if f.E is E_phi else family_of(f.E) if f.E.name == "E_psi" else ...
-    if inner is ...:
+    transition = transition_with(f.E)
+    if transition is None:
         return None
-    plain = {H: f.H, M: f.M, E_phi: f.E, Jr: f.Jr if isinstance(f.Jr, Expr) else x}
-    if x in plain:
-        return plain[x]
-    if x is phi:
-        return phi if inner is None else inner.psi
-    if x.name == "phi_tilde":
-        return x if inner is None else inner.psi_tilde
-    if x.row.riccati and not x.args:
-        return f.leaf(x.name)
-    return None
+    same = {H: f.H, M: f.M, E_phi: f.E, Jr: f.armature, phi: transition}
+    same[strict_transition(phi)] = strict_transition(transition)
+    if x in same:
+        return same[x]
+    return f.leaf(x.name) if x.row.riccati and not x.args else None
 
 
 _REWRITTEN = (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.ADJOINT, Op.BD, Op.LOGDET, Op.AS_MATRIX)
@@ -87,20 +89,6 @@ def rebuild_inside(x: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 # ---- products ------------------------------------------------------------------------------------
-
-
-def products_of(x: Expr, choices: Callable[[Expr], Terms | None], most: int) -> Terms | None:
-    """x multiplied out, with the choices for every factor; None if a term has more than `most`."""
-    out: Terms = []
-    for c, term in x.terms:
-        partial: Terms = [(c, ())]
-        for y in term.factors:
-            found = choices(y)
-            if found is None or len(partial) * len(found) > most:
-                return None
-            partial = [(a * d, fs + gs) for a, fs in partial for d, gs in found]
-        out.extend(partial)
-    return out
 
 
 def find_in_product(factors: tuple[Expr, ...], pattern: tuple[Expr, ...]) -> int:

@@ -29,6 +29,7 @@ from phipsi.expressions.spaces import EFFORTS, RATES
 from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collect, count_products, count_recursions, split_sign
+from phipsi.rewrite.expansion import products_of
 from phipsi.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
@@ -54,7 +55,6 @@ from phipsi.rewrite.patterns import (
     find_across_sums,
     find_in_product,
     instances,
-    products_of,
     rebuild_inside,
     replace_in_sum,
 )
@@ -92,13 +92,18 @@ def rewrite(
     expressions: Sequence[Expr], modes: Sequence[str], given: Iterable[str], *, armature: bool
 ) -> Rewriting:
     """Rewrite expressions that are applied or written out as matrices, each by its mode."""
-    out: list[Expr] = []
-    steps: list[RewriteStep] = []
-    for x, mode in zip(expressions, modes, strict=True):
-        rewriter = Rewriter(armature, frozenset(given), apply=mode == "apply")
-        out.append(rewriter.run(x))
-        steps.extend(s for s in rewriter.steps if s not in steps)
-    return Rewriting(tuple(out), tuple(steps))
+    known = frozenset(given)
+    pairs = zip(expressions, modes, strict=True)
+    found = [rewrite_one(x, known, armature=armature, apply=mode == "apply") for x, mode in pairs]
+    steps = dict.fromkeys(step for one in found for step in one.steps)
+    return Rewriting(tuple(x for one in found for x in one.expressions), tuple(steps))
+
+
+@lru_cache(maxsize=512)
+def rewrite_one(x: Expr, given: frozenset[str], *, armature: bool, apply: bool) -> Rewriting:
+    """One expression rewritten: the same for all models, so that the next one need not wait."""
+    rewriter = Rewriter(armature, given, apply)
+    return Rewriting((rewriter.run(x),), tuple(rewriter.steps))
 
 
 @dataclass

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, hybrid_form
-from phipsi.algorithms.forms import A_G, FORWARD_DYNAMICS, MASS_MATRIX_INVERSE, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, closed_form, forward, loaded
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
@@ -20,7 +20,6 @@ from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.user_functions import first_call, name_of
-from phipsi.operators import H, M, b, f_ext, phi, tau
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
@@ -28,8 +27,8 @@ from phipsi.simulation.run_constraints import RunConstraints
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
 
-WITH_FORCES = MASS_MATRIX_INVERSE @ (tau - H @ phi @ (M @ phi.T @ A_G + b - f_ext))
-HYBRID_WITH_FORCES = hybrid_form(b - f_ext)
+WITH_FORCES = loaded(forward, external=True)
+HYBRID_WITH_FORCES = hybrid_form(body_forces(external=True))
 
 
 @final
@@ -121,10 +120,8 @@ class Equations:
         """Power of all efforts and forces at the state `_at` has just been called for, W."""
         effort, loads = self._acting
         if self.prescribed is not None or (self.loops is not None and self.loops.drives):
-            # what moves joints or rows as prescribed is found from the motion
-            needed = inverse_dynamics(self.model, q, v, vdot, *loads)
-            free = None if self.prescribed is None else self.prescribed.free > 0
-            effort = needed if free is None else np.where(free, effort, needed)
+            # what moves joints or rows as prescribed is found from the motion; others do no work
+            effort = inverse_dynamics(self.model, q, v, vdot, *loads)
         out = float(effort @ v)
         if loads:
             state = State(self.model, 0.0, q, v, self._kinematics)
@@ -202,6 +199,8 @@ class Equations:
             return effort
         elements, loads = self._with_elements(t, q, v, self._zero)
         needed = inverse_dynamics(self.model, q, v, self.acceleration(t, q, v), *loads) - elements
+        if self.loops is not None:
+            needed = self.loops.drive(q, needed, effort)
         return np.where(self.prescribed.free > 0, effort, needed)
 
     def potential_energy(self, t: Array, q: Array, v: Array) -> Array:

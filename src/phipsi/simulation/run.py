@@ -15,6 +15,7 @@ from phipsi.forces.force import Force
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion import checks
+from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 from phipsi.motion.user_functions import check_signature, first_call, name_of
 from phipsi.simulation.adaptive_steps import Adaptive, AdaptiveStep
@@ -122,10 +123,6 @@ def simulate(
         )
     system = model if isinstance(model, System) else None
     model = tree_of(model, simulate)
-    loops = None
-    if system is not None and system.n_rows:
-        given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
-        loops = RunConstraints(system, *given)
     method = checks.checked_method(integrator)
     rows = 0 if system is None else system.n_rows
     checks.refuse_unfit(method, rows=rows, prescribed=bool(prescribed))
@@ -133,13 +130,11 @@ def simulate(
     step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
     times = checks.checked_output_times(output_times, end)
-    if prescribed is not None and loops is not None:
-        raise InputError(
-            "prescribed= is for trees; in a system, prescribe the rate of a joint as a constraint:"
-            "\n    pp.constraints.Rows(name='motor', points=['crank'], A=[[0, 0, 1, 0, 0, 0]], "
-            "rates=2.0)"
-        )
     moved = None if prescribed is None else Prescribed(model, prescribed)
+    loops = None
+    if system is not None and system.n_rows:
+        given = checked_stabilization(stabilization, constraint_tolerance, baumgarte_rate)
+        loops = RunConstraints(Motion(system, None if moved is None else moved.free), *given)
     beside = Quadratures(model, quadratures, bool(work))
     equations = Equations(model, controller, _listed(forces), moved, loops, beside)
     q, v = checks.checked_state(model, equations.chart, q0, v0)

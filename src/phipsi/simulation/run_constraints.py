@@ -5,6 +5,9 @@ constraints (Gauss' principle, theory/closed-chains 3):
 
     vdot = vdot_f + ℳ⁻¹ G* S⁺ (U − G vdot_f),   G = A J,   S = G ℳ⁻¹ G*,   U = −d/dt(G) v
 
+Joints whose motion is prescribed are held in both: G, ℳ and vdot are then those of the others, and
+U also loses what the prescribed accelerations do to the rows.
+
 What the constraints imply is integrated only up to the errors of the method, so the state drifts
 off them. By default every step ends with a projection; Baumgarte's terms in U are the other way.
 """
@@ -18,24 +21,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.algorithms.constrained.assembly import (
-    close_loops,
-    open_loops_at,
-    project_position,
-    project_velocity,
-)
-from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric, turned_over
-from phipsi.algorithms.constrained.row_rank import RANK
-from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.constrained.assembly import close_loops, project_position, project_velocity
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.dynamics.constraint_forces import VELOCITY_CHANGE
 from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.model.closure_text import ends
-from phipsi.motion.motion import NEARLY_CLOSED, not_closed
-from phipsi.operators import A, J
-from phipsi.operators import v as rates
+from phipsi.motion.motion import Motion, not_closed
 from phipsi.simulation.stepper import Diverged
 
 Array = NDArray[Any]
@@ -55,6 +49,7 @@ _NEAREST = slice(3, 5)
 _AT_ZERO = np.array([-1.0, 8.0, -28.0, 56.0, 56.0, -28.0, 8.0, -1.0]) / 70
 # Accelerations that rows ask for and no motion gives, relative to what the rows ask for.
 _CONTRADICTION = 1e-6
+_HELD = "; prescribed joints follow their own paths, and the others must close the loops with them"
 
 
 class _Residual(NamedTuple):
@@ -70,18 +65,21 @@ class _Irregular(Exception):
 class RunConstraints:
     """The constraints of a run.
 
-    **Attributes:** `system`; `method`, one of `METHODS`; `tolerance`, largest residual (rad, m) of
-    a projected state; `rate`, 1/s, of Baumgarte's terms.
+    **Attributes:** `motion`; `system`; `method`, one of `METHODS`; `tolerance`, largest residual
+    (rad, m) of a projected state; `rate`, 1/s, of Baumgarte's terms.
     """
 
-    def __init__(self, system: System, method: str, tolerance: float, rate: float) -> None:
+    def __init__(self, motion: Motion, method: str, tolerance: float, rate: float) -> None:
         if method not in METHODS:
             raise InputError(
                 f"stabilization={method!r} is none of {', '.join(map(repr, METHODS))}."
             )
-        self.system, self.method, self.tolerance, self.rate = system, method, tolerance, rate
-        self._rows = system.rows
-        self._is_large = method == "project" and system.model.nv > _LARGE
+        assert motion.system is not None
+        self.motion, self.system = motion, motion.system
+        self.method, self.tolerance, self.rate = method, tolerance, rate
+        self._rows = self.system.rows
+        self._all_move = motion.moving is None
+        self._is_large = method == "project" and motion.tree.nv > _LARGE and self._all_move
         self._rank: int | None = None
         self._careful = self._steady = False
         self._has_other_side = True
@@ -93,7 +91,7 @@ class RunConstraints:
     @property
     def compiles(self) -> bool:
         """Whether compiled forward dynamics, which does not look for rank, may be used here."""
-        return self.is_regular and self.method != "baumgarte"
+        return self.is_regular and self.method != "baumgarte" and self._all_move
 
     @property
     def drives(self) -> bool:
@@ -107,17 +105,34 @@ class RunConstraints:
         if not np.isfinite(free).all():
             return free
         try:
-            at = ConstraintMetric(self._rows, q[None], RANK, self._rank)
+            at = self.motion.metric(q[None], self._rank)
         except np.linalg.LinAlgError:
             return np.full_like(free, np.nan)
         if self._careful and self._has_other_side and at.smallest[0] < _CLOSE:
-            curve = self._across(q, v)
+            held = self._held(free)
+            curve = self._across(q, v, held)
             if curve is not None:
-                G = at.jacobian[0]
-                return free + curve - at.solve((G @ free)[None])[0]
-        return free + at.solve(self._wanted(at, q, v, free))[0]
+                along = at.whole[0] @ (free - held)
+                return free + curve - at.spread(at.solve(along[None]))[0]
+        return free + at.spread(at.solve(self._wanted(at, q, v, free)))[0]
 
-    def _across(self, q: Array, v: Array) -> Array | None:
+    def _held(self, vdot: Array) -> Array:
+        """The accelerations (nv,) of prescribed joints, zero at the others."""
+        out = np.array(vdot)
+        out[self.motion.moving if self.motion.moving is not None else slice(None)] = 0.0
+        return out
+
+    def drive(self, q: Array, needed: Array, effort: Array) -> Array:
+        """Efforts (nv,) of a motion with prescribed joints.
+
+        `needed` are those of the tree, to which constraint forces add G* f, the least ones with
+        which the other joints need no more than `effort`.
+        """
+        at = self.motion.metric(q[None], self._rank)
+        f = at.multipliers_of((effort - needed)[None, self.motion.moving])[0]
+        return needed + f @ at.whole[0]
+
+    def _across(self, q: Array, v: Array, held: Array) -> Array | None:
         """G⁺ U (nv,) close to a singular configuration, from states before and behind it.
 
         It is smooth along the motion, but here a ratio of two numbers near zero. States further
@@ -130,7 +145,7 @@ class RunConstraints:
         reach = _REACH / speed
         for _ in range(3):
             aside = self.system.model.integrate(q, np.outer(reach * _NODES, v))
-            points, closed, at = project_position(self._rows, aside, _STAGE, self._rank, _NEWTON)
+            points, closed, at = self._nearest(aside, _STAGE, self._rank, _NEWTON)
             if not closed.all():  # a dead point: there is nothing behind it
                 self._has_other_side = False
                 return None
@@ -142,7 +157,7 @@ class RunConstraints:
             self._has_other_side = False
             return None
         rates = project_velocity(at, np.broadcast_to(v, (len(_NODES), len(v))))
-        return _AT_ZERO @ at.solve(-self._rows.bias(points, rates))
+        return _AT_ZERO @ at.spread(at.solve(-self._rows.bias(points, rates) - at.whole @ held))
 
     def stage(self, q: Array, v: Array) -> tuple[Array, Array]:
         """The state at which accelerations are computed, for a state inside a step.
@@ -152,14 +167,14 @@ class RunConstraints:
         """
         if not (self._careful or (self.project_stages and self.projects)):
             return q, v
-        found, closed, at = project_position(self._rows, q[None], _STAGE, self._rank, _NEWTON)
+        found, closed, at = self._nearest(q[None], _STAGE, self._rank, _NEWTON)
         if not closed[0]:
             return q, v
         return found[0], project_velocity(at, v[None])[0]
 
     def _wanted(self, at: ConstraintMetric, q: Array, v: Array, free: Array) -> Array:
         """U − G vdot_f, with Baumgarte's terms if they are asked for, (1, rows)."""
-        G = at.jacobian[0]
+        G = at.whole[0]
         out = -self._rows.bias(q, v) - G @ free
         if self.method == "baumgarte":
             a = self.rate
@@ -177,18 +192,25 @@ class RunConstraints:
         """The nearest state on the constraints; raises `Diverged` if there is none."""
         if not (np.isfinite(q).all() and np.isfinite(v).all()):
             return q, v
-        if self._unseen > 0 or self._is_large:
+        if (self._unseen > 0 and self._all_move) or self._is_large:
             self._unseen -= 1
             found = self._project_compiled(q, v)
             if found is not None:
                 return found
         rank = self._rank if self._steady else None
-        found, closed, at = project_position(self._rows, q[None], self.tolerance, rank)
+        found, closed, at = self._nearest(q[None], self.tolerance, rank)
         if not closed[0]:
             why = not_closed(self.system, found[0], self.tolerance)
+            why += "" if self._all_move else _HELD
             raise Diverged(f"at t = {t:.9g} s {why}")
         self._decide(at)
         return found[0], project_velocity(at, v[None])[0]
+
+    def _nearest(
+        self, q: Array, tolerance: float, rank: int | None, iterations: int = 25
+    ) -> tuple[Array, Array, ConstraintMetric]:
+        moving = self.motion.moving
+        return project_position(self._rows, q, tolerance, rank, iterations, moving)
 
     def _project_compiled(self, q: Array, v: Array) -> tuple[Array, Array] | None:
         """The same where rows are regular: v − ℳ⁻¹ J* A* (A Λ A*)⁻¹ (A J v − rates), compiled."""
@@ -233,26 +255,7 @@ class RunConstraints:
 
     def start(self, q: Array, v: Array) -> tuple[Array, Array]:
         """The initial state on the constraints; refuses one that is not nearly there."""
-        system = self.system
-        _, found = self._rows.residual(q[None], self._rows.poses(q[None]))
-        over = turned_over(found, self._rows)[0]
-        gap = np.abs(system.residual(q)).max(initial=0.0)
-        if over.any() or gap > NEARLY_CLOSED:
-            lines = "\n".join(open_loops_at(system.rows, q, NEARLY_CLOSED))
-            raise InputError(
-                f"q0 does not close the loops:\n{lines}\nAssemble it first:\n"
-                f"    q0 = system.assemble(q0)\n    q0, v0 = system.project(q0, v0)"
-            )
-        wrong = np.abs(compile(A @ J @ rates, system)(q, v) - system.rates)
-        bad = wrong > NEARLY_CLOSED * max(1e-3, float(np.abs(v).max(initial=0.0)))
-        if bad.any():
-            rows = ", ".join(
-                f"{system.row_names[i]!r} by {wrong[i]:.4g}" for i in np.flatnonzero(bad)[:6]
-            )
-            raise InputError(
-                f"v0 would open the loops: it breaks the rates of {rows} (rad/s, m/s). The nearest "
-                f"admissible rates are those of\n    q0, v0 = system.project(q0, v0)"
-            )
+        gap = self.motion.check_start(q[None], v[None])
         if self.projects and gap > 0:
             if self._is_large:
                 self._count(q)
@@ -266,7 +269,7 @@ class RunConstraints:
     def _look(self, q: Array) -> None:
         """Decide about rank at a state on the constraints."""
         if not self._is_large or not self._count(q):
-            self._decide(ConstraintMetric(self._rows, q[None], RANK))
+            self._decide(self.motion.metric(q[None]))
 
     def _count(self, q: Array) -> bool:
         """Rank as compiled elimination counts it, in linear time; False if that fails."""
@@ -293,10 +296,10 @@ class RunConstraints:
         """Rows whose accelerations no motion has, as a sentence; empty if there are none."""
         if self._is_large:
             return ""
-        at = ConstraintMetric(self._rows, q[None], RANK, self._rank)
+        at = self.motion.metric(q[None], self._rank)
         wanted = self._wanted(at, q, v, free)
         wrong = np.abs(at.contradiction(wanted)[0])
-        size = np.abs(wanted[0]) + np.abs(at.jacobian[0]) @ np.abs(free) + at.size[0]
+        size = np.abs(wanted[0]) + np.abs(at.whole[0]) @ np.abs(free) + at.size[0]
         bad = np.flatnonzero(wrong > _CONTRADICTION * size.max(initial=0.0))
         if not bad.size:
             return ""
@@ -305,23 +308,30 @@ class RunConstraints:
             f"{c.name!r} between {ends(self.system.model, c)}"
             for c in map(self.system.closure_of, bad.tolist())
         )
+        why = (
+            "the constraints contradict each other for these rates, as they do where a mechanism "
+            "can branch and v mixes the branches"
+            if self._all_move
+            else "the joints that are not prescribed cannot make up for those that are. Prescribe "
+            "fewer joints, or accelerations that keep the loops closed"
+        )
         return (
             f"the rows {names} ask for accelerations that no motion has, {wrong[bad].max():.3g} "
-            f"(rad/s², m/s²) apart: the constraints contradict each other for these rates, as they "
-            f"do where a mechanism can branch and v mixes the branches. Loops: {', '.join(loops)}"
+            f"(rad/s², m/s²) apart: {why}. Loops: {', '.join(loops)}"
         )
 
     def near_singular(self, q: Array) -> str:
         """A sentence if the constraints nearly lose rank at q; empty if not."""
         if self._is_large:
             return ""
-        found = self.system.mobility(q, tolerance=RANK)
-        if found.smallest > 1e-4 or not found.rank:
+        found = self.motion.metric(q[None])
+        smallest = float(found.smallest[0])
+        if smallest > 1e-4 or not found.rank[0]:
             return ""
         return (
-            f"The constraints nearly lose rank there (smallest singular value {found.smallest:.2g} "
+            f"The constraints nearly lose rank there (smallest singular value {smallest:.2g} "
             f"of the largest): the mechanism is close to a singular configuration, where it gains "
-            f"freedoms and forces in it grow without bound."
+            f"degrees of freedom and forces in it grow without bound."
         )
 
 

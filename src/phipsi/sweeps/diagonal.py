@@ -26,7 +26,7 @@ from phipsi.expressions.structure import (
 )
 from phipsi.operators.catalogue import transition_step
 from phipsi.rewrite.causal import diagonal_part, is_step, is_transition
-from phipsi.rewrite.primitive import Factors, expand_products, step_factors
+from phipsi.rewrite.expansion import Factors, expand_products, step_factors
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks
 
@@ -43,7 +43,7 @@ def _diagonal(blocks: Blocks, factors: Factors, whole: Expr) -> Field:
     """bd of one product of primitive factors."""
     b = blocks.builder
     key = product(factors) if factors else identity(whole.takes)
-    if any(y.takes is None or not y.takes.per_body for y in factors[:-1]):
+    if not all(y.takes.per_body for y in factors[:-1]):
         raise LoweringError(_no_diagonal(whole, key))
     if is_memoryless(key.structure):
         return blocks.block(key)

@@ -94,7 +94,9 @@ class Reads(Enum):
     POINT = "point"  # the point of a link
     ROW = "row"  # the constraint row of a link
     SEED = "seed"  # the point or link at which a path starts
+    MEETING = "meeting"  # the body where two paths meet
     PATHS = "paths"  # all bodies of two paths
+    BLOCKS = "blocks"  # blocks that its data puts in their places
     WHOLE = "whole"  # all blocks
 
 
@@ -155,9 +157,10 @@ class Operation:
     arguments; `linear`, the arguments in each of which it is linear; `keep`, what becomes of a
     value that is needed later; `cost` in floating-point operations; `form` and `latex`, how the
     recursion prints it, and `starred`, its transpose; `back`, the operation that carries blocks the
-    other way, for those that move blocks; `variant`, what its code depends on besides
-    its arguments; `solves`, whether it solves with a whole matrix; `body`, its definition in the
-    arithmetic of a backend, or None if every backend has its own way to move the data.
+    other way, for those that move blocks; `variant`, what its code depends on besides its
+    arguments; `solves`, the kind of whole matrix that it solves with, "dense" or "rows"; `body`,
+    its definition in the arithmetic of a backend, or None if every backend has its own way to move
+    the data.
 
     A new row is known by its name from then on.
     """
@@ -173,7 +176,7 @@ class Operation:
     linear: Sequence[int] = ()
     keep: Keep = Keep.STORED
     variant: Variant = Variant.ANY
-    solves: bool = False
+    solves: str = ""
     back: str = ""
     cost: Cost | int = 0
     form: Form | str = ""
@@ -259,6 +262,12 @@ def terms_of(x: Field) -> list[tuple[Number, Field]]:
         c, inner = terms[0]
         return [(c * d, y) for d, y in terms_of(inner)]
     return terms
+
+
+def parts_of(x: Field) -> list[tuple[Any, Field]]:
+    """The parts of a matrix of blocks, each with the field that has its blocks."""
+    data: Any = x.data
+    return list(zip(data, x.args, strict=True))
 
 
 class StepKind(Enum):

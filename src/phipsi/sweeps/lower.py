@@ -13,13 +13,13 @@ from phipsi.errors import InputError, LoweringError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, adjoint
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.node import Expr
+from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import B, definition, transition_step
+from phipsi.operators.catalogue import B, definition, meaning_of, transition_step
 from phipsi.rewrite.causal import is_block_operator, is_transition
-from phipsi.rewrite.inverses import innovations_form, split_diagonal, split_product
+from phipsi.rewrite.inverses import inverse_form, riccati_of, split_diagonal
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
 from phipsi.sweeps.memoryless_blocks import Blocks, block_size
@@ -96,7 +96,7 @@ class Lowering:
 
     def _apply(self, x: Expr, u: Field) -> Field:
         b = self.builder
-        if x.takes is None or x.gives is None:
+        if x.takes is UNKNOWN:
             raise LoweringError(check.undetermined(x))
         if u.op == "zero" or x.op is Op.ZERO:
             return b.zero(field_type(x.gives, u.type.cols))
@@ -122,22 +122,20 @@ class Lowering:
 
     def _apply_block(self, x: Expr, u: Field) -> Field:
         """A memoryless operator; one that is defined by products is applied factor by factor."""
-        core = x.args[0] if x.op is Op.ADJOINT else x
-        meaning = definition(core) if core.name not in self.given else None
+        meaning = meaning_of(x) if x.core.name not in self.given else None
         if meaning is not None and meaning.op in (Op.SUM, Op.PRODUCT):
-            return self.apply(adjoint(meaning) if core is not x else meaning, u)
+            return self.apply(meaning, u)
         return self.builder.mul(self.blocks.block(x), u)
 
     # -- leaves that look beyond one body ----------------------------------------------------------
 
     def _propagate(self, x: Expr, u: Field) -> Field:
-        core, flipped = (x.args[0], True) if x.op is Op.ADJOINT else (x, False)
+        core, flipped, meaning = x.core, x.core is not x, meaning_of(x)
         if is_transition(core):
             step = transition_step(core)
-            return self._recursion(adjoint(step) if flipped else step, u)
-        meaning = definition(core)
+            return self._recursion(step.T if flipped else step, u)
         if meaning is not None:
-            return self.apply(adjoint(meaning) if flipped else meaning, u)
+            return self.apply(meaning, u)
         if core.name in ("dA", "dAT"):
             return self._sway(core, u, flipped=flipped)
         if core.name not in _MOVES:  # a catalogue row without a formula: our bug
@@ -163,8 +161,7 @@ class Lowering:
         row_side = x.name == "dA"  # z at the points, results at the rows
         held = self.vector(x.args[0])
         if held.op == "zero" or any(self.vector(y).op == "zero" for y in x.args[1:]):
-            gives = x.takes.dual if flipped else x.gives  # type: ignore[union-attr]
-            assert gives is not None
+            gives = x.takes.dual if flipped else x.gives
             return b.zero(field_type(gives, u.type.cols))
         own, other = self.blocks.sway_blocks(x)
         here = b.shift("of_point", held) if row_side else None
@@ -194,7 +191,6 @@ class Lowering:
         if x.name in self.given and x.name != "gravity":
             return self.blocks.given_field(x)
         if x.row.is_input:
-            assert x.gives is not None
             return b.leaf("input", field_type(x.gives), x.name)
         if x.name in _VECTORS:
             return _VECTORS[x.name](self, x)
@@ -244,7 +240,6 @@ class Lowering:
         b = self.builder
         if is_block_operator(x):
             return b.mul(self.blocks.block(x.inv), u)
-        assert x.takes is not None and x.gives is not None
         if x.is_scalar:
             return b.mul(b.inverse(self.vector(x), definite=False, owner=str(x)), u)
         if not x.takes.per_body:
@@ -253,15 +248,10 @@ class Lowering:
             parts = split_diagonal(x)
             if parts is not None:
                 return self._substitution(*parts, u)
-        factored = innovations_form(x)
-        if factored is not None:
-            return self.apply(factored, u)
-        pieces = split_product(x)
-        if pieces is not None:
-            for piece in pieces:
-                u = self._solve(piece, u)
-            return u
-        raise LoweringError(no_inverse(x))
+        form = inverse_form(x)
+        if form is None:
+            raise LoweringError(no_inverse(x))
+        return self.apply(form, u)
 
     def _substitution(self, diagonal: Expr, strict: Expr, u: Field) -> Field:
         """(W + N) z = u as z = W⁻¹ (u − N z), N strictly causal or strictly anticausal."""
@@ -269,7 +259,6 @@ class Lowering:
         if is_memoryless(strict.structure):
             return self._solve(diagonal, u)
         weight = self.blocks.block(diagonal.inv)
-        assert diagonal.takes is not None
         type_ = field_type(diagonal.takes, u.type.cols)
         return b.fixpoint(
             type_, lambda z: b.mul(weight, b.add([(1, u), (-1, self.apply(strict, z))]))
@@ -277,7 +266,7 @@ class Lowering:
 
     def _small_solve(self, x: Expr, u: Field) -> Field:
         b = self.builder
-        if x.takes is not None and x.takes.index == "row" and x.T is x:
+        if x.takes.index == "row" and x.T is x:
             matrix = self._whole_matrix(self, x, u.type.cols == "1")
             return b.make("row_solve", (matrix, u), str(x), u.type)
         matrix = self._whole_matrix(self, x, False)
@@ -292,13 +281,11 @@ class Lowering:
         b = self.builder
         if is_block_operator(x):
             return b.shift("total", b.apply("logdet", self.blocks.block(x)))
-        assert x.takes is not None
         if not x.takes.per_body:
             return b.apply("logdet", self._whole_matrix(self, x, False))
-        factored = innovations_form(x)
-        if factored is not None:  # det of the unit triangular factors is one
-            middle = factored.factors[len(factored.factors) // 2]
-            return self._logdet(middle.args[0])
+        family = riccati_of(x)
+        if family is not None:  # the determinants of the unit triangular factors are one
+            return self._logdet(family.D)
         raise LoweringError(
             f"no O(N) form found for  logdet({shown(x)})\n"
             "    known are memoryless operators and  W + H φ X φ* H*."
@@ -311,7 +298,6 @@ def _back(shift: str) -> str:
 
 
 def _operand(low: Lowering, x: Expr) -> Field:
-    assert x.gives is not None
     return low.builder.leaf("input", field_type(x.gives), "x")
 
 

@@ -24,18 +24,24 @@ from phipsi.expressions.node import (
     product,
     total_of,
 )
-from phipsi.expressions.spaces import Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
-from phipsi.operators.catalogue import B, E_phi, catalogue_leaf, phi, transition_step
+from phipsi.operators.catalogue import (
+    B,
+    E_phi,
+    phi,
+    plain_transition,
+    strict_transition,
+    transition_step,
+)
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.causal import is_transition
-from phipsi.rewrite.matrices import between_seeds, multiply_out
+from phipsi.rewrite.causal import is_one_step, is_transition
+from phipsi.rewrite.matrices import between_seeds, matrix_terms
 from phipsi.rewrite.rewriter import Rewriter
 from phipsi.sweeps.ir import Domain, Field, Kind, Type, all_of
 from phipsi.sweeps.lower import DOMAINS, Lowering
 from phipsi.sweeps.memoryless_blocks import A, block_size
 
-_PHI_TILDE = catalogue_leaf("phi_tilde")
+_PHI_TILDE = strict_transition(phi)
 Factors = tuple[Expr, ...]
 SEED = "p"  # the column size of fields that run along a path: the width of the seed's block
 
@@ -65,8 +71,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
     `local` pairs leave the admittance of hubs apart where the backend does so.
     """
     local = local and _same_middle(x)
-    assert x.takes is not None and x.gives is not None
-    terms = multiply_out(x)
+    terms = matrix_terms(x)
     if terms is None or not all(_between_bodies(factors) for _, factors in terms):
         return None
     gram = _gram(low, x, terms)
@@ -102,7 +107,7 @@ def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None
 
 def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field | None:
     """S ± S X ± X* S + X* S X = C* S C with C = I ± X, for trees where that costs less."""
-    if not low.options.grams or len(terms) != 4 or x.takes is None or x.takes.index != "joint":
+    if not low.options.grams or len(terms) != 4 or x.takes.index != "joint":
         return None
     found = {product(factors): c for c, factors in terms}
     middles = [y for y in found if is_memoryless(y.structure) and y.T is y]
@@ -125,7 +130,7 @@ def _gram(low: Lowering, x: Expr, terms: list[tuple[Number, Factors]]) -> Field 
             None,
             Type(Domain.WORLD, SEED, SEED),
         )
-        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))  # type: ignore
+        type_ = Type(Domain.WORLD, all_of(x.gives.name), all_of(x.takes.name))
         return b.make("matrix", (made,), (Part("pairs", 1),), type_)
     return None
 
@@ -135,7 +140,7 @@ def _between_bodies(factors: tuple[Expr, ...]) -> bool:
     inside, adjoints = _on_bodies(factors), _adjoints(factors)
     return (
         bool(inside)
-        and all(_per_body(y.takes) and _per_body(y.gives) for y in inside)
+        and all(y.takes.per_body and y.gives.per_body for y in inside)
         and _is_seed(_at_points(factors))
         and _is_seed(_at_points(adjoints))
     )
@@ -154,22 +159,18 @@ def _on_bodies(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
 def _at_points(factors: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The last factors, which take their operands at points or rows."""
     start = len(factors)
-    while start and not _per_body(factors[start - 1].takes):
+    while start and not factors[start - 1].takes.per_body:
         start -= 1
     return factors[start:]
 
 
 def _is_seed(tail: tuple[Expr, ...]) -> bool:
     """True for nothing, B, B select, B A* and the like: where columns of points or rows start."""
-    names = [_core(y).name for y in tail]
+    names = [y.core.name for y in tail]
     if tail and tail[-1].op is Op.ADJOINT and names[-1] == "A":
         names.pop()
     middle = all(name == "select" for name in names[1:])
     return not tail or (names[:1] == ["B"] and tail[0].op is Op.LEAF and middle)
-
-
-def _per_body(space: Space | None) -> bool:
-    return space is not None and space.per_body
 
 
 def _paths(
@@ -191,7 +192,7 @@ def _paths(
 
 def _from_bodies(terms: list[tuple[Number, Expr]]) -> bool:
     """True if all paths start at bodies, so that they are walked together."""
-    return all(_per_body(y.takes) for _, y in terms)
+    return all(y.takes.per_body for _, y in terms)
 
 
 def _common_heads(terms: list[tuple[Number, Expr]]) -> list[tuple[Number, Expr]]:
@@ -202,7 +203,7 @@ def _common_heads(terms: list[tuple[Number, Expr]]) -> list[tuple[Number, Expr]]
     out: list[tuple[Number, Expr]] = []
     for c, y in terms:
         at = _transition(y)
-        if at is None or not _per_body(y.takes):
+        if at is None or not y.takes.per_body:
             out.append((c, y))
         else:
             rest = y.factors[at + 1 :]
@@ -247,8 +248,8 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: what is carried along
     the path stays the same, and a block is a product of what the two bodies have.
     """
-    at = _transition(x) if _per_body(x.takes) else None
-    if at is None or x.factors[at].name not in ("phi", "phi_tilde"):
+    at = _transition(x) if x.takes.per_body else None
+    if at is None or plain_transition(x.factors[at]) is not phi:
         return None
     b = low.builder
     head, tail = x.factors[:at], x.factors[at + 1 :]
@@ -260,7 +261,7 @@ def _flat_path(low: Lowering, x: Expr) -> Field | None:
     pose = low.blocks.root_pose()
     start = b.mul(b.mul(pose, low.blocks.block(product(tail))), seed)
     z = b.fixpoint(start.type, lambda z: b.add([(1, start), (1, b.up(z))]))
-    if x.factors[at].name == "phi_tilde":
+    if x.factors[at] is _PHI_TILDE:
         z = b.up(z)
     back = b.apply("rigid_inverse", pose)
     return b.mul(b.mul(low.blocks.block(product(head)), back), z)
@@ -270,13 +271,12 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     """(operator, seed): a final B … A* is part of the seed, which starts at the point's body."""
     b = low.builder
     last = factors[-1]
-    assert last.takes is not None
     tail = _at_points(factors)
     if tail:
         block: Field | None = low.blocks.link_block(A) if last.takes.index == "row" else None
         kind = "points" if block is None else "links"
         for y in reversed(tail[: len(tail) - (block is not None)]):
-            mine = low.blocks.point_block(B) if y.name == "B" else low.blocks.selection(_core(y))
+            mine = low.blocks.point_block(B) if y.name == "B" else low.blocks.selection(y.core)
             if kind == "links":
                 mine = b.shift("of_point", mine)
             block = mine if block is None else b.mul(mine, block)
@@ -287,14 +287,10 @@ def _seeded(low: Lowering, factors: tuple[Expr, ...]) -> tuple[Expr, Field]:
     return product(factors), b.leaf("path_seed", Type(Domain.BODY, size, SEED), "bodies")
 
 
-def _core(x: Expr) -> Expr:
-    return x.args[0] if x.op is Op.ADJOINT else x
-
-
 def _same_middle(x: Expr) -> bool:
     """True if all products of x are C* X C' with one and the same memoryless X between ψ* and ψ."""
     found: set[Expr] = set()
-    for c, factors in multiply_out(x) or []:
+    for c, factors in matrix_terms(x) or []:
         moving = [i for i, y in enumerate(factors) if _moves(y)]
         if c != 1 or len(moving) != 2 or factors[moving[0]].T is not factors[moving[1]]:
             return False
@@ -303,7 +299,7 @@ def _same_middle(x: Expr) -> bool:
 
 
 def _moves(x: Expr) -> bool:
-    return _per_body(x.takes) and _per_body(x.gives) and not is_memoryless(x.structure)
+    return x.takes.per_body and x.gives.per_body and not is_memoryless(x.structure)
 
 
 def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None:
@@ -361,21 +357,14 @@ def _walk(low: Lowering, transition: Expr, tail: tuple[Expr, ...]) -> tuple[Fiel
     """T · tail along the path; the tail is memoryless, or one step followed by memoryless."""
     bodies = tail[: len(tail) - len(_at_points(tail))]
     moving = [y for y in bodies if not is_memoryless(y.structure)]
-    if len(moving) > 1 or any(not _one_step(y) for y in moving):
+    if len(moving) > 1 or not all(map(is_one_step, moving)):
         return None, False
     x = (transition, *tail)
-    if x[-1].takes is None:
-        return None, False
     operator, seed = _seeded(low, x)
     return low.apply(operator, seed), bool(moving)
 
 
-def _one_step(x: Expr) -> bool:
-    return x.op is Op.LEAF and x.name in ("E_phi", "E_psi", "shift", "K")
-
-
 def columns_matrix(low: Lowering, x: Expr) -> Field:
     """x applied to the columns of the identity."""
-    assert x.takes is not None
     type_ = Type(DOMAINS[x.takes.index], block_size(x.takes), all_of(x.takes.name))
     return low.apply(x, low.builder.leaf("seed", type_, x.takes.name))

@@ -76,10 +76,8 @@ class Blocks:
         if x.op is Op.ADJOINT:
             return b.transpose(self.block(x.args[0]))
         if x.op is Op.IDENTITY:
-            assert x.takes is not None
             return b.eye(Domain.BODY, block_size(x.takes))
         if x.op is Op.ZERO:
-            assert x.takes is not None and x.gives is not None
             return b.zero(Type(Domain.BODY, block_size(x.gives), block_size(x.takes)))
         if x.op is Op.SUM:
             return self._gyration(x) or b.add([(c, self.block(y)) for c, y in x.terms])
@@ -162,7 +160,6 @@ class Blocks:
     def given_field(self, x: Expr) -> Field:
         """A quantity whose value is an input of the program, in storage layout."""
         b = self.builder
-        assert x.takes is not None and x.gives is not None
         if x.name == "H":  # stored as H*, the hinge axes
             return b.transpose(b.leaf("input", Type(Domain.BODY, "6", "r"), "H"))
         cols = "1" if x.is_vector else block_size(x.takes)

@@ -28,6 +28,7 @@ from phipsi.sweeps.ir import (
     Reads,
     Size,
     Variant,
+    parts_of,
     terms_of,
 )
 
@@ -152,8 +153,7 @@ def _matrix_form(to: Any, x: Field, at: str) -> str:
     """All blocks: (k, k) of the diagonal parts, (k, j) and (j, k) of the paths."""
     places = {"diagonal": "(k,k)", "path": "(k,j)", "path of adjoint": "(j,k)"}
     parts: list[str] = []
-    data: Any = x.data
-    for part, y in zip(data, x.args, strict=True):
+    for part, y in parts_of(x):
         text = to.star(y, "k") if part.how == "path of adjoint" else to.tight(y, "k")
         factor = "" if part.coefficient == 1 else f"{part.coefficient} "
         parts.append(f"{places.get(part.how, '(i,j)')}: {factor}{text}")
@@ -463,26 +463,26 @@ Operation(
 # ---- whole matrices ------------------------------------------------------------------------------
 
 _WHOLE: dict[str, Any] = {"reads": Reads.WHOLE, "runs": Loop.ONCE}
-_MEETING: dict[str, Any] = {"reads": Reads.PATHS, "runs": Loop.PAIRS, "letter": "Z"}
+_PAIRS: dict[str, Any] = {"runs": Loop.PAIRS, "letter": "Z", "naming": Naming.ALWAYS}
 
 Operation(
-    "pair", "z_i(c)* Y(c) z_j(c), where two paths meet", **_MEETING, naming=Naming.ALWAYS,
+    "pair", "z_i(c)* Y(c) z_j(c), where two paths meet", **_PAIRS, reads=Reads.MEETING,
     cost=2 * 6 * 6 * 11, form=_pair_form,
 )  # fmt: skip
 Operation(
-    "gram", "Σ c_i* S c_j over the bodies that two paths share", **_MEETING, naming=Naming.ALWAYS,
+    "gram", "Σ c_i* S c_j over the bodies that two paths share", **_PAIRS, reads=Reads.PATHS,
     cost=lambda x, size: 2 * size("r") ** 2 * 6, form=_gram_form,
 )  # fmt: skip
 Operation(
-    "matrix", "all blocks in one matrix", **_WHOLE, naming=Naming.ALWAYS, letter="A",
-    form=_matrix_form,
+    "matrix", "all blocks in one matrix", reads=Reads.BLOCKS, runs=Loop.ONCE,
+    naming=Naming.ALWAYS, letter="A", form=_matrix_form,
 )  # fmt: skip
 Operation("assemble", "columns as one matrix", **_WHOLE, **_call("matrix"))
 Operation(
-    "small_solve", "A⁻¹ u of a dense matrix", **_WHOLE, solves=True, naming=Naming.ALWAYS,
+    "small_solve", "A⁻¹ u of a dense matrix", **_WHOLE, solves="dense", naming=Naming.ALWAYS,
     form="{0^} {1}",
 )  # fmt: skip
 Operation(
-    "row_solve", "A⁻¹ u between constraint rows", **_WHOLE, solves=True, naming=Naming.ALWAYS,
+    "row_solve", "A⁻¹ u between constraint rows", **_WHOLE, solves="rows", naming=Naming.ALWAYS,
     form="{0^} {1}",
 )  # fmt: skip

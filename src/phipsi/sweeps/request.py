@@ -10,7 +10,7 @@ from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
-from phipsi.expressions.spaces import POSES, Space
+from phipsi.expressions.spaces import POSES, UNKNOWN, Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
@@ -153,7 +153,7 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is no operator expression{check.advice(x)}")
-        if x.takes is None:
+        if x.takes is UNKNOWN:
             raise SpaceError(check.undetermined(x))
         check_pairs(x)
         _check_poses(x)
@@ -203,7 +203,7 @@ def _check_operands(request: Request) -> None:
     if request.same_operand and len(taken) > 1:
         raise InputError(
             "same_operand=True needs operators that take the same, but these take "
-            + " and ".join(sorted(s.phrase for s in taken if s is not None))
+            + " and ".join(sorted(s.phrase for s in taken))
         )
 
 
@@ -257,7 +257,6 @@ def lower_request(
     several = _operator_count(request) > 1 and not request.same_operand
     for x, mode in zip(expressions, request.modes, strict=True):
         x = x if mode == "dense" else strip_marks(x)
-        assert x.takes is not None and x.gives is not None
         if x.is_vector:
             layout = "poses" if x.gives is POSES else "vector"
             results.append(Result(low.vector(x), layout, x.takes, x.gives))
@@ -276,7 +275,7 @@ def lower_request(
             assert model is not None
             results.append(_matrix(low, x, model, request.points, mode == "blocks"))
     if not operands:
-        operands.extend(x.gives for x in operands_of(request.expressions) if x.gives is not None)
+        operands.extend(x.gives for x in operands_of(request.expressions))
     names = inputs_of(request.expressions, request.given) + request.given
     operand_names = [f"x{i}" if several else "x" for i in range(len(operands))]
     return Lowered(tuple(results), (*names, *operand_names), tuple(operands))
@@ -307,7 +306,6 @@ def _operator_count(request: Request) -> int:
 
 
 def _diagonal(low: Lowering, x: Expr) -> Result:
-    assert x.takes is not None and x.gives is not None
     if not (x.takes.per_body and x.gives.per_body):
         raise LoweringError(
             f"{shown(x)} has no diagonal blocks per body; name the blocks: "
@@ -318,7 +316,6 @@ def _diagonal(low: Lowering, x: Expr) -> Result:
 
 def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool) -> Result:
     """The whole matrix: from its blocks, or else column by column from the smaller side."""
-    assert x.takes is not None and x.gives is not None
     parts = matrix_product(x)
     if parts is not None:
         factor, left, right = parts
@@ -326,7 +323,6 @@ def _matrix(low: Lowering, x: Expr, model: Model, points: PointSet, picked: bool
         if one is not None and other is not None and "zero" not in (one.op, other.op):
             return Result(other, "blocks", x.takes, x.gives, picked, one, factor)
         x = strip_marks(x)
-    assert x.takes is not None and x.gives is not None
     blocks = lower_matrix(low, x)
     if blocks is not None:
         return Result(blocks, "blocks", x.takes, x.gives, picked)

@@ -25,6 +25,7 @@ from phipsi.expressions.check import signature
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, zero
 from phipsi.expressions.node import identity as identity_of
+from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
@@ -237,7 +238,7 @@ def _found(text: str) -> Identity:
 
 def _same_spaces(x: Expr, other: Expr) -> Expr:
     """A lone I or 0 is the one between the spaces of the other side."""
-    if x.takes is not None or other.takes is None:
+    if x.takes is not UNKNOWN or other.takes is UNKNOWN:
         return x
     if x is identity_of():
         return identity_of(other.takes)

@@ -18,7 +18,7 @@ from typing import Any
 from phipsi.expressions.node import Expr, identity, leaf, zero
 from phipsi.expressions.parse import Vocabulary, parse_with
 from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import FORCES
+from phipsi.expressions.spaces import FORCES, UNKNOWN
 from phipsi.expressions.structure import MEMORYLESS
 from phipsi.operators import VOCABULARY, parse
 from phipsi.proofs.state import any_motion
@@ -99,7 +99,7 @@ def theorem(
 ) -> Identity:
     """An operator equation, both sides as the papers print them (ASCII, `mass_matrix` for ℳ)."""
     left, right = word(before, convention), word(after, convention)
-    if right.takes is None:  # a lone I or 0 is the one between the spaces of the other side
+    if right.takes is UNKNOWN:  # a lone I or 0 is the one between the spaces of the other side
         right = identity(left.takes) if right is identity() else zero(left.takes, left.gives)
     if (left.takes, left.gives) != (right.takes, right.gives):
         raise TypeError(f"{name}: {before} and {after} are between different spaces")

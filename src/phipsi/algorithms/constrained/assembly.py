@@ -140,18 +140,19 @@ def project_position(
     tolerance: float,
     rank: int | None = None,
     iterations: int = 25,
+    moving: Array | None = None,
 ) -> tuple[Array, Array, ConstraintMetric]:
     """Nearest configurations (n, nq) in the mass metric with g = 0, to first order; whether found.
 
     Newton's method, dq = −ℳ⁻¹ G* (S + λ)⁻¹ g, λ being the square of the gap in natural size: it
     vanishes with the error and keeps directions out that only the drift makes look independent
     (theory/closed-chains 6). Rows that bind rates only ask for no step: wheels roll while the loops
-    close.
+    close. `moving` are the rates that may change; the other joints stay where they are.
     """
     return close_loops(
         np.array(q, dtype=np.float64),
-        lambda q: ConstraintMetric(rows, q, RANK, rank),
-        lambda at, _: at.solve(-at.residual, at.gap**2),
+        lambda q: ConstraintMetric(rows, q, RANK, rank, rates_used=moving),
+        lambda at, _: at.spread(at.solve(-at.residual, at.gap**2)),
         rows.model.integrate,
         tolerance,
         iterations,
@@ -160,7 +161,7 @@ def project_position(
 
 def project_velocity(at: ConstraintMetric, v: Array) -> Array:
     """v − ℳ⁻¹ G* S⁺ (G v − rates): the admissible rates (n, nv) nearest in kinetic energy."""
-    return v + at.solve(at.rows.rates - np.einsum("nrv,nv->nr", at.jacobian, v))
+    return v + at.spread(at.solve(at.rows.rates - np.einsum("nrv,nv->nr", at.whole, v)))
 
 
 # ---- why there is none ------------------------------------------------------------------------

@@ -43,12 +43,13 @@ class ConstraintMetric:
     it. If that is all rows that are not zero, their QR factors do, and singular values are computed
     only if they are asked for. `limit` is what `row_rank` says for the gap of the loops, or one
     number. `rows_used` (rows,) leaves the others out, as if they were not there; `rates_used` (k,)
-    are those of joints that move while the others are held: nv is then their number. `inertia`
-    (n, nv, nv) stands for the mass matrix.
+    are those of joints that move while the others are held: nv is then their number, and `spread`
+    fills in the others. `inertia` (n, nv, nv) stands for the mass matrix.
 
     **Attributes:** `matrix`, A (n, rows, 6 P); `motion`, J (n, 6 P, nv); `jacobian`, G (n, rows,
-    nv); `size` (n, rows), the divisor of each row; `back`, L⁻* (n, nv, nv); `residual`, `gap`,
-    `singular`, `rank` and `smallest`, computed when they are asked for.
+    nv), and `whole`, that of all rates; `size` (n, rows), the divisor of each row; `back`, L⁻*
+    (n, nv, nv); `residual`, `gap`, `singular`, `rank` and `smallest`, computed when they are asked
+    for.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ConstraintMetric:
         inertia: Array | None = None,
     ) -> None:
         self._poses, self.matrix, self.motion, self.jacobian, M = rows.with_mass_matrix(q)
+        self.whole, self._rates_used = self.jacobian, rates_used
         if rates_used is not None:
             self.motion = self.motion[..., rates_used]
             self.jacobian = self.jacobian[..., rates_used]
@@ -152,6 +154,14 @@ class ConstraintMetric:
         gain = np.where(ranked.kept, s / np.where(squares > 0, squares, 1.0), 0.0)
         x = np.swapaxes(ranked.right, -1, -2) @ (gain * along)[..., None]
         return (self.back @ x)[..., 0]
+
+    def spread(self, x: Array) -> Array:
+        """Numbers (n, k) of the rates that are used as numbers of all rates, zero at the others."""
+        if self._rates_used is None:
+            return x
+        out = np.zeros((len(x), self.whole.shape[-1]))
+        out[:, self._rates_used] = x
+        return out
 
     @cached_property
     def reach(self) -> Array:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.backends.arguments import state_arrays
+from phipsi.backends.array_algebra import natural_square, solve_semidefinite
 from phipsi.backends.failures import (
     CONTRADICTION,
     ROW_GAP,
@@ -37,7 +38,6 @@ from phipsi.backends.failures import (
     Failure,
     error_of,
 )
-from phipsi.backends.scalars import natural_square, solve_semidefinite
 from phipsi.compiler import compile, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr

@@ -23,14 +23,17 @@ _SLOW = 1e-6  # rad/s, m/s: slower motions are measured as if they were as fast
 
 @final
 class Drives:
-    """The joints of a mechanism that have a drive, and what their efforts cost."""
+    """The joints of a mechanism that have a drive, and what their efforts cost.
+
+    **Attributes:** `rates` (k,), where in v the drives are.
+    """
 
     def __init__(
-        self, system: Model, actuated: Sequence[str] | None, weights: ArrayLike | None
+        self, system: Model, actuated: Sequence[str] | None, weights: ArrayLike | None = None
     ) -> None:
         self._system, self._actuated = system, actuated
-        self._driven = _rates(system.model, actuated)
-        self._cost = _weights(system.model, weights)[self._driven]
+        self.rates = _rates(system.model, actuated)
+        self._cost = _weights(system.model, weights)[self.rates]
 
     def efforts(self, q: Array, v: Array, vdot: Array, needed: Array) -> tuple[Array, Array]:
         """Efforts (n, nv) for motions, and the least multipliers (n, rows) with them.
@@ -40,11 +43,19 @@ class Drives:
         """
         at = ConstraintMetric(rows_of(self._system), q)
         _check_motion(self._system, at, q, v, vdot)
+        tau = self.replacing(at, needed)
+        return tau, at.multipliers_of(tau - needed)
+
+    def replacing(self, at: ConstraintMetric, needed: Array) -> Array:
+        """Efforts (n, nv) of the drives that move the mechanism as `needed` (n, nv) would.
+
+        Raises `InputError` where the drives do not suffice.
+        """
         x = np.einsum("nji,nj->ni", at.back, needed)  # efforts in the coordinates L* v
         tau = np.zeros(needed.shape)
-        tau[:, self._driven], missing = driving_efforts(at, x, self._driven, self._cost)
+        tau[:, self.rates], missing = driving_efforts(at, x, self.rates, self._cost)
         _check_driven(self._system, at.back, missing, x, self._actuated)
-        return tau, at.multipliers_of(tau - needed)
+        return tau
 
 
 def driving_efforts(

@@ -24,7 +24,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import DEPENDENT
 from phipsi.algorithms.forms import ROW_DRIFT, body_forces, free_load
-from phipsi.backends.scalars import natural_square
+from phipsi.backends.array_algebra import natural_square
 from phipsi.compiler import compile
 from phipsi.errors import InputError, SingularMatrixError
 from phipsi.expressions.node import Expr

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.identification.regressors import (
-    JointColumns,
     inertial_parameters,
     parameter_names,
     regressor,
@@ -24,6 +23,14 @@ Array = NDArray[Any]
 # What is left of a column after the columns before it, relative to the column: columns that depend
 # on others leave rounding, 1e-13 or less, independent ones of random motions more than 1e-5.
 _DEPENDENT = 1e-9
+
+
+class JointColumns(TypedDict):
+    """Which parameters of joints have columns behind those of the bodies."""
+
+    armature: bool
+    viscous: bool
+    coulomb: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +101,8 @@ class BaseParameters:
 @of_trees(
     "the motions it can make are fewer, and the efforts at its joints also hold the constraint "
     "forces: other parameters can be identified than with free joints",
-    "What is linear in the parameters there, too: pp.kinetic_energy_regressor and "
-    "pp.potential_energy_regressor.",
+    "What is linear in the parameters there, too: pp.regressors.kinetic_energy_regressor and "
+    "pp.regressors.potential_energy_regressor.",
 )
 def base_parameters(
     model: Model,

@@ -99,7 +99,6 @@ def _inputs(
 
 
 def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
-    assert expr.takes is not None and expr.gives is not None
     if expr.is_scalar:
         return ()
     if expr.is_vector and expr.gives.name == "poses":
@@ -125,7 +124,6 @@ def check_arrangement(order: str, axes: str) -> None:
 def arranged(expr: Expr, one: Evaluation, order: str, axes: str) -> Array:
     """The value in the axes and the order asked for; see `dense`."""
     out = one.value(expr)
-    assert expr.takes is not None and expr.gives is not None
     if axes == "inertial":
         if expr.gives.index == "body" and expr.gives.width == 6:
             out = one.at.diagonal(one.at.turn) @ out

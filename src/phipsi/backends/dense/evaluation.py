@@ -75,9 +75,8 @@ class Evaluation:
         again._given = self._given | {leaf}
         return again
 
-    def size(self, space: Space | None) -> int:
+    def size(self, space: Space) -> int:
         """Number of components of a space."""
-        assert space is not None
         return dimension(space, self.model, self.points)
 
     def value(self, x: Expr) -> Array:
@@ -144,11 +143,10 @@ class Evaluation:
 
     def _blame_hinge(self, x: Expr) -> None:
         """If the family's own D is singular, say so in terms of the joint."""
-        if x.takes is not None and x.takes.index == "joint":
+        if x.takes.index == "joint":
             self._family(Riccati())
 
     def _block_diagonal(self, x: Expr) -> Array:
-        assert x.takes is not None and x.gives is not None
         full = self.value(x.args[0])
         if x.op is Op.FUNCTION:  # outer(x; y)
             full = full @ self.value(x.args[1]).T

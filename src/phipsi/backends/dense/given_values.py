@@ -13,7 +13,7 @@ from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import Space
+from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_memoryless
 from phipsi.model import Model
 from phipsi.model.points import PointSet
@@ -50,7 +50,7 @@ def check_expression(expr: Expr) -> None:
     """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
     if not isinstance(cast(object, expr), Expr):
         raise InputError(f"{expr!r} is no operator expression{check.advice(expr)}")
-    if expr.takes is None or expr.gives is None:
+    if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)
 
@@ -100,7 +100,6 @@ def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]
     points (nC, 6, 6).
     """
     takes, gives = leaf.takes, leaf.gives
-    assert takes is not None and gives is not None
     n = model.n_bodies
     if leaf.is_vector:
         if gives.name == "poses":
@@ -135,7 +134,6 @@ def from_storage(leaf: Expr, value: Array, model: Model, points: PointSet) -> Ar
     """The full matrix of a leaf from its storage layout (one configuration)."""
     if leaf.is_vector:
         return value.reshape(-1, 1)
-    assert leaf.takes is not None and leaf.gives is not None
     rows = dimension(leaf.gives, model, points)
     cols = dimension(leaf.takes, model, points)
     out = np.zeros((rows, cols), value.dtype)

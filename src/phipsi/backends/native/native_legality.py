@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from phipsi.backends.native import data_record as record
-from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import Plan, entry_count, is_column, is_remade, is_whole, root
+from phipsi.backends.native.kernel.phases import Phase
+from phipsi.backends.native.kernel.plan import (
+    Plan,
+    entry_count,
+    is_column,
+    is_remade,
+    is_whole,
+    root,
+)
 from phipsi.sweeps import legality
 from phipsi.sweeps.ir import Domain, Field, Loop, dependencies
 from phipsi.sweeps.legality import Rule
@@ -102,7 +109,7 @@ _ORDER = (phases_in_order, nothing_is_lost, columns_stay_in_their_phase)
 LEGAL: dict[str, tuple[Rule, ...]] = {
     "own steps": legality.LEGAL["schedule"],
     "phases": (phases_in_order, columns_stay_in_their_phase),
-    "compute late": _ORDER,
+    "rematerialisation": _ORDER,
     "plan": (slots_apart, stored_for_later_steps),
     "record": (areas_apart,),
 }

@@ -14,43 +14,36 @@ from pathlib import Path
 import llvmlite
 import numpy as np
 
-from phipsi.backends import layout
+from phipsi.backends import storage_layout as layout
 from phipsi.backends.backend import SweepProgram
-from phipsi.backends.native import plan as planning
-from phipsi.backends.native import products
+from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls import direct_call as direct
 from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
 from phipsi.backends.native.calls.scratch import SLOTS
-from phipsi.backends.native.data_record import (
-    BRANCH,
-    BUFFERS,
-    FEWEST,
-    FIRST,
-    INTEGERS,
-    OFFSETS,
-    PATH_STRIDE,
-    RELATED,
-    ROW_ORDERS,
-    SEED_COLUMN,
-    SEEDS,
-    SINGLE,
-    TOGETHER,
-)  # fmt: skip
-from phipsi.backends.native.groups import branch_slots, seeds_of
-from phipsi.backends.native.inputs_outputs import Slot, is_matrix
-from phipsi.backends.native.kernel import Kernel
-from phipsi.backends.native.late import made_late
+from phipsi.backends.native.kernel import plan as planning
+from phipsi.backends.native.kernel.emission import Parts, Slot
+from phipsi.backends.native.kernel.kernel import Kernel
+from phipsi.backends.native.kernel.phases import Phase, phases_of
+from phipsi.backends.native.kernel.plan import Plan, root
+from phipsi.backends.native.kernel.rematerialisation import rematerialise
+from phipsi.backends.native.kernel.results import is_matrix
+from phipsi.backends.native.matrices import products
+from phipsi.backends.native.matrices.path_tables import branch_slots, seeds_of
+from phipsi.backends.native.matrices.structural_zeros import (
+    filled_chunks,
+    of_blocks,
+    of_branches,
+    related,
+    zeros_stay,
+)
 from phipsi.backends.native.native_legality import check
-from phipsi.backends.native.phases import Phase, phases_of
-from phipsi.backends.native.plan import Plan, root
 from phipsi.backends.native.tables import Tables, model_tables
 from phipsi.backends.native.targets.target import MachineCode, Target, machine_code, target_for
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.zeros import filled_chunks, of_branches, related, zeros_stay
 from phipsi.expressions.row import Row
 from phipsi.loaded import LOADED
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.sweeps.ir import Domain, Field, Loop, Step, StepKind
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind
 from phipsi.sweeps.operations import operation
 from phipsi.sweeps.request import Lowered, Result
 
@@ -69,8 +62,8 @@ def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray
     phases = phases_of(steps, outputs)
     check("phases", phases, _fields(phases))
     before = _fields(phases)
-    phases = made_late(phases, outputs)
-    check("compute late", phases, before)
+    phases = rematerialise(phases, outputs)
+    check("rematerialisation", phases, before)
     pairs = [x for p in phases for x in p.pairs]
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
     check("plan", plan, phases, widest)
@@ -145,7 +138,7 @@ class Unit:
         self.shapes.append(())
         self.pattern = core_pattern(self.shapes)
         self.has_direct = direct.available()
-        self.words = BUFFERS + 3 * len(self.shapes)
+        self.words = record.BUFFERS + 3 * len(self.shapes)
         lanes = target.lanes
         paths = dict.fromkeys(p.seed_kind for p in phases if p.columns == "path")
         self.seeds = {kind: seeds_of(kind, model, points, lanes) for kind in paths}
@@ -172,9 +165,7 @@ class Unit:
 
     def kernel(self, module: ir.Module, lanes: int) -> Kernel:
         """The kernel for so many configurations side by side."""
-        return Kernel(
-            module,
-            self.phases,
+        parts = Parts(
             self.plan,
             self.results,
             self.slots,
@@ -182,10 +173,10 @@ class Unit:
             self.tables.link_codes,
             self.tables.selections,
             self.tables.doubles.shape[1],
-            lanes,
             self.target.lanes,
-            fused=self.target.fused,
+            self.target.fused,
         )
+        return Kernel(module, self.phases, parts, lanes)
 
     def key(self) -> str:
         """Everything the code depends on, as one digest."""
@@ -195,7 +186,7 @@ class Unit:
             repr(self.program.reproducible),
             _program_text(self.phases, self.results),
             repr([(n, s.buffer, s.takes, s.gives) for n, s in self.slots.items()]),
-            repr([(c.kind, c.params) for c in self.tables.codes]),
+            repr([c.key for c in self.tables.codes]),
             repr((self.tables.link_codes, self.tables.selections)),
             repr(self.tables.doubles.shape[1]),
             repr((self.pattern, self.has_direct)),
@@ -204,18 +195,18 @@ class Unit:
 
     def pointers(self) -> dict[int, np.ndarray]:
         """The tables whose addresses the data record holds, by word."""
-        out = dict(enumerate(self.tables.arrays, INTEGERS))
+        out = dict(enumerate(self.tables.arrays, record.INTEGERS))
         for kind, seeds in self.seeds.items():
-            start = SEEDS[kind]
-            out |= {start + SINGLE: seeds.single, start + TOGETHER: seeds.together}
-            out |= {start + FIRST: seeds.first, start + SEED_COLUMN: seeds.column}
-        out[ROW_ORDERS[False]] = self.tables.rows.rows
-        out[ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
+            start = record.SEEDS[kind]
+            out |= {start + record.SINGLE: seeds.single, start + record.TOGETHER: seeds.together}
+            out |= {start + record.FIRST: seeds.first, start + record.SEED_COLUMN: seeds.column}
+        out[record.ROW_ORDERS[False]] = self.tables.rows.rows
+        out[record.ROW_ORDERS[True]] = self.tables.rows_with_hubs.rows
         if self.branches is not None:
-            out[BRANCH] = self.branches
+            out[record.BRANCH] = self.branches
         if self.related is not None:
-            out[RELATED] = self.related
-        first = BUFFERS + 2 * len(self.shapes) + len(self.slots)
+            out[record.RELATED] = self.related
+        first = record.BUFFERS + 2 * len(self.shapes) + len(self.slots)
         out |= {first + i: x for i, x in enumerate(self.filled) if x is not None}
         return out
 
@@ -242,14 +233,17 @@ class Unit:
         data[:6] = model.n_bodies, len(points), model.nv, n_rows, n_links, n_hubs
         orders = {False: self.tables.rows, True: self.tables.rows_with_hubs}
         for hubs, order in orders.items():
-            data[ROW_ORDERS[hubs] + 1 : ROW_ORDERS[hubs] + 3] = len(order.rows), order.entries
+            data[record.ROW_ORDERS[hubs] + 1 : record.ROW_ORDERS[hubs] + 3] = (
+                len(order.rows),
+                order.entries,
+            )
         for word, table in self.pointers().items():
             data[word] = table.ctypes.data
         for kind, seeds in self.seeds.items():
-            data[SEEDS[kind] + SINGLE + 1] = len(seeds.single)
-            data[SEEDS[kind] + TOGETHER + 1] = len(seeds.together)
+            data[record.SEEDS[kind] + record.SINGLE + 1] = len(seeds.single)
+            data[record.SEEDS[kind] + record.TOGETHER + 1] = len(seeds.together)
         widest = max((len(s.column) for s in self.seeds.values()), default=0)
-        data[PATH_STRIDE] = 6 * self.slots_of_paths * widest
+        data[record.PATH_STRIDE] = 6 * self.slots_of_paths * widest
         counts = [int(np.prod(s, dtype=int)) for s in shapes]
         domains = (Domain.BODY, Domain.POINT, Domain.LINK, Domain.ROW, Domain.WORLD)
         # of bodies also the world's, and one of sums before anything is added
@@ -259,23 +253,29 @@ class Unit:
             for columns in (False, True)
         )
         # what columns have comes last: in a kernel for one configuration its numbers are wider
-        met = [x.op for p in self.phases for x in p.pairs]
-        n_pairs, grams = met.count("pair"), 2 * met.count("gram") * model.nv**2
+        met = [x.operation.reads for p in self.phases for x in p.pairs]
+        n_pairs, grams = met.count(Reads.MEETING), 2 * met.count(Reads.PATHS) * model.nv**2
         widths = [planning.small_size(x, len(points), n_rows) for x in plan.small]
         small = 3 * sum(w * w for w in widths)
         used = [orders[planning.is_local(x)] for x in plan.row_matrices]
         matrices = sum(order.entries + 3 * len(order.rows) for order in used)
         aside = products.workspace(self.results, model.nv, self.target.lanes)
         angles = 2 * (model.nq + self.target.lanes)
-        between = [n_pairs * int(data[PATH_STRIDE]), small, matrices, aside, grams, angles]
+        between = [n_pairs * int(data[record.PATH_STRIDE]), small, matrices, aside, grams, angles]
         first = len(once) + len(between)
         rooms = [-(-n // self.target.lanes) * self.target.lanes for n in counts]  # whole tiles
         sizes = [*once, *between, *rooms, *each]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        data[OFFSETS:PATH_STRIDE] = [*starts[:first], *starts[first + len(counts) : -1]]
-        data[BUFFERS : BUFFERS + 2 * len(counts)] = [*starts[first : first + len(counts)], *counts]
+        data[record.OFFSETS : record.PATH_STRIDE] = [
+            *starts[:first],
+            *starts[first + len(counts) : -1],
+        ]
+        data[record.BUFFERS : record.BUFFERS + 2 * len(counts)] = [
+            *starts[first : first + len(counts)],
+            *counts,
+        ]
         data[self.words] = starts[-1] * 8 * self.target.lanes + 64
-        data[FEWEST] = self._fewest(int(data[self.words]))
+        data[record.FEWEST] = self._fewest(int(data[self.words]))
         return data
 
 
@@ -348,7 +348,7 @@ def _program_text(phases: list[Phase], results: tuple[Result, ...]) -> str:
                 lines.append(f"{numbers[x]} {x.op} {args} {equation} {x.data} {x.type}")
     for r in results:
         args = [numbers.get(y, -1) for y in r.field.args]
-        what = f"{r.field.op} {args} {r.field.data}" if r.field.op == "matrix" else ""
+        what = f"{r.field.op} {args} {r.field.data}" if of_blocks(r.field) else ""
         left = "" if r.left is None else f"{r.factor} · {numbers.get(r.left, -1)}"
         lines.append(f"result {numbers[r.field]} {what} {r.layout} {r.takes} {r.gives} {left}")
     return "\n".join(lines)

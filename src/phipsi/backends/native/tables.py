@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from phipsi.backends.failures import outboard_sizes
-from phipsi.backends.native.row_order import RowOrder, row_order
+from phipsi.backends.native.matrices.row_order import RowOrder, row_order
 from phipsi.model.closures import NO_CLOSURES, ClosureSet
-from phipsi.model.joint import Joint
+from phipsi.model.joint import Joint, ParamKind
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 
@@ -35,10 +35,10 @@ class JointCode:
     """What distinguishes the code of one joint type from another.
 
     `params` holds the numbers that are known when the code is written; None stands for a number
-    from the model's table.
+    from the model's table. Joints with the same `key` share their code.
     """
 
-    kind: str
+    key: tuple[str, tuple[int | None, ...]]
     joint: Joint
     nq: int
     nv: int
@@ -77,40 +77,42 @@ class Tables:
 
 def joint_codes(model: Model) -> tuple[JointCode, ...]:
     """The joint types of a model, one entry for each piece of code they need."""
-    found: dict[tuple[str, tuple[int | None, ...]], JointCode] = {}
-    for joint in model.joints:
-        code = _code(joint)
-        found.setdefault((code.kind, code.params), code)
+    found = {code.key: code for code in map(_code, model.joints)}
     return tuple(found[key] for key in sorted(found, key=str))
 
 
+_ALIGNED: dict[ParamKind, tuple[int, ...]] = {
+    "axis": (0, 0, 1),
+    "frame": (0, 0, 1, 1, 0, 0, 0, 1, 0),
+}
+
+
 def _code(joint: Joint) -> JointCode:
-    return JointCode(joint.kind, joint, joint.nq, joint.nv, _known_params(joint))
-
-
-def _known_params(joint: Joint) -> tuple[int | None, ...]:
-    """Axis components after the rotation; what is left is read from the table."""
-    if joint.kind in ("revolute", "prismatic", "cylindrical"):
-        return (0, 0, 1)
-    if joint.kind == "helical":
-        return (0, 0, 1, None)
-    if joint.kind == "universal":
-        return (None, None, None, 0, 0, 1)
-    if joint.kind == "planar":
-        return (0, 0, 1, 1, 0, 0, 0, 1, 0)
-    return (None,) * len(joint.params)
+    """The code of a joint; the components of its aligned axes are known, the rest is in tables."""
+    known: list[int | None] = []
+    for i, (kind, values) in enumerate(joint.blocks_of_params()):
+        known += _ALIGNED[kind] if i == joint.aligned else [None] * len(values)
+    return JointCode((joint.formulas, tuple(known)), joint, joint.nq, joint.nv, tuple(known))
 
 
 def _turn(joint: Joint) -> np.ndarray:
     """Rotation from the simple frame to the body frame: its z column is the axis."""
-    p = np.array(joint.params)
-    if joint.kind in ("revolute", "prismatic", "cylindrical", "helical"):
-        return _frame(p[:3])
-    if joint.kind == "universal":
-        return _frame(p[3:6])
-    if joint.kind == "planar":  # params: n, e1, e2
-        return np.column_stack([p[3:6], p[6:9], p[0:3]])
-    return np.eye(3)
+    if joint.aligned is None:
+        return np.eye(3)
+    kind, values = joint.blocks_of_params()[joint.aligned]
+    if kind == "frame":
+        n, e1, e2 = np.reshape(values, (3, 3))
+        return np.column_stack([e1, e2, n])
+    return _frame(np.array(values))
+
+
+def _table_params(joint: Joint, turn: np.ndarray) -> list[float]:
+    """The parameters of a joint for the table, axes in the simple frame."""
+    out: list[float] = []
+    for i, (kind, values) in enumerate(joint.blocks_of_params()):
+        rotated = kind == "axis" and joint.aligned not in (None, i)
+        out += list(turn.T @ values) if rotated else list(values)
+    return out
 
 
 def _frame(z: np.ndarray) -> np.ndarray:
@@ -126,7 +128,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
     """The tables of a model and its points."""
     n = model.n_bodies
     codes = joint_codes(model)
-    index = {(c.kind, c.params): i for i, c in enumerate(codes)}
+    index = {c.key: i for i, c in enumerate(codes)}
     widest = max((len(j.params) for j in model.joints), default=0)
     integers = np.zeros((n, N_INTEGERS), dtype=np.int64)
     doubles = np.zeros((n, PARAMS + widest))
@@ -141,7 +143,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         qs, vs = model.q_slices[k], model.v_slices[k]
         parent = model.parent[k]
         hub, on_hub = number.get(k, -1), int(parent in number)
-        kind = index[code.kind, code.params]
+        kind = index[code.key]
         last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
         top = parent < 0 or (integers[parent, TOP] and model.joints[parent].nv == 0)
         integers[k, :OLD_SUM] = parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top
@@ -158,10 +160,7 @@ def model_tables(model: Model, points: PointSet) -> Tables:
         doubles[k, TURN : TURN + 9] = c.ravel()
         doubles[k, TURN_ABOVE : TURN_ABOVE + 9] = above.ravel()
         doubles[k, ARMATURE : ARMATURE + joint.nv] = model.armature[vs]
-        params = np.array(joint.params, dtype=float)
-        if joint.kind == "universal":
-            params[:3] = c.T @ params[:3]
-        doubles[k, PARAMS : PARAMS + len(params)] = params
+        doubles[k, PARAMS : PARAMS + len(joint.params)] = _table_params(joint, c)
     integers[:, OLD_SUM], integers[:, SUM] = _sums(model)
     where = np.array(points.body, dtype=np.int64).reshape(-1)
     mate = closures.mate if len(closures) else np.arange(len(points))

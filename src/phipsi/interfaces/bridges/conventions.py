@@ -19,7 +19,8 @@ MuJoCo and Drake: [x, y, θ], v = q̇. Continuous joint: an angle, in Pinocchio 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -27,125 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError, did_you_mean
-from phipsi.interfaces.bridges.joint_blocks import DRAKE, MUJOCO, PINOCCHIO, Block, Style
-from phipsi.model import Model, joints
+from phipsi.interfaces.formats.mjcf.joint_chains import FREE_WITH_ARMATURE
+from phipsi.model import Joint, Model, Pose, joints
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import JointView
+from phipsi.spatial import matrix_to_quat, quat_multiply, quat_to_matrix
 
 __all__ = [
     "State", "from_drake", "from_mujoco", "from_pinocchio", "to_drake", "to_mujoco", "to_pinocchio",
 ]  # fmt: skip
-
-
-@of_given_motion
-def to_pinocchio(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    continuous: Collection[str] | None = None,
-) -> State:
-    """A state as Pinocchio writes it.
-
-    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv); `names`, the joints in Pinocchio's
-    order, as in ``pin_model.names[1:]``; by default the order in which it reads the model's URDF
-    file (depth first, siblings by the names of their joints), or ours if there was none;
-    `continuous`, the joints it stores as (cos, sin), by default those the file calls continuous.
-    """
-    return Adapter(tree_of(model, to_pinocchio), PINOCCHIO, names, continuous).out(
-        State(q, v, vdot, tau)
-    )
-
-
-@of_given_motion
-def from_pinocchio(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    continuous: Collection[str] | None = None,
-) -> State:
-    """Inverse of `to_pinocchio`; angles stored as (cos, sin) come back in (−π, π]."""
-    return Adapter(tree_of(model, from_pinocchio), PINOCCHIO, names, continuous).back(
-        State(q, v, vdot, tau)
-    )
-
-
-@of_given_motion
-def to_mujoco(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> State:
-    """A state as MuJoCo writes it: qpos, qvel, qacc and efforts such as qfrc_applied.
-
-    `names` are our joints in MuJoCo's order, by default the order of the tree, which is that of a
-    MuJoCo model of the same file. A planar joint is two slides and a hinge.
-    """
-    tree = tree_of(model, to_mujoco)
-    return Adapter(tree, MUJOCO, names).out(State(q, v, vdot, tau))
-
-
-@of_given_motion
-def from_mujoco(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> State:
-    """Inverse of `to_mujoco`."""
-    tree = tree_of(model, from_mujoco)
-    return Adapter(tree, MUJOCO, names).back(State(q, v, vdot, tau))
-
-
-@of_given_motion
-def to_drake(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> State:
-    """A state as Drake's MultibodyPlant writes it; `names` are the joints in its order.
-
-    Drake orders by its own rules: take the names from ``plant.joint(i)`` sorted by
-    ``position_start()``.
-    """
-    tree = tree_of(model, to_drake)
-    return Adapter(tree, DRAKE, names).out(State(q, v, vdot, tau))
-
-
-@of_given_motion
-def from_drake(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike | None = None,
-    vdot: ArrayLike | None = None,
-    tau: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> State:
-    """Inverse of `to_drake`."""
-    tree = tree_of(model, from_drake)
-    return Adapter(tree, DRAKE, names).back(State(q, v, vdot, tau))
-
-
-# ---- one model in the convention of one tool -----------------------------------------------------
 
 Array = NDArray[Any]
 _RATES = ("v", "vdot", "tau")
@@ -158,6 +49,235 @@ class State(NamedTuple):
     v: Any = None
     vdot: Any = None
     tau: Any = None
+
+
+# ---- how one joint is written by other tools -----------------------------------------------------
+
+
+def _same(q: Array) -> Array:
+    return q
+
+
+@final
+@dataclass(frozen=True)
+class Block:
+    """One joint: `nq` coordinates there, `nv` rates, with maps of q in both directions.
+
+    Rates there are T(q) rates here, with an orthogonal T; None is the identity. `turning` of our
+    rates is the part T* Ṫ v of accelerations that comes from axes that turn.
+    """
+
+    nq: int
+    nv: int
+    q_out: Callable[[Array], Array] = _same
+    q_in: Callable[[Array], Array] = _same
+    T: Callable[[Array], Array | None] = lambda q: None
+    turning: Callable[[Array], Array] = np.zeros_like
+
+    def drift(self, q: Array, v: Array) -> Array:
+        """Ṫ v, the part of accelerations there that our accelerations do not cause."""
+        return _apply(self.T(q), self.turning(v))
+
+
+@final
+@dataclass(frozen=True)
+class Style:
+    """One tool: its special joints by kind, and whether it stores angles as (cos, sin).
+
+    `joints` are special ones that need more than their kind to be recognised.
+    """
+
+    tool: str
+    special: dict[str, Callable[[Pose, bool, str], Block]]
+    plain: tuple[str, ...]
+    wraps: bool = False
+    joints: dict[Joint, Callable[[Pose, bool, str], Block]] = field(default_factory=dict)
+
+    def block(self, joint: Joint, name: str, X: Pose, on_world: bool, wrapped: bool) -> Block:
+        """The block of a joint with inboard placement X, on the world or not."""
+        if wrapped:
+            return _COS_SIN
+        if joint in self.joints:
+            return self.joints[joint](X, on_world, name)
+        if isinstance(joint, joints.Composite):
+            parts = [self.block(part, name, X, False, False) for part in joint.joints]
+            return _side_by_side(joint.joints, parts)
+        if joint.kind in self.special:
+            return self.special[joint.kind](X, on_world, name)
+        if joint.kind in self.plain:
+            return Block(joint.nq, joint.nv)
+        raise InputError(f"joint {name!r}: {self.tool} has no {joint.kind} joint.")
+
+
+def _side_by_side(parts: tuple[Joint, ...], blocks: list[Block]) -> Block:
+    """Blocks of a composite joint, one after the other."""
+    q_at, v_at, their_q = (
+        np.cumsum([0, *sizes]).tolist()
+        for sizes in ((p.nq for p in parts), (p.nv for p in parts), (b.nq for b in blocks))
+    )
+
+    def joined(maps: list[Callable[[Array], Array]], x: Array, at: list[int]) -> Array:
+        parts = zip(maps, at[:-1], at[1:], strict=True)
+        return np.concatenate([f(x[..., i:j]) for f, i, j in parts], axis=-1)
+
+    def T(q: Array) -> Array:
+        out = np.zeros((*q.shape[:-1], v_at[-1], v_at[-1]))
+        for k, block in enumerate(blocks):
+            at = slice(v_at[k], v_at[k + 1])
+            inner = block.T(q[..., q_at[k] : q_at[k + 1]])
+            out[..., at, at] = np.eye(block.nv) if inner is None else inner
+        return out
+
+    return Block(
+        their_q[-1],
+        v_at[-1],
+        lambda q: joined([b.q_out for b in blocks], q, q_at),
+        lambda q: joined([b.q_in for b in blocks], q, their_q),
+        T,
+        lambda v: joined([b.turning for b in blocks], v, v_at),
+    )
+
+
+_COS_SIN = Block(
+    2,
+    1,
+    lambda q: np.concatenate([np.cos(q), np.sin(q)], axis=-1),
+    lambda q: np.arctan2(q[..., 1:], q[..., :1]),
+)
+
+
+def _permuted(order: list[int]) -> Callable[[Array], Array]:
+    matrix = np.eye(len(order))[order]
+    return lambda q: matrix
+
+
+def _in_world(X: Pose) -> tuple[Callable[[Array, Array], tuple[Array, Array]], ...]:
+    """Poses (quaternion, position) in a frame at X as poses in the world, and back."""
+
+    def through(pose: Pose) -> Callable[[Array, Array], tuple[Array, Array]]:
+        turn = matrix_to_quat(pose.rotation)
+        if pose.is_identity:
+            return lambda quaternion, position: (quaternion, position)
+        return lambda quaternion, position: (quat_multiply(turn, quaternion), pose.apply(position))
+
+    return through(X), through(X.inv)
+
+
+def _free(X: Pose, first: str, *, xyzw: bool = False, linear: bool = False, angular: bool = False):
+    """A free joint whose inboard frame is at X in the world of the other tool.
+
+    `first` among its coordinates and rates: "position" with the linear rate, or "quaternion" with
+    the angular; `xyzw`, the order of the quaternion; `linear` and `angular`, whether these rates
+    are in world axes and not in body axes.
+    """
+    out, back = _in_world(X)
+    position, quaternion, moves, turns = slice(3), slice(3, 7), slice(3), slice(3, 6)
+    if first == "quaternion":
+        quaternion, position, turns, moves = slice(4), slice(4, 7), slice(3), slice(3, 6)
+
+    def q_out(q: Array) -> Array:
+        there = np.empty_like(q)
+        turned, there[..., position] = out(q[..., :4], q[..., 4:])
+        there[..., quaternion] = turned[..., [1, 2, 3, 0]] if xyzw else turned
+        return there
+
+    def q_in(q: Array) -> Array:
+        turned = q[..., quaternion]
+        turned = turned[..., [3, 0, 1, 2]] if xyzw else turned
+        return np.concatenate(back(turned, q[..., position]), axis=-1)
+
+    def T(q: Array) -> Array:
+        there = np.zeros((*q.shape[:-1], 6, 6))
+        R = X.rotation @ quat_to_matrix(q[..., :4]) if linear or angular else np.eye(3)
+        there[..., turns, :3] = R if angular else np.eye(3)
+        there[..., moves, 3:] = R if linear else np.eye(3)
+        return there
+
+    def turning(v: Array) -> Array:
+        w = v[..., :3]
+        return np.concatenate([np.zeros_like(w), np.cross(w, v[..., 3:])], axis=-1)
+
+    return Block(7, 6, q_out, q_in, T, turning if linear else np.zeros_like)
+
+
+def _plane(X: Pose, on_world: bool, name: str) -> Block:
+    """[x, y, θ] and its rates in inboard axes, from [ω, v1, v2] in body axes."""
+
+    def T(q: Array) -> Array:
+        c, s = np.cos(q[..., 0]), np.sin(q[..., 0])
+        out = np.zeros((*q.shape[:-1], 3, 3))
+        out[..., 0, 1], out[..., 0, 2], out[..., 1, 1], out[..., 1, 2] = c, -s, s, c
+        out[..., 2, 0] = 1
+        return out
+
+    def turning(v: Array) -> Array:
+        w, v1, v2 = np.moveaxis(v, -1, 0)
+        return np.stack([np.zeros_like(w), -w * v2, w * v1], -1)
+
+    return Block(3, 3, lambda q: q[..., [1, 2, 0]], lambda q: q[..., [2, 0, 1]], T, turning)
+
+
+PINOCCHIO = Style(
+    "Pinocchio",
+    {
+        "free": lambda X, on_world, name: _free(Pose(), "position", xyzw=True),
+        "planar": lambda X, on_world, name: Block(
+            4,
+            3,
+            lambda q: np.concatenate([q[..., 1:], np.cos(q[..., :1]), np.sin(q[..., :1])], axis=-1),
+            lambda q: np.concatenate([np.arctan2(q[..., 3:], q[..., 2:3]), q[..., :2]], axis=-1),
+            _permuted([1, 2, 0]),
+        ),
+        "spherical": lambda X, on_world, name: Block(
+            4, 3, lambda q: q[..., [1, 2, 3, 0]], lambda q: q[..., [3, 0, 1, 2]]
+        ),
+    },
+    ("revolute", "prismatic", "helical", "cylindrical", "universal", "translation"),
+    wraps=True,
+)
+
+
+def _mujoco_free(X: Pose, on_world: bool, name: str) -> Block:
+    if not on_world:
+        raise InputError(f"joint {name!r}: a free joint of MuJoCo must be on the world.")
+    return _free(X, "position", linear=True)
+
+
+def _mujoco_free_with_armature(X: Pose, on_world: bool, name: str) -> Block:
+    """The same for a translation and a ball joint: only the placement of the joint differs."""
+    _mujoco_free(X, on_world, name)
+    out, back = _in_world(X)
+
+    def mapped(through: Callable[[Array, Array], tuple[Array, Array]], q: Array) -> Array:
+        turned, moved = through(q[..., 3:], q[..., :3])
+        return np.concatenate([moved, turned], axis=-1)
+
+    axes = np.eye(6)
+    axes[:3, :3] = X.rotation
+    return Block(7, 6, lambda q: mapped(out, q), lambda q: mapped(back, q), lambda q: axes)
+
+
+MUJOCO = Style(
+    "MuJoCo",
+    {"free": _mujoco_free, "planar": _plane},
+    ("revolute", "prismatic", "cylindrical", "universal", "translation", "spherical"),
+    joints={FREE_WITH_ARMATURE: _mujoco_free_with_armature},
+)
+# The free joint that Drake gives a body without parent starts at the world's frame; a
+# ``QuaternionFloatingJoint`` between bodies starts at a frame of its own, like ours.
+DRAKE = Style(
+    "Drake",
+    {
+        "free": lambda X, on_world, name: _free(
+            X if on_world else Pose(), "quaternion", linear=True, angular=True
+        ),
+        "planar": _plane,
+    },
+    ("revolute", "prismatic", "helical", "universal"),
+)
+
+
+# ---- one model in the convention of one tool -----------------------------------------------------
 
 
 def pinocchio_order(model: Model) -> list[str]:
@@ -199,6 +319,8 @@ class Adapter:
         if names is None:
             names = pinocchio_order(model) if style is PINOCCHIO else model.joint_names
         _check_names(names, model)
+        if continuous is not None and not style.wraps:
+            raise InputError(f"continuous= is for Pinocchio; {style.tool} stores angles as such.")
         if continuous is None:
             continuous = [r.joint for r in model.ratings.values() if r.source_type == "continuous"]
         self.blocks: list[tuple[slice, slice, Block]] = []
@@ -206,7 +328,7 @@ class Adapter:
             view = model.joint(name)
             i = view.index
             if style is PINOCCHIO:
-                _refuse_turned_plane(model, view)
+                _reject_turned_plane(model, view)
             angle = style.wraps and name in continuous and isinstance(view.joint, joints.Revolute)
             block = style.block(
                 view.joint, name, model.placements[i], model.parent[i] < 0, bool(angle)
@@ -253,7 +375,7 @@ class Adapter:
             q, v = q + block.nq, v + block.nv
 
 
-def _refuse_turned_plane(model: Model, view: JointView) -> None:
+def _reject_turned_plane(model: Model, view: JointView) -> None:
     """Pinocchio ignores the axis of a planar joint of a URDF file."""
     rating = model.ratings.get(view.name)
     from_file = rating is not None and rating.source_type == "planar"
@@ -321,3 +443,75 @@ def _sized(values: ArrayLike, size: int, what: str) -> Array:
     if array.ndim == 0 or array.shape[-1] != size:
         raise InputError(f"{what} has shape {array.shape}, but its last axis must be {size}.")
     return array
+
+
+# ---- the functions -------------------------------------------------------------------------------
+
+
+def _converts(style: Style, *, back: bool = False):
+    """Decorate the description of a function that writes states as a tool does, or reads them."""
+
+    def make(described: Callable[[], None]):
+        @of_given_motion
+        def convert(
+            model: Model,
+            q: ArrayLike,
+            v: ArrayLike | None = None,
+            vdot: ArrayLike | None = None,
+            tau: ArrayLike | None = None,
+            *,
+            names: Sequence[str] | None = None,
+            continuous: Collection[str] | None = None,
+        ) -> State:
+            adapter = Adapter(tree_of(model, convert), style, names, continuous)
+            return (adapter.back if back else adapter.out)(State(q, v, vdot, tau))
+
+        convert.__name__ = convert.__qualname__ = described.__name__
+        convert.__doc__ = described.__doc__
+        return convert
+
+    return make
+
+
+@_converts(PINOCCHIO)
+def to_pinocchio() -> None:
+    """A state as Pinocchio writes it.
+
+    **Arguments:** `q` (..., nq), `v`, `vdot`, `tau` (..., nv); `names`, the joints in Pinocchio's
+    order, as in ``pin_model.names[1:]``; by default the order in which it reads the model's URDF
+    file (depth first, siblings by the names of their joints), or ours if there was none;
+    `continuous`, the joints it stores as (cos, sin), by default those the file calls continuous.
+    """
+
+
+@_converts(PINOCCHIO, back=True)
+def from_pinocchio() -> None:
+    """Inverse of `to_pinocchio`; angles stored as (cos, sin) come back in (−π, π]."""
+
+
+@_converts(MUJOCO)
+def to_mujoco() -> None:
+    """A state as MuJoCo writes it: qpos, qvel, qacc and efforts such as qfrc_applied.
+
+    `names` are our joints in MuJoCo's order, by default the order of the tree, which is that of a
+    MuJoCo model of the same file. A planar joint is two slides and a hinge.
+    """
+
+
+@_converts(MUJOCO, back=True)
+def from_mujoco() -> None:
+    """Inverse of `to_mujoco`."""
+
+
+@_converts(DRAKE)
+def to_drake() -> None:
+    """A state as Drake's MultibodyPlant writes it; `names` are the joints in its order.
+
+    Drake orders by its own rules: take the names from ``plant.joint(i)`` sorted by
+    ``position_start()``.
+    """
+
+
+@_converts(DRAKE, back=True)
+def from_drake() -> None:
+    """Inverse of `to_drake`."""

@@ -18,8 +18,8 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import KINETIC_ENERGY
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, INVERSE_DYNAMICS, closed_form
 from phipsi.algorithms.kinematics.motions import frame_poses
-from phipsi.backends.layout import vector_shape
 from phipsi.backends.program import Program
+from phipsi.backends.storage_layout import vector_shape
 from phipsi.calculus.change import VARIABLES
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.calculus.families import Family
@@ -106,7 +106,6 @@ class ExpressionBridge(Bridge):
             raise InputError(f"{expr} needs {unknown[0]}, which nothing can be differentiated by")
         shapes = self.program.input_shapes
         self.core = tuple(shapes[name] for name in self.names)
-        assert expr.gives is not None
         self.results = (vector_shape(expr.gives, tree, self.program.request.points),)
         self._maps = CoordinateMaps(tree)
         self._q = self.names.index("q") if "q" in self.names else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.model import Pose, SpatialInertia
+from phipsi.model import Pose
 
 _ON_AXIS = 1e-14
 
@@ -24,25 +24,6 @@ def hinge_shift(anchor: ArrayLike, axis: ArrayLike) -> NDArray[np.float64]:
     return a
 
 
-def moved_inertia(inertia: SpatialInertia, shift: ArrayLike) -> SpatialInertia:
-    """The inertia of a link in its body frame."""
-    return inertia.transformed(in_body(shift))
-
-
 def in_body(shift: ArrayLike) -> Pose:
     """Pose of the link frame in the body frame."""
     return Pose(translation=-np.asarray(shift, dtype=np.float64))
-
-
-def in_link(shift: ArrayLike) -> Pose:
-    """Pose of the body frame in the link frame."""
-    return Pose(translation=np.asarray(shift, dtype=np.float64))
-
-
-def frame_name(link: str, taken: set[str]) -> str:
-    """A free name for the link's own frame."""
-    name = f"{link}_frame"
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

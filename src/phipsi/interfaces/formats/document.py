@@ -1,7 +1,7 @@
 """XML as a tree of elements that know their line, read by the standard library's expat.
 
 No document type, no entities, no other encodings, limits on size, depth and number of elements: a
-file that needs any of them is no robot.
+file that needs any of them is not a robot.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, final
 
@@ -41,8 +42,64 @@ _LONG_TAG, _COMPARED_TAGS = 40, 500
 _MISSPELT = 0.8  # similarity; extensions such as <collision_checking> are further from any element
 
 
+class Values(ABC):
+    """Values by name: those that an element has as attributes, or as texts of its children."""
+
+    __slots__ = ()
+    may_be_infinite = False  # whether limits are written as inf
+
+    @abstractmethod
+    def find(self, name: str, who: str | None) -> tuple[str, Element, str] | None:
+        """The text, the element it is in, and what it is called; None if there is none."""
+
+    @abstractmethod
+    def lacks(self, name: str, who: str) -> FileError:
+        """Return a complaint about a value that is missing."""
+
+    def string(self, name: str, who: str | None = None) -> str:
+        """The text itself, "" if there is none."""
+        found = self.find(name, who)
+        return found[0].strip() if found else ""
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Whether it says true or 1."""
+        text = self.string(name).lower()
+        return text in ("true", "1") if text else default
+
+    def number(
+        self, name: str, who: str, default: float | None = None, bound: float = MAX_NUMBER
+    ) -> float:
+        """A number; an error without a default if it is missing."""
+        found = self.find(name, who)
+        if found is not None:
+            return parse_number(*found, who, bound)
+        if default is None:
+            raise self.lacks(name, who)
+        return default
+
+    def limit(self, name: str, who: str, default: float, unlimited: float) -> float:
+        """A number that may be infinite, as those from `unlimited` on are."""
+        found = self.find(name, who)
+        text = found[0].strip().lower() if found else ""
+        if self.may_be_infinite and text in ("inf", "+inf", "-inf"):
+            return float(text)
+        value = self.number(name, who, default, math.inf)
+        return value if abs(value) < unlimited else math.copysign(math.inf, value)
+
+    def vector(
+        self, name: str, size: int, who: str, default: tuple[float, ...] | None = None
+    ) -> tuple[float, ...]:
+        """`size` numbers separated by spaces."""
+        found = self.find(name, who)
+        if found is not None:
+            return parse_vector(found[0], size, *found[1:], who)
+        if default is None:
+            raise self.lacks(name, who)
+        return default
+
+
 @final
-class Element:
+class Element(Values):
     """One element: its tag, attributes, children, text and the line it starts on."""
 
     __slots__ = ("tag", "attributes", "children", "text", "line", "file")
@@ -51,6 +108,20 @@ class Element:
         self.file, self.tag, self.attributes, self.line = file, tag, attributes, line
         self.children: list[Element] = []
         self.text = ""
+
+    def find(self, name: str, who: str | None) -> tuple[str, Element, str] | None:
+        """The text of an attribute."""
+        text = self.attributes.get(name)
+        return None if text is None else (text, self, f"{self.tag} {name}")
+
+    def lacks(self, name: str, who: str) -> FileError:
+        """Return a complaint about an attribute that is missing."""
+        return self.error(f'<{self.tag}> lacks {name}="…".', who)
+
+    @property
+    def texts(self) -> Texts:
+        """The texts of its children, by their tags."""
+        return Texts(self)
 
     @property
     def name(self) -> str:
@@ -88,23 +159,25 @@ class Element:
             raise self.error(f'it has no name. Write <{self.tag} name="…">.')
         return name
 
-    def number(self, attribute: str, who: str, default: float | None = None) -> float:
-        """A number from an attribute; an error without a default if it is missing."""
-        text = self.attributes.get(attribute)
-        if text is None:
-            if default is not None:
-                return default
-            raise self.error(f'<{self.tag}> lacks {attribute}="…".', who)
-        return parse_number(text, self, f"{self.tag} {attribute}", who)
 
-    def vector(self, attribute: str, size: int, who: str, default: Any = None) -> tuple[float, ...]:
-        """`size` numbers separated by spaces from an attribute."""
-        text = self.attributes.get(attribute)
-        if text is None:
-            if default is not None:
-                return default
-            raise self.error(f'<{self.tag}> lacks {attribute}="…".', who)
-        return parse_vector(text, size, self, f"{self.tag} {attribute}", who)
+@final
+class Texts(Values):
+    """The texts of an element's children, by their tags."""
+
+    __slots__ = ("element",)
+    may_be_infinite = True
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+
+    def find(self, name: str, who: str | None) -> tuple[str, Element, str] | None:
+        """The text of a child."""
+        at = self.element.only(name, who)
+        return None if at is None else (at.text, at, name)
+
+    def lacks(self, name: str, who: str) -> FileError:
+        """Return a complaint about a child that is missing."""
+        return self.element.error(f"<{self.element.tag}> lacks <{name}>.", who)
 
 
 def parse_vector(text: str, size: int, at: Element, what: str, who: str) -> tuple[float, ...]:
@@ -140,7 +213,7 @@ def parse_number(text: str, at: Element, what: str, who: str, bound: float = MAX
         raise at.error(f"{what}={shortened(text)} is too large for a floating-point number.", who)
     if abs(value) > bound:
         raise at.error(
-            f"{what}={shortened(text)} is no physical size; more than {bound:g} overflows.", who
+            f"{what}={shortened(text)} is not a physical size; more than {bound:g} overflows.", who
         )
     return value
 
@@ -200,12 +273,12 @@ class Sum:
         return data
 
 
-def parse_xml(data: bytes, file: str, *, refuse_xacro: bool = False) -> Element:
+def parse_xml(data: bytes, file: str, *, reject_xacro: bool = False) -> Element:
     """Return the root element of an XML document, or raise a FileError with the line."""
     text = decoded(data, file)
     if text.count(b"<") - text.count(b"</") > MAX_ELEMENTS:
         raise FileError(file, 1, "", f"has more than {MAX_ELEMENTS:,} elements.")
-    return _Builder(file, refuse_xacro).build(text)
+    return _Builder(file, reject_xacro).build(text)
 
 
 def decoded(data: bytes, file: str) -> bytes:
@@ -221,7 +294,7 @@ def decoded(data: bytes, file: str) -> bytes:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data:
         line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise FileError(file, line, "", "contains a NUL byte, so it is no text file.")
+        raise FileError(file, line, "", "contains a NUL byte, so it is not a text file.")
     if not data.strip():
         raise FileError(file, 1, "", "is empty. Robot files start with <robot>, <sdf> or <mujoco>.")
     declared = _DECLARED.match(data.lstrip())
@@ -245,8 +318,8 @@ def decoded(data: bytes, file: str) -> bytes:
 class _Builder:
     """Collects elements while expat reads."""
 
-    def __init__(self, file: str, refuse_xacro: bool) -> None:
-        self.file, self.refuse_xacro = file, refuse_xacro
+    def __init__(self, file: str, reject_xacro: bool) -> None:
+        self.file, self.reject_xacro = file, reject_xacro
         self.stack: list[Element] = []
         self.pieces: list[list[str]] = []  # of the text of each element in the stack,
         self.lengths: list[int] = []  # and how long they are together
@@ -272,7 +345,7 @@ class _Builder:
             )
             reason = expat.ErrorString(error.code) if error.code else str(error)
             raise FileError(
-                self.file, error.lineno, "", f"is no well-formed XML: {reason}.{where}"
+                self.file, error.lineno, "", f"is not well-formed XML: {reason}.{where}"
             ) from error
         assert self.root is not None
         return self.root
@@ -285,7 +358,7 @@ class _Builder:
             )
         element = Element(self.file, tag, attributes, line)
         self.check_lengths(element)
-        if self.refuse_xacro:
+        if self.reject_xacro:
             self.check_xacro(element)
         if self.stack:
             self.stack[-1].children.append(element)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import stat
+from collections.abc import Container
 from typing import Protocol
 
 from phipsi.errors import FileError
@@ -32,6 +33,13 @@ def where(place: Place, seen_from: Place) -> str:
     return f"{file}on line {place.line}"
 
 
+def unused(name: str, taken: Container[str]) -> str:
+    """The name, with as many underscores behind it as make it different from those taken."""
+    while name in taken:
+        name += "_"
+    return name
+
+
 def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
     """Contents of a regular file of at most `max_bytes`, or a FileError."""
     name = os.fspath(path)
@@ -48,7 +56,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> byte
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            what = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise FileError(name, 1, "", f"is {what}; give the path of a robot file.")
         if status.st_size > max_bytes:
             raise FileError(name, 1, "", _too_large(status.st_size, max_bytes))

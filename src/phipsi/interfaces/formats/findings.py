@@ -1,4 +1,4 @@
-"""What is remarkable in a robot file, and how the user learns of it.
+"""Findings about a robot file, and how they are reported.
 
 A moment of inertia J about the mass centre is that of a rigid body when its second moments
 Σ = ½ tr(J) 1 − J are positive semidefinite: then its principal moments are ≥ 0 and each is at most
@@ -44,7 +44,7 @@ class Source:
 
 
 def inertia_findings(sources: Sequence[Source]) -> Iterator[Finding]:
-    """Yield what is remarkable about each inertia; one may have several remarks.
+    """Yield findings about each inertia; one may have several.
 
     Kinds: "massless" (mass ≤ 0) and "singular" (a principal moment is zero) are notes, since links
     without mass and thin rods exist; "negative" and "triangle" are problems.
@@ -64,7 +64,7 @@ def inertia_findings(sources: Sequence[Source]) -> Iterator[Finding]:
             yield source.finding(
                 "negative",
                 f"principal moments {listed} are not all ≥ 0, so no rigid body has them. "
-                f"Are the products of inertia too large, or their signs turned?",
+                f"Are the products of inertia too large, or their signs reversed?",
                 (a, b, c),
                 True,
             )
@@ -121,7 +121,7 @@ def report_findings(
             first.file,
             first.line,
             first.element,
-            f"{first.message} (strict=True refuses it; pp.load(path) loads with a warning){more}",
+            f"{first.message} (strict=True rejects it; pp.load(path) loads with a warning){more}",
         )
     if problems:
         warn(summary(file, problems))
@@ -147,12 +147,12 @@ def summary(file: str, problems: Sequence[Finding]) -> str:
         mend = '; to mend inertias: pp.load(path, repair="inertia")'
     return (
         f"{file}: {len(problems)} finding(s) ({kinds}); {fate}.\n{shown}{more}\n"
-        f"All of them: model.diagnosis. To refuse such files: pp.load(path, strict=True){mend}."
+        f"All of them: model.diagnosis. To reject such files: pp.load(path, strict=True){mend}."
     )
 
 
 def _of_every_kind(findings: Sequence[Finding]) -> list[Finding]:
-    """The first of every kind, then the second …; what is only to be looked at comes last."""
+    """The first of every kind, then the second …; those about meshes come last."""
     seen: Counter[str] = Counter()
     rank: dict[int, tuple[int, bool]] = {}
     for k, finding in enumerate(findings):

@@ -14,7 +14,7 @@ from typing import final
 
 from phipsi.errors import ModelError
 from phipsi.interfaces.formats.document import parse_xml
-from phipsi.interfaces.formats.files import read_bytes
+from phipsi.interfaces.formats.files import read_bytes, unused
 
 _PACKAGE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -87,17 +87,14 @@ class AllowedFolders:
         if self.named:
             dirs = dict(self.named)
             for folder in new:
-                name = os.path.basename(folder) or "root"
-                while name in dirs:
-                    name += "_"
-                dirs[name] = folder
+                dirs[unused(os.path.basename(folder) or "root", dirs)] = folder
         what = "folder" if len(new) == 1 else "folders"
         return (
             f"If you trust it, allow the {what}:\n"
             f"    {self.call}({self.file!r}, package_dirs={dirs!r})"
         )
 
-    def _refusal(self, reason: str, folder: str, is_file_address: bool = False) -> Rejected:
+    def _rejected(self, reason: str, folder: str, is_file_address: bool = False) -> Rejected:
         return Rejected(reason, self.allowing([folder]), is_file_address, folder)
 
     def locate(self, uri: str, named_in: str | None = None) -> str | None:
@@ -137,7 +134,7 @@ class AllowedFolders:
     def _absolute(self, path: str, is_file_address: bool = False) -> str | None:
         plain = os.path.normpath("/" + path.lstrip("/"))
         if not any(_is_within(plain, root) for root in self._allowed()):
-            raise self._refusal(
+            raise self._rejected(
                 "the path is absolute and outside the robot's package, so it is not opened",
                 os.path.dirname(plain),
                 is_file_address,
@@ -151,7 +148,7 @@ class AllowedFolders:
             host, slash, path = rest[2:].partition("/")
             path = slash + path
         if host not in ("", "localhost") or not path.startswith("/"):
-            what = f"it names a file on the machine {host[:60]!r}" if host else "it is no address"
+            what = f"it names a file on the machine {host[:60]!r}" if host else "no file is named"
             raise Rejected(what, "Write file:///path, or a path relative to this file.")
         return self._absolute(path, True)
 
@@ -159,7 +156,7 @@ class AllowedFolders:
         name, _, path = rest.lstrip("/").partition("/")
         path = path.replace("\\", "/")
         if not _PACKAGE_NAME.fullmatch(name) or name in (".", ".."):
-            raise Rejected(f"{name[:60]!r} is no package name (letters, digits, '_', '.' and '-')")
+            raise Rejected(f"{name[:60]!r} is not a package name: letters, digits, '_', '.', '-'")
         if not _is_within(os.path.normpath(os.path.join("/package", path)), "/package"):
             raise Rejected(f"the path leads out of the package {name!r}")
         for root in self._packages(name):
@@ -179,7 +176,7 @@ class AllowedFolders:
                 found.append(inner)
         if self._name_of_package() == name:
             found.append(self.package)
-        # A folder above the package with the right name is none unless it is marked as one: else
+        # A folder above the package with the right name is not one unless it is marked: else
         # package://home/… would reach everything.
         above = self.folder
         while True:
@@ -201,7 +198,7 @@ class AllowedFolders:
                 if marker is not None:
                     at = parse_xml(read_bytes(marker, _MARKER_BYTES), marker).only("name")
                     name = at.text.strip() if at is not None else ""
-            except (ModelError, Rejected):  # a package.xml that is none gives no name
+            except (ModelError, Rejected):  # a damaged package.xml gives no name
                 pass
             self._stated["name"] = name
         return self._stated["name"]
@@ -210,12 +207,12 @@ class AllowedFolders:
         """The real path if it is a file: as text within `roots`, in truth within `allowed`."""
         plain = os.path.normpath(path)
         if not any(_is_within(plain, root) for root in roots):
-            raise self._refusal(
+            raise self._rejected(
                 "the path leads out of the robot's package folder", os.path.dirname(plain)
             )
         real = os.path.realpath(plain)
         if not any(_is_within(real, root) for root in allowed or roots):
-            raise self._refusal(
+            raise self._rejected(
                 "the path leads through a symbolic link out of the robot's package folder",
                 os.path.dirname(real),
             )

@@ -34,7 +34,7 @@ def load(
     max_seconds: float = 60.0,
     max_memory: int = 2_000_000_000,
 ) -> Model:
-    """Read a robot file: URDF, SDF or MJCF, told apart by its outermost element.
+    """Read a robot file: URDF, SDF or MJCF, recognised by its outermost element.
 
     A tree is a `Model`. A robot with loops is a `System`, which is a model with constraints: they
     come from `<mimic>` of URDF and SDF (`Coupling`, "<joint> mimics <other>"), from the joints of
@@ -44,8 +44,8 @@ def load(
     MuJoCo makes them soft; here they are exact. Files say where joints are, not in which
     configuration loops are closed: ``system.assemble(q)`` finds one.
 
-    The numbers are those of the file. What no rigid body has, and everything else that is
-    remarkable, is listed in `model.diagnosis` and summarised in one `PhipsiWarning`.
+    The numbers are those of the file. Inertias that no rigid body has, and other findings, are
+    listed in `model.diagnosis` and summarised in one `PhipsiWarning`.
 
     **Arguments:** `base`, "fixed" welds the base link to the world and "free" lets it float on a
     free joint "root_joint"; by default fixed for URDF and as the file says for SDF and MJCF;

@@ -44,5 +44,5 @@ class Options:
         self.deadline = time.monotonic() + self.max_seconds
         if self.strict and self.repair:
             raise ModelError(
-                "strict=True refuses what repair= would mend; give one of the two, not both."
+                "strict=True rejects what repair= would mend; give one of the two, not both."
             )

@@ -1,4 +1,4 @@
-"""A robot as a file describes it: links and joints with their lines, made into a Model at the end.
+"""A robot as a file describes it: links and joints with their lines, from which a Model is built.
 
 Every reader fills a `ParsedRobot`; what all formats share (the tree, the base, the judgement of
 inertias, the one warning) happens here.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
@@ -18,7 +18,7 @@ from phipsi.constraints import Constraint
 from phipsi.constraints import Coupling as JointCoupling
 from phipsi.errors import FileError, ModelError, cut, did_you_mean
 from phipsi.interfaces.formats.document import Element, Spelling, shortened
-from phipsi.interfaces.formats.files import Place, where
+from phipsi.interfaces.formats.files import Place, unused, where
 from phipsi.interfaces.formats.findings import (
     Source,
     inertia_findings,
@@ -45,7 +45,7 @@ GROUND = ""  # the inertial frame as a parent; a file may have a link called "wo
 @final
 @dataclass
 class Link:
-    """A link of the file; `has_inertia` tells a stated inertia from none at all.
+    """A link of the file; `has_inertia`, whether the file states an inertia.
 
     `is_internal` is one the reader put between two joints of the same body.
     """
@@ -99,6 +99,14 @@ class ParsedRobot:
         """Return a complaint, to be raised."""
         return FileError(at.file, at.line, element, reason)
 
+    def who(self, part: Link | Connection) -> str:
+        """How messages call a part: link 'hand', joint 'wrist'."""
+        return f"{self.link_word if isinstance(part, Link) else 'joint'} {shortened(part.name)}"
+
+    def fault(self, part: Link | Connection, reason: str) -> FileError:
+        """Return a complaint about a part, to be raised."""
+        return self.error(part.at, self.who(part), reason)
+
     def note(
         self, kind: str, element: str, name: str, message: str, at: Place, is_problem: bool = False
     ) -> None:
@@ -115,30 +123,28 @@ class ParsedRobot:
 
     def add_link(self, link: Link) -> None:
         """Add a link; its name must be new."""
-        self._check_time(link.at)
-        if link.name in self.links:
-            self._refuse_second(link, self.links[link.name], self.link_word)
+        self._check_new(link, self.links)
         self.links[link.name] = link
 
     def add_joint(self, joint: Connection) -> None:
         """Add a joint; its name must be new."""
-        self._check_time(joint.at)
-        if joint.name in self.joints:
-            self._refuse_second(joint, self.joints[joint.name], "joint")
+        self._check_new(joint, self.joints)
         self.joints[joint.name] = joint
+
+    def _check_new(self, part: Link | Connection, known: Mapping[str, Link | Connection]) -> None:
+        self._check_time(part.at)
+        if part.name in known:
+            word = self.who(part).partition(" ")[0]
+            raise self.fault(
+                part,
+                f"the name is used before, {where(known[part.name].at, part.at)}. Rename one of "
+                f"them; {word}s are identified by their names.",
+            )
 
     def _check_time(self, at: Place) -> None:
         if time.monotonic() > self.deadline:
             reason = "reading takes longer than max_seconds allows; if it is right, give it more."
             raise self.error(at, "", reason)
-
-    def _refuse_second(self, new: Link | Connection, old: Link | Connection, word: str) -> None:
-        raise self.error(
-            new.at,
-            f"{word} {shortened(new.name)}",
-            f"the name is used before, {where(old.at, new.at)}. Rename one of them; {word}s are "
-            "told apart by their names.",
-        )
 
     # ---------------------------------------------------------------- the tree
 
@@ -146,33 +152,25 @@ class ParsedRobot:
         """The joint each link hangs on; raises if a link is unknown or hangs on two."""
         inboard: dict[str, Connection] = {}
         for joint in self.joints.values():
-            who = f"joint {shortened(joint.name)}"
             for role, link in (("parent", joint.parent), ("child", joint.child)):
                 if link not in self.links and not (role == "parent" and link == GROUND):
-                    raise self.error(
-                        joint.at,
-                        who,
-                        f"its {role} {shortened(link)} is no {self.link_word} of this file. "
-                        + did_you_mean(link, self.links),
-                    )
+                    reason = f"its {role} {shortened(link)} is not a {self.link_word} of this file."
+                    raise self.fault(joint, f"{reason} {did_you_mean(link, self.links)}")
             if joint.parent == joint.child:
-                raise self.error(
-                    joint.at, who, f"connects {shortened(joint.child)} to itself; name two links."
-                )
-            if joint.child in inboard:
-                other = inboard[joint.child]
-                raise self.error(
-                    joint.at,
-                    who,
-                    f"its child {shortened(joint.child)} already hangs on joint "
-                    f"{shortened(other.name)} ({where(other.at, joint.at)}), so the links form a "
-                    "loop, and a model is a tree with one joint per link. " + _LOOP_HINT,
+                reason = f"connects {shortened(joint.child)} to itself; name two links."
+                raise self.fault(joint, reason)
+            if (other := inboard.get(joint.child)) is not None:
+                raise self.fault(
+                    joint,
+                    f"its child {shortened(joint.child)} already hangs on {self.who(other)} "
+                    f"({where(other.at, joint.at)}), so the links form a loop, and a model is a "
+                    f"tree with one joint per link. {_LOOP_HINT}",
                 )
             inboard[joint.child] = joint
-        self._refuse_cycles(inboard)
+        self._reject_cycles(inboard)
         return inboard
 
-    def _refuse_cycles(self, inboard: dict[str, Connection]) -> None:
+    def _reject_cycles(self, inboard: dict[str, Connection]) -> None:
         grounded: set[str] = {GROUND}
         for name in self.links:
             trail: dict[str, None] = {}
@@ -183,12 +181,10 @@ class ParsedRobot:
             if at in trail:
                 cycle = list(trail)[list(trail).index(at) :]
                 loop = " → ".join(map(shortened, [*cycle[:8], *(["…"] if len(cycle) > 8 else [])]))
-                joint = inboard[at]
-                raise self.error(
-                    joint.at,
-                    f"joint {shortened(joint.name)}",
+                raise self.fault(
+                    inboard[at],
                     f"links hang on each other in a cycle (child → parent): {loop}, so none is the "
-                    f"base. " + _LOOP_HINT,
+                    f"base. {_LOOP_HINT}",
                 )
             grounded.update(trail)
             grounded.add(at)
@@ -196,7 +192,7 @@ class ParsedRobot:
     # ---------------------------------------------------------------- the model
 
     def finish(self, options: Options, default_base: Base = "fixed") -> Model:
-        """Check the whole, tell the user what is remarkable, and return the model."""
+        """Check the whole, report the findings, and return the model."""
         self._rename_joint_called_world()
         inboard = self.inboard_joints()
         if options.repair:
@@ -242,9 +238,7 @@ class ParsedRobot:
                 message = "it is the inertial frame, so its mass has no effect."
                 self.note("world", f"{self.link_word} 'world'", WORLD_NAME, message, world.at)
             return {WORLD_NAME: WORLD_NAME}
-        new = WORLD_NAME + "_link"
-        while new in self.links:
-            new += "_"
+        new = unused(WORLD_NAME + "_link", self.links)
         message = (
             f"'world' names the inertial frame, so this {self.link_word} is called {new!r} here."
         )
@@ -264,9 +258,7 @@ class ParsedRobot:
             if link.name in inboard or names.get(link.name) == WORLD_NAME:
                 continue
             name = ROOT_JOINT if ROOT_JOINT not in taken else f"{link.name}_{ROOT_JOINT}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
+            taken.add(name := unused(name, taken))
             joint = joints.Free() if base == "free" else joints.Fixed()
             placement = self.root_placements.get(link.name, Pose())
             root = Connection(name, link.at, GROUND, link.name, joint, placement)
@@ -278,24 +270,16 @@ class ParsedRobot:
         joint = self.joints.get(WORLD_NAME)
         if joint is None:
             return
-        new = WORLD_NAME + "_joint"
-        while new in self.joints:
-            new += "_"
+        new = unused(WORLD_NAME + "_joint", self.joints)
+
+        def renamed(name: str) -> str:
+            return new if name == WORLD_NAME else name
+
         joint.name = new
         self.joints = {each.name: each for each in self.joints.values()}
-        self.ratings = [
-            replace(rating, joint=new) if rating.joint == WORLD_NAME else rating
-            for rating in self.ratings
-        ]
+        self.ratings = [replace(rating, joint=renamed(rating.joint)) for rating in self.ratings]
         self.mimics = [
-            (
-                replace(
-                    coupling,
-                    joint=new if coupling.joint == WORLD_NAME else coupling.joint,
-                    of=new if coupling.of == WORLD_NAME else coupling.of,
-                ),
-                at,
-            )
+            (replace(coupling, joint=renamed(coupling.joint), of=renamed(coupling.of)), at)
             for coupling, at in self.mimics
         ]
         message = f"'world' names the inertial frame, so this joint is called {new!r} here."
@@ -319,7 +303,7 @@ class ParsedRobot:
             )
             check_body(body)
         except ModelError as error:
-            raise self.error(at.at, f"joint {shortened(at.name)}", str(error)) from error
+            raise self.fault(at, str(error)) from error
         return body
 
     def _check_finite(self, model: Model) -> None:
@@ -397,22 +381,23 @@ class ParsedRobot:
         unknown = 0
         for coupling, at in self.mimics:
             who = f"joint {shortened(coupling.joint)}"
-            source = self.joints.get(coupling.of)
+            own, source = self.joints.get(coupling.joint), self.joints.get(coupling.of)
+            nv = {joint.joint.nv for joint in (own, source) if joint}
             problem = ""
-            if source is None:
+            if own is None:
+                problem = ", but it closes a loop and has no coordinate."
+            elif source is None:
                 unknown += 1  # hints are slow, and after a few nobody reads them
                 hint = did_you_mean(coupling.of, self.joints) if unknown <= _HINTS else ""
-                problem = f"mimics {shortened(coupling.of)}, which is no joint of this file. {hint}"
+                problem = f", which is not a joint of this file. {hint}"
             elif coupling.of == coupling.joint:
-                problem = "mimics itself."
-            elif source.joint.nv == 0 or self.joints[coupling.joint].joint.nv == 0:
-                problem = f"mimics {shortened(coupling.of)}, but one of the two is fixed."
-            elif source.joint.nv > 1 or self.joints[coupling.joint].joint.nv > 1:
-                problem = (
-                    f"mimics {shortened(coupling.of)}, but one of the two has several freedoms."
-                )
+                problem = ", which is itself."
+            elif 0 in nv:
+                problem = ", but one of the two is fixed."
+            elif max(nv) > 1:
+                problem = ", but one of the two has several degrees of freedom."
             if problem:
-                message = f"{problem} The coupling is left out."
+                message = f"mimics {shortened(coupling.of)}{problem} The coupling is left out."
                 self.note("mimic", who, coupling.joint, message, at, is_problem=True)
                 continue
             kept.append(coupling)

@@ -136,12 +136,12 @@ def _subtitle(trajectory: Trajectory) -> str:
     mass = sum(inertia.mass for inertia in model.inertias)
     cut = "" if trajectory.complete else " — the run did not come to its end"
     return (
-        f"{model.n_bodies} bodies, {_freedoms(trajectory)}, {mass:.4g} kg, "
+        f"{model.n_bodies} bodies, {_sizes(trajectory)}, {mass:.4g} kg, "
         f"simulated with {trajectory.integrator or 'phipsi'}{cut}"
     )
 
 
-def _freedoms(trajectory: Trajectory) -> str:
+def _sizes(trajectory: Trajectory) -> str:
     system, nv = trajectory.system, trajectory.model.nv
     if system is None or not system.n_rows:
         changes = len(trajectory.phases) - 1

@@ -28,7 +28,7 @@ _TRAIL_COLORS = ((1.0, 0.54, 0.24), (0.30, 0.79, 0.94), (0.98, 0.45, 0.72), (0.6
 
 
 def scene(trajectory: Trajectory) -> dict[str, Any]:
-    """What the viewer needs; the world is turned so that z is up."""
+    """What the viewer needs; the world is rotated so that z is up."""
     model = trajectory.model
     times = frame_times(trajectory)
     fine = frame_times(trajectory, _TRAIL_RATE)
@@ -104,7 +104,7 @@ def _there(trajectory: Trajectory, solids: list[Solid]) -> list[Solid]:
 
 
 def _spans(phases: Sequence[Phase]) -> Spans:
-    """Their times, stretches that follow on each other made one."""
+    """Their times; stretches that follow on each other are joined."""
     out: list[tuple[float, float]] = []
     for phase in phases:
         if out and out[-1][1] == phase.t0:
@@ -215,7 +215,7 @@ def _pedestals(
 
 
 def _standing(mesh: str, scale: tuple[float, float, float], at: Array, up: Array) -> Solid:
-    """A solid given in the turned world, as one of the model's world."""
+    """A solid given in the rotated world, as one of the model's world."""
     return Solid(WORLD, mesh, scale, up.T, up.T @ at, FOOT)
 
 

@@ -1,4 +1,4 @@
-"""States by joint name: what a scenario or the command line says about q and v."""
+"""States by joint name, as scenarios and the command line give them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,59 @@ from phipsi.model import Model
 
 Array = NDArray[np.float64]
 Values = Mapping[str, Sequence[float]]
-Refuse = Callable[[str, str], NoReturn]
+Reject = Callable[[str, str, str], NoReturn]  # of "q" or "v", a joint, and the reason
 _CLOSED = 1e-9  # rad/s, m/s
 
 
-def _refuse(joint: str, reason: str) -> NoReturn:
+def _reject(key: str, joint: str, reason: str) -> NoReturn:
     raise InputError(reason)
 
 
-def with_coordinates(
-    model: Model, q: Array, values: Values, refuse: Refuse = _refuse, what: str = "coordinate"
+def with_values(
+    model: Model, key: str, x: Array, values: Values, reject: Reject = _reject
 ) -> Array:
-    """A copy of q (nq,) in which some joints have other coordinates; unit quaternions are made.
+    """A copy of q (nq,) or v (nv,), as the key says, in which some joints have other values.
 
-    `refuse(joint, reason)` raises what the caller wants to be raised, with its own place.
+    `reject(key, joint, reason)` raises an error, with the place that the caller knows.
     """
-    out = np.array(q, dtype=np.float64)
+    out = np.array(x, dtype=np.float64)
+    slices, word = (model.q_slices, "coordinate") if key == "q" else (model.v_slices, "rate")
     for joint, numbers in values.items():
-        where = _slice(model, model.q_slices, joint, numbers, refuse, what)
+        if joint not in model.joint_names:
+            hint = did_you_mean(joint, model.joint_names)
+            reject(key, joint, f"there is no joint {joint!r}. {hint}")
+        index = model.joint_index(joint)
+        where, kind = slices[index], model.joints[index].kind
+        size = where.stop - where.start
+        if len(numbers) != size:
+            names = model.joints[index].coordinate_names
+            listed = f": {', '.join(names)}" if key == "q" and len(names) == size > 1 else ""
+            given = f"{len(numbers)} {'is' if len(numbers) == 1 else 'are'} given."
+            what = f"{size} {word}{'s' * (size != 1)}{listed}"
+            reject(key, joint, f"joint {joint!r} ({kind}) has {what}; {given}")
+        if not np.isfinite(numbers).all():
+            reject(key, joint, f"joint {joint!r}: {list(numbers)} must be finite numbers.")
         out[where] = numbers
     return out
 
 
-def with_rates(model: Model, v: Array, values: Values, refuse: Refuse = _refuse) -> Array:
-    """A copy of v (nv,) in which some joints have other rates."""
-    out = np.array(v, dtype=np.float64)
-    for joint, numbers in values.items():
-        out[_slice(model, model.v_slices, joint, numbers, refuse, "rate")] = numbers
-    return out
+def initial_state(model: Model, *stated: tuple[Values, Values, Reject | None]) -> tuple[Any, Any]:
+    """Neutral and at rest, but for the coordinates and rates that are stated.
+
+    Later statements, each with how its errors are reported, overwrite earlier ones. Loops are
+    closed.
+    """
+    x = {"q": model.neutral(), "v": np.zeros(model.nv)}
+    named: dict[str, dict[str, Any]] = {"q": {}, "v": {}}
+    for *values, reject in stated:
+        for key, of in zip("qv", values, strict=True):
+            x[key] = with_values(model, key, x[key], of, reject or _reject)
+            named[key] |= of
+    return closed_state(model, x["q"], x["v"], named["q"], named["v"])
 
 
 def closed_state(model: Model, q: Array, v: Array, q_of: Values, v_of: Values) -> tuple[Any, Any]:
-    """The state nearest to (q, v) that closes the loops; what was said of joints stays as it is."""
+    """The nearest state that closes the loops; joints in `q_of` and `v_of` keep their values."""
     if not isinstance(model, System) or not model.n_rows:
         return q, v
     q, v = model.assemble(q, fixed=q_of), np.array(v)
@@ -61,32 +82,6 @@ def closed_state(model: Model, q: Array, v: Array, q_of: Values, v_of: Values) -
             f"{model.row_names[int(gap.argmax())]!r}: say fewer of them."
         )
     return q, v
-
-
-def _slice(
-    model: Model,
-    slices: Sequence[slice],
-    joint: str,
-    numbers: Sequence[float],
-    refuse: Refuse,
-    what: str,
-) -> slice:
-    if joint not in model.joint_names:
-        refuse(joint, f"there is no joint {joint!r}. {did_you_mean(joint, model.joint_names)}")
-    index = model.joint_index(joint)
-    where, kind = slices[index], model.joints[index].kind
-    size = where.stop - where.start
-    if len(numbers) != size:
-        names = model.joints[index].coordinate_names
-        listed = f": {', '.join(names)}" if what == "coordinate" and len(names) == size > 1 else ""
-        refuse(
-            joint,
-            f"joint {joint!r} ({kind}) has {size} {what}{'s' * (size != 1)}{listed}; "
-            f"{len(numbers)} {'is' if len(numbers) == 1 else 'are'} given.",
-        )
-    if not np.isfinite(numbers).all():
-        refuse(joint, f"joint {joint!r}: {list(numbers)} must be finite numbers.")
-    return where
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, list[float]]:
@@ -118,8 +113,8 @@ def parsed_number(text: str, option: str, whole: str) -> float:
         value = float(word.removesuffix("°").removesuffix("deg"))
     except ValueError:
         raise InputError(
-            f"{option} {whole}: {word!r} is no number. Angles are in rad (or 30deg), lengths in m, "
-            f"and a decimal point is a point."
+            f"{option} {whole}: {word!r} is not a number. Angles are in rad (or 30deg), "
+            "lengths in m, and decimals have a point."
         ) from None
     return float(np.deg2rad(value)) if in_degrees else value
 

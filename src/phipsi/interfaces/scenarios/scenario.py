@@ -121,7 +121,7 @@ def checked_output(path: str | os.PathLike[str]) -> Path:
     out = Path(path)
     if out.suffix.lower() not in KINDS:
         listed = "\n".join(f"    {suffix:6} {what}" for suffix, what in KINDS.items())
-        raise InputError(f"{out}: the suffix says what to write, and it is none of\n{listed}")
+        raise InputError(f"{out}: the suffix says what to write, and it must be one of\n{listed}")
     if out.is_dir():
         raise InputError(f"{out} is a folder; give the name of a file.")
     folder = out.parent

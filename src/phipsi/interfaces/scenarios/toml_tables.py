@@ -1,15 +1,17 @@
-"""Tables of a scenario, read with checks: wrong names and types are told by file and line."""
+"""Tables of a scenario, read with checks: wrong keys and values are reported by file and line."""
 
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn, final
 
-from phipsi.errors import FileError, InputError, did_you_mean, shown
+from phipsi.errors import FileError, InputError, PhipsiError, did_you_mean, shown
 from phipsi.interfaces.formats.files import read_bytes
 from phipsi.interfaces.scenarios.joint_values import parsed_number
 
@@ -18,17 +20,16 @@ _AT_LINE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 # a key of more than fifty parts: a.b.c…
 _DEEP = re.compile(r"""(?<![\w"'.-])(?:(?:"[^"\n]*"|'[^'\n]*'|[\w-]++)[ \t]*+\.[ \t]*+){50}""")
 _DIGITS = re.compile(r"[0-9_]{4000}")
-_REQUIRED: Any = object()
 
 
 def read_toml(file: str) -> Table:
-    """The whole file as a table, or a FileError that says on which line it is no TOML."""
+    """The whole file as a table, or a FileError that says on which line it is not TOML."""
     data = read_bytes(file, MAX_BYTES)
     try:
         text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise FileError(file, line, "", "is no UTF-8 text, which TOML files are.") from None
+        raise FileError(file, line, "", "is not UTF-8 text, which TOML files are.") from None
     deep = _DEEP.search(text)
     if deep:  # each dot is a table, and the reader's work grows with the square of their number
         line = text.count("\n", 0, deep.start()) + 1
@@ -40,7 +41,7 @@ def read_toml(file: str) -> Table:
         found = _AT_LINE.search(str(error))
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         reason = _AT_LINE.sub("", str(error))
-        raise FileError(file, line, "", f"is no TOML: {reason[:1].lower()}{reason[1:]}.") from None
+        raise FileError(file, line, "", f"is not TOML: {reason[:1].lower()}{reason[1:]}.") from None
     except ValueError as error:  # a whole number of thousands of digits
         line = _line_of_digits(text)
         raise FileError(file, line, "", f"has a number that cannot be read: {error}.") from None
@@ -51,7 +52,7 @@ def read_toml(file: str) -> Table:
 
 @final
 class Table:
-    """A table of the file: its values by key, each checked when it is asked for."""
+    """A table of the file: its values by key, each checked when it is read."""
 
     def __init__(
         self, file: str, lines: dict[Path, int], path: Path, data: dict[str, Any], name: str
@@ -68,100 +69,60 @@ class Table:
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def refuse(self, keys: str | Sequence[str | int], reason: str) -> NoReturn:
+    def reject(self, keys: str | Sequence[str | int], reason: str) -> NoReturn:
         """Raise a FileError at a key (or at the keys that lead to it)."""
         where = (keys,) if isinstance(keys, str) and keys else tuple(keys)
         raise FileError(self.file, self.line(*where), self.name, reason)
 
-    def only(self, *keys: str) -> None:
-        """Refuse keys other than these."""
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Report errors of the library at the key they are about, if they name one."""
+        try:
+            yield
+        except PhipsiError as error:
+            if getattr(error, "file", None) == self.file:
+                raise
+            text = f" {error} "
+            keys = [key for key in self.data if key != "type"]
+            named = [key for key in keys if text.startswith((f" {key} ", f" {key}="))]
+            named += [key for key in keys if f" {key} " in text]
+            named += [key for key in keys if key == "joints" and "joint" in text]
+            self.reject(named[0] if named else "", str(error))
+
+    def read(self, keys: str) -> dict[str, Any]:
+        """The values of the keys, without those that are left out; there may be no others.
+
+        Keys are written ``key: kind = example``, with ``;`` between them; a kind is one of `KINDS`
+        or words with ``|`` between them, and those that end in ``?`` may be left out.
+        """
+        kinds = {key.strip(): kind for key, _, kind in (x.partition(":") for x in keys.split(";"))}
         for key in self.data:
-            if key not in keys:
-                self.refuse(key, f"{key!r} means nothing here. {did_you_mean(key, keys)}")
+            if key not in kinds:
+                self.reject(key, f"{key!r} means nothing here. {did_you_mean(key, kinds)}")
+        found: dict[str, Any] = {}
+        for key, text in kinds.items():
+            name, _, example = map(str.strip, text.partition("="))
+            kind = name.removesuffix("?")
+            read, usual = KINDS["text" if "|" in kind else kind]
+            if "|" in kind and (key in self.data or kind == name):
+                found[key] = self.choice(key, kind.split("|"))
+            elif key in self.data:
+                found[key] = read(self, key, example or usual)
+            elif kind == name:
+                self.missing(key, example or usual)
+        return found
 
-    def _get(self, key: str, default: Any, example: str) -> Any:
-        if key in self.data:
-            return self.data[key]
-        if default is _REQUIRED:
-            self.refuse("", f"{key!r} is missing. For example:  {key} = {example}")
-        return default
-
-    def _wrong(self, key: str, wanted: str) -> NoReturn:
-        self.refuse(key, f"{key} = {_shown(self.data[key])} must be {wanted}.")
-
-    # ---- values -------------------------------------------------------------------------------
-
-    def text(self, key: str, default: Any = _REQUIRED, example: str = '"…"') -> Any:
-        """A string."""
-        value = self._get(key, default, example)
-        if key in self.data and not isinstance(value, str):
-            self._wrong(key, f"text in quotes, such as {example}")
-        return value
-
-    def choice(self, key: str, options: Iterable[str], default: Any = _REQUIRED) -> Any:
+    def choice(self, key: str, words: Iterable[str]) -> str:
         """One of some words."""
-        words = list(options)
-        value = self.text(key, default, f'"{words[0]}"')
-        if key in self.data and value not in words:
-            listed = ", ".join(f'"{word}"' for word in words)
-            hint = did_you_mean(value, words)
+        known = list(words)
+        if key not in self.data:
+            self.missing(key, f'"{known[0]}"')
+        value = KINDS["text"][0](self, key, f'"{known[0]}"')
+        if value not in known:
+            listed = ", ".join(f'"{word}"' for word in known)
+            hint = did_you_mean(value, known)
             hint = f" {hint}" if hint.startswith("Did") else ""
-            self.refuse(key, f"{key} = {_shown(value)} is none of {listed}.{hint}")
-        return value
-
-    def flag(self, key: str, default: bool) -> bool:
-        """Either true or false."""
-        value = self._get(key, default, "true")
-        if not isinstance(value, bool):
-            self._wrong(key, "true or false, without quotes")
-        return value
-
-    def number(
-        self, key: str, default: Any = _REQUIRED, *, example: str = "1.0", positive: bool = False
-    ) -> Any:
-        """A finite number."""
-        value = self._get(key, default, example)
-        if key not in self.data:
-            return value
-        if not _is_number(value) or (positive and value <= 0):
-            self._wrong(key, f"a {'positive' if positive else 'finite'} number, such as {example}")
-        return float(value)
-
-    def numbers(self, key: str, size: int | None = None, default: Any = _REQUIRED) -> Any:
-        """A list of finite numbers."""
-        example = str([0.0] * (size or 3))
-        value = self._get(key, default, example)
-        if key not in self.data:
-            return value
-        right = isinstance(value, list) and all(map(_is_number, value))
-        if not right or (size is not None and len(value) != size):
-            self._wrong(key, f"{'a list of' if size is None else size} finite numbers in brackets")
-        return [float(x) for x in value]
-
-    def rows(self, key: str, size: int, count: int) -> list[list[float]]:
-        """A list of `count` lists of `size` numbers."""
-        value = self._get(key, _REQUIRED, f"[{[0.0] * size}, …]")
-        right = isinstance(value, list) and len(value) == count
-        if not right or not all(
-            isinstance(row, list) and len(row) == size and all(map(_is_number, row))
-            for row in value
-        ):
-            self._wrong(key, f"{count} lists of {size} finite numbers")
-        return [[float(x) for x in row] for row in value]
-
-    def gains(self, key: str, default: Any = _REQUIRED) -> Any:
-        """One number, or a list with one per rate."""
-        value = self._get(key, default, "100.0")
-        if key not in self.data:
-            return value
-        return self.numbers(key) if isinstance(value, list) else self.number(key)
-
-    def names(self, key: str, default: Any = _REQUIRED) -> Any:
-        """One name or a list of them."""
-        value = self._get(key, default, '"elbow"')
-        listed = value if isinstance(value, list) else [value]
-        if key in self.data and not all(isinstance(name, str) for name in listed):
-            self._wrong(key, 'a name or a list of names in quotes, such as ["shoulder", "elbow"]')
+            self.reject(key, f"{key} = {_shown(value)} is not one of {listed}.{hint}")
         return value
 
     def by_joint(self, key: str) -> dict[str, list[float]]:
@@ -173,7 +134,7 @@ class Table:
         for joint, value in table.data.items():
             values = value if isinstance(value, list) else [value]
             if not all(_is_number(x) or isinstance(x, str) for x in values) or not values:
-                table.refuse(
+                table.reject(
                     joint,
                     f"{shown(joint)} = {_shown(value)} must be a number in rad or m, a list with "
                     f'one per coordinate, or text such as "30deg".',
@@ -184,10 +145,8 @@ class Table:
                     for x in values
                 ]
             except InputError as error:
-                table.refuse(joint, str(error))
+                table.reject(joint, str(error))
         return out
-
-    # ---- tables -------------------------------------------------------------------------------
 
     def table(self, key: str) -> Table | None:
         """A table by its key, or None."""
@@ -195,34 +154,112 @@ class Table:
             return None
         value = self.data[key]
         if not isinstance(value, dict):
-            self._wrong(key, f"a table: [{key}], or {key} = {{ … }}")
-        name = f"{self.name}.{key}" if self.name else key
-        return Table(self.file, self.lines, (*self.path, key), value, name)
+            self.wrong(key, f"a table: [{key}], or {key} = {{ … }}")
+        return self._inner(value, key, key)
 
     def tables(self, key: str) -> list[Table]:
         """An array of tables, empty if it is not there."""
         value = self.data.get(key, [])
         if not isinstance(value, list) or not all(isinstance(x, dict) for x in value):
-            self._wrong(key, f"tables: write  [[{key}]]  above each, not [{key}]")
-        name = f"{self.name}.{key}" if self.name else key
-        return [
-            Table(self.file, self.lines, (*self.path, key, i), one, f"{name} no. {i + 1}")
-            for i, one in enumerate(value)
-        ]
+            self.wrong(key, f"tables: write  [[{key}]]  above each, not [{key}]")
+        return [self._inner(one, f"{key} no. {i + 1}", key, i) for i, one in enumerate(value)]
+
+    def _inner(self, data: dict[str, Any], name: str, *path: str | int) -> Table:
+        name = f"{self.name}.{name}" if self.name else name
+        return Table(self.file, self.lines, (*self.path, *path), data, name)
+
+    def missing(self, key: str, example: str) -> NoReturn:
+        """Reject the table because it lacks a key."""
+        self.reject("", f"{key!r} is missing. For example:  {key} = {example}")
+
+    def wrong(self, key: str, wanted: str) -> NoReturn:
+        """Reject the value of a key."""
+        self.reject(key, f"{key} = {_shown(self.data[key])} must be {wanted}.")
+
+
+# ---- kinds of values ----------------------------------------------------------------------------
+
+Reader = Callable[[Table, str, str], Any]  # the value of a key, rejected if it is not of the kind
+KINDS: dict[str, tuple[Reader, str]] = {}  # with an example
+
+
+def kind(name: str, example: str) -> Callable[[Reader], Reader]:
+    """Decorate the reader of a kind of values."""
+
+    def add(read: Reader) -> Reader:
+        KINDS[name] = (read, example)
+        return read
+
+    return add
+
+
+def _plain(
+    name: str, example: str, wanted: str, fits: Callable[[Any], bool], convert: Any = lambda x: x
+) -> None:
+    """A kind of values that is described, checked and converted."""
+
+    @kind(name, example)
+    def read(table: Table, key: str, example: str) -> Any:
+        value = table.data[key]
+        if not fits(value):
+            table.wrong(key, wanted.format(example))
+        return convert(value)
+
+
+def _is_number(x: Any) -> bool:
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        return False
+    try:
+        return math.isfinite(x)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        return False
+
+
+def are_numbers(x: Any, size: int | None = None) -> bool:
+    """Whether it is a list of finite numbers, of which there are `size`."""
+    return isinstance(x, list) and all(map(_is_number, x)) and size in (None, len(x))
+
+
+def _floats(x: Any) -> Any:
+    return [float(each) for each in x] if isinstance(x, list) else float(x)
+
+
+def _are_names(x: Any) -> bool:
+    return all(isinstance(name, str) for name in (x if isinstance(x, list) else [x]))
+
+
+KINDS["raw"] = (lambda table, key, example: table.data[key], "…")  # to be read later
+_plain("text", '"…"', "text in quotes, such as {}", lambda x: isinstance(x, str))
+_plain("flag", "true", "true or false, without quotes", lambda x: isinstance(x, bool))
+_plain("number", "1.0", "a finite number, such as {}", _is_number, float)
+_plain("positive", "1.0", "a positive number, such as {}", lambda x: _is_number(x) and x > 0, float)
+_plain(
+    "gains",
+    "100.0",
+    "a finite number, such as {}, or a list of them in brackets",
+    lambda x: _is_number(x) or are_numbers(x),
+    _floats,
+)
+_plain("numbers", "[0.0, 1.0]", "a list of finite numbers in brackets", are_numbers, _floats)
+for _size in (3, 4, 6):
+    _plain(
+        f"{_size} numbers",
+        str([0.0] * _size),
+        f"{_size} finite numbers in brackets",
+        functools.partial(are_numbers, size=_size),
+        _floats,
+    )
+_plain(
+    "names",
+    '"elbow"',
+    'a name or a list of names in quotes, such as ["shoulder", "elbow"]',
+    _are_names,
+)
 
 
 def _line_of_digits(text: str) -> int:
     found = _DIGITS.search(text)
     return text.count("\n", 0, found.start()) + 1 if found else 1
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floating-point ones
-        return False
 
 
 def _shown(value: Any) -> str:
@@ -235,7 +272,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-# ---- lines, which tomllib does not tell ----------------------------------------------------------
+# ---- lines, which tomllib does not report --------------------------------------------------------
 #
 # The text has been read by `tomllib` before, so it is known to be well formed, and all that is left
 # is to follow it: keys, table headers, strings of four kinds, arrays and inline tables.
@@ -290,7 +327,7 @@ class _Scanner:
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
         found = pattern.match(self.text, self.at)
-        assert found is not None, f"the text is no TOML at {self.text[self.at : self.at + 20]!r}"
+        assert found is not None, f"the text is not TOML at {self.text[self.at : self.at + 20]!r}"
         self.at = found.end()
 
     def _note(self, path: Path) -> None:

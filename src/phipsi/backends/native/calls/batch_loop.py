@@ -15,6 +15,7 @@ from typing import Any
 from phipsi.backends.failures import NO_MEMORY, NOT_FINITE
 from phipsi.backends.native.calls.scratch import acquire, release
 from phipsi.backends.native.data_record import BUFFERS, FEWEST
+from phipsi.backends.native.matrices.tiles import transpose
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lanes import (
     DOUBLE,
@@ -23,12 +24,9 @@ from phipsi.backends.native.text.lanes import (
     I64,
     POINTER,
     Emitter,
-    masked_load,
-    masked_store,
+    i64,
     write_loop,
 )  # fmt: skip
-from phipsi.backends.native.text.tiles import transpose
-from phipsi.backends.native.text.trigonometry import i64
 
 _AHEAD = 2  # tiles between a number that is written and one whose line is asked for
 # FE_ALL_EXCEPT of the C library
@@ -379,14 +377,14 @@ class _Tiles:
         """Numbers that follow each other."""
         if mask is None:
             return self.b.load(where, align=8, typ=self.e.vector)
-        return masked_load(self.b, self.e, where, mask)
+        return self.e.masked_load(where, mask)
 
     def write(self, value: Any, where: Any, mask: Any) -> None:
         """Numbers that follow each other."""
         if mask is None:
             self.b.store(value, where, align=8)
         else:
-            masked_store(self.b, self.e, value, where, mask)
+            self.e.masked_store(value, where, mask)
 
 
 def _define(

@@ -27,8 +27,7 @@ import numpy as np
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.targets.target import MachineCode, host_target, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I8, I32, I64, POINTER, fold_loop, write_loop
-from phipsi.backends.native.text.trigonometry import i64
+from phipsi.backends.native.text.lanes import I8, I32, I64, POINTER, fold_loop, i64, write_loop
 
 SPINS = 500  # some 0.2 ms
 MOST = 63  # threads of a pool, besides the caller's

@@ -16,6 +16,14 @@ I1 = ir.IntType(1)
 POINTER = ir.PointerType()
 
 
+_ALIGNED = ir.Constant(I32, 8)
+
+
+def i64(x: int) -> ir.Constant:
+    """A 64-bit integer constant."""
+    return ir.Constant(I64, x)
+
+
 class Emitter:
     """The place where instructions are written, for a number of lanes.
 
@@ -46,6 +54,19 @@ class Emitter:
         """A scalar integer in every lane."""
         return self._everywhere(scalar, self.integers)
 
+    def integer(self, x: int) -> Any:
+        """The same known integer in every lane."""
+        return ir.Constant(self.integers, [x] * self.lanes)
+
+    @property
+    def numbers(self) -> Any:
+        """0, 1, 2, …: the numbers of the lanes."""
+        return ir.Constant(self.integers, list(range(self.lanes)))
+
+    def first(self, count: Any) -> Any:
+        """The mask of so many lanes."""
+        return self.builder.icmp_signed("<", self.numbers, self.splat_integer(count))
+
     def _everywhere(self, scalar: Any, kind: Any) -> Any:
         b = self.builder
         undefined = ir.Constant(kind, ir.Undefined)
@@ -55,11 +76,9 @@ class Emitter:
 
     def intrinsic(self, name: str, *args: Lane) -> Lane:
         """An LLVM intrinsic on vectors, e.g. "sqrt", "fabs", "maxnum", "roundeven"."""
-        module = self.builder.module
-        kind = ir.FunctionType(self.vector, [self.vector] * len(args))
         full = f"llvm.{name}.v{self.lanes}f64"
-        function = module.globals.get(full) or ir.Function(module, kind, full)
-        return Lane(self, self.builder.call(function, [a.value for a in args]))
+        values = [a.value for a in args]
+        return Lane(self, self.builder.call_named(full, self.vector, values))
 
     def compare(self, relation: str, x: Any, y: Any) -> Any:
         """Lanewise comparison that is false where an operand is NaN."""
@@ -68,6 +87,16 @@ class Emitter:
     def select(self, condition: Any, x: Any, y: Any) -> Lane:
         """x where the condition holds, y elsewhere."""
         return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
+
+    def masked_load(self, where: Any, mask: Any) -> Any:
+        """A vector of which only the lanes in the mask are read; the others are zero."""
+        name, nothing = f"llvm.masked.load.v{self.lanes}f64.p0", self.constant(0.0).value
+        return self.builder.call_named(name, self.vector, [where, _ALIGNED, mask, nothing])
+
+    def masked_store(self, value: Any, where: Any, mask: Any) -> None:
+        """Write the lanes in the mask."""
+        name = f"llvm.masked.store.v{self.lanes}f64.p0"
+        self.builder.call_named(name, ir.VoidType(), [value, where, _ALIGNED, mask])
 
 
 def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
@@ -178,30 +207,16 @@ def _is(x: Any, number: int) -> bool:
 
 def plus_scaled(old: Lane, coefficient: Any, term: Lane) -> Lane:
     """old + coefficient · term, without a product for ±1."""
-    if coefficient == 1:
-        return old + term
-    if coefficient == -1:
-        return old - term
-    return old + term * float(coefficient)
+    return old - term if coefficient == -1 else old + scaled(term, coefficient)
+
+
+def scaled(x: Lane, factor: Any) -> Lane:
+    """factor · x, without a product for ±1."""
+    if factor == 1:
+        return x
+    return -x if factor == -1 else x * float(factor)
 
 
 def known(x: Any) -> bool:
     """True for a number that is known when the code is written."""
     return not isinstance(x, Lane)
-
-
-def masked_load(b: Any, e: Any, where: Any, mask: Any) -> Any:
-    """A vector of which only the lanes in the mask are read; the others are zero."""
-    name = f"llvm.masked.load.v{e.lanes}f64.p0"
-    kind = ir.FunctionType(e.vector, [POINTER, I32, e.mask, e.vector])
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    zero = ir.Constant(e.vector, [0.0] * e.lanes)
-    return b.call(function, [where, ir.Constant(I32, 8), mask, zero])
-
-
-def masked_store(b: Any, e: Any, value: Any, where: Any, mask: Any) -> None:
-    """Write the lanes in the mask."""
-    name = f"llvm.masked.store.v{e.lanes}f64.p0"
-    kind = ir.FunctionType(ir.VoidType(), [e.vector, POINTER, I32, e.mask])
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    b.call(function, [value, where, ir.Constant(I32, 8), mask])

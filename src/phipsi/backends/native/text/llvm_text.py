@@ -300,6 +300,13 @@ class IRBuilder:
             return Value(gives, "")
         return self._value(gives, text)
 
+    def call_named(self, name: str, gives: Type, args: Sequence[Value]) -> Value:
+        """Call a function by its name; it is declared by its first call."""
+        known = self.module.globals.get(name)
+        if known is None:
+            known = Function(self.module, FunctionType(gives, [x.type for x in args]), name)
+        return self.call(known, args)
+
     def call_address(self, signature: FunctionType, address: Value, args: Sequence[Value]) -> None:
         """Call a function that returns nothing by its address."""
         listed = ", ".join([x.typed for x in args])

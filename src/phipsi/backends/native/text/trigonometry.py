@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I32, I64, Emitter, Lane
+from phipsi.backends.native.text.lanes import I32, Emitter, Lane
 from phipsi.backends.native.text.large_angles import define_reduction
 
 LARGEST = 2.0**20
@@ -142,8 +142,3 @@ def _horner(z: Lane, coefficients: tuple[float, ...]) -> Any:
     for c in reversed(coefficients[:-1]):
         out = z.times_plus(out, c)
     return out
-
-
-def i64(x: int) -> ir.Constant:
-    """A 64-bit integer constant."""
-    return ir.Constant(I64, x)

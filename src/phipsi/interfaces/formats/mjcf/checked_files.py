@@ -1,7 +1,7 @@
 """MJCF before MuJoCo sees it: read by expat, includes and assets found inside the package.
 
 MuJoCo's own reader is C++ and opens whatever a file names. It is therefore given a string and a
-dictionary with every file the model may need, and a model that names anything else is refused here.
+dictionary with every file the model may need; a model that names anything else is rejected here.
 Textures, height fields and skins are located but not opened: no mechanism needs them.
 """
 
@@ -113,10 +113,10 @@ def _locate(found: MjcfFiles, name: str, at: Element) -> str | None:
         raise at.error(f'<{at.tag}> lacks file="…".')
     try:
         place = found.folders.locate(name)
-    except Rejected as refused:
-        if not refused.folder:
-            raise at.error(f"file {shortened(name)}: {refused}") from refused
-        found.outside.setdefault(refused.folder, (at, name, refused.reason))
+    except Rejected as error:
+        if not error.folder:
+            raise at.error(f"file {shortened(name)}: {error}") from error
+        found.outside.setdefault(error.folder, (at, name, error.reason))
         return None
     if place is None:
         raise at.error(f"file {shortened(name)} was not found in {found.folders.folder}.")
@@ -180,8 +180,8 @@ def complaint(found: MjcfFiles, message: str) -> FileError:
 
 # ---- what a file may ask of MuJoCo ---------------------------------------------------------------
 #
-# Limits on single numbers keep out what is no robot; limits on sums and products keep a small file
-# from growing into a large model. They are checked before MuJoCo sees the file.
+# Limits on single numbers keep out what is not a robot; limits on sums and products keep a small
+# file from growing into a large model. They are checked before MuJoCo sees the file.
 
 
 # Elements with all their copies. The time that MuJoCo takes grows with the square of their number:
@@ -200,10 +200,10 @@ _WORDS = frozenset(
     "modelname meshdir texturedir "
     "assetdir content_type subdir source skin camera sensor dclass type text comment".split()
 )
-_REFUSED = {
+_REJECTED = {
     "composite": "it makes many bodies of one line",
     "flexcomp": "it makes a deformable body",
-    "flex": "deformable bodies are no part of a rigid mechanism",
+    "flex": "deformable bodies are not part of a rigid mechanism",
     "plugin": "plugins are code of their own",
 }
 # element, attribute: largest number. Larger ones only exhaust memory.
@@ -222,9 +222,9 @@ _LARGEST_IN_SIZE = 1e6
 
 
 def check_element(element: Element) -> None:
-    """Refuse what one element says by itself."""
-    if element.tag in _REFUSED:
-        raise element.error(f"<{element.tag}> is not read: {_REFUSED[element.tag]}.")
+    """Reject what one element may not say."""
+    if element.tag in _REJECTED:
+        raise element.error(f"<{element.tag}> is not read: {_REJECTED[element.tag]}.")
     for attribute, text in element.attributes.items():
         if attribute not in _WORDS and not attribute.startswith("file"):
             _check_numbers(element, attribute, text)
@@ -247,7 +247,7 @@ def _check_numbers(element: Element, attribute: str, text: str) -> None:
         value = float(word)
         if not math.isfinite(value) or abs(value) > MAX_NUMBER:
             raise element.error(
-                f"{attribute}={shortened(text)}: {shortened(word)} is no physical size."
+                f"{attribute}={shortened(text)}: {shortened(word)} is not a physical size."
             )
         if largest is not None and abs(value) > largest:
             raise element.error(f"{attribute}={shortened(text)} is more than {largest:g}.")
@@ -256,14 +256,14 @@ def _check_numbers(element: Element, attribute: str, text: str) -> None:
 
 
 def _numbers(element: Element, attribute: str, count: int) -> list[float]:
-    """The first numbers of an attribute; 0 for those that are not there or are none."""
+    """The first numbers of an attribute; 0 for those that are missing or are not numbers."""
     words = element.attributes.get(attribute, "").split(None, count)[:count]
     found = [float(word) if _NUMBER.fullmatch(word) else 0.0 for word in words]
     return found + [0.0] * (count - len(found))
 
 
 def check_whole(documents: Iterable[Element]) -> None:
-    """Refuse what the elements ask for together, and what MuJoCo's messages must not contain."""
+    """Reject what the elements ask for together, and what MuJoCo's messages must not contain."""
     made, vertices = 0.0, 0.0
     for document in documents:
         stack: list[tuple[Element, float]] = [(document, 1.0)]

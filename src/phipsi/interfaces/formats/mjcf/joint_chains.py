@@ -32,18 +32,26 @@ def is_free(joint: Joint) -> bool:
 @final
 @dataclass
 class Step:
-    """One joint of ours; `words` are MuJoCo's types, `first` the name of the first joint in it."""
+    """One joint of ours, from one of MuJoCo's or several together.
+
+    `words` are MuJoCo's types, `first` the name of the first of its joints; `kind`, `axis`,
+    `anchor` and `ref` are as MuJoCo has them.
+    """
 
     name: str
     joint: Joint
-    placement: Pose
+    words: str = "fixed"
+    first: str = ""
     limits: Any = None
     damping: tuple[float, ...] = ()
     armature: tuple[float, ...] = ()
     effort: float = math.inf
     friction: float = 0.0
-    words: str = "fixed"
-    first: str = ""
+    placement: Pose = Pose()
+    kind: int = -1
+    axis: NDArray[np.float64] | None = None
+    anchor: NDArray[np.float64] | None = None
+    ref: float = 0.0
 
 
 @final
@@ -55,121 +63,88 @@ class Chain:
     shift: NDArray[np.float64]
 
 
-@final
-@dataclass
-class _One:
-    """A joint as MuJoCo has it."""
-
-    name: str
-    kind: int
-    axis: NDArray[np.float64]
-    anchor: NDArray[np.float64]
-    ref: float
-    limits: tuple[float, float] | None
-    damping: tuple[float, ...]
-    armature: tuple[float, ...]
-    effort: float
-    friction: float
-
-    @property
-    def joint(self) -> Joint:
-        if self.kind == _FREE:
-            return FREE_WITH_ARMATURE if any(self.armature) else joints.Free()
-        if self.kind == _BALL:
-            return joints.Spherical()
-        return joints.Prismatic(self.axis) if self.kind == _SLIDE else joints.Revolute(self.axis)
-
-    @property
-    def has_anchor(self) -> bool:
-        return self.kind in (_BALL, _HINGE)
-
-
 def chain_of(m: Any, rows: Iterable[int], body: str) -> Chain:
     """The joints `rows` of the compiled model `m`, all of one body."""
-    ones = [_one(m, k, body) for k in rows]
-    if not ones:
-        return Chain([Step(f"{body}_weld", joints.Fixed(), Pose())], np.zeros(3))
-    if len(ones) == 1 or not _share_an_anchor(ones):
-        return _in_a_row(ones)
-    anchors = [one.anchor for one in ones if one.has_anchor]
+    steps = [_step(m, k, body) for k in rows]
+    if not steps:
+        return Chain([Step(f"{body}_weld", joints.Fixed())], np.zeros(3))
+    anchors = [step.anchor for step in steps if step.anchor is not None]
+    if len(steps) == 1 or not _can_be_one(steps, anchors):
+        return _in_a_row(steps)
     shift = anchors[0] if anchors else np.zeros(3)
-    return Chain([_together(ones, shift)], shift)
+    return Chain([_together(steps, shift)], shift)
 
 
-def _one(m: Any, k: int, body: str) -> _One:
-    kind = int(m.jnt_type[k])
-    at = int(m.jnt_dofadr[k])
-    width = (6, 3, 1, 1)[kind]
-    limited = bool(m.jnt_limited[k]) and kind in (_SLIDE, _HINGE)
+def _step(m: Any, k: int, body: str) -> Step:
+    kind, at = int(m.jnt_type[k]), int(m.jnt_dofadr[k])
+    rates = slice(at, at + (6, 3, 1, 1)[kind])
+    has_coordinate = kind in (_SLIDE, _HINGE)
     low, high = m.jnt_range[k].tolist()
-    force = float(m.jnt_actfrcrange[k][1]) if m.jnt_actfrclimited[k] else math.inf
-    damping = np.asarray(m.dof_damping[at : at + width], dtype=np.float64).reshape(width, -1)[:, 0]
-    return _One(
-        m.names["joint"][k] or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}",
-        kind,
-        np.array(m.jnt_axis[k]),
-        np.array(m.jnt_pos[k]) if kind in (_BALL, _HINGE) else np.zeros(3),
-        float(m.qpos0[int(m.jnt_qposadr[k])]) if kind in (_SLIDE, _HINGE) else 0.0,
-        (low, high) if limited and low < high else None,
-        tuple(damping.tolist()),
-        tuple(m.dof_armature[at : at + width].tolist()),
-        force,
-        float(m.dof_frictionloss[at]),
-    )
-
-
-def _share_an_anchor(ones: list[_One]) -> bool:
-    anchors = np.array([one.anchor for one in ones if one.has_anchor]).reshape(-1, 3)
-    apart = np.abs(anchors - anchors[:1]).max() if len(anchors) else 0.0
-    rates = sum(one.joint.nv for one in ones)
-    return bool(apart <= _SAME) and rates <= _MAX_RATES and not any(one.ref for one in ones)
-
-
-def _together(ones: list[_One], shift: NDArray[np.float64]) -> Step:
-    limits = None
-    if any(one.limits for one in ones) and all(one.joint.is_additive for one in ones):
-        pairs = [one.limits or (-math.inf, math.inf) for one in ones]
-        limits = (tuple(low for low, _ in pairs), tuple(high for _, high in pairs))
+    damping = np.asarray(m.dof_damping[rates], dtype=np.float64)
+    damping = damping.reshape(len(damping), -1)[:, 0]
+    armature, axis = tuple(m.dof_armature[rates].tolist()), np.array(m.jnt_axis[k])
+    name = m.names["joint"][k] or f"{body}_joint{k - int(m.body_jntadr[m.jnt_bodyid[k]]) + 1}"
     return Step(
-        "+".join(one.name for one in ones),
-        joints.Composite([one.joint for one in ones]),
-        Pose(translation=shift),
-        limits,
-        tuple(x for one in ones for x in one.damping),
-        tuple(x for one in ones for x in one.armature),
-        words="+".join(_WORDS[one.kind] for one in ones),
-        first=ones[0].name,
+        name,
+        _joint(kind, axis, any(armature)),
+        _WORDS[kind],
+        name,
+        (low, high) if has_coordinate and m.jnt_limited[k] and low < high else None,
+        tuple(damping.tolist()),
+        armature,
+        float(m.jnt_actfrcrange[k][1]) if m.jnt_actfrclimited[k] else math.inf,
+        float(m.dof_frictionloss[at]),
+        kind=kind,
+        axis=axis,
+        anchor=np.array(m.jnt_pos[k]) if kind in (_BALL, _HINGE) else None,
+        ref=float(m.qpos0[int(m.jnt_qposadr[k])]) if has_coordinate else 0.0,
     )
 
 
-def _in_a_row(ones: list[_One]) -> Chain:
+def _joint(kind: int, axis: NDArray[np.float64], has_armature: bool) -> Joint:
+    if kind == _FREE:
+        return FREE_WITH_ARMATURE if has_armature else joints.Free()
+    if kind == _BALL:
+        return joints.Spherical()
+    return joints.Prismatic(axis) if kind == _SLIDE else joints.Revolute(axis)
+
+
+def _can_be_one(steps: list[Step], anchors: list[NDArray[np.float64]]) -> bool:
+    """Whether joints can be one composite joint: they share an anchor and have no reference."""
+    apart = max((np.abs(anchor - anchors[0]).max() for anchor in anchors), default=0.0)
+    rates = sum(step.joint.nv for step in steps)
+    return bool(apart <= _SAME) and rates <= _MAX_RATES and not any(step.ref for step in steps)
+
+
+def _together(steps: list[Step], shift: NDArray[np.float64]) -> Step:
+    limits = None
+    if any(step.limits for step in steps) and all(step.joint.is_additive for step in steps):
+        limits = tuple(zip(*(step.limits or (-math.inf, math.inf) for step in steps), strict=True))
+    return Step(
+        "+".join(step.name for step in steps),
+        joints.Composite([step.joint for step in steps]),
+        "+".join(step.words for step in steps),
+        steps[0].name,
+        limits,
+        tuple(x for step in steps for x in step.damping),
+        tuple(x for step in steps for x in step.armature),
+        placement=Pose(translation=shift),
+    )
+
+
+def _in_a_row(steps: list[Step]) -> Chain:
     """One body per joint; each frame has the link's axes and sits at its joint's anchor."""
-    steps: list[Step] = []
     at = np.zeros(3)
-    for one in ones:
+    for step in steps:
+        assert step.axis is not None
         wanted = at
-        if one.kind == _BALL:
-            wanted = one.anchor
-        elif one.kind == _HINGE:
-            wanted = at + hinge_shift(one.anchor - at, one.axis)
-        placement = Pose(translation=wanted - at)
-        if one.ref and one.kind == _HINGE:
-            placement = placement @ Pose(so3_exp(-one.ref * one.axis))
-        elif one.ref:
-            placement = placement @ Pose(translation=-one.ref * one.axis)
-        steps.append(
-            Step(
-                one.name,
-                one.joint,
-                placement,
-                one.limits,
-                one.damping,
-                one.armature,
-                one.effort,
-                one.friction,
-                _WORDS[one.kind],
-                one.name,
-            )
-        )
+        if step.anchor is not None:
+            is_ball = step.kind == _BALL
+            wanted = step.anchor if is_ball else at + hinge_shift(step.anchor - at, step.axis)
+        step.placement = Pose(translation=wanted - at)
+        if step.ref and step.kind == _HINGE:
+            step.placement = step.placement @ Pose(so3_exp(-step.ref * step.axis))
+        elif step.ref:
+            step.placement = step.placement @ Pose(translation=-step.ref * step.axis)
         at = wanted
     return Chain(steps, at)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -27,7 +28,7 @@ FIELDS = (
     "eq_active0 eq_type eq_data eq_obj1id eq_obj2id "
     "tendon_stiffness tendon_damping tendon_frictionloss"
 ).split()
-# Arrays that are made here: the acceleration of gravity (0 if it is switched off), density and
+# Arrays that are computed here: the acceleration of gravity (0 if it is switched off), density and
 # viscosity of the fluid, whether an equality constraint is between sites, the number of actuators.
 MADE = ("gravity", "fluid", "eq_on_sites", "counts")
 # What has names, with MuJoCo's short words for it.
@@ -56,7 +57,7 @@ def compiled(
     except ImportError as error:
         return {"failure": "missing", "message": str(error)}, {}
     try:
-        with warnings.catch_warnings(record=True) as remarks:
+        with warnings.catch_warnings(record=True) as remarks, heard(mujoco) as said:
             warnings.simplefilter("always")
             spec = mujoco.MjSpec.from_string(text, include=dict(includes), assets=dict(assets))
             m = spec.compile()
@@ -74,9 +75,20 @@ def compiled(
     arrays["counts"] = np.array([m.nu])
     head = {
         "names": {word: _names(m, short) for word, short in NAMED.items()},
-        "remarks": [str(remark.message) for remark in remarks],
+        "remarks": [*(str(remark.message) for remark in remarks), *said],
     }
     return head, arrays
+
+
+@contextmanager
+def heard(mujoco: Any) -> Iterator[list[str]]:
+    """Collect MuJoCo's warnings, which it otherwise writes to a file in the working folder."""
+    before, said = mujoco.get_mju_user_warning(), list[str]()
+    mujoco.set_mju_user_warning(said.append)
+    try:
+        yield said
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _names(m: Any, short: str) -> list[str]:
@@ -115,7 +127,7 @@ def unpacked(listed: Any, blobs: list[bytes]) -> Arrays:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use now; 0 where the system does not tell."""
+    """Memory of this process that is in use now; 0 where the system does not say."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""MuJoCo's compiler at work on a checked file, in a process of its own unless told otherwise."""
+"""MuJoCo's compiler at work on a checked file, in a process of its own unless isolate=False."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Compiled:
 
 
 def compiled_model(found: MjcfFiles, options: Options) -> Compiled:
-    """What MuJoCo makes of a file, or a FileError."""
+    """The model that MuJoCo compiles from a file, or a FileError."""
     text = text_for_mujoco(found.root, True)
     includes = {name: text_for_mujoco(e, False).encode() for name, e in found.includes.items()}
     if options.isolate:
@@ -78,7 +78,7 @@ def _from_process(
             f"than max_memory={options.max_memory} allows."
         )
     except (ValueError, KeyError, TypeError) as error:
-        reason = f"MuJoCo's reader gave an answer that makes no sense: {error}."
+        reason = f"MuJoCo's reader gave an answer that cannot be understood: {error}."
     raise FileError(found.file, 1, "<mujoco>", reason)
 
 

@@ -1,4 +1,4 @@
-"""What MuJoCo gets to read: the elements that were checked, written anew.
+"""What MuJoCo gets to read: the elements that were checked, written again.
 
 Its reader never sees the bytes of a file, so the two readers cannot take a file differently. What
 says nothing about a mechanism but can cost much (keyframes, sensors, user data, sizes) is left out;

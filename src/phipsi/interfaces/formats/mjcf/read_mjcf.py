@@ -17,9 +17,9 @@ import numpy as np
 
 from phipsi import constraints as c
 from phipsi.errors import ModelError
-from phipsi.interfaces.formats.body_frames import frame_name, in_body, moved_inertia
+from phipsi.interfaces.formats.body_frames import in_body
 from phipsi.interfaces.formats.document import Element, shortened
-from phipsi.interfaces.formats.files import Place
+from phipsi.interfaces.formats.files import Place, unused
 from phipsi.interfaces.formats.folders import AllowedFolders
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, read_mjcf_files
@@ -58,14 +58,9 @@ class _Reader:
 
     def read(self) -> ParsedRobot:
         taken = {self.m.names["body"][i] for i in range(1, self.m.nbody)}
-        for i in range(1, self.m.nbody):
-            name = self.m.names["body"][i]
-            if not name:  # those that have a name have one of their own
-                name = f"body{i}"
-                while name in taken:
-                    name += "_"
-                taken.add(name)
-            self.names[i] = name
+        for i in range(1, self.m.nbody):  # those that have a name have one of their own
+            self.names[i] = self.m.names["body"][i] or unused(f"body{i}", taken)
+            taken.add(self.names[i])
         for i in range(1, self.m.nbody):
             self._body(i)
         self._apply_base(self.options.base)
@@ -92,7 +87,7 @@ class _Reader:
             chain = chain_of(m, rows, name)
             inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
             inertia = inertia.transformed(Pose(_unit(m.body_iquat[i]), m.body_ipos[i]))
-            inertia = moved_inertia(inertia, chain.shift)
+            inertia = inertia.transformed(in_body(chain.shift))
         except ModelError as error:
             raise self.robot.error(at, f"body {shortened(name)}", str(error)) from error
         self.shifts[i] = chain.shift
@@ -171,7 +166,7 @@ class _Reader:
         used = taken | sites
         for i, shift in self.shifts.items():
             if i and shift.any():
-                name = frame_name(self.names[i], used)
+                used.add(name := unused(f"{self.names[i]}_frame", used))
                 taken.add(name)
                 robot.frames.append(Frame(name, self.names[i], in_body(shift)))
         for k in range(m.nsite):
@@ -179,9 +174,7 @@ class _Reader:
             if not name:
                 continue
             if name in taken or name == "world":
-                new = f"{name}_site"
-                while new in taken or new in sites:
-                    new += "_"
+                new = unused(f"{name}_site", taken | sites)
                 robot.note(
                     "renamed",
                     f"site {shortened(name)}",
@@ -220,11 +213,7 @@ class _Reader:
                 message = 'it ties motions together and is left out (loops="cut").'
                 self.robot.note("loop", f"equality {at.label}", name, message, at, True)
                 continue
-            if not name:
-                name = f"equality{k + 1}"
-                while name in taken:
-                    name += "_"
-                taken.add(name)
+            taken.add(name := name or unused(f"equality{k + 1}", taken))
             try:
                 found = equality(self.m, k, name, self._link_end, self._joint_name)
             except ModelError as error:
@@ -299,7 +288,7 @@ LinkEnd = Callable[[int, Pose], tuple[str, Pose]]
 
 
 def equality(m: Any, k: int, name: str, end: LinkEnd, joint_name: Callable[[int], str]) -> Any:
-    """Constraint k of the compiled model `m`, or a `ModelError` that says why there is none.
+    """Constraint k of the compiled model `m`, or a `ModelError` that says why it cannot be one.
 
     `end(i, X)` is the end at the pose X in the link frame of MuJoCo's body i; `joint_name(j)` the
     name of its joint j.
@@ -327,7 +316,7 @@ def equality(m: Any, k: int, name: str, end: LinkEnd, joint_name: Callable[[int]
 def _coupling(
     m: Any, name: str, ids: tuple[int, int], data: np.ndarray, joint_name: Callable[[int], str]
 ) -> c.Coupling:
-    """q1 − ref1 = c0 + c1 (q2 − ref2); higher powers are refused."""
+    """q1 − ref1 = c0 + c1 (q2 − ref2); higher powers are rejected."""
     first, second = ids
     constant, factor = float(data[0]), float(data[1])
     if second >= 0 and np.any(data[2:5]):

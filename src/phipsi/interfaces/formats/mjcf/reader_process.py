@@ -55,14 +55,14 @@ def send(stream: IO[bytes], head: dict[str, Any], blobs: Sequence[bytes] = ()) -
 
 
 def receive(stream: IO[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-    """Read a message; EOFError if the other side is gone, ValueError if it is none."""
+    """Read a message; EOFError if the other side is gone, ValueError if it is not a message."""
     (length,) = struct.unpack("<Q", _exactly(stream, 8))
     if length > _LONGEST_HEAD:
         raise ValueError("its head is too long")
     head = json.loads(_exactly(stream, length))
     sizes = head.pop("sizes", None) if isinstance(head, dict) else None
     if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-        raise ValueError("its sizes are no sizes")
+        raise ValueError("its sizes are not whole numbers")
     if sum(sizes) > _LONGEST_BLOB:
         raise ValueError("it is too long")
     return head, [_exactly(stream, size) for size in sizes]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from math import hypot, radians
+from math import radians
 from typing import final
 
 from phipsi.errors import did_you_mean
-from phipsi.interfaces.formats.document import Element, parse_number, parse_vector, shortened
+from phipsi.interfaces.formats.document import Element, parse_vector, shortened
 from phipsi.interfaces.formats.files import where
+from phipsi.interfaces.formats.shared_elements import pose_of
 from phipsi.model import Pose
 from phipsi.model.rotations import rotation_of_rpy
 
@@ -120,38 +121,12 @@ def read_pose(parent: Element, who: str) -> tuple[Pose, str]:
     if not text:
         return Pose(), relative
     form = at.attributes.get("rotation_format", "euler_rpy")
-    if form == "quat_xyzw":
-        values = parse_vector(text, 7, at, "pose", who)
-        x, y, z, w = values[3:]
-        length = hypot(x, y, z, w)
-        if not 0.99 < length < 1.01:
-            raise at.error(f"the quaternion has length {length:g}; a rotation needs length 1.", who)
-        return Pose([c / length for c in (w, x, y, z)], values[:3]), relative
-    if form != "euler_rpy":
+    if form not in ("euler_rpy", "quat_xyzw"):
         raise at.error(f"rotation_format={shortened(form)} is not euler_rpy or quat_xyzw.", who)
-    values = parse_vector(text, 6, at, "pose", who)
-    angles = values[3:]
-    if at.attributes.get("degrees", "false").strip().lower() in ("true", "1"):
+    values = parse_vector(text, 7 if form == "quat_xyzw" else 6, at, "pose", who)
+    position, angles = values[:3], values[3:]
+    if form == "quat_xyzw":
+        return pose_of(angles, position, at, who, 0.01), relative
+    if at.flag("degrees"):
         angles = tuple(map(radians, angles))
-    return Pose(rotation_of_rpy(*angles), values[:3]), relative
-
-
-# ---- texts of children --------------------------------------------------------------------------
-
-
-def text_of(parent: Element, tag: str, who: str | None = None) -> str:
-    """The text of a child element, "" if there is none."""
-    at = parent.only(tag, who)
-    return at.text.strip() if at is not None else ""
-
-
-def is_true(parent: Element, tag: str, default: bool = False) -> bool:
-    """Whether a child element says true or 1."""
-    text = text_of(parent, tag).lower()
-    return text in ("true", "1") if text else default
-
-
-def text_number(parent: Element, tag: str, who: str, default: float) -> float:
-    """The number in a child element, or the default of the format."""
-    at = parent.only(tag, who)
-    return default if at is None else parse_number(at.text, at, tag, who)
+    return Pose(rotation_of_rpy(*angles), position), relative

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import final
 
 from phipsi.errors import did_you_mean
-from phipsi.interfaces.formats.document import Element, Sum, parse_vector, parse_xml, shortened
+from phipsi.interfaces.formats.document import Element, Sum, parse_xml, shortened
 from phipsi.interfaces.formats.files import read_bytes
 from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
-from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph, Node, read_pose, text_of
+from phipsi.interfaces.formats.sdf.frame_graph import FrameGraph, Node, read_pose
 from phipsi.model import Pose
 from phipsi.model.body import WORLD_NAME
 
@@ -56,8 +56,8 @@ class Includes:
             )
         try:
             found = self._find(uri, element.file)
-        except Rejected as refused:
-            raise element.error(f"include {shortened(uri)}: {refused}") from refused
+        except Rejected as error:
+            raise element.error(f"include {shortened(uri)}: {error}") from error
         if found is None:
             raise element.error(
                 f"include {shortened(uri)} was not found. Say where models are:\n"
@@ -73,7 +73,7 @@ class Includes:
             if ours is not None:
                 model.children = [child for child in model.children if child.tag != tag] + [ours]
         for tag in ("name", "placement_frame"):
-            text = text_of(element, tag)
+            text = element.texts.string(tag)
             if text:
                 model.attributes[tag] = text
         return model, sdf.attributes.get("version", "1.7")
@@ -122,13 +122,8 @@ def choose(sdf: Element, includes: Includes, wanted: str | None) -> Chosen:
                 "stands in the world; remove relative_to."
             )
         return Chosen(element, version, pose, others=others)
-    _refuse_joints(world, element)
-    stated = world.only("gravity")
-    gravity = (
-        _WORLD_GRAVITY
-        if stated is None
-        else parse_vector(stated.text, 3, stated, "gravity", world.label)
-    )
+    _reject_joints(world, element)
+    gravity = world.texts.vector("gravity", 3, world.label, _WORLD_GRAVITY)
     return Chosen(element, version, _in_world(world, relative, element) @ pose, gravity, others)
 
 
@@ -136,7 +131,7 @@ def name_of(element: Element) -> str:
     """What a <model> or <include> is called."""
     if element.tag == "model":
         return element.name
-    return text_of(element, "name") or os.path.basename(_uri(element).rstrip("/"))
+    return element.texts.string("name") or os.path.basename(_uri(element).rstrip("/"))
 
 
 def _which(wanted: str | None, names: list[str]) -> str:
@@ -160,7 +155,7 @@ def _root(sdf: Element) -> Element:
 
 
 def _uri(include: Element) -> str:
-    return text_of(include, "uri")
+    return include.texts.string("uri")
 
 
 def _version(element: Element) -> tuple[int, ...]:
@@ -181,9 +176,9 @@ def _in_world(world: Element, name: str, at: Element) -> Pose:
     return graph.pose(name, at)
 
 
-def _refuse_joints(world: Element, model: Element) -> None:
+def _reject_joints(world: Element, model: Element) -> None:
     for joint in world.all("joint"):
-        ends = [text_of(joint, role).partition("::")[0] for role in ("parent", "child")]
+        ends = [joint.texts.string(role).partition("::")[0] for role in ("parent", "child")]
         if model.name in ends:
             raise joint.error(
                 "a joint between models of a world is not read. Put both models into one <model>, "

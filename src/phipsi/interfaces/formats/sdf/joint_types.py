@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from phipsi.errors import FileError, ModelError, did_you_mean
-from phipsi.interfaces.formats.document import Element, parse_number, shortened
+from phipsi.errors import ModelError, did_you_mean
+from phipsi.interfaces.formats.document import Element, shortened
 from phipsi.interfaces.formats.parsed_robot import ParsedRobot
-from phipsi.interfaces.formats.sdf.frame_graph import Scope, text_number
+from phipsi.interfaces.formats.sdf.frame_graph import Scope
+from phipsi.interfaces.formats.shared_elements import (
+    checked_bounds,
+    damping_and_friction,
+    mimic_of,
+)
 from phipsi.model import joints
 from phipsi.model.body import LimitsArgument
-from phipsi.model.extras import Coupling, Rating
+from phipsi.model.extras import Rating
 
 _UNLIMITED = 1e16
-_ONE_AXIS = ("revolute", "continuous", "prismatic", "screw")
-_TWO_AXES = ("universal", "revolute2")
-KINDS = (*_ONE_AXIS, *_TWO_AXES, "fixed", "ball")
+# How each is built from its axes, and how many it has; a screw also needs its pitch.
+_KINDS: dict[str, tuple[Callable[..., joints.Joint], int]] = {
+    "revolute": (joints.Revolute, 1),
+    "continuous": (joints.Revolute, 1),
+    "prismatic": (joints.Prismatic, 1),
+    "screw": (joints.Helical, 1),
+    "universal": (joints.Universal, 2),
+    "revolute2": (joints.Universal, 2),
+    "fixed": (joints.Fixed, 0),
+    "ball": (joints.Spherical, 0),
+}
 _FREE = (-math.inf, math.inf)
 
 Vector = tuple[float, ...]
@@ -32,46 +46,32 @@ def joint_of(kind: str, axes: list[Vector], element: Element, who: str) -> joint
             "name='gear', joints=(…, …), coefficients=(1, -ratio))",
             who,
         )
-    if kind not in KINDS:
+    if kind not in _KINDS:
         given = f"its type is {shortened(kind)}" if kind else "it has no type"
-        raise element.error(f"{given}. {did_you_mean(kind, KINDS)}", who)
-    wanted = 1 if kind in _ONE_AXIS else 2 if kind in _TWO_AXES else 0
+        raise element.error(f"{given}. {did_you_mean(kind, _KINDS)}", who)
+    make, wanted = _KINDS[kind]
     if len(axes) < wanted:
         raise element.error(
             f"a {kind} joint needs {'<axis>' if wanted == 1 else '<axis> and <axis2>'}.", who
         )
+    pitch = [_pitch(element, who) / (2 * math.pi)] if kind == "screw" else []
     try:
-        return _made(kind, axes, element, who)
-    except FileError:
-        raise
+        return make(*axes[:wanted], *pitch)
     except ModelError as error:
         raise element.error(str(error), who) from error
 
 
-def _made(kind: str, axes: list[Vector], element: Element, who: str) -> joints.Joint:
-    if kind == "fixed":
-        return joints.Fixed()
-    if kind == "ball":
-        return joints.Spherical()
-    if kind == "prismatic":
-        return joints.Prismatic(axes[0])
-    if kind == "screw":
-        return joints.Helical(axes[0], _pitch(element, who) / (2 * math.pi))
-    if kind in _TWO_AXES:
-        return joints.Universal(axes[0], axes[1])
-    return joints.Revolute(axes[0])
-
-
 def _pitch(element: Element, who: str) -> float:
-    """Metres per revolution; the old <thread_pitch> is radians per metre with the sign turned."""
-    new, old = element.only("screw_thread_pitch", who), element.only("thread_pitch", who)
-    if new is not None:
-        return parse_number(new.text, new, "screw_thread_pitch", who)
+    """Metres per revolution; the old <thread_pitch> is radians per metre with the opposite sign."""
+    values = element.texts
+    if values.find("screw_thread_pitch", who):
+        return values.number("screw_thread_pitch", who)
+    old = element.only("thread_pitch", who)
     if old is None:
         raise element.error(
             "a screw needs <screw_thread_pitch>, the way in m that one revolution makes.", who
         )
-    value = parse_number(old.text, old, "thread_pitch", who)
+    value = values.number("thread_pitch", who)
     if abs(value) < 1e-9:
         raise old.error(
             f"thread_pitch {value:g} rad/m is a screw that does not turn. Use type='prismatic', or "
@@ -98,7 +98,7 @@ def read_drive(
     robot: ParsedRobot, element: Element, kind: str, name: str, scope: Scope, who: str
 ) -> Drive:
     """Read <limit>, <dynamics> and <mimic> of every axis of a joint."""
-    count = 1 if kind in _ONE_AXIS else 2 if kind in _TWO_AXES else 0
+    count = _KINDS[kind][1]
     if not count:
         return Drive(None, 0.0, Rating(name, kind))
     tags = ("axis", "axis2")[:count]
@@ -110,7 +110,8 @@ def read_drive(
         message = "its axes have different effort or velocity limits; those of <axis> are kept."
         robot.note("limit", who, name, message, element)
     for axis in axes:
-        _mimic(robot, axis, name, scope, who)
+        if (at := axis.only("mimic", who)) is not None:
+            robot.mimics.append(mimic_of(at, at.texts, name, who, scope))
     limits = None
     if any(pair != _FREE for pair in bounds):
         limits = bounds[0] if count == 1 else tuple(zip(*bounds, strict=True))
@@ -122,66 +123,31 @@ def _dynamics(robot: ParsedRobot, axis: Element, name: str, who: str) -> tuple[f
     at = axis.only("dynamics", who)
     if at is None:
         return 0.0, 0.0
-    damping = text_number(at, "damping", who, 0.0)
-    friction = text_number(at, "friction", who, 0.0)
-    if damping < 0 or friction < 0:
-        raise at.error("damping and friction must be ≥ 0, or they would feed energy in.", who)
-    if text_number(at, "spring_stiffness", who, 0.0):
+    if at.texts.number("spring_stiffness", who, 0.0):
         message = "its spring is not part of the model and is left out."
         robot.note("ignored", who, name, message, at, True)
-    return damping, friction
+    return damping_and_friction(at, at.texts, who)
 
 
 def _bounds(
     robot: ParsedRobot, axis: Element, kind: str, name: str, who: str
 ) -> tuple[float, float]:
-    limit = axis.only("limit", who)
-    if limit is None or kind == "continuous":
+    at = axis.only("limit", who)
+    if at is None or kind == "continuous":
         return _FREE
-    low, high = (_number(limit, tag, s * math.inf, who) for tag, s in (("lower", -1), ("upper", 1)))
-    if low > high:
-        raise limit.error(
-            f"the lower limit {low:g} is above the upper limit {high:g}, so no position is "
-            "allowed. Were they swapped?",
-            who,
-        )
-    if low == high:
-        message = f"both limits are {low:g}, which leaves no room; it is taken as unlimited."
-        robot.note("limit", who, name, message, limit)
-        return _FREE
-    return low, high
+    low, high = (
+        at.texts.limit(tag, who, s * math.inf, _UNLIMITED)
+        for tag, s in (("lower", -1), ("upper", 1))
+    )
+    return checked_bounds(robot, (low, high), at, who, name) or _FREE
 
 
 def _largest(axis: Element, who: str) -> tuple[float, float]:
     """Largest effort and velocity; a negative one means that there is none."""
-    limit = axis.only("limit", who)
-    if limit is None:
+    at = axis.only("limit", who)
+    if at is None:
         return math.inf, math.inf
-    effort, velocity = (_number(limit, tag, math.inf, who) for tag in ("effort", "velocity"))
+    effort, velocity = (
+        at.texts.limit(tag, who, math.inf, _UNLIMITED) for tag in ("effort", "velocity")
+    )
     return (effort if effort >= 0 else math.inf), (velocity if velocity >= 0 else math.inf)
-
-
-def _number(limit: Element, tag: str, default: float, who: str) -> float:
-    """A number that may be infinite."""
-    at = limit.only(tag, who)
-    if at is None:
-        return default
-    text = at.text.strip().lower()
-    if text in ("inf", "+inf", "-inf"):
-        return float(text)
-    value = parse_number(at.text, at, tag, who, math.inf)
-    return value if abs(value) < _UNLIMITED else math.copysign(math.inf, value)
-
-
-def _mimic(robot: ParsedRobot, axis: Element, name: str, scope: Scope, who: str) -> None:
-    """q = multiplier · (q of the other − reference) + offset."""
-    at = axis.only("mimic", who)
-    if at is None:
-        return
-    of = at.attributes.get("joint")
-    if not of:
-        raise at.error('<mimic> lacks joint="…", the joint to follow.', who)
-    multiplier = text_number(at, "multiplier", who, 1.0)
-    offset = text_number(at, "offset", who, 0.0)
-    offset -= multiplier * text_number(at, "reference", who, 0.0)
-    robot.mimics.append((Coupling(name, scope(of), multiplier, offset), at))

@@ -16,22 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.loop_graph import AS_CONSTRAINT
-from phipsi.interfaces.formats.body_frames import (
-    frame_name,
-    hinge_shift,
-    in_body,
-    in_link,
-    moved_inertia,
-)
+from phipsi.interfaces.formats.body_frames import hinge_shift, in_body
 from phipsi.interfaces.formats.document import (
     Element,
     parse_vector,
     parse_xml,
     shortened,
 )
+from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.folders import AllowedFolders
 from phipsi.interfaces.formats.load_options import Base, Options
-from phipsi.interfaces.formats.mesh_paths import MeshPaths
 from phipsi.interfaces.formats.parsed_robot import GROUND, Connection, Link, ParsedRobot
 from phipsi.interfaces.formats.sdf.frame_graph import (
     MODEL,
@@ -39,29 +33,25 @@ from phipsi.interfaces.formats.sdf.frame_graph import (
     FrameGraph,
     Node,
     Scope,
-    is_true,
     read_pose,
-    text_number,
-    text_of,
 )
 from phipsi.interfaces.formats.sdf.included_models import Chosen, Includes, choose, name_of
 from phipsi.interfaces.formats.sdf.joint_types import joint_of, read_drive
+from phipsi.interfaces.formats.shared_elements import (
+    SHAPES,
+    ShapeReader,
+    checked_mass,
+    inertia_of,
+)
 from phipsi.model import Pose, SpatialInertia, joints
 from phipsi.model.body import WORLD_NAME, Frame
-from phipsi.model.extras import Shape
 
 _LINK = ("inertial", "visual", "collision", "pose", "gravity", "kinematic", "sensor", "light")
 _JOINT = (
-    "parent",
-    "child",
-    "axis",
-    "axis2",
-    "pose",
-    "sensor",
-    "physics",
-    "screw_thread_pitch",
+    "parent", "child", "axis", "axis2", "pose", "sensor", "physics", "screw_thread_pitch",
     "thread_pitch",
-)
+)  # fmt: skip
+_USUAL_MOMENTS = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
 _OLD_AXES = (1, 5)  # before this version, axes are in the model's frame
 
 
@@ -84,10 +74,10 @@ class _Reader:
         self.chosen, self.includes, self.graph = chosen, includes, FrameGraph()
         model, gravity = chosen.model, chosen.gravity
         self.robot = ParsedRobot(model, model.name, gravity=gravity, deadline=options.deadline)
-        self.meshes = MeshPaths(folders, self.robot)
+        self.meshes = ShapeReader(folders, self.robot, SHAPES, in_texts=True)
         self.joints: list[tuple[Element, Scope, bool]] = []
         self.frames: list[tuple[Element, Scope]] = []
-        self.shapes: list[tuple[Element, Scope, str, str]] = []
+        self.shapes: list[tuple[Element, Scope, str]] = []
         self.shifts: dict[str, NDArray[np.float64]] = {}
         self.links: list[str] = []  # those of the robot, in order
         self.hangs: dict[str, str] = {}  # from a link towards the one its chain hangs on at last
@@ -103,7 +93,7 @@ class _Reader:
         for element, scope, in_model in self.joints:
             self._joint(element, scope, in_model)
         self._place()
-        is_static = is_true(model, "static")
+        is_static = model.texts.flag("static")
         if is_static and any(joint.joint.nv for joint in robot.joints.values()):
             message = "it is static, so simulators hold its joints too; here only its base is held."
             robot.note("static", model.label, model.name, message, model, True)
@@ -125,7 +115,7 @@ class _Reader:
                 self._inner(element, scope, version)
             elif element.tag == "include":
                 inner, inner_version = self.includes.open(element)
-                merge = element.attributes.get("merge", "false").strip().lower() in ("true", "1")
+                merge = element.flag("merge")
                 self._inner(inner, scope, inner_version, merge)
         own = self.links[before:]
         direct = [name for name in own if "::" not in name[len(scope.prefix) :]]
@@ -142,7 +132,7 @@ class _Reader:
         name = model.required_name()
         pose, relative = read_pose(model, model.label)
         base = outer(relative or MODEL)
-        if is_true(model, "static") and not is_true(self.chosen.model, "static"):
+        if model.texts.flag("static") and not self.chosen.model.texts.flag("static"):
             message = "it is static inside a model that is not; it moves with what it is joined to."
             self.robot.note("static", model.label, name, message, model, True)
         if merge:
@@ -169,13 +159,13 @@ class _Reader:
                 self._left_out(inertial, who, name, "the added mass of a fluid")
         self.robot.add_link(link)
         self.links.append(name)
-        if not is_true(element, "gravity", True):
+        if not element.texts.flag("gravity", True):
             self._left_out(element, who, name, "<gravity>false</gravity>")
-        if is_true(element, "kinematic"):
+        if element.texts.flag("kinematic"):
             self._left_out(element, who, name, "<kinematic>true</kinematic>")
         self.robot.note_unknown(element, _LINK, who, name)
         for role in ("visual", "collision"):
-            self.shapes.extend((shape, scope, name, role) for shape in element.all(role))
+            self.shapes.extend((shape, scope, name) for shape in element.all(role))
 
     def _left_out(self, at: Element, who: str, name: str, what: str) -> None:
         message = f"{what} is not part of the model and is left out."
@@ -262,16 +252,13 @@ class _Reader:
     ) -> tuple[float, ...]:
         """A unit axis in the child's axes."""
         who = element.label
-        xyz_at = at.only("xyz", who)
-        xyz = (
-            (0.0, 0.0, 1.0) if xyz_at is None else parse_vector(xyz_at.text, 3, xyz_at, "xyz", who)
-        )
+        xyz_at, xyz = at.only("xyz", who), at.texts.vector("xyz", 3, who, (0.0, 0.0, 1.0))
         if not any(xyz):
             raise (xyz_at or at).error(
-                "axis xyz 0 0 0 is no direction; give for example 0 0 1.", who
+                "axis xyz 0 0 0 is not a direction; give for example 0 0 1.", who
             )
         frame = xyz_at.attributes.get("expressed_in", "") if xyz_at is not None else ""
-        if not frame and (in_model or is_true(at, "use_parent_model_frame")):
+        if not frame and (in_model or at.texts.flag("use_parent_model_frame")):
             frame = MODEL
         expressed = self.graph.pose(scope(frame or element.name), element)
         R = self.graph.pose(child, element).rotation.T @ expressed.rotation
@@ -285,23 +272,22 @@ class _Reader:
         X_body: dict[str, Pose] = {}
         for name, link in robot.links.items():
             shift = self.shifts.get(name, (0.0, 0.0, 0.0))
-            X_body[name] = graph.pose(name, graph.nodes[name].at) @ in_link(shift)
-            link.inertia = moved_inertia(link.inertia, shift)
+            X_body[name] = graph.pose(name, graph.nodes[name].at) @ Pose(translation=shift)
+            link.inertia = link.inertia.transformed(in_body(shift))
         inboard = robot.inboard_joints()
         for joint in robot.joints.values():
             inner = Pose() if joint.parent == GROUND else X_body[joint.parent].inv
             joint.placement = inner @ X_body[joint.child]
         for joint, element, anchor in self.closing if self.closes_loops else ():
-            X = graph.pose(joint.child, element) @ in_link(anchor)
+            X = graph.pose(joint.child, element) @ Pose(translation=anchor)
             ends = [
                 (host or WORLD_NAME, X if host == GROUND else X_body[host].inv @ X)
                 for host in (joint.parent, joint.child)
             ]
             make = AS_CONSTRAINT.get(type(joint.joint))
             if make is None:
-                raise robot.error(
-                    joint.at,
-                    f"joint {shortened(joint.name)}",
+                raise robot.fault(
+                    joint,
                     f"it closes a loop, and a {joint.joint.kind} joint cannot be a constraint. "
                     "Let it come before the other joints of its loop in the file.",
                 )
@@ -310,55 +296,48 @@ class _Reader:
         for name in robot.links:
             shift = self.shifts.get(name)
             if shift is not None and shift.any():
-                robot.frames.append(Frame(frame_name(name, taken), name, in_body(shift)))
+                taken.add(frame := unused(f"{name}_frame", taken))
+                robot.frames.append(Frame(frame, name, in_body(shift)))
             if name not in inboard and not X_body[name].is_identity:
                 robot.root_placements[name] = X_body[name]
         for element, scope in self.frames:
             name = scope(element.name)
             host = graph.link_of(name, element, robot.links)
             robot.frames.append(Frame(name, host, X_body[host].inv @ graph.pose(name, element)))
-        for element, scope, link, role in self.shapes:
+        for element, scope, link in self.shapes:
             pose, relative = read_pose(element, element.label)
             X = in_body(self.shifts.get(link, (0.0, 0.0, 0.0)))
             if relative:
                 X = X_body[link].inv @ graph.pose(scope(relative), element)
-            robot.shapes.extend(read_shape(element, link, role, X @ pose, self.meshes))
+            who = element.label
+            robot.shapes += self.meshes.read(element, who, link, X @ pose, _color(element, who))
 
 
 # ---- elements -----------------------------------------------------------------------------------
 
 
 def _inertia(inertial: Element, who: str) -> SpatialInertia:
-    if inertial.attributes.get("auto", "false").strip().lower() in ("true", "1"):
+    if inertial.flag("auto"):
         raise inertial.error(
             'auto="true" asks to compute the inertia from the collision shapes, which is not done '
             "here. Write the numbers into the file:\n"
             "    gz sdf --expand-auto-inertials -p robot.sdf > numbers.sdf",
             who,
         )
-    mass = text_number(inertial, "mass", who, 1.0)
-    if mass < 0:
-        raise inertial.error(f"mass {mass:g} kg is negative. Write <mass>{-mass:g}</mass>.", who)
+    mass = inertial.texts.number("mass", who, 1.0)
+    checked_mass(mass, inertial, who, "<mass>{:g}</mass>")
     at = inertial.only("inertia", who)
-    moments = {"ixx": 1.0, "iyy": 1.0, "izz": 1.0, "ixy": 0.0, "ixz": 0.0, "iyz": 0.0}
-    if at is not None:
-        moments = {key: text_number(at, key, who, value) for key, value in moments.items()}
     pose, relative = read_pose(inertial, who)
     if relative:
         raise inertial.error(
             "the pose of <inertial> is always in its link; remove relative_to.", who
         )
-    m = moments
-    matrix = [
-        [m["ixx"], m["ixy"], m["ixz"]],
-        [m["ixy"], m["iyy"], m["iyz"]],
-        [m["ixz"], m["iyz"], m["izz"]],
-    ]
-    return SpatialInertia(mass, (0, 0, 0), matrix).transformed(pose)
+    values = None if at is None else at.texts
+    return inertia_of(mass, values, who, _USUAL_MOMENTS, all_stated=False).transformed(pose)
 
 
 def _end(element: Element, role: str, who: str) -> str:
-    name = text_of(element, role, who)
+    name = element.texts.string(role, who)
     if not name:
         raise element.error(f"it needs <{role}>link</{role}>.", who)
     return name
@@ -370,50 +349,6 @@ def _is_before(version: str, than: tuple[int, int]) -> bool:
         return (int(parts[0]), int(parts[1])) < than
     except (ValueError, IndexError):
         return False
-
-
-# ---- visual and collision shapes -----------------------------------------------------------------
-
-
-def read_shape(
-    element: Element, link: str, role: str, placement: Pose, meshes: MeshPaths
-) -> list[Shape]:
-    """The shape of a <visual> or <collision>; kinds that are no solid shape are left out."""
-    who = element.label
-    geometry = element.only("geometry", who)
-    if geometry is None:
-        raise element.error(f"its <{role}> has no <geometry>.", who)
-    color = _color(element, who)
-    out: list[Shape] = []
-    for at in geometry.children:
-        uri, file = "", None
-        if at.tag == "box":
-            size = _vector(at, "size", 3, who, (1.0, 1.0, 1.0))
-        elif at.tag == "sphere":
-            size = (text_number(at, "radius", who, 1.0),)
-        elif at.tag in ("cylinder", "capsule"):
-            size = (text_number(at, "radius", who, 0.5), text_number(at, "length", who, 1.0))
-        elif at.tag == "ellipsoid":
-            size = _vector(at, "radii", 3, who, (1.0, 1.0, 1.0))
-        elif at.tag == "plane":
-            width, depth = _vector(at, "size", 2, who, (1.0, 1.0))
-            size = (width / 2, depth / 2)
-        elif at.tag == "mesh":
-            uri_at = at.only("uri", who)
-            uri = uri_at.text.strip() if uri_at is not None else ""
-            file = meshes.locate(uri, at, who) if uri else None
-            size = _vector(at, "scale", 3, who, (1.0, 1.0, 1.0))
-        else:
-            continue
-        out.append(Shape(link, role, at.tag, size, placement, element.name, uri, file, color))
-    return out
-
-
-def _vector(
-    parent: Element, tag: str, size: int, who: str, default: tuple[float, ...]
-) -> tuple[float, ...]:
-    at = parent.only(tag, who)
-    return default if at is None else parse_vector(at.text, size, at, tag, who)
 
 
 def _color(element: Element, who: str) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 
 from phipsi.errors import ModelError, warn
+from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
 from phipsi.model import Model, Pose, SpatialInertia, joints
 from phipsi.model.assemble import weld
@@ -34,7 +35,7 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
     """Write a model as URDF and return the text.
 
     **Arguments:** `path`, where to write it; None only returns the text. A base on the free joint
-    that ``load(path, base="free")`` made is written as the base link: load it the same way again.
+    that ``load(path, base="free")`` added is written as the base link: load it the same way again.
     Joints that mimic others, as `load` reads them, are written as such; other constraints are
     rejected. What URDF cannot say is a `ModelError` (joint types it lacks) or one `PhipsiWarning`
     (armature, gravity other than 9.81 m/s² along −z).
@@ -115,7 +116,7 @@ class _Writer:
     def text(self) -> str:
         links = self._links()
         roots = [link for link in links if link.parent == WORLD_NAME]
-        base = roots[0] if len(roots) == 1 and _is_made_by_load(roots[0]) else None
+        base = roots[0] if len(roots) == 1 and _is_added_by_load(roots[0]) else None
         if base is not None and (WORLD_NAME in self.shapes or not self.on_world.is_zero):
             base = None
         self.lines = [
@@ -146,9 +147,7 @@ class _Writer:
             at, pose = model.frames[name]
             parent = WORLD_NAME if at < 0 else model.body_names[at]
             joint_name = parts[name].joint_name if name in parts else f"{name}_joint"
-            while joint_name in taken:
-                joint_name += "_"
-            taken.add(joint_name)
+            taken.add(joint_name := unused(joint_name, taken))
             return _Link(name, parent, joint_name, joints.Fixed(), pose, SpatialInertia())
 
         for name in [*parts, *bodies, *model.frames]:
@@ -302,7 +301,7 @@ def _urdf_type(link: _Link, rating: Rating | None) -> tuple[str, tuple[float, ..
     )
 
 
-def _is_made_by_load(root: _Link) -> bool:
+def _is_added_by_load(root: _Link) -> bool:
     made = root.joint_name.rstrip("_").endswith(ROOT_JOINT) and root.placement.is_identity
     return made and isinstance(root.joint, joints.Free | joints.Fixed)
 

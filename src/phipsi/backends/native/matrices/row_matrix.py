@@ -7,21 +7,14 @@ row that depends on those before it: its multiplier is zero, and the others solv
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, final
 
-from phipsi.backends.failures import (
-    CONTRADICTION,
-    DOUBTFUL,
-    ROW_DOUBT,
-    ROW_DOUBT_LEAST,
-    ROW_FLOOR,
-    ROW_GAP,
-    ROW_GAP_LEAST,
-    ROW_TOLERANCE,
-)
-from phipsi.backends.native.data_record import HUBS, N_HUBS, N_ROWS, ROW_MATRICES, ROW_ORDERS
-from phipsi.backends.native.plan import entry_count, is_local, root
-from phipsi.backends.native.row_order import (
+from phipsi.backends import failures
+from phipsi.backends.native import data_record as record
+from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.kernel.place import Place
+from phipsi.backends.native.kernel.plan import entry_count, is_local, root
+from phipsi.backends.native.matrices.row_order import (
     N_ROW_INTEGERS,
     ROW_AT,
     ROW_BASE,
@@ -30,45 +23,36 @@ from phipsi.backends.native.row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
-from phipsi.backends.native.text.lanes import I64, Lane, fold_loop, write_loop
-from phipsi.backends.native.text.trigonometry import i64
+from phipsi.backends.native.text.lanes import I64, Lane, fold_loop, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field
 
-if TYPE_CHECKING:
-    from phipsi.backends.native.kernel import Kernel
 
-
+@final
 class RowMatrix:
     """One matrix between rows, `local` if it has hubs; after `factor`, reciprocal pivots and L."""
 
-    def __init__(self, kernel: Kernel, field: Field) -> None:
-        self.k, self.field, self.local = kernel, field, is_local(field)
-        b, word = kernel.b, ROW_ORDERS[self.local]
-        self.table, self.places = kernel.word(word), kernel.word(word + 1)
-        self.entries = kernel.word(word + 2)
+    def __init__(self, emission: Emission, place: Place, field: Field) -> None:
+        k, b = emission, emission.b
+        self.k, self.place, self.field, self.local = k, place, field, is_local(field)
+        word = record.ROW_ORDERS[self.local]
+        self.table, self.places, self.entries = (k.word(word + i) for i in range(3))
         start: Any = i64(0)
-        for other in list(kernel.plan.row_matrices)[: kernel.plan.row_matrices[field]]:
-            its = ROW_ORDERS[is_local(other)]
-            vectors = b.mul(kernel.word(its + 1), i64(3))
-            start = b.add(start, b.add(kernel.word(its + 2), vectors))
-        unit = i64(kernel.bytes)
-        area = kernel.area(ROW_MATRICES, kernel.bytes)
-        self.matrix = kernel.at(area, b.mul(start, unit))
-        self.sizes = kernel.at(self.matrix, b.mul(self.entries, unit))  # of rows, by place
-        self.recips = kernel.at(self.sizes, b.mul(self.places, unit))  # of the pivots, by place
-        self.work = kernel.at(self.recips, b.mul(self.places, unit))  # a vector, by place
+        for other in list(k.plan.row_matrices)[: k.plan.row_matrices[field]]:
+            its = record.ROW_ORDERS[is_local(other)]
+            vectors = b.mul(k.word(its + 1), i64(3))
+            start = b.add(start, b.add(k.word(its + 2), vectors))
+        unit = i64(k.bytes)
+        area = k.area(record.ROW_MATRICES, k.bytes)
+        self.matrix = k.at(area, b.mul(start, unit))
+        self.sizes = k.at(self.matrix, b.mul(self.entries, unit))  # of rows, by place
+        self.recips = k.at(self.sizes, b.mul(self.places, unit))  # of the pivots, by place
+        self.work = k.at(self.recips, b.mul(self.places, unit))  # a vector, by place
 
     def integer(self, row: Any, what: int) -> Any:
         """A number of the table of rows."""
         k, b = self.k, self.k.b
         index = b.add(b.mul(row, i64(N_ROW_INTEGERS)), i64(what))
         return b.load(k.at(self.table, b.mul(index, i64(8))), typ=I64)
-
-    def _load(self, base: Any, index: Any) -> Lane:
-        return self.k.lane_load(base, self.k.b.mul(index, i64(self.k.bytes)))
-
-    def _store(self, value: Lane, base: Any, index: Any) -> None:
-        self.k.lane_store(value, base, self.k.b.mul(index, i64(self.k.bytes)))
 
     def index(self, row: Any, column: Any) -> Any:
         """Where entry (row, column) stands, the row's block not being before the column's."""
@@ -100,7 +84,7 @@ class RowMatrix:
 
     def _hub_row(self, hub: Any) -> Any:
         b = self.k.b
-        return b.add(self.k.word(N_ROWS), b.mul(hub, i64(6)))
+        return b.add(self.k.word(record.N_ROWS), b.mul(hub, i64(6)))
 
     # -- elimination -------------------------------------------------------------------------------
 
@@ -128,8 +112,8 @@ class RowMatrix:
             def entry(n: Any) -> None:
                 q = b.add(after, n)
                 here = b.add(self.integer(self.integer(q, ROW_AT), ROW_BASE), p)
-                total = self._load(self.matrix, here) + self._load(self.matrix, b.add(base, q))
-                self._store(total, self.matrix, here)
+                total = self.k.load(self.matrix, here) + self.k.load(self.matrix, b.add(base, q))
+                self.k.store(total, self.matrix, here)
 
             write_loop(b, b.sub(end, after), entry)
 
@@ -142,21 +126,21 @@ class RowMatrix:
         start = k.plan.body[admittance]
 
         def hub(n: Any) -> None:
-            body = b.load(k.at(k.word(HUBS), b.mul(n, i64(8))), typ=I64)
-            record = k.record(Domain.BODY, False, b.add(body, i64(1)))
+            body = b.load(k.at(k.word(record.HUBS), b.mul(n, i64(8))), typ=I64)
+            where = k.record(Domain.BODY, False, b.add(body, i64(1)))
             first = self._hub_row(n)
-            found = [k.entry_load(admittance, record, start, i) for i in range(21)]
+            found = [k.entry_load(admittance, where, start, i) for i in range(21)]
             traces = [_diagonal_sum(found, half) for half in (range(3), range(3, 6))]
             for i in range(6):
                 place = self.integer(b.add(first, i64(i)), ROW_PLACE)
-                self._store(traces[i // 3], self.sizes, place)
+                self.k.store(traces[i // 3], self.sizes, place)
                 for j in range(i + 1):
                     value = found[i * (i + 1) // 2 + j]
                     where = self.index(b.add(first, i64(i)), b.add(first, i64(j)))
-                    self._store(e.lift(-value), self.matrix, where)
+                    self.k.store(e.lift(-value), self.matrix, where)
 
         assert entry_count(admittance, 6) == 21
-        write_loop(b, k.word(N_HUBS), hub)
+        write_loop(b, k.word(record.N_HUBS), hub)
 
     def factor(self) -> None:
         """L D L*, row by row: below the diagonal L, and the reciprocal pivots apart."""
@@ -168,7 +152,7 @@ class RowMatrix:
         def eliminate(p: Any) -> None:
             row = self.integer(p, ROW_AT)
             base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
-            diagonal = self._load(self.matrix, b.add(base, p))
+            diagonal = self.k.load(self.matrix, b.add(base, p))
 
             # first the entries of L D, then of L, because D L* of earlier columns is needed
             def column(n: Any) -> None:
@@ -180,30 +164,30 @@ class RowMatrix:
                 value = self._dot(
                     start,
                     j,
-                    self._load(self.matrix, here),
+                    self.k.load(self.matrix, here),
                     lambda m: (
-                        self._load(self.matrix, b.add(base, m)),  # L D of this row
-                        self._load(self.matrix, b.add(base_j, m)),  # L of the earlier row
+                        self.k.load(self.matrix, b.add(base, m)),  # L D of this row
+                        self.k.load(self.matrix, b.add(base_j, m)),  # L of the earlier row
                     ),
                 )
-                self._store(value, self.matrix, here)
+                self.k.store(value, self.matrix, here)
 
             write_loop(b, b.sub(p, first), column)
 
             def scale(n: Any, sums: list[Any]) -> list[Any]:
                 j = b.add(first, n)
                 here = b.add(base, j)
-                product = self._load(self.matrix, here)
-                entry = product * self._load(self.recips, j)
-                self._store(entry, self.matrix, here)
+                product = self.k.load(self.matrix, here)
+                entry = product * self.k.load(self.recips, j)
+                self.k.store(entry, self.matrix, here)
                 return [(-product).times_plus(entry, Lane(e, sums[0])).value]
 
             pivot = Lane(e, fold_loop(b, b.sub(p, first), 1, [diagonal.value], scale)[0])
-            own = e.intrinsic("fabs", diagonal) * ROW_TOLERANCE
-            least = e.intrinsic("maxnum", own, self._load(self.sizes, p) * ROW_FLOOR)
+            own = e.intrinsic("fabs", diagonal) * failures.ROW_TOLERANCE
+            least = e.intrinsic("maxnum", own, self.k.load(self.sizes, p) * failures.ROW_FLOOR)
             good = e.compare(">", e.intrinsic("fabs", pivot), least)
             recip = e.select(good, 1.0 / e.select(good, pivot, 1.0), 0.0)
-            self._store(recip, self.recips, p)
+            self.k.store(recip, self.recips, p)
 
         write_loop(b, self.places, eliminate)
 
@@ -215,11 +199,11 @@ class RowMatrix:
         u, vector = x.args[1], x.type.cols == "1"
 
         def get(p: Any) -> Lane:
-            return self._load(self.work, p) if vector else k.load_entry(x, self.integer(p, ROW_AT))
+            return self.k.load(self.work, p) if vector else k.load_entry(x, self.integer(p, ROW_AT))
 
         def put(p: Any, value: Lane) -> None:
             if vector:
-                self._store(value, self.work, p)
+                self.k.store(value, self.work, p)
             else:
                 k.store_entry(x, self.integer(p, ROW_AT), value)
 
@@ -232,29 +216,34 @@ class RowMatrix:
             return [e.intrinsic("maxnum", Lane(e, largest[0]), e.intrinsic("fabs", value)).value]
 
         zero = e.constant(0.0).value
-        largest = Lane(e, fold_loop(b, k.word(N_ROWS), 1, [zero], given)[0])
-        limit = largest * ROW_GAP + ROW_GAP_LEAST
-        doubt = largest * ROW_DOUBT + ROW_DOUBT_LEAST
+        largest = Lane(e, fold_loop(b, k.word(record.N_ROWS), 1, [zero], given)[0])
+        limit = largest * failures.ROW_GAP + failures.ROW_GAP_LEAST
+        doubt = largest * failures.ROW_DOUBT + failures.ROW_DOUBT_LEAST
 
         def forward(p: Any) -> None:
             row = self.integer(p, ROW_AT)
             base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
             value = self._dot(
-                first, p, get(p), lambda m: (self._load(self.matrix, b.add(base, m)), get(m))
+                first, p, get(p), lambda m: (self.k.load(self.matrix, b.add(base, m)), get(m))
             )
             put(p, value)
             if not vector:
                 return
             # a dependent row must ask for what those before it give
-            unused = e.compare("==", self._load(self.recips, p), 0.0)
+            unused = e.compare("==", self.k.load(self.recips, p), 0.0)
             gap = e.intrinsic("fabs", value)
-            ours = b.icmp_signed("<", row, k.word(N_ROWS))
+            ours = b.icmp_signed("<", row, k.word(record.N_ROWS))
             unused = b.select(ours, unused, b.xor(unused, unused))
-            k.fail(b.and_(unused, e.compare(">", gap, limit)), CONTRADICTION, row, over=DOUBTFUL)
-            k.fail(b.and_(unused, e.compare(">", gap, doubt)), DOUBTFUL, row)
+            self.place.fail(
+                b.and_(unused, e.compare(">", gap, limit)),
+                failures.CONTRADICTION,
+                row,
+                over=failures.DOUBTFUL,
+            )
+            self.place.fail(b.and_(unused, e.compare(">", gap, doubt)), failures.DOUBTFUL, row)
 
         write_loop(b, self.places, forward)
-        write_loop(b, self.places, lambda p: put(p, get(p) * self._load(self.recips, p)))
+        write_loop(b, self.places, lambda p: put(p, get(p) * self.k.load(self.recips, p)))
 
         def back(n: Any) -> None:
             p = b.sub(b.sub(self.places, n), i64(1))
@@ -264,7 +253,7 @@ class RowMatrix:
 
             def spread(m: Any) -> None:
                 j = b.add(first, m)
-                entry = -self._load(self.matrix, b.add(base, j))
+                entry = -self.k.load(self.matrix, b.add(base, j))
                 put(j, entry.times_plus(value, get(j)))
 
             write_loop(b, b.sub(p, first), spread)
@@ -273,7 +262,7 @@ class RowMatrix:
         if vector:
             write_loop(
                 b,
-                k.word(N_ROWS),
+                k.word(record.N_ROWS),
                 lambda row: k.store_entry(x, row, get(self.integer(row, ROW_PLACE))),
             )
 

@@ -6,11 +6,12 @@ in the body records if another step or another body reads it; everything else st
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from phipsi.expressions.spaces import space_named
-from phipsi.sweeps.ir import Domain, Field, Keep, Kind, Loop, Reads, Step, dependencies
+from phipsi.sweeps.ir import Domain, Field, Keep, Kind, Loop, Reads, Step, dependencies, parts_of
 
 # operations that read the record of another body, point, link or row
 _OTHER_BODY = (Reads.PARENT, Reads.HOST, Reads.FRAMES)
@@ -27,15 +28,30 @@ def is_whole(x: Field) -> bool:
     return x.operation.runs is Loop.ONCE and not x.operation.solves
 
 
-def root(x: Field) -> Field:
-    """The field whose value x shows: through equations, transposes and negatives."""
+def shown(x: Field) -> tuple[Field, Any, bool]:
+    """(y, c, transposed): x shows c y, or c y*, through equations, transposes and multiples."""
+    factor: Any = 1
+    transposed = False
     while True:
         if x.equation is not None:
             x = x.equation
-        elif x.op == "T" or (x.op == "add" and len(x.args) == 1):
-            x = x.args[0]
+        elif x.op == "T":
+            x, transposed = x.args[0], not transposed
+        elif x.op == "add" and len(x.args) == 1:
+            data: Any = x.data
+            x, factor = x.args[0], data[0] * factor
         else:
-            return x
+            return x, factor, transposed
+
+
+def root(x: Field) -> Field:
+    """The field whose value x shows."""
+    return shown(x)[0]
+
+
+def is_zero(x: Field) -> bool:
+    """True for a field that shows zeros."""
+    return root(x).op == "zero"
 
 
 def entry_count(x: Field, widest: int) -> int:
@@ -82,6 +98,10 @@ class Plan:
     row_matrices: dict[Field, int] = field(default_factory=dict[Field, int])  # between rows
     sizes: dict[tuple[Domain, bool], int] = field(default_factory=dict[tuple[Domain, bool], int])
 
+    def slots(self, domain: Domain) -> dict[Field, int]:
+        """The slots in the records of a domain, besides sums and what paths carry."""
+        return {Domain.BODY: self.body, Domain.WORLD: self.world, **self.others}[domain]
+
     def size(self, domain: Domain, columns: bool) -> int:
         """Numbers in a record."""
         return self.sizes.get((domain, columns), 0)
@@ -104,7 +124,7 @@ def supported(steps: list[Step]) -> bool:
     return not any(
         x.type.cols == "c"
         or (x.operation.runs is not Loop.ONCE and any(is_whole(y) for y in x.args))
-        or (x.op == "row_solve" and not _of_pairs(x.args[0]))
+        or (x.operation.solves == "rows" and not _of_pairs(x.args[0]))
         for x in fields
     )
 
@@ -122,69 +142,65 @@ def is_local(x: Field) -> bool:
 
 def _of_pairs(x: Field) -> bool:
     """True for a matrix between rows that is made pair by pair, within its envelope."""
-    data: Any = x.data
-    return x.op == "matrix" and all(part.how == "pairs" for part in data)
+    blocks = x.operation.reads is Reads.BLOCKS
+    return blocks and all(part.how == "pairs" for part, _ in parts_of(x))
 
 
 def make_plan(steps: list[Step], pairs: list[Field], outputs: list[Field], widest: int) -> Plan:
     """Give every field that needs one a slot."""
-    made: dict[Field, int] = {}
-    again: dict[Field, set[int]] = {}  # some fields are made in several steps
-    for i, step in enumerate(steps):
-        for x in step.fields:
-            made[x] = i
-            again.setdefault(x, set()).add(i)
-    plan = Plan(made)
-    wanted: dict[Field, None] = {}
-    for i, step in enumerate(steps):
-        for x in step.fields:
-            for y in dependencies(x):
-                r = root(y)
-                if x.op == "assemble":
-                    wanted[r] = None
-                    continue
-                if x.op == "matrix" or is_whole(r):
-                    continue  # written and read in memory of their own
-                if x.operation.solves:
-                    wanted[r] = wanted[x] = None
-                    continue
-                reads = x.operation.reads
-                if reads is Reads.SEED:  # paths read the blocks of their points from memory
-                    wanted[r] = None
-                    continue
-                first = y is dependencies(x)[0] and r.op != "zero"
-                elsewhere = reads in _OTHER_RECORD and first
-                if is_remade(r) and not elsewhere:
-                    continue
-                if x.type.cols == "p" and reads is Reads.CHILDREN:
-                    continue  # carried from body to body along the path
-                if elsewhere:
-                    wanted[r] = None
-                    if reads in _OTHER_BODY:
-                        plan.cross.add(r)
-                elif i not in again[r] or r.operation.runs is Loop.SUMMANDS:
-                    wanted[r] = None
-            if x.operation.solves:
-                mine = plan.row_matrices if x.op == "row_solve" else plan.small
-                mine.setdefault(x.args[0], len(mine))
-            if x.operation.reads is Reads.CHILDREN:
-                carried = x.type.cols == "p"
-                place = plan.new(x, Domain.WORLD if carried else Domain.BODY, widest)
-                (plan.carried if carried else plan.sums)[x] = place
-            if x.operation.runs is Loop.SUMMANDS:
-                wanted[x] = None
+    plan = Plan({x: i for i, step in enumerate(steps) for x in step.fields})
+    wanted = dict.fromkeys(_read_from_memory(plan, steps))
+    for x in (x for step in steps for x in step.fields):
+        if x.operation.solves:
+            mine = plan.row_matrices if x.operation.solves == "rows" else plan.small
+            mine.setdefault(x.args[0], len(mine))
+        if x.operation.reads is Reads.CHILDREN:
+            carried = x.type.cols == "p"
+            place = plan.new(x, Domain.WORLD if carried else Domain.BODY, widest)
+            (plan.carried if carried else plan.sums)[x] = place
     for x in pairs:
-        if x.op == "pair" and not is_remade(root(x.args[1])):
+        if x.operation.reads is Reads.MEETING and not is_remade(root(x.args[1])):
             wanted[root(x.args[1])] = None
             plan.whole.add(root(x.args[1]))
-    for x in outputs:
-        if x.type.domain is Domain.WORLD and not (is_remade(root(x)) or root(x).op == "matrix"):
-            wanted[root(x)] = None
-    for r in wanted:
-        if r.type.domain is Domain.WORLD:
-            plan.world[r] = plan.new(r, Domain.WORLD, widest)
-        elif r.type.domain in plan.others:
-            plan.others[r.type.domain][r] = plan.new(r, r.type.domain, widest)
-        elif r.operation.reads is not Reads.CHILDREN and r.type.cols != "p":
-            plan.body[r] = plan.new(r, Domain.BODY, widest)
+    for x in map(root, outputs):
+        blocks = x.operation.reads is Reads.BLOCKS
+        if x.type.domain is Domain.WORLD and not (is_remade(x) or blocks):
+            wanted[x] = None
+    for x in wanted:
+        domain = x.type.domain
+        columns = x.operation.reads is Reads.CHILDREN or x.type.cols == "p"
+        if domain is not Domain.BODY or not columns:
+            plan.slots(domain)[x] = plan.new(x, domain, widest)
     return plan
+
+
+def _read_from_memory(plan: Plan, steps: list[Step]) -> Iterator[Field]:
+    """What steps read that is not in registers; what other bodies read is noted in the plan."""
+    where: dict[Field, set[int]] = {}  # some fields are computed in several steps
+    for i, step in enumerate(steps):
+        for x in step.fields:
+            where.setdefault(x, set()).add(i)
+    for i, step in enumerate(steps):
+        for x in step.fields:
+            row, sources = x.operation, dependencies(x)
+            for y in sources:
+                r = root(y)
+                other = row.reads in _OTHER_RECORD and y is sources[0] and not is_zero(r)
+                if row.reads is Reads.WHOLE and not row.solves:
+                    yield r  # columns of a matrix
+                elif row.reads is Reads.BLOCKS or is_whole(r):
+                    continue  # written and read in memory of their own
+                elif row.solves:
+                    yield from (r, x)
+                elif row.reads is Reads.SEED:  # paths read the blocks of their points
+                    yield r
+                elif other:
+                    if row.reads in _OTHER_BODY:
+                        plan.cross.add(r)
+                    yield r
+                elif is_remade(r) or (x.type.cols == "p" and row.reads is Reads.CHILDREN):
+                    continue  # the second is carried from body to body along the path
+                elif i not in where[r] or r.operation.runs is Loop.SUMMANDS:
+                    yield r
+            if row.runs is Loop.SUMMANDS:
+                yield x

@@ -7,26 +7,28 @@ instead of once per group, and they are not read when results are given out.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from phipsi.expressions.spaces import Space, space_named
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Field
+from phipsi.sweeps.ir import Field, Reads, dependencies, parts_of
 from phipsi.sweeps.request import Result
 
 _PER_BODY = ("joint", "body", "parameter", "point")
+
+
+def of_blocks(x: Field) -> bool:
+    """True for a whole matrix that is made from blocks, part by part."""
+    return x.operation.reads is Reads.BLOCKS
 
 
 def zeros_stay(r: Result) -> bool:
     """True if a group of configurations overwrites the other entries and leaves the zeros alone."""
     if not _of_paths(r) or r.left is not None:
         return False
-    data: Any = r.field.data
     between_joints = r.takes.index == r.gives.index == "joint"
-    return between_joints or all(part.how != "diagonal" for part in data)
+    return between_joints or all(part.how != "diagonal" for part, _ in parts_of(r.field))
 
 
 def of_branches(r: Result) -> bool:
@@ -38,18 +40,19 @@ def of_branches(r: Result) -> bool:
 
 
 def _of_paths(r: Result) -> bool:
-    if r.layout != "blocks" or r.field.op != "matrix":
+    if r.layout != "blocks" or not of_blocks(r.field):
         return False
     if r.takes.index not in _PER_BODY or r.gives.index not in _PER_BODY:
         return False
-    data: Any = r.field.data
     whole = ("path", "path of adjoint", "diagonal")
-    return all(part.how in whole for part in data) and written_once(r.field)
+    return all(part.how in whole for part, _ in parts_of(r.field)) and written_once(r.field)
 
 
 def is_gram(r: Result) -> bool:
     """True for a matrix that is one `gram` product: zero between trees, and there only."""
-    return r.field.op == "matrix" and r.left is None and [y.op for y in r.field.args] == ["gram"]
+    if not of_blocks(r.field) or r.left is not None or len(r.field.args) != 1:
+        return False
+    return r.field.args[0].operation.reads is Reads.PATHS
 
 
 def filled_chunks(r: Result, model: Model, points: PointSet, lanes: int) -> np.ndarray:
@@ -63,8 +66,7 @@ def filled_chunks(r: Result, model: Model, points: PointSet, lanes: int) -> np.n
 def filled(r: Result, model: Model, points: PointSet) -> np.ndarray:
     """(rows, columns): whether a path leads from the column's body to the row's, or back."""
     rows, columns = (_bodies(space, model, points)[None, :] for space in (r.gives, r.takes))
-    data: Any = r.field.data
-    hows = {part.how for part in data}
+    hows = {part.how for part, _ in parts_of(r.field)}
     out = np.zeros((rows.size, columns.size), dtype=bool)
     if "path" in hows:
         out |= model.tree.on_path(rows.T, columns)
@@ -86,12 +88,12 @@ def written_once(matrix: Field) -> bool:
 
     A constraint row has a path for each of its links, and where they meet they are added.
     """
-    data: Any = matrix.data
+    parts = parts_of(matrix)
     if "row" in (space_named(size[4:]).index for size in (matrix.type.rows, matrix.type.cols)):
         return False
-    paths = [(p, y) for p, y in zip(data, matrix.args, strict=True) if p.how.startswith("path")]
-    several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p in data)
-    alone = len(data) == 1  # nobody else writes where the path starts
+    paths = [(p, y) for p, y in parts if p.how.startswith("path")]
+    several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p, _ in parts)
+    alone = len(parts) == 1  # nobody else writes where the path starts
     return not several and all(p.coefficient == 1 and (alone or _behind_up(y)) for p, y in paths)
 
 
@@ -100,11 +102,11 @@ def _behind_up(x: Field) -> bool:
     stack, seen = [x], set[Field]()
     while stack:
         y = stack.pop()
-        if y.op == "path_seed":
+        if y.operation.reads is Reads.SEED:
             return False
-        if y not in seen and y.op != "up" and y.type.cols == "p":
+        if y not in seen and y.operation.reads is not Reads.CHILDREN and y.type.cols == "p":
             seen.add(y)
-            stack.extend((y.equation,) if y.equation is not None else y.args)
+            stack.extend(dependencies(y))
     return True
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I32, masked_load, masked_store, write_loop
-from phipsi.backends.native.text.trigonometry import i64
-
-if TYPE_CHECKING:
-    from phipsi.backends.native.kernel import Kernel
+from phipsi.backends.native.text.lanes import I32, i64, write_loop
 
 
 def transpose(b: Any, rows: list[Any]) -> list[Any]:
@@ -31,30 +28,29 @@ def transpose(b: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def mirror_tiles(k: Kernel, base: Any, n: Any) -> None:
+def mirror_tiles(k: Emission, base: Any, n: Any) -> None:
     """Fill the lower half of an n × n matrix of one configuration from its upper half."""
     b, g = k.b, k.group
-    lanes = ir.Constant(g.integers, list(range(g.lanes)))
 
     def where(row: Any, column: Any) -> Any:
         return k.at(base, b.mul(b.add(b.mul(row, n), column), i64(8)))
 
-    def square(i: Any, j: Any) -> None:
+    def tile(i: Any, j: Any) -> None:
         """Rows from i and columns from j on, to rows from j and columns from i on."""
         inside = g.splat_integer(b.sub(n, j))
         rows: list[Any] = []
         for r in range(g.lanes):
             row = b.add(i, i64(r))
             limit = b.select(b.icmp_signed("<", row, n), inside, g.splat_integer(i64(0)))
-            mask = b.icmp_signed("<", lanes, limit)
-            rows.append(masked_load(b, g, where(row, j), mask))
+            mask = b.icmp_signed("<", g.numbers, limit)
+            rows.append(g.masked_load(where(row, j), mask))
         for c, column in enumerate(transpose(b, rows)):
             row = b.add(j, i64(c))
             below = b.select(b.icmp_signed("<", row, n), b.sub(row, i), i64(0))
-            mask = b.icmp_signed("<", lanes, g.splat_integer(below))
-            masked_store(b, g, column, where(row, i), mask)
+            mask = g.first(below)
+            g.masked_store(column, where(row, i), mask)
 
     def strip(i: Any) -> None:
-        write_loop(b, b.sub(n, i), lambda j: square(i, b.add(i, j)), g.lanes)
+        write_loop(b, b.sub(n, i), lambda j: tile(i, b.add(i, j)), g.lanes)
 
     write_loop(b, n, strip, g.lanes)

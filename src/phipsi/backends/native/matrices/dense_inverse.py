@@ -7,46 +7,47 @@ multiplied with the inverse. Sizes are those of the model's points, so these are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, final
 
 from phipsi.backends.failures import SMALL
-from phipsi.backends.native.data_record import SMALLS
-from phipsi.backends.native.text.lanes import Lane, write_loop
-from phipsi.backends.native.text.trigonometry import i64
+from phipsi.backends.native import data_record as record
+from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.kernel.place import Place
+from phipsi.backends.native.matrices.columns import Columns
+from phipsi.backends.native.text.lanes import Lane, i64, write_loop
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Field
-
-if TYPE_CHECKING:
-    from phipsi.backends.native.kernel import Kernel
 
 _EPS = 2.0**-52
 
 
-class Small:
-    """One small matrix: the matrix (unless it is a result), a copy to work on, the inverse."""
+@final
+class DenseInverse:
+    """One dense matrix: the matrix (unless it is a result), a copy to work on, the inverse."""
 
-    def __init__(self, kernel: Kernel, field: Field) -> None:
-        self.k, self.field = kernel, field
-        self.size = kernel.count_of(space_named(field.type.rows[4:]))
-        b = kernel.b
-        stride = b.mul(b.mul(self.size, self.size), i64(kernel.bytes))
+    def __init__(self, emission: Emission, place: Place, columns: Columns, field: Field) -> None:
+        k, b = emission, emission.b
+        self.k, self.place, self.columns, self.field = k, place, columns, field
+        self.size = k.count_of(space_named(field.type.rows[4:]))
+        stride = b.mul(b.mul(self.size, self.size), i64(k.bytes))
         start: Any = i64(0)
-        for other in list(kernel.plan.small)[: kernel.plan.small[field]]:
-            width = kernel.count_of(space_named(other.type.rows[4:]))
-            start = b.add(start, b.mul(b.mul(width, width), i64(3 * kernel.bytes)))
-        first = kernel.at(kernel.area(SMALLS, kernel.bytes), start)
-        self.matrix = first
-        self.work, self.inverse = kernel.at(first, stride), kernel.at(first, b.mul(stride, i64(2)))
+        for other in list(k.plan.small)[: k.plan.small[field]]:
+            width = k.count_of(space_named(other.type.rows[4:]))
+            start = b.add(start, b.mul(b.mul(width, width), i64(3 * k.bytes)))
+        self.matrix = k.at(k.area(record.SMALLS, k.bytes), start)
+        self.work, self.inverse = (
+            k.at(self.matrix, stride),
+            k.at(self.matrix, b.mul(stride, i64(2))),
+        )
 
-    def _offset(self, row: Any, column: Any) -> Any:
-        b = self.k.b
-        return b.mul(b.add(b.mul(row, self.size), column), i64(self.k.bytes))
+    def _index(self, row: Any, column: Any) -> Any:
+        return self.k.b.add(self.k.b.mul(row, self.size), column)
 
     def _load(self, base: Any, row: Any, column: Any) -> Lane:
-        return self.k.lane_load(base, self._offset(row, column))
+        return self.k.load(base, self._index(row, column))
 
     def _store(self, value: Any, base: Any, row: Any, column: Any) -> None:
-        self.k.lane_store(value, base, self._offset(row, column))
+        self.k.store(value, base, self._index(row, column))
 
     def _each(self, body: Any) -> None:
         write_loop(self.k.b, self.size, body)
@@ -58,18 +59,17 @@ class Small:
 
     def keep(self) -> None:
         """Write the current columns of the matrix, when all of them have been computed."""
-        k, b, cs = self.k, self.k.b, self.k.columns
-        source = self.field.args[0]
+        k, cs, source = self.k, self.columns, self.field.args[0]
 
         def row(i: Any) -> None:
-            index = b.add(b.mul(i, self.size), cs.column)
+            index = self._index(i, cs.column)
             cs.put(k.load_entry(source, i), self.matrix, index, None)
 
         self._each(row)
 
-    def invert(self) -> None:
+    def factor(self) -> None:
         """The inverse of the complete matrix; fails where it has no full rank to rounding."""
-        k, b, e = self.k, self.k.b, self.k.emitter
+        b, e = self.k.b, self.k.emitter
         largest = b.alloca(e.vector)
         b.store(e.constant(0.0).value, largest)
 
@@ -105,7 +105,7 @@ class Small:
             write_loop(b, b.sub(b.sub(self.size, i), i64(1)), exchange)
             pivot = self._load(self.work, i, i)
             good = e.compare(">", e.intrinsic("fabs", pivot), limit)
-            k.fail(b.not_(good), SMALL)
+            self.place.fail(b.not_(good), SMALL)
             recip = 1.0 / pivot
             self._row(i, lambda base, r, c: self._store(self._load(base, r, c) * recip, base, r, c))
 

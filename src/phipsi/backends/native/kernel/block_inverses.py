@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.backends.failures import HINGE_TOLERANCE
-from phipsi.backends.native import blocks as bl
+from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.text.lanes import Emitter
 from phipsi.sweeps import entries as en
 

@@ -2,64 +2,65 @@
 
 z is what a column has along its path, Y a symmetric block of every body. When the path of column j
 comes to c, the columns i before it that meet it there have left z_i(c), so one walk per column
-computes the whole matrix; the other half is its mirror image. See `groups` for who meets whom.
+computes the whole matrix; the other half is its mirror image. See `path_tables` for who meets whom.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, final
 
-from phipsi.backends.native import blocks as bl
-from phipsi.backends.native.body_code import BodyCode
-from phipsi.backends.native.data_record import (
-    BRANCH,
-    FIRST,
-    PATH_STRIDE,
-    PATHS,
-    SEED_COLUMN,
-    SEEDS,
-    SINGLE,
-)
-from phipsi.backends.native.text.lanes import I64, POINTER, Lane
-from phipsi.backends.native.text.trigonometry import i64
+from phipsi.backends.native import data_record as record
+from phipsi.backends.native.kernel import lane_blocks as bl
+from phipsi.backends.native.kernel.body_code import BodyCode
+from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.kernel.place import Place
+from phipsi.backends.native.kernel.plan import parts_of
+from phipsi.backends.native.matrices.columns import Columns
+from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
+from phipsi.backends.native.text.lanes import I64, POINTER, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.request import Result
 
-if TYPE_CHECKING:
-    from phipsi.backends.native.columns import Columns
-    from phipsi.backends.native.kernel import Kernel
 
-
+@final
 class Pairs:
     """Emits what one `pair` field adds to matrices at a body of a path."""
 
-    def __init__(self, kernel: Kernel, columns: Columns, field: Field, number: int) -> None:
-        self.k, self.columns, self.field = kernel, columns, field
+    def __init__(
+        self,
+        emission: Emission,
+        place: Place,
+        columns: Columns,
+        matrices: MatrixMemory,
+        field: Field,
+        number: int,
+    ) -> None:
+        self.k, self.place, self.columns = emission, place, columns
+        self.matrices, self.field, self.number = matrices, field, number
         data: Any = field.data
         self.strict = bool(data[0])  # the first step goes to the parent
         self.local = "local" in data  # what meets at a hub is kept apart
-        self.number = number
 
     def visit(self, values: BodyCode) -> None:
         """At body c, which the current path reached from body `previous`."""
         k, b, cs = self.k, self.k.b, self.columns
-        if cs.at_start and self.strict:
+        if self.place.at_start and self.strict:
             return
         z = bl.Dense(values.value(self.field.args[0]).dense())
         if all(en.is_zero(x) for x in z.entries):
             return
         admittance = values.value(self.field.args[1])
         w = [row[0] for row in bl.times(admittance, z).dense()]
-        if cs.at_start and cs.kind == "link":
+        if self.place.at_start and cs.kind == "link":
             self._note_size(z, admittance.dense())
-        c = k.index
-        if cs.at_start:
+        c = self.place.index
+        if self.place.at_start:
             came_from: Any = b.add(c, i64(1))
         else:
             here = c if self.strict else b.add(c, i64(1))
             came_from = b.select(b.icmp_signed("<", cs.previous, i64(0)), here, cs.previous)
-        slot = b.load(self._entry(BRANCH, c), typ=I64)
+        slot = b.load(self._entry(record.BRANCH, c), typ=I64)
         self._leave(z, came_from if self.strict else c, slot)
         one = i64(int(self.strict))
         first = self._first(b.add(c, one))
@@ -75,7 +76,7 @@ class Pairs:
         if not self.local:
             meetings()
             return
-        with b.if_else(b.icmp_signed(">=", k.hub, i64(0))) as (at_hub, elsewhere):
+        with b.if_else(b.icmp_signed(">=", self.place.hub, i64(0))) as (at_hub, elsewhere):
             with at_hub:
                 self._at_hub(w)
             with elsewhere:
@@ -87,34 +88,32 @@ class Pairs:
 
     def _first(self, body: Any) -> Any:
         """How many seeds there are before a body, in the order of paths."""
-        return self.k.b.load(self._entry(SEEDS[self.columns.kind] + FIRST, body), typ=I64)
+        return self.k.b.load(
+            self._entry(record.SEEDS[self.columns.kind] + record.FIRST, body), typ=I64
+        )
 
     def _column(self, rank: Any) -> Any:
         if self.columns.kind == "joint":
             return rank
-        word = SEEDS[self.columns.kind] + SEED_COLUMN
+        word = record.SEEDS[self.columns.kind] + record.SEED_COLUMN
         return self.k.b.load(self._entry(word, rank), typ=I64)
 
     def _place(self, slot: Any) -> tuple[Any, list[Any]]:
         """Where what columns leave in a slot is kept: the start, and the offset per component."""
         k, b = self.k, self.k.b
-        seeds = k.word(SEEDS[self.columns.kind] + SINGLE + 1)
+        seeds = k.word(record.SEEDS[self.columns.kind] + record.SINGLE + 1)
         pitch = b.mul(seeds, i64(k.bytes))
         offsets: list[Any] = [i64(0), pitch]
         while len(offsets) < 6:
             offsets.append(b.add(offsets[-1], pitch))
-        before = b.mul(k.word(PATH_STRIDE), i64(k.bytes * self.number))
+        before = b.mul(k.word(record.PATH_STRIDE), i64(k.bytes * self.number))
         start = b.add(before, b.mul(slot, b.mul(pitch, i64(6))))
-        return k.at(k.area(PATHS, k.bytes), start), offsets
+        return k.at(k.area(record.PATHS, k.bytes), start), offsets
 
-    def _matrices(self) -> list[tuple[Any, Any]]:
-        """The results this pair enters, with its part."""
-        out: list[tuple[Any, Any]] = []
-        for r in self.k.buffers.from_blocks():
-            parts: Any = r.field.data
-            zipped = zip(parts, r.field.args, strict=True)
-            out += [(r, part) for part, y in zipped if y is self.field]
-        return out
+    def _entered(self) -> list[tuple[Result, Any]]:
+        """The matrices that this pair enters, with the number it is multiplied by."""
+        every = [(r, part, y) for r in self.matrices.from_blocks for part, y in parts_of(r.field)]
+        return [(r, part.coefficient) for r, part, y in every if y is self.field]
 
     def _leave(self, z: bl.Dense, starts_at: Any, slot: Any) -> None:
         """Keep z for later columns: that of seeds whose paths begin here, and at branches."""
@@ -150,26 +149,26 @@ class Pairs:
         entry = en.dot(other, w)
         if not isinstance(entry, Lane):
             return
-        for r, part in self._matrices():
+        for r, coefficient in self._entered():
             if cs.kind == "link":
-                self._meet_rows(entry, part.coefficient, r, column, rank)
+                self._meet_rows(entry, coefficient, r, column, rank)
                 continue
-            base = k.buffers.matrix_base(r)
-            row, _ = k.buffers.entry_index(r, column, cs.column)
+            base = self.matrices.base(r)
+            row, _ = self.matrices.entry_index(r, column, cs.column)
             if cs.several:
                 e = k.group
                 later = b.icmp_signed(">=", cs.ranks, e.splat_integer(rank))
-                cs.add(entry, part.coefficient, base, row, None, later)
-                if not k.buffers.mirrored(r):
+                cs.add(entry, coefficient, base, row, None, later)
+                if not self.matrices.mirrored(r):
                     after = b.icmp_signed(">", cs.ranks, e.splat_integer(rank))
-                    mirror, width = k.buffers.entry_index(r, cs.column, column)
-                    cs.add(entry, part.coefficient, base, mirror, width, after)
+                    mirror, width = self.matrices.entry_index(r, cs.column, column)
+                    cs.add(entry, coefficient, base, mirror, width, after)
                 continue
-            cs.add(entry, part.coefficient, base, row, None)
-            if not k.buffers.mirrored(r):
+            cs.add(entry, coefficient, base, row, None)
+            if not self.matrices.mirrored(r):
                 with b.if_then(b.icmp_signed("!=", rank, cs.rank)):
-                    mirror, _ = k.buffers.entry_index(r, cs.column, column)
-                    cs.add(entry, part.coefficient, base, mirror, None)
+                    mirror, _ = self.matrices.entry_index(r, cs.column, column)
+                    cs.add(entry, coefficient, base, mirror, None)
 
     def _meet_rows(self, entry: Any, coefficient: Any, r: Result, column: Any, rank: Any) -> None:
         """The same between constraint rows, of which each pair may meet up to four times.
@@ -178,8 +177,8 @@ class Pairs:
         that does not depend on how many columns go together.
         """
         k, b, cs = self.k, self.k.b, self.columns
-        base = k.buffers.matrix_base(r)
-        inside = k.row_matrices.get(r.field) if r.layout == "small" else None
+        base = self.matrices.base(r)
+        inside = self.matrices.rows.get(r.field) if r.layout == "small" else None
         again: Any = None
         if cs.several:
             e = k.group
@@ -200,7 +199,7 @@ class Pairs:
                 cs.add(entry, coefficient, base, index, stride)
 
         if inside is None:
-            index, _ = k.buffers.entry_index(r, column, cs.column)
+            index, _ = self.matrices.entry_index(r, column, cs.column)
             add(index, None)
             return
         swapped, index, stride = inside.meets(column, cs.column)
@@ -218,29 +217,29 @@ class Pairs:
 
         |z|² times the trace of the admittance, apart for turning and sliding.
         """
-        k, cs = self.k, self.columns
+        cs = self.columns
         size: Any = 0
         for half in (range(3), range(3, 6)):
             part = [z.rows[i][0] for i in half]
             trace = en.add(en.add(y[half[0]][half[0]], y[half[1]][half[1]]), y[half[2]][half[2]])
             size = en.add(size, en.mul(en.dot(part, part), trace))
-        for r, part in self._matrices():
-            inside = k.row_matrices.get(r.field) if r.layout == "small" else None
+        for r, coefficient in self._entered():
+            inside = self.matrices.rows.get(r.field) if r.layout == "small" else None
             if inside is not None:
-                cs.add(size, part.coefficient, inside.sizes, inside.size_index(cs.column), None)
+                cs.add(size, coefficient, inside.sizes, inside.size_index(cs.column), None)
 
     def _at_hub(self, w: list[Any]) -> None:
         """What the current columns have at a hub: its rows of the matrix."""
-        k, b, cs = self.k, self.k.b, self.columns
-        for r, part in self._matrices():
-            inside = k.row_matrices[r.field]
+        b, cs = self.k.b, self.columns
+        for r, coefficient in self._entered():
+            inside = self.matrices.rows[r.field]
             for i, entry in enumerate(w):
-                swapped, index, stride = inside.at_hub(k.hub, i, cs.column)
+                swapped, index, stride = inside.at_hub(self.place.hub, i, cs.column)
                 if not cs.several:
-                    cs.add(entry, part.coefficient, inside.matrix, index, None)
+                    cs.add(entry, coefficient, inside.matrix, index, None)
                     continue
                 with b.if_else(swapped) as (later, earlier):
                     with later:
-                        cs.add(entry, part.coefficient, inside.matrix, index, stride)
+                        cs.add(entry, coefficient, inside.matrix, index, stride)
                     with earlier:
-                        cs.add(entry, part.coefficient, inside.matrix, index, None)
+                        cs.add(entry, coefficient, inside.matrix, index, None)

@@ -10,26 +10,25 @@ the entries of a row lie side by side and lanes are columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, final
 
-from phipsi.backends.native.data_record import ASIDE, RELATED
+from phipsi.backends.native import data_record as record
+from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lanes import (
     DOUBLE,
     I8,
     I64,
     POINTER,
+    Emitter,
     Lane,
     fold_loop,
-    masked_load,
-    masked_store,
+    i64,
+    scaled,
     write_loop,
 )
-from phipsi.backends.native.text.trigonometry import i64
 from phipsi.sweeps.request import Result
-
-if TYPE_CHECKING:
-    from phipsi.backends.native.kernel import Kernel
 
 _ROWS, _COLUMNS = 4, 4  # entries computed together: as many as registers hold
 _AT_ONCE = 4
@@ -47,11 +46,12 @@ def workspace(results: Sequence[Result], size: int, lanes: int) -> int:
     return size * (max(lanes, _COLUMNS) + 1) if several else 0
 
 
+@final
 class Products:
     """Emits the products of one kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.k = kernel
+    def __init__(self, emission: Emission, matrices: MatrixMemory) -> None:
+        self.k, self.matrices = emission, matrices
 
     def emit(self) -> None:
         """All products, when the matrices are complete."""
@@ -61,15 +61,15 @@ class Products:
                 continue
             (left,) = (s for s in k.results if s.field is r.left and s.left is None)
             self.size = k.count_of(r.takes)
-            a, b = k.buffers.result_base(left), k.buffers.result_base(r)
-            self.aside = k.area(ASIDE, k.bytes)
+            a, b = k.result_base(left), k.result_base(r)
+            self.aside = k.area(record.ASIDE, k.bytes)
             wide = max(k.group.lanes, _COLUMNS)
             self.rows = k.at(self.aside, k.b.mul(self.size, i64(k.bytes * wide)))
-            self.masked = k.buffers.masked(r)
-            if k.group is k.config:
-                self._across(a, b, r.factor)
-            else:
+            self.masked = self.matrices.masked(r)
+            if k.several:
                 self._along(a, b, r.factor)
+            else:
+                self._across(a, b, r.factor)
 
     # -- lanes are configurations ------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Products:
         kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
 
         def rows(i: Any, height: int) -> None:
-            zero = ir.Constant(e.vector, [0.0] * e.lanes)
+            zero = e.constant(0.0).value
             lefts = self._starts(a, i, height, k.bytes)
 
             def term(t: Any, sums: list[Any]) -> list[Any]:
@@ -127,7 +127,7 @@ class Products:
     def _move_some(self, i: Any, b: Any, first: Any, found: Any, count: int) -> list[Any]:
         """The same for a factor with known zeros, which may hold anything there."""
         k, m, e = self.k, self.k.b, self.k.config
-        table = k.at(m.inttoptr(k.word(RELATED), POINTER), first)
+        table = k.at(m.inttoptr(k.word(record.RELATED), POINTER), first)
         flags = m.load(table, typ=ir.IntType(8 * count), align=1)
         some = m.icmp_signed("!=", flags, ir.Constant(flags.type, 0))
         with m.if_then(some):
@@ -155,7 +155,7 @@ class Products:
         m = self.k.b
         return m.load(self.k.at(self.rows, m.mul(t, i64(8))), align=8, typ=I64)
 
-    def _keep(self, i: Any, found: Any, entries: list[Any], e: Any) -> list[Any]:
+    def _keep(self, i: Any, found: Any, entries: list[Any], e: Emitter) -> list[Any]:
         """Note row i, and count it unless it is all zero; then the next one takes its place."""
         m = self.k.b
         place = m.mul(i, i64(self.k.bytes))
@@ -183,20 +183,18 @@ class Products:
         width = 8 * g.lanes
 
         def group(j: Any) -> None:
-            lanes = ir.Constant(g.integers, list(range(g.lanes)))
-            left = g.splat_integer(m.sub(self.size, j))
-            mask = m.icmp_signed("<", lanes, left)
+            mask = g.first(m.sub(self.size, j))
 
             def place(i: Any) -> Any:
                 return k.at(b, m.mul(m.add(m.mul(i, self.size), j), i64(8)))
 
             def move(i: Any, found: list[Any]) -> list[Any]:
-                x = masked_load(m, g, place(i), mask)
+                x = g.masked_load(place(i), mask)
                 m.store(x, k.at(self.aside, m.mul(found[0], i64(width))), align=8)
                 return self._keep(i, found[0], [x], g)
 
             kept = fold_loop(m, self.size, 1, [i64(0)], move)[0]
-            zero = ir.Constant(g.vector, [0.0] * g.lanes)
+            zero = g.constant(0.0).value
 
             def rows(i: Any, height: int) -> None:
                 lefts = self._starts(a, i, height, 8)
@@ -214,17 +212,10 @@ class Products:
                 sums = fold_loop(m, kept, 1, [zero] * height, term)
                 for r in range(height):
                     entry = scaled(Lane(g, sums[r]), factor)
-                    masked_store(m, g, entry.value, place(m.add(i, i64(r))), mask)
+                    g.masked_store(entry.value, place(m.add(i, i64(r))), mask)
 
             whole = m.mul(m.sdiv(self.size, i64(_AT_ONCE)), i64(_AT_ONCE))
             write_loop(m, whole, lambda i: rows(i, _AT_ONCE), _AT_ONCE)
             write_loop(m, m.sub(self.size, whole), lambda i: rows(m.add(whole, i), 1))
 
         write_loop(m, self.size, group, g.lanes)
-
-
-def scaled(x: Lane, factor: Any) -> Lane:
-    """factor · x, without a product for ±1."""
-    if factor == 1:
-        return x
-    return -x if factor == -1 else x * float(factor)

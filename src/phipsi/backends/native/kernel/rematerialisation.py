@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from phipsi.backends.native.phases import Phase
-from phipsi.backends.native.plan import entry_count, is_column, root
-from phipsi.sweeps.ir import Domain, Field, Keep, StepKind, dependencies
+from phipsi.backends.native.kernel.phases import Phase
+from phipsi.backends.native.kernel.plan import entry_count, is_column, is_zero, root
+from phipsi.sweeps.ir import Domain, Field, Keep, Reads, StepKind, dependencies
 from phipsi.sweeps.operations import flops
 
 _SWEEPS = (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE, StepKind.MEMORYLESS)
@@ -24,7 +24,7 @@ _CHEAP = 5  # operations for every number of a field that is made twice
 Where = tuple[int, int]  # number of the phase, and of the step in it
 
 
-def made_late(phases: list[Phase], results: Iterable[Field]) -> list[Phase]:
+def rematerialise(phases: list[Phase], results: Iterable[Field]) -> list[Phase]:
     """The same phases, with fields moved or copied to the steps that use them."""
     program = _Program(phases, results)
     for x in program.last_first():
@@ -128,4 +128,4 @@ class _Program:
 
 def _of_roots(x: Field) -> bool:
     """True for what only roots get from above: the same where it is made early or late."""
-    return x.op == "down" and len(x.args) == 2 and root(x.args[0]).op == "zero"
+    return x.operation.reads is Reads.PARENT and len(x.args) == 2 and is_zero(x.args[0])

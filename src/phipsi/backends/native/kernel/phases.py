@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from phipsi.backends.native.plan import is_column
+from phipsi.backends.native.kernel.plan import is_column
 from phipsi.sweeps.ir import Field, Loop, Reads, Step, StepKind, dependencies
 
 
@@ -36,7 +36,7 @@ class Phase:
 def phases_of(steps: list[Step], results: Collection[Field] = ()) -> list[Phase]:
     """Split the steps of a program into phases, each after those it needs values from."""
     everything = [x for s in steps for x in s.fields]
-    whole = [x for x in everything if x.op == "matrix" and x in set(results)]
+    whole = [x for x in everything if x.operation.reads is Reads.BLOCKS and x in set(results)]
     used = {y for x in everything if x.operation.solves for y in x.args[:1]}
     left = [x for x in everything if not _meets(x) and (x not in whole or x in used)]
     kinds = {x: (x.type.cols,) if is_column(x) else ("",) for x in left}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
 from phipsi.backends.failures import BLOCK, HINGE
-from phipsi.backends.native import blocks as bl
-from phipsi.backends.native import solve, tables
-from phipsi.backends.native.memory import Memory
-from phipsi.backends.native.plan import is_remade, root
+from phipsi.backends.native import tables
+from phipsi.backends.native.kernel import block_inverses as solve
+from phipsi.backends.native.kernel import lane_blocks as bl
+from phipsi.backends.native.kernel.kernel_inputs import Inputs, block_size
+from phipsi.backends.native.kernel.place import Place
+from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
+from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.lanes import Lane, known
+from phipsi.backends.native.text.lanes import Emitter, Lane, known
+from phipsi.backends.native.text.logarithm import define_log
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
-from phipsi.sweeps.ir import Domain, Field, Kind, Reads
+from phipsi.sweeps.ir import Field, Kind, Reads
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,22 @@ class BodyCode:
 
     def __init__(
         self,
-        memory: Memory,
-        code: JointCode | None,
-        domain: Domain,
-        inside: Callable[[Field], bool],
+        place: Place,
+        inputs: Inputs,
+        columns: Columns,
         templates: dict[tuple[Field, str], list[Any]],
+        inside: Collection[Field] = (),
+        code: JointCode | None = None,
     ) -> None:
-        self.memory, self.code, self.domain = memory, code, domain
-        self.inside = inside
-        self.templates = templates
+        self.place, self.inputs, self.columns, self.templates = place, inputs, columns, templates
+        self.inside, self.code = inside, code
         self.values: dict[Field, bl.Block] = {}
         self._trig: dict[int, tuple[Lane, Lane]] = {}
+
+    @property
+    def emitter(self) -> Emitter:
+        """What lanes are now: configurations, or columns of one."""
+        return self.place.k.emitter
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -64,7 +73,7 @@ class BodyCode:
         """The block of x here."""
         if x in self.values:
             return self.values[x]
-        if self.inside(x) or is_remade(x) or root(x) is not x:  # views are never kept
+        if x in self.inside or is_remade(x) or root(x) is not x:  # views are never kept
             body = x.operation.body
             out = getattr(self, "_" + x.op)(x) if body is None else body(self, x)
         else:
@@ -74,7 +83,7 @@ class BodyCode:
 
     def _kept(self, x: Field) -> bl.Block:
         """A value from an earlier step: numbers known then are known now."""
-        out = self.memory.load(x, Reads.HERE, self.zeros(x))
+        out = self.place.load(x, Reads.HERE, self.zeros(x))
         known_then = self.templates.get((x, self._kind()))
         if known_then is None:
             return out
@@ -82,10 +91,10 @@ class BodyCode:
         return out.like([now if then is None else self._again(then) for then, now in pairs])
 
     def _again(self, then: Any) -> Any:
-        return self.memory.constant(then.place) if isinstance(then, _InTable) else then
+        return self.place.constant(then.place) if isinstance(then, _InTable) else then
 
     def _kind(self) -> str:
-        return "" if self.code is None else str((self.code.kind, self.code.params))
+        return "" if self.code is None else str(self.code.key)
 
     def remember(self, x: Field, value: bl.Block) -> None:
         """Note which numbers of a stored value are known, for the code of the same joint type."""
@@ -93,10 +102,7 @@ class BodyCode:
 
     def size(self, s: str) -> int:
         """Block size at this body."""
-        if s == "r":
-            assert self.code is not None
-            return self.code.nv
-        return int(s) if s.isdigit() else 1  # one column at a time
+        return block_size(s, self.code)
 
     def zeros(self, x: Field) -> bl.Block:
         """A block of zeros of the kind in which x is stored."""
@@ -106,9 +112,9 @@ class BodyCode:
         if t.kind is Kind.GYRATION:
             return bl.Gyration([0] * 12)
         if t.kind is Kind.RIGID:
-            return bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3)
+            return bl.rigid_zeros()
         if t.kind is Kind.RIGID_T:
-            return bl.Transposed(bl.Rigid([[0] * 3 for _ in range(3)], [0] * 3))
+            return bl.Transposed(bl.rigid_zeros())
         if t.kind is Kind.SYMMETRIC:
             n = self.size(t.rows)
             return bl.Symmetric([0] * (n * (n + 1) // 2), n)
@@ -178,21 +184,21 @@ class BodyCode:
     def _sincos(self, x: Any) -> tuple[Lane, Lane]:
         key = x.value.name
         if key not in self._trig:
-            self._trig[key] = self.memory.sincos(x)
+            self._trig[key] = self.inputs.sincos(x)
         return self._trig[key]
 
     def sqrt(self, x: Any) -> Any:
         """Square root."""
-        return self.memory.emitter.intrinsic("sqrt", self.memory.emitter.lift(x))
+        return self.emitter.intrinsic("sqrt", self.emitter.lift(x))
 
     def largest(self, entries: Sequence[Any]) -> Any:
         """The largest absolute value."""
-        e = self.memory.emitter
+        e = self.emitter
         return reduce(self.maximum, (e.intrinsic("fabs", e.lift(x)) for x in entries))
 
     def maximum(self, x: Any, y: Any) -> Any:
         """The larger of two."""
-        return self.memory.emitter.intrinsic("maxnum", x, y)
+        return self.emitter.intrinsic("maxnum", x, y)
 
     # -- the model and the place -------------------------------------------------------------------
 
@@ -205,9 +211,8 @@ class BodyCode:
     def params(self) -> list[Any]:
         """The parameters of the joint: numbers, or places in the table of bodies."""
         assert self.code is not None
-        m = self.memory
         return [
-            m.constant(tables.PARAMS + i) if p is None else p
+            self.place.constant(tables.PARAMS + i) if p is None else p
             for i, p in enumerate(self.code.params)
         ]
 
@@ -215,42 +220,40 @@ class BodyCode:
         """The part of q or v of the joint."""
         assert self.code is not None
         count = self.code.nq if name == "q" else self.code.nv
-        return [self.memory.coordinate(name, i) for i in range(count)]
+        return [self.inputs.coordinate(name, i) for i in range(count)]
 
     def placement(self) -> bl.Block:
         """The frame of the joint in that of the parent, as a rigid transformation."""
-        m = self.memory
-        turn = [[m.constant(3 * i + j) for j in range(3)] for i in range(3)]
-        return bl.Rigid(turn, [m.constant(9 + i) for i in range(3)])
+        at = self.place
+        return bl.Rigid(at.matrix(tables.PLACEMENT), [at.constant(9 + i) for i in range(3)])
 
     def turn(self) -> Rows:
         """The rotation from the simple frame of the body to its own frame."""
-        return self.memory.turn()
+        return self.place.turn()
 
     def outboard_size(self, half: int) -> Any:
         """How large the inertias outboard are."""
-        return self.memory.constant(tables.SIZES + half)
+        return self.place.constant(tables.SIZES + half)
 
     def point_offset(self) -> list[Any]:
         """Where this point is on its body."""
-        return [self.memory.points.constant(i) for i in range(3)]
+        return [self.place.point_constant(i) for i in range(3)]
 
     def point_turn(self) -> Rows:
         """The axes of this point on its body."""
-        return [[self.memory.points.constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
+        return [[self.place.point_constant(3 + 3 * i + j) for j in range(3)] for i in range(3)]
 
     @property
     def link(self) -> tuple[str, int, list[Any]]:
         """Form, side and constants of this link."""
-        form, side = self.memory.points.code
+        form, side = self.place.link_code
         # of the others, the residual has a constant, but not its derivative
         count = 6 if form in ("body", "world") else 0
-        return form, side, [self.memory.points.link_constant(i) for i in range(count)]
+        return form, side, [self.place.link_constant(i) for i in range(count)]
 
     def frame_in_world(self, poses: Field) -> tuple[Rows, list[Any]]:
         """Rotation and position of this point's frame in the world."""
-        m = self.memory
-        pose = self._view(poses, lambda r: m.points.pose_of_body(r, self.zeros(r)))
+        pose = self._view(poses, lambda r: self.place.pose_of_host(r, self.zeros(r)))
         turn = self.point_turn()
         out = bl.times(pose, bl.Rigid(turn, self.point_offset()))
         assert isinstance(out, bl.Rigid)
@@ -258,82 +261,75 @@ class BodyCode:
 
     def at_mate(self, make: Callable[[], Any]) -> Any:
         """What `make` returns at the mate of this point."""
-        return self.memory.points.at_mate(make)
+        return self.place.at_mate(make)
 
     def at_root(self, root: bl.Block, other: bl.Block) -> bl.Block:
         """One block at roots, another elsewhere."""
-        return self.memory.at_root(root, other)
+        return self.place.at_root(root, other)
 
     # -- operations that read ----------------------------------------------------------------------
 
     def _input(self, x: Field) -> bl.Block:
-        return self.memory.read_input(x, self.code)
+        return self.inputs.read(x, self.code)
 
     def _seed(self, x: Field) -> bl.Block:
-        return self.memory.seed(x, self.size(x.type.rows))
+        return self.columns.seed(x, self.size(x.type.rows))
 
     def _path_seed(self, x: Field) -> bl.Block:
-        return self.memory.path_seed(x, self.size(x.type.rows))
+        return self.columns.path_seed(x, self.size(x.type.rows))
 
     def _unit_rate(self, x: Field) -> bl.Block:
-        return self.memory.unit(x, self.size(x.type.rows))
+        return self.place.unit(x, self.size(x.type.rows))
 
     _unit_parameter = _unit_rate
 
     def _M(self, x: Field) -> bl.Block:
-        return bl.Inertia([self.memory.constant(tables.INERTIA + i) for i in range(10)])
+        return bl.Inertia([self.place.constant(tables.INERTIA + i) for i in range(10)])
 
     def _Jr(self, x: Field) -> bl.Block:
         n = self.size("r")
         entries = [
-            self.memory.constant(tables.ARMATURE + i) if i == j else 0
+            self.place.constant(tables.ARMATURE + i) if i == j else 0
             for i in range(n)
             for j in range(i + 1)
         ]
         return bl.Symmetric(entries, n)
 
     def _gravity(self, x: Field) -> bl.Block:
-        return bl.Dense([[0], [0], [0]] + [[self.memory.gravity(3 + i)] for i in range(3)])
+        return bl.Dense([[0], [0], [0]] + [[self.place.gravity(3 + i)] for i in range(3)])
 
     def _selected(self, x: Field) -> bl.Block:
-        inside = self.memory.points.selected(str(x.data))
+        inside = self.place.selected(str(x.data))
         return bl.Symmetric([inside if i == j else 0 for i in range(6) for j in range(i + 1)], 6)
 
     def _up(self, x: Field) -> bl.Block:
-        return self.memory.load(x, Reads.CHILDREN, self.zeros(x))
+        return self.place.load(x, Reads.CHILDREN, self.zeros(x))
 
     def _down(self, x: Field) -> bl.Block:
-        if root(x.args[0]).op == "zero":
-            out = self.zeros(x)
-        else:
-            out = self._gather(x)
+        out = self.zeros(x) if is_zero(x.args[0]) else self._gather(x)
         if x.data == "local":
-            return self.memory.off_hubs(out)
+            return self.place.off_hubs(out)
         if len(x.args) == 1:
             return out
-        return self.memory.at_root(self.value(x.args[1]), out)
+        return self.place.at_root(self.value(x.args[1]), out)
 
     def _gather(self, x: Field) -> bl.Block:
         reads = x.operation.reads
-        return self._view(x.args[0], lambda r: self.memory.load(r, reads, self.zeros(r)))
+        return self._view(x.args[0], lambda r: self.place.load(r, reads, self.zeros(r)))
 
     _of_mate = _of_point = _of_row = _gather
 
     def _view(self, y: Field, load: Callable[[Field], bl.Block]) -> bl.Block:
-        """y read elsewhere: through equations, transposes and negatives to what is stored."""
-        if y.equation is not None:
-            return self._view(y.equation, load)
-        if y.op == "T":
-            return bl.transpose(self._view(y.args[0], load))
-        if y.op == "add" and len(y.args) == 1:
-            data: Any = y.data
-            return bl.combine([(data[0], self._view(y.args[0], load))])
-        return load(y)
+        """y read elsewhere: what is stored, and what y shows of it."""
+        stored, factor, transposed = shown(y)
+        out = load(stored)
+        out = bl.transpose(out) if transposed else out
+        return out if factor == 1 else bl.combine([(factor, out)])
 
     # -- operations that may fail ------------------------------------------------------------------
 
     def _inv(self, x: Field) -> bl.Block:
-        e = self.memory.emitter
+        e = self.emitter
         how = x.data[0]  # type: ignore[index]
         a = self.rows(x.args[0])
         if not a:
@@ -341,21 +337,22 @@ class BodyCode:
         if how == "definite":
             scale = self.column(x.args[1]) if len(x.args) > 1 else None
             out, bad = solve.inverse_definite(e, a, scale)
-            self.memory.fail(bad, HINGE)
+            self.place.fail(bad, HINGE)
             return out
         general, bad = solve.inverse_general(e, a)
-        self.memory.fail(bad, BLOCK)
+        self.place.fail(bad, BLOCK)
         return general
 
     def _chol(self, x: Field) -> bl.Block:
-        out, bad = solve.cholesky(self.memory.emitter, self.rows(x.args[0]))
-        self.memory.fail(bad, HINGE)
+        out, bad = solve.cholesky(self.emitter, self.rows(x.args[0]))
+        self.place.fail(bad, HINGE)
         return out
 
     def _logdet(self, x: Field) -> bl.Block:
-        m = self.memory
+        e = self.emitter
         _, d = solve.factor(self.rows(x.args[0]))
         out: Any = 0
         for pivot in d:
-            out = add(out, m.log(m.emitter.lift(pivot)))
+            function = define_log(e.builder.module, e.lanes, fused=e.fused)
+            out = add(out, Lane(e, e.builder.call(function, [e.lift(pivot).value])))
         return bl.Dense([[out]])

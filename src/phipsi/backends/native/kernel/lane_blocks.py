@@ -340,6 +340,21 @@ def _entrywise(terms: Sequence[tuple[Any, Block]], like: Block) -> Block:
     return like.like(out)
 
 
+def turned(x: Dense, turn: Rows) -> Dense:
+    """diag(R, R) X."""
+    return Dense(matmul(turn, x.rows[:3]) + matmul(turn, x.rows[3:]))
+
+
+def turned_back(x: Dense, turn: Rows) -> Dense:
+    """X diag(R, R)*."""
+    return Dense(transpose_rows(turned(Dense(transpose_rows(x.rows)), turn).rows))
+
+
+def rigid_zeros() -> Rigid:
+    """Twelve zeros in the form of a rigid transformation, to be filled."""
+    return Rigid([[0] * 3 for _ in range(3)], [0] * 3)
+
+
 def zeros(rows: int, cols: int) -> Dense:
     """A block of zeros."""
     return Dense([[0] * cols for _ in range(rows)])

@@ -1,0 +1,1 @@
+"""The code of one kernel: operations, their places, phases, and where values are kept."""

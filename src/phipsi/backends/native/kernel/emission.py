@@ -1,0 +1,271 @@
+"""What all parts of a kernel write code with: its function, its lanes and its memory.
+
+Lanes are configurations. A kernel for one configuration (one lane) works on several columns of a
+matrix at once: there lanes are columns, and what the configuration has once is the same in all of
+them. `config` writes for the first kind of lanes, `group` for the second, and `emitter` is the one
+in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from phipsi.backends.native import data_record as record
+from phipsi.backends.native import tables
+from phipsi.backends.native.kernel.plan import Plan, entry_count, is_column, shown
+from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import (
+    DOUBLE,
+    I1,
+    I8,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    i64,
+    scaled,
+    write_loop,
+)
+from phipsi.backends.native.text.trigonometry import define_sincos
+from phipsi.expressions.spaces import Space
+from phipsi.sweeps.ir import Domain, Field
+from phipsi.sweeps.request import Result
+
+_AREAS = {  # of the records of a domain: for what a configuration has once, for what columns have
+    Domain.BODY: (record.BODIES, record.COLUMN_BODIES),
+    Domain.POINT: (record.POINTS, record.COLUMN_POINTS),
+    Domain.LINK: (record.LINKS, record.COLUMN_LINKS),
+    Domain.ROW: (record.ROWS, record.COLUMN_ROWS),
+    Domain.WORLD: (record.WORLD, record.COLUMN_WORLD),
+}
+_COUNTS = {
+    Domain.BODY: record.N_BODIES,
+    Domain.POINT: record.N_POINTS,
+    Domain.LINK: record.N_LINKS,
+    Domain.ROW: record.N_ROWS,
+}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One input: the number of its buffer and its spaces (takes None for a vector)."""
+
+    buffer: int
+    takes: Space | None
+    gives: Space | None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a kernel is written from, besides its phases.
+
+    `constants` is how many numbers the table of bodies has for each; `together`, how many columns
+    of one configuration are computed at once.
+    """
+
+    plan: Plan
+    results: tuple[Result, ...]
+    inputs: dict[str, Slot]
+    codes: tuple[JointCode, ...]
+    link_codes: tuple[tuple[str, int], ...]
+    selections: tuple[str, ...]
+    constants: int
+    together: int
+    fused: bool
+
+
+@final
+class Emission:
+    """The function ``void kernel(data, scratch, buffers, fresh)``, and access to its memory.
+
+    Scratch memory has, at offsets that the data record gives, the records of bodies (the first is
+    the world's), points, links and rows, and of the whole. `buffers` are the addresses of one
+    packed buffer per input, then per result, then of the status. `fresh` is false if this kernel
+    was the last to use the memory, for the same data.
+    """
+
+    def __init__(self, module: ir.Module, parts: Parts, lanes: int) -> None:
+        self.module, self.parts, self.plan = module, parts, parts.plan
+        self.results, self.codes = parts.results, parts.codes
+        self.widest = max((c.nv for c in parts.codes), default=0)
+        self.config = Emitter(lanes, fused=parts.fused)
+        self.several = lanes == 1 and parts.together > 1  # columns are worked on together
+        self.group = Emitter(parts.together, fused=parts.fused) if self.several else self.config
+        self.emitter = self.config
+        self.bytes = 8 * lanes  # of one number
+        self.n_inputs = len(parts.inputs)
+        self.n_buffers = self.n_inputs + len(parts.results) + 1
+        self.sincos_function = define_sincos(module, lanes, fused=parts.fused)
+        self.function = self._function()
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.config.builder = self.group.builder = self.b
+        data, self.scratch, buffers, self.fresh = self.function.args
+        words = range(record.BUFFERS + 2 * self.n_buffers)
+        self._words: list[Any] = [self.b.load(self.at(data, i64(8 * i)), typ=I64) for i in words]
+        self._buffers = [
+            self.b.load(self.at(buffers, i64(8 * i)), typ=POINTER) for i in range(self.n_buffers)
+        ]
+        addresses = range(record.INTEGERS, record.HUBS + 1)
+        for i in (*addresses, *record.ROW_ORDERS.values()):
+            self._words[i] = self.b.inttoptr(self._words[i], POINTER)
+        self.records = {
+            (domain, columns): self.area(starts[columns], 8 * self.lanes_of(columns))
+            for columns in (False, True)
+            for domain, starts in _AREAS.items()
+        }
+        self.status = self.b.alloca(self.config.integers)
+
+    def _function(self) -> ir.Function:
+        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
+        name = f"phipsi_kernel_{self.config.lanes}"
+        if name in self.module.globals:  # of another program
+            name = f"{name}_{len(self.module.globals)}"
+        function = ir.Function(self.module, kind, name)
+        function.linkage = "internal"
+        for a in function.args[:3]:
+            a.add_attribute("noalias")
+        return function
+
+    # -- addresses and numbers ---------------------------------------------------------------------
+
+    def word(self, index: int) -> Any:
+        """One word of the data record."""
+        return self._words[index]
+
+    def at(self, base: Any, offset: Any) -> Any:
+        """base + offset bytes."""
+        return self.b.gep(base, [offset], source_etype=I8)
+
+    def area(self, word: int, unit: int) -> Any:
+        """The start of a scratch area, which the data record gives in numbers of `unit` bytes."""
+        return self.at(self.scratch, self.b.mul(self.word(word), i64(unit)))
+
+    def integer(self, word: int, width: int, k: Any, i: int) -> Any:
+        """Number i of row k of a table of integers."""
+        index = self.b.add(self.b.mul(k, i64(width)), i64(i))
+        return self.b.load(self.at(self.word(word), self.b.mul(index, i64(8))), typ=I64)
+
+    def body_integers(self, k: Any, *which: int) -> list[Any]:
+        """Numbers of body k in the table of bodies."""
+        return [self.integer(record.INTEGERS, tables.N_INTEGERS, k, i) for i in which]
+
+    def lane_load(self, base: Any, offset: Any) -> Lane:
+        """One number that every configuration has once."""
+        where = self.at(base, offset)
+        if self.emitter is self.config:
+            return Lane(self.emitter, self.b.load(where, align=8, typ=self.emitter.vector))
+        return self.emitter.splat(self.b.load(where, align=8, typ=DOUBLE))
+
+    def lane_store(self, value: Any, base: Any, offset: Any) -> None:
+        """One vector to memory."""
+        self.b.store(self.emitter.lift(value).value, self.at(base, offset), align=8)
+
+    def load(self, base: Any, index: Any) -> Lane:
+        """Number `index` of an array that every configuration has once."""
+        return self.lane_load(base, self.b.mul(index, i64(self.bytes)))
+
+    def store(self, value: Any, base: Any, index: Any) -> None:
+        """Write number `index` of an array."""
+        self.lane_store(value, base, self.b.mul(index, i64(self.bytes)))
+
+    def loop(self, count: Any, reverse: bool, body: Callable[[Any], None]) -> None:
+        """For i in range(count), or from its end."""
+        b = self.b
+        last = b.sub(count, i64(1))
+        write_loop(b, count, lambda i: body(b.sub(last, i) if reverse else i))
+
+    def count(self, domain: Domain) -> Any:
+        """How many bodies, points, links or rows there are."""
+        return self.word(_COUNTS[domain])
+
+    def count_of(self, space: Space) -> Any:
+        """Number of scalars in a vector of the space."""
+        if space.index in ("joint", "row"):
+            return self.word(record.N_RATES if space.index == "joint" else record.N_ROWS)
+        if space.index in ("world", "one"):
+            return i64(6 if space.index == "world" else 1)
+        count = self.count(Domain.POINT if space.index == "point" else Domain.BODY)
+        return self.b.mul(count, i64(space.width or 6))
+
+    # -- buffers -----------------------------------------------------------------------------------
+
+    def buffer(self, i: int) -> Any:
+        """The address of a packed buffer."""
+        return self._buffers[i]
+
+    def buffer_size(self, i: int) -> Any:
+        """How many numbers of each configuration it holds."""
+        return self.word(record.BUFFERS + self.n_buffers + i)
+
+    def buffer_of(self, r: Result) -> int:
+        """The number of a result's buffer."""
+        return self.n_inputs + next(i for i, x in enumerate(self.results) if x is r)
+
+    def result_base(self, r: Result) -> Any:
+        """The address of a result's buffer."""
+        return self.buffer(self.buffer_of(r))
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def lanes_of(self, columns: bool) -> int:
+        """How many numbers stand side by side in a record."""
+        return self.group.lanes if columns else self.config.lanes
+
+    def record(self, domain: Domain, columns: bool, k: Any) -> Any:
+        """The record of body, point, link or row k; the world's is that of body 0."""
+        size = 8 * self.lanes_of(columns) * self.plan.size(domain, columns)
+        return self.at(self.records[domain, columns], self.b.mul(k, i64(size)))
+
+    def both(self, domain: Domain, k: Any) -> tuple[Any, Any]:
+        """The records of body or point k: of what there is once, and of what columns have."""
+        return self.record(domain, False, k), self.record(domain, True, k)
+
+    def entries(self, x: Field) -> int:
+        """How many numbers a field has at a body."""
+        return entry_count(x, self.widest)
+
+    def entry_load(self, x: Field, base: Any, start: int, i: int) -> Lane:
+        """Entry i of a stored field."""
+        if not is_column(x):
+            return self.lane_load(base, i64(self.bytes * (start + i)))
+        where = self.at(base, i64(8 * self.group.lanes * (start + i)))
+        return Lane(self.group, self.b.load(where, align=8, typ=self.group.vector))
+
+    def entry_store(self, x: Field, value: Any, base: Any, start: int, i: int) -> None:
+        """Store entry i of a field."""
+        emitter = self.group if is_column(x) else self.config
+        where = self.at(base, i64(8 * emitter.lanes * (start + i)))
+        self.b.store(emitter.lift(value).value, where, align=8)
+
+    def clear_entries(self, x: Field, base: Any, start: int) -> None:
+        """Zero a stored field."""
+        for i in range(self.entries(x)):
+            self.entry_store(x, 0.0, base, start, i)
+
+    def load_entry(self, x: Field, i: Any) -> Lane:
+        """Number i of a vector of points, rows or of the world, wherever its point is."""
+        r, factor, _ = shown(x)
+        e, where = self.emitter, self._entry_of(r, i)
+        if is_column(r) or e is self.config:
+            found = Lane(e, self.b.load(where, align=8, typ=e.vector))
+        else:
+            found = e.splat(self.b.load(where, align=8, typ=DOUBLE))
+        return scaled(found, factor)
+
+    def store_entry(self, x: Field, i: Any, value: Lane) -> None:
+        """Write number i of a vector of points, rows or of the world."""
+        self.b.store(value.value, self._entry_of(x, i), align=8)
+
+    def _entry_of(self, r: Field, i: Any) -> Any:
+        columns, b, domain = is_column(r), self.b, r.type.domain
+        unit, start = i64(8 * self.lanes_of(columns)), self.plan.slots(domain)[r]
+        if domain is Domain.WORLD:
+            base = self.records[domain, columns]
+        elif domain is Domain.ROW:
+            base, i = self.record(domain, columns, i), i64(0)
+        else:
+            base, i = self.record(domain, columns, b.sdiv(i, i64(6))), b.srem(i, i64(6))
+        return self.at(base, b.mul(b.add(i64(start), i), unit))

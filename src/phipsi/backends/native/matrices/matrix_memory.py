@@ -1,0 +1,179 @@
+"""The matrices of a kernel in memory: results and matrices that are solved with.
+
+Which of their entries are cleared, which stay zero, and which half is a mirror image.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from phipsi.backends.native import tables
+from phipsi.backends.native.kernel.emission import Emission
+from phipsi.backends.native.kernel.place import Place
+from phipsi.backends.native.matrices.columns import Columns
+from phipsi.backends.native.matrices.dense_inverse import DenseInverse
+from phipsi.backends.native.matrices.gram import Gram
+from phipsi.backends.native.matrices.row_matrix import RowMatrix
+from phipsi.backends.native.matrices.structural_zeros import (
+    is_gram,
+    of_blocks,
+    of_branches,
+    zeros_stay,
+)
+from phipsi.backends.native.matrices.tiles import mirror_tiles
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lanes import I1, I8, i64
+from phipsi.expressions.spaces import space_named
+from phipsi.sweeps.ir import Domain, Field, Kind, Reads, parts_of
+from phipsi.sweeps.request import Result
+
+
+@final
+class MatrixMemory:
+    """Where the matrices of a kernel are.
+
+    **Attributes:** `dense` and `rows`, the matrices that are solved with, dense ones and those
+    between constraint rows; `grams`, the products of columns; `from_blocks`, all matrices that are
+    made from blocks, whether they are results or solved with.
+    """
+
+    def __init__(
+        self, emission: Emission, place: Place, columns: Columns, pairs: list[Field]
+    ) -> None:
+        k = self.k = emission
+        self.dense = {x: DenseInverse(k, place, columns, x) for x in k.plan.small}
+        grams = [x for x in pairs if x.operation.reads is Reads.PATHS]
+        self.grams = {x: Gram(k, place, columns, x, i) for i, x in enumerate(grams)}
+        self.rows = {x: RowMatrix(k, place, x) for x in k.plan.row_matrices}
+        self.from_blocks = [r for r in k.results if r.layout == "blocks" and of_blocks(r.field)]
+        for x in (*self.dense, *self.rows):
+            if of_blocks(x):
+                takes, gives = (space_named(size[4:]) for size in (x.type.cols, x.type.rows))
+                self.from_blocks.append(Result(x, "small", takes, gives))
+
+    def base(self, r: Result) -> Any:
+        """The address of a matrix."""
+        if r.layout != "small":
+            return self.k.result_base(r)
+        return (self.rows.get(r.field) or self.dense[r.field]).matrix
+
+    def entry_index(self, r: Result, row: Any, column: Any) -> tuple[Any, Any]:
+        """Where an entry of a matrix stands, and how far the same column of the next row is."""
+        b, width = self.k.b, self.k.count_of(r.takes)
+        return b.add(b.mul(row, width), column), width
+
+    # -- zeros -------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Zero the matrices that are not filled everywhere."""
+        k, b = self.k, self.k.b
+        kept = [r for r in k.results if self.kept(r)]
+        grams = [r for r in k.results if self._of_groups and is_gram(r)]
+        for r in k.results:
+            hinges = r.layout == "diagonal" and r.takes.index == r.gives.index == "joint"
+            if r in grams:
+                continue
+            if r in kept or self.masked(r):
+                if any(part.how == "diagonal" for part, _ in parts_of(r.field)):
+                    self._clear_diagonal(r)
+            elif r.layout == "blocks" or hinges:  # narrow hinge blocks are padded with zeros
+                self._clear_result(r)
+        if not k.several and (kept or self.grams):
+            with b.if_then(k.fresh):
+                for r in (*kept, *grams):
+                    self._clear_result(r)
+                self._clear_grams()
+        else:
+            self._clear_grams()
+        for matrix in self.dense.values():
+            self._clear(matrix.matrix, b.mul(matrix.size, matrix.size))
+        for rows in self.rows.values():
+            self._clear(rows.matrix, b.add(rows.entries, rows.places))  # and the sizes behind it
+
+    def _clear(self, base: Any, entries: Any) -> None:
+        k, b = self.k, self.k.b
+        size = b.mul(entries, i64(k.bytes))
+        arguments = [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)]
+        b.call_named("llvm.memset.p0.i64", ir.VoidType(), arguments)
+
+    def _clear_result(self, r: Result) -> None:
+        self._clear(self.k.result_base(r), self.k.buffer_size(self.k.buffer_of(r)))
+
+    def _clear_grams(self) -> None:
+        for gram in self.grams.values():
+            gram.clear(self._clear)
+
+    def _clear_diagonal(self, r: Result) -> None:
+        """Zero the diagonal blocks of a matrix between joints: several parts may be added there."""
+        k, b = self.k, self.k.b
+        base, n = k.result_base(r), k.count_of(r.takes)
+
+        def body(k0: Any) -> None:
+            start, end = k.body_integers(k0, tables.V_OFFSET, tables.V_END)
+            width = b.sub(end, start)
+
+            def row(i: Any) -> None:
+                first = b.add(b.mul(b.add(start, i), n), start)
+                k.loop(width, False, lambda j: k.store(0.0, base, b.add(first, j)))
+
+            k.loop(width, False, row)
+
+        k.loop(k.count(Domain.BODY), False, body)
+
+    @property
+    def _of_groups(self) -> bool:
+        return self.k.config.lanes > 1
+
+    def kept(self, r: Result) -> bool:
+        """True for a matrix whose zeros stay in the buffer from group to group."""
+        return self._of_groups and zeros_stay(r)
+
+    def masked(self, r: Result) -> bool:
+        """True for a right factor whose zeros are known, and not written."""
+        return self._of_groups and r.left is not None and of_branches(r)
+
+    # -- symmetric matrices ------------------------------------------------------------------------
+
+    def mirrored(self, r: Result) -> bool:
+        """True for a symmetric matrix between joints, of which the upper half is computed.
+
+        Paths lead from a column to rows above it, so they fill the upper half only.
+        """
+        if not of_blocks(r.field) or not r.takes.index == r.gives.index == "joint":
+            return False
+        if self.kept(r) or self.masked(r):  # both halves are written at once
+            return False
+        parts = parts_of(r.field)
+        paths = {y: p.coefficient for p, y in parts if p.how == "path"}
+        back = {y: p.coefficient for p, y in parts if p.how == "path of adjoint"}
+        kinds = (Kind.SYMMETRIC, Kind.INERTIA)
+        diagonal = all(y.type.kind in kinds for p, y in parts if p.how == "diagonal")
+        once = len(paths) + len(back) == sum(p.how.startswith("path") for p, _ in parts)
+        return once and paths == back and diagonal
+
+    def in_halves(self, r: Result) -> bool:
+        """True for a matrix between constraint rows that pairs of paths made in two halves."""
+        if r.layout != "blocks" or not of_blocks(r.field) or r.takes.index != "row":
+            return False
+        return any(part.how == "pairs" for part, _ in parts_of(r.field))
+
+    def mirror(self, r: Result) -> None:
+        """Fill the lower half of a symmetric matrix; between rows, add the two halves."""
+        k, b = self.k, self.k.b
+        n, base, halves = k.count_of(r.takes), k.result_base(r), self.in_halves(r)
+        if k.several and not halves:
+            mirror_tiles(k, base, n)
+            return
+
+        def row(i: Any) -> None:
+            def entry(j: Any) -> None:
+                up, low = (b.mul(b.add(b.mul(x, n), y), i64(k.bytes)) for x, y in ((j, i), (i, j)))
+                value = k.lane_load(base, up)
+                if halves:
+                    value = value + k.lane_load(base, low)
+                    k.lane_store(value, base, up)
+                k.lane_store(value, base, low)
+
+            k.loop(i, False, entry)
+
+        k.loop(n, False, row)

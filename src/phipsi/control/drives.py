@@ -1,0 +1,94 @@
+"""Mechanisms under control: efforts of the joints that have a drive, loops included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
+from phipsi.algorithms.constrained.row_rank import Ranked
+from phipsi.algorithms.dynamics.driven import Drives
+from phipsi.model.mechanisms import mechanism_of
+from phipsi.model.model import Model
+
+Array = NDArray[Any]
+
+
+@final
+class DrivenMechanism:
+    """A mechanism and its drives.
+
+    Constraint forces do no work, so only Z* tau matters to the motion, Z = null(A J): efforts at
+    all joints are replaced by those of the drives with the same Z* tau. Where there are more drives
+    than degrees of freedom, Σ tau² is least.
+
+    **Arguments:** the mechanism; the controller it is for; names of the `actuated` joints, None for
+    all. **Attributes:** `tree`; `is_tree`, whether it has no constraints and every joint a drive,
+    so that efforts and accelerations stay as they are; `driven` (nv,), 1 at rates with a drive.
+    """
+
+    def __init__(
+        self, mechanism: Any, controller: Callable[..., Any], actuated: Sequence[str] | None
+    ) -> None:
+        whole = mechanism_of(mechanism, controller)
+        self.tree: Model = whole.model
+        self.is_tree = actuated is None and not whole.n_rows
+        self._rows, self._drives = rows_of(whole), Drives(whole, actuated)
+        self.driven = np.zeros(self.tree.nv)
+        self.driven[self._drives.rates] = 1.0
+
+    def efforts(self, q: ArrayLike, tau: Array) -> Array:
+        """Efforts (..., nv) of the drives that move the mechanism as tau (..., nv) would.
+
+        Raises `InputError` where the drives do not suffice; it names the joints that lack one.
+        """
+        if self.is_tree:
+            return tau
+        batch = np.broadcast_shapes(np.shape(q)[:-1], tau.shape[:-1])
+        at, load = self.metric(q, batch), _flat(tau, batch)
+        return self._drives.replacing(at, load).reshape(*batch, self.tree.nv)
+
+    def accelerations(self, q: ArrayLike, v: ArrayLike, u: Array) -> Array:
+        """Accelerations (..., nv) that keep the constraints, nearest to u at the driven joints.
+
+        Nearest in the kinetic energy of the driven joints alone. With as many drives as degrees of
+        freedom the driven joints get the accelerations that u has for them; the others follow.
+        """
+        if self.is_tree:
+            return u
+        batch = np.broadcast_shapes(np.shape(q)[:-1], np.shape(v)[:-1], u.shape[:-1])
+        at, wanted, driven = self.metric(q, batch), _flat(u, batch), self._drives.rates
+        own = at.solve(-self._rows.bias(at.q, _flat(v, batch)))  # of the constraints themselves
+        half = np.linalg.inv(at.back)
+        mass = (np.swapaxes(half, -1, -2) @ half)[:, driven[:, None], driven]
+        measure = np.swapaxes(np.linalg.cholesky(mass), -1, -2)
+        along = at.back @ at.free
+        inverse = Ranked(measure @ along[:, driven]).pseudo_inverse()
+        missing = (wanted - own)[:, driven, None]
+        found = own + (along @ inverse @ measure @ missing)[..., 0]
+        return found.reshape(*batch, self.tree.nv)
+
+    def response(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+        """Accelerations by efforts (..., nv, nv), and those that the constraints ask for (..., nv).
+
+        vdot = Y (tau − bias) + own keeps the constraints; Y = ℳ⁻¹ without any.
+        """
+        batch, nv = np.broadcast_shapes(np.shape(q)[:-1], np.shape(v)[:-1]), self.tree.nv
+        at = self.metric(q, batch)
+        own = at.solve(-self._rows.bias(at.q, _flat(v, batch)))
+        return at.by_efforts.reshape(*batch, nv, nv), own.reshape(*batch, nv)
+
+    def metric(self, q: ArrayLike, batch: tuple[int, ...]) -> ConstraintMetric:
+        """The constraint rows at configurations (..., nq)."""
+        return ConstraintMetric(self._rows, _flat(q, batch))
+
+
+def _flat(values: Any, batch: tuple[int, ...]) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    size = array.shape[-1]
+    return np.broadcast_to(array, (*batch, size)).reshape(math.prod(batch), size)

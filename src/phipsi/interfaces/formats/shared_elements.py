@@ -1,0 +1,207 @@
+"""Elements that URDF and SDF have in common: inertias, limits, damping, mimicry, shapes.
+
+URDF states their values as attributes, SDF as texts of children.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Container
+from typing import final
+
+from phipsi.interfaces.formats.document import Element, Values, shortened
+from phipsi.interfaces.formats.folders import AllowedFolders, Rejected
+from phipsi.interfaces.formats.parsed_robot import ParsedRobot
+from phipsi.model import Pose, SpatialInertia
+from phipsi.model.extras import Coupling, Shape
+
+Vector = tuple[float, ...]
+
+
+# ---- links ---------------------------------------------------------------------------------------
+
+
+def checked_mass(mass: float, at: Element, who: str, mended: str) -> float:
+    """A mass that is not negative; `mended` is how the file should state it."""
+    if mass < 0:
+        raise at.error(
+            f"mass {mass:g} kg is negative, so it would accelerate against the force on it. "
+            f"Write {mended.format(-mass)}.",
+            who,
+        )
+    return mass
+
+
+def inertia_of(
+    mass: float, values: Values | None, who: str, usual: Vector, *, all_stated: bool
+) -> SpatialInertia:
+    """The inertia of the moments ixx, ixy, …; `usual` are those of an element that is not there.
+
+    Of one that is there, single moments may be left out unless `all_stated`.
+    """
+    if values is not None:
+        keys = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), usual, strict=True)
+        usual = tuple(values.number(key, who, None if all_stated else x) for key, x in keys)
+    xx, xy, xz, yy, yz, zz = usual
+    return SpatialInertia(mass, (0.0, 0.0, 0.0), [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def pose_of(xyzw: Vector, position: Vector, at: Element, who: str, tolerance: float) -> Pose:
+    """The pose of a quaternion x y z w, whose length may be off by the tolerance."""
+    length = math.hypot(*xyzw)
+    if not abs(length - 1) < tolerance:
+        raise at.error(f"the quaternion has length {length:g}; a rotation needs length 1.", who)
+    x, y, z, w = (c / length for c in xyzw)
+    return Pose([w, x, y, z], position)
+
+
+# ---- joints --------------------------------------------------------------------------------------
+
+
+def checked_bounds(
+    robot: ParsedRobot, bounds: tuple[float, float], at: Element, who: str, name: str
+) -> tuple[float, float] | None:
+    """Bounds of a coordinate, or None if there are none."""
+    low, high = bounds
+    if low > high:
+        raise at.error(
+            f"the lower limit {low:g} is above the upper limit {high:g}, so no position is "
+            f"allowed. Were they swapped, and the lower is {high:g}, the upper {low:g}?",
+            who,
+        )
+    if low == high:
+        message = f"both limits are {low:g}, which leaves no room; it is taken as unlimited."
+        robot.note("limit", who, name, message, at)
+        return None
+    return None if low == -math.inf and high == math.inf else bounds
+
+
+def damping_and_friction(at: Element, values: Values, who: str) -> tuple[float, float]:
+    """Both, which must not be negative."""
+    found = values.number("damping", who, 0.0), values.number("friction", who, 0.0)
+    for word, value in zip(("damping", "friction"), found, strict=True):
+        if value < 0:
+            raise at.error(f"{word} {value:g} is negative and would feed energy in; give ≥ 0.", who)
+    return found
+
+
+def mimic_of(
+    at: Element, values: Values, name: str, who: str, scope: Callable[[str], str] = str
+) -> tuple[Coupling, Element]:
+    """q = multiplier · (q of the other − reference) + offset; only SDF has references."""
+    of = at.attributes.get("joint")
+    if not of:
+        raise at.error('<mimic> lacks joint="…", the joint to follow.', who)
+    multiplier, offset = values.number("multiplier", who, 1.0), values.number("offset", who, 0.0)
+    offset -= multiplier * values.number("reference", who, 0.0)
+    return Coupling(name, scope(of), multiplier, offset), at
+
+
+# ---- shapes --------------------------------------------------------------------------------------
+
+# By kind: names of its sizes, with the numbers that SDF means when they are left out.
+SHAPES: dict[str, dict[str, Vector]] = {
+    "box": {"size": (1.0, 1.0, 1.0)},
+    "sphere": {"radius": (1.0,)},
+    "cylinder": {"radius": (0.5,), "length": (1.0,)},
+    "capsule": {"radius": (0.5,), "length": (1.0,)},
+    "ellipsoid": {"radii": (1.0, 1.0, 1.0)},
+    "plane": {"size": (1.0, 1.0)},
+    "mesh": {"scale": (1.0, 1.0, 1.0)},
+}
+
+
+def sizes_of(values: Values, at: Element, who: str, *, all_stated: bool) -> Vector:
+    """Sizes of a shape; with `all_stated`, only the scale of a mesh may be left out."""
+    out: list[float] = []
+    for name, usual in SHAPES[at.tag].items():
+        default = None if all_stated and at.tag != "mesh" else usual
+        if len(usual) == 1:
+            out.append(values.number(name, who, default[0] if default else None))
+        else:
+            out += values.vector(name, len(usual), who, default)
+    if "radius" in SHAPES[at.tag] and min(out) < 0:
+        raise at.error(f"a {at.tag} cannot have negative sizes {tuple(out)}.", who)
+    return tuple(out)
+
+
+_MESH_SUFFIXES = (".stl", ".dae", ".obj", ".ply", ".off", ".glb", ".gltf", ".mesh", ".wrl", ".fbx")
+
+
+@final
+class ShapeReader:
+    """Reads shapes of the kinds of a format; finds mesh files, and records those it did not find.
+
+    `in_texts`, whether the format states values as texts of children; they may be left out then.
+    """
+
+    def __init__(
+        self, folders: AllowedFolders, robot: ParsedRobot, kinds: Container[str], in_texts: bool
+    ) -> None:
+        self.folders, self.robot, self.kinds, self.in_texts = folders, robot, kinds, in_texts
+        self.known: dict[tuple[str, str], str | None] = {}
+
+    def read(
+        self, shape: Element, who: str, link: str, placement: Pose, color: Vector
+    ) -> list[Shape]:
+        """The shapes of a <visual> or <collision>; other kinds are left out."""
+        geometry = shape.only("geometry", who)
+        if geometry is None:
+            raise shape.error(f"its <{shape.tag}> has no <geometry>.", who)
+        out: list[Shape] = []
+        for at in geometry.children:
+            if at.tag not in self.kinds:
+                continue
+            values = at.texts if self.in_texts else at
+            size = sizes_of(values, at, who, all_stated=not self.in_texts)
+            uri = ""
+            if at.tag == "mesh":
+                uri = values.string("uri" if self.in_texts else "filename", who)
+            file = self._locate(uri, at, who) if uri else None
+            size = tuple(x / 2 for x in size) if at.tag == "plane" else size
+            out.append(
+                Shape(link, shape.tag, at.tag, size, placement, shape.name, uri, file, color)
+            )
+        return out
+
+    def _locate(self, uri: str, at: Element, who: str) -> str | None:
+        """The real path of a mesh, None if it is not there; an error if it leads outside.
+
+        A ``file:///…`` address of a mesh says where it was for the author of the file, as in some
+        shipped robots: it is a problem in the diagnosis, and is never opened. Every other way out
+        of the package is an error.
+        """
+        key = (uri, at.file)
+        if key in self.known:
+            return self.known[key]
+        found = None
+        name = at.attributes.get("name", who)
+        try:
+            found = self.folders.locate(uri, at.file)
+        except Rejected as error:
+            suffix = os.path.splitext(uri)[1].lower()
+            if not error.is_file_address or suffix not in _MESH_SUFFIXES:
+                raise at.error(f"mesh {shortened(uri)}: {error}", who) from error
+            message = (
+                f"mesh {shortened(uri)} is where the author's machine had it, outside the robot's "
+                "package; it is not opened, and the shape has no file."
+            )
+            self.robot.note("mesh", who, name, message, at, True)
+        else:
+            if found is None:
+                message = f"mesh {shortened(uri)} was not found.{_where_to_look(uri)}"
+                self.robot.note("mesh", who, name, message, at)
+        self.known[key] = found
+        return found
+
+
+def _where_to_look(uri: str) -> str:
+    for scheme in ("package://", "model://"):
+        if uri.startswith(scheme):
+            package = uri[len(scheme) :].partition("/")[0]
+            return (
+                f" Say where {shortened(package)} is:  "
+                f"pp.load(path, package_dirs=['folder that contains it'])"
+            )
+    return ""
