@@ -76,7 +76,7 @@ class Family:
         for x in self.directions:
             if x in leaves_of(vector):
                 raise InputError(
-                    f"{vector} cannot be a direction here: {x} is one of the family already. Use "
+                    f"{vector} cannot be a direction here: {x} is already one of the family. Use "
                     "another vector of joint rates, such as 'v' or 'dvdot'"
                 )
 
