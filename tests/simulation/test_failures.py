@@ -47,7 +47,7 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint", "
         ((ARM, ZERO, ZERO, 1), {"output_times": [np.nan]}, "finite times"),
         ((ARM, ZERO, ZERO, 1), {"output_times": 0.5}, "finite times"),
         ((ARM, ZERO, ZERO, 1), {"controller": 3}, "must be a function"),
-        ((ARM, ZERO, ZERO, 1), {"progress": 3}, "progress=3 is none of"),
+        ((ARM, ZERO, ZERO, 1), {"progress": 3}, "progress=3 is not one of"),
         (("arm", ZERO, ZERO, 1), {}, "simulate takes the model first"),
     ],
 )
