@@ -1,4 +1,4 @@
-"""The kinds of expression node, and what messages and printing read of a node."""
+"""The kinds of expression node, and the part of a node that messages and printing read."""
 # ruff: noqa: D102  (Expr says what the attributes of a Node are)
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Op(Enum):
 
 
 class Node(Protocol):
-    """An expression, as far as it is read to print it or to speak about it."""
+    """The part of an expression that printing and messages read."""
 
     @property
     def op(self) -> Op: ...
