@@ -136,7 +136,7 @@ def christoffel_symbols(
     program = program_of(_by_rates(), model, "dense")
     if v is not None:
         return program(q, v, **options)
-    levels, calls = dof_levels(model), Calls(options)
+    levels, calls = _dof_levels(model), Calls(options)
     if not levels.worth_it:
         return calls.finish(calls(partial(along_units, program, {"q": q}, "v")))
     found = calls(partial(along_units, program, {"q": q}, "v", units=levels.units))
@@ -275,7 +275,7 @@ def operational_space_inertia_sensitivity(
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class _Levels:
     """Degrees of freedom by their level: how many there are above them on their path.
 
     No body moves with two of the same level, because neither is on the path of the other. A tensor
@@ -297,12 +297,12 @@ class Levels:
         return 2 * levels <= nv
 
 
-def dof_levels(model: Model) -> Levels:
+def _dof_levels(model: Model) -> _Levels:
     """The levels of a model's degrees of freedom."""
-    return model.cached(Levels, lambda: _levels(model))
+    return model.cached(_Levels, lambda: _levels(model))
 
 
-def _levels(model: Model) -> Levels:
+def _levels(model: Model) -> _Levels:
     nv = model.nv
     bodies = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
     # [j, k]: k is on the path of j, or j itself; of one joint those before it
@@ -316,4 +316,4 @@ def _levels(model: Model) -> Levels:
     if not related.all():
         a, b = np.argwhere(~related)[0]
         places = np.where(related[j, k], places, a * nv + b)
-    return Levels(units, places)
+    return _Levels(units, places)
