@@ -198,5 +198,5 @@ def test_nothing_at_all():
     assert nothing.residual([]).shape == (0,)
     assert nothing.mobility([]).mobility == 0
     assert SYSTEM.assemble(np.zeros((0, 3))).shape == (0, 3)
-    assert pp.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
-    assert pp.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
+    assert pp.regressors.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
+    assert pp.regressors.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)

@@ -3,6 +3,8 @@
 Nothing is computed here. `@`, `+`, `-`, scalar multiples, `.T`, `.inv` and `**` build nodes; the
 constructors keep sums and products flat, push adjoints to the leaves, pull scalars out of products
 and refuse what does not fit. What a leaf *is* stands in its catalogue row.
+
+Reasons: docs/decisions/0006.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 >>> from phipsi.operators import H, M, phi
 >>> print(H @ phi @ M @ phi.T @ H.T)
 H φ M φ* H*
+
+Why H maps forces to efforts: docs/decisions/0003.
 """
 
 from __future__ import annotations

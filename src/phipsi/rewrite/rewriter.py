@@ -92,13 +92,18 @@ def rewrite(
     expressions: Sequence[Expr], modes: Sequence[str], given: Iterable[str], *, armature: bool
 ) -> Rewriting:
     """Rewrite expressions that are applied or written out as matrices, each by its mode."""
-    out: list[Expr] = []
-    steps: list[RewriteStep] = []
-    for x, mode in zip(expressions, modes, strict=True):
-        rewriter = Rewriter(armature, frozenset(given), apply=mode == "apply")
-        out.append(rewriter.run(x))
-        steps.extend(s for s in rewriter.steps if s not in steps)
-    return Rewriting(tuple(out), tuple(steps))
+    known = frozenset(given)
+    pairs = zip(expressions, modes, strict=True)
+    found = [rewrite_one(x, known, armature=armature, apply=mode == "apply") for x, mode in pairs]
+    steps = dict.fromkeys(step for one in found for step in one.steps)
+    return Rewriting(tuple(x for one in found for x in one.expressions), tuple(steps))
+
+
+@lru_cache(maxsize=512)
+def rewrite_one(x: Expr, given: frozenset[str], *, armature: bool, apply: bool) -> Rewriting:
+    """One expression rewritten: the same for all models, so that the next one need not wait."""
+    rewriter = Rewriter(armature, given, apply)
+    return Rewriting((rewriter.run(x),), tuple(rewriter.steps))
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""Runs of a mechanism that changes: one run after the other, joined in the coordinates of all."""
+"""Runs of a mechanism that changes: one run after the other, joined in the coordinates of all.
+
+Reasons: docs/decisions/0022.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
-from phipsi.forces.force import Force, bind_forces
+from phipsi.forces.force import Elements, Force
 from phipsi.model.closure_text import ends
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import name_of
@@ -79,7 +82,7 @@ class _Runner:
         self.times = None if times is None else np.asarray(times, dtype=np.float64)
         self.controller = self.options.pop("controller", None)
         forces = self.options.pop("forces", ())
-        self.elements = bind_forces(forces, topology.model)
+        self.elements = Elements(forces, topology.model)
         self.prescribed = self.options.pop("prescribed", None) or {}
         beside = self.options.pop("quadratures", None)
         Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
@@ -167,7 +170,7 @@ class _Runner:
 
     def _beside(self, phase: Phase, quadrature: Any) -> Any:
         if isinstance(quadrature, Force):
-            return Carried(phase, bind_forces([quadrature], self.topology.model))
+            return Carried(phase, Elements([quadrature], self.topology.model))
         return self._function(phase, quadrature)
 
     def _controller(self, phase: Phase) -> Any:

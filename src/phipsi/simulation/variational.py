@@ -24,6 +24,8 @@ equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
 
 **Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
 Wanner 2006, VI.6.
+
+Reasons: docs/decisions/0031.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def variational(
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
     model, chart = equations.model, equations.chart
-    by_q = _evaluated(compile(SLOPE_WITH_FORCES if equations.has_loads else SLOPE, model))
+    by_q = _evaluated(
+        compile(SLOPE_WITH_FORCES if equations.forces.act_on_bodies else SLOPE, model)
+    )
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 
     def slope(t: float, q: Array, w: Array) -> Array:

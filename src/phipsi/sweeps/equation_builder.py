@@ -7,6 +7,8 @@ papers' operator forms into the recursions one would write by hand:
 - terms of a sum that start with the same block are collected: ``G y − G H z = G (y − H z)``, and
   ``up(u) + up(w) = up(u + w)``. With these ``z = K y + ψ-step of z`` becomes the cheaper
   ``z = up(X (z + G (y − H z)))`` of the papers, which never forms ψ.
+
+Reasons: docs/decisions/0008 and 0009.
 """
 
 from __future__ import annotations

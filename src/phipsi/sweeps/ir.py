@@ -19,6 +19,8 @@ Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hing
 "10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
 dimension of a space). `kind` says what structure the numbers have, for backends that exploit it;
 the reference ignores it.
+
+Reasons: docs/decisions/0007.
 """
 
 from __future__ import annotations

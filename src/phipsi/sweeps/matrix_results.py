@@ -8,6 +8,8 @@ products block (i, j) goes through the nearest common ancestor c of i and j (dua
 
 A `pairs` step multiplies what the two paths have at c. What has neither form is applied to the
 columns of the identity.
+
+Reasons: docs/decisions/0010.
 """
 
 from __future__ import annotations

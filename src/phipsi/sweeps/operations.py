@@ -8,6 +8,8 @@ and the backends ask the row.
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
 {0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
 the step from it to its parent.
+
+Reasons: docs/decisions/0033.
 """
 
 from __future__ import annotations

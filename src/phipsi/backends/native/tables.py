@@ -3,6 +3,8 @@
 Axes are rotated onto z (planar joints onto x, y), so that the code of a joint type has no axis in
 it and multiplies by no component that is known to be 0 or 1. Values that users see in body axes are
 rotated back when they are read or written.
+
+Reasons: docs/decisions/0018.
 """
 
 from __future__ import annotations

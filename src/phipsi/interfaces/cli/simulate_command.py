@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,10 +14,12 @@ from phipsi.interfaces.cli.common import (
     BAD_USAGE,
     FAILED,
     INTERRUPTED,
-    Base,
+    SOURCE,
+    Files,
+    Source,
+    aligned,
     command,
     complain,
-    load_robot,
     say,
 )
 
@@ -29,7 +31,44 @@ _MOST_JOINTS = 60
 _MOST_EVENTS = 10
 Several = Annotated[list[str] | None, Parameter(negative=())]
 Vector = Annotated[tuple[float, float, float] | None, Parameter(negative=())]
-Files = Annotated[list[Path] | None, Parameter(negative=())]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Changes:
+    """Options of a run, which change those of a scenario.
+
+    Parameters
+    ----------
+    duration
+        Seconds to simulate.
+    integrator
+        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
+        (fixed).
+    dt
+        Step of the fixed-step integrators, s.
+    rtol
+        Relative tolerance of the others.
+    atol
+        Absolute tolerance of the others.
+    every
+        Seconds between recorded samples; by default every step is recorded.
+    """
+
+    duration: float | None = None
+    integrator: str | None = None
+    dt: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    every: Annotated[float | None, Parameter(name="--output-every")] = None
+
+    def applied(self, scenario: Scenario, **more: Any) -> Scenario:
+        """The scenario with these options and more, where they are given."""
+        given = {**vars(self), **more}
+        return replace(scenario, **{k: value for k, value in given.items() if value is not None})
+
+
+_CHANGES = Changes()
 
 
 @command
@@ -37,20 +76,13 @@ def simulate(
     file: Path,
     /,
     *,
-    duration: float | None = None,
+    changes: Changes = _CHANGES,
     set: Several = None,
     set_velocity: Several = None,
     out: Files = None,
-    integrator: str | None = None,
-    dt: float | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    output_every: float | None = None,
     ratings: bool | None = None,
     gravity: Vector = None,
-    base: Base | None = None,
-    package_dirs: Files = None,
-    model: str | None = None,
+    source: Source = SOURCE,
 ) -> int:
     """Simulate a robot or a scenario, report the result, and write it to files.
 
@@ -62,7 +94,7 @@ def simulate(
 
         phipsi simulate arm.urdf --duration 5 --integrator rk4 --dt 1e-3 --output-every 0.01 --ratings --out run.csv
 
-    Springs, controllers and events are said in a scenario (docs/scenarios.md); options change it:
+    Springs, controllers and events are for scenarios (docs/scenarios.md); options change them:
 
         phipsi simulate swing.toml --duration 20
 
@@ -73,8 +105,6 @@ def simulate(
     ----------
     file
         A robot file (URDF, SDF, MJCF), a robot that ships with phipsi, or a scenario (.toml).
-    duration
-        Seconds to simulate.
     set
         Initial coordinate of a joint, in rad or m: elbow=0.5, elbow=30deg, or one number per
         coordinate: base=1,0,0,0,0,0,0.8. Several times for several joints; the others are neutral.
@@ -83,27 +113,10 @@ def simulate(
     out
         File to write: .npz (everything), .csv (table), .html (report with plots and animation),
         .png, .svg or .pdf (figure). Several times for several files.
-    integrator
-        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
-        (fixed).
-    dt
-        Step of the fixed-step integrators, s.
-    rtol
-        Relative tolerance of the others.
-    atol
-        Absolute tolerance of the others.
-    output_every
-        Seconds between recorded samples; by default every step is recorded.
     ratings
         Apply damping, friction and joint limits that the file gives.
     gravity
         Three numbers, m/s², world axes; by default those of the robot.
-    base
-        Weld the base to the world or let it float; by default what the format says.
-    package_dirs
-        Folders that contain the packages of package:// paths.
-    model
-        One of several models of an SDF file, by name.
     """  # noqa: E501
     from phipsi.errors import InputError
     from phipsi.interfaces.scenarios.joint_values import assignments
@@ -112,31 +125,21 @@ def simulate(
     q, v = assignments(set or (), "--set"), assignments(set_velocity or (), "--set-velocity")
     outputs = tuple(checked_output(path) for path in out or ())
     if file.suffix.lower() == ".toml":
-        for name, value in (
-            ("base", base), ("model", model), ("gravity", gravity), ("ratings", ratings),
-        ):  # fmt: skip
+        for_robots = {"base": source.base, "model": source.model}
+        for name, value in (for_robots | {"gravity": gravity, "ratings": ratings}).items():
             if value is not None:
                 raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
         from phipsi.interfaces.scenarios.load_scenario import load_scenario
 
-        scenario = load_scenario(file, package_dirs=package_dirs, coordinates=q, rates=v)
+        dirs = source.package_dirs
+        scenario = load_scenario(file, package_dirs=dirs, coordinates=q, rates=v)
     else:
-        if duration is None:
+        if changes.duration is None:
             complain("say how long to simulate, in seconds:  --duration 2")
             return BAD_USAGE
-        scenario = _of_robot(
-            load_robot(file, base, package_dirs, model), q, v, duration, gravity, bool(ratings)
-        )
-    changes = dict(
-        duration=duration, integrator=integrator, dt=dt, rtol=rtol, atol=atol,
-        every=output_every, outputs=outputs or None,
-    )  # fmt: skip
-    scenario = dataclasses.replace(
-        scenario,
-        title=scenario.title or scenario.model.name or file.stem,
-        **{name: value for name, value in changes.items() if value is not None},
-    )
-    return _run(scenario)
+        scenario = _of_robot(source.robot(file), q, v, changes.duration, gravity, bool(ratings))
+    title = scenario.title or scenario.model.name or file.stem
+    return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
 
 def _of_robot(model: Any, q: Any, v: Any, duration: float, gravity: Any, ratings: bool) -> Scenario:
@@ -249,13 +252,9 @@ def _final_state(trajectory: Trajectory) -> list[str]:
     rows = joint_values(trajectory.model, trajectory.q[-1], trajectory.v[-1])
     listed = rows[:_MOST_JOINTS]
     cells = [(shown(name)[:40], _numbers(q), _numbers(v)) for name, _, q, v in listed]
-    head = ("joint", "q (rad, m)", "v (rad/s, m/s)")
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [f"state at the end, t = {trajectory.t[-1]:.6g} s"]
     lines += [
-        "    "
-        + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *cells)
+        f"    {line}" for line in aligned([("joint", "q (rad, m)", "v (rad/s, m/s)"), *cells])
     ]
     if len(rows) > len(listed):
         lines.append(f"    … and {len(rows) - len(listed)} more joints")

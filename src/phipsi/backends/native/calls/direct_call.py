@@ -5,6 +5,8 @@ function made here is a Python builtin of generated code: if all arguments are p
 float64 of exactly the right shape, it makes the results, runs the one-lane kernel on the arrays
 themselves and returns; in every other case (lists, batches, a failure) it returns None and the
 caller goes the ordinary way, which also explains failures.
+
+Reasons: docs/decisions/0017.
 """
 
 from __future__ import annotations

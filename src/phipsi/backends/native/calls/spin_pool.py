@@ -10,6 +10,8 @@ machine code. Python handles signals and raises the exceptions that other thread
 own instructions only, so nothing can be raised before every thread has let go of the arrays. What
 Python does before that call may be cut off anywhere: a thread that was started takes the next free
 slot by itself, and tasks that no thread has taken are run by the caller.
+
+Reasons: docs/decisions/0026.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 In a kernel for many configurations lanes are configurations and a column is a number. In a kernel
 for one configuration lanes are columns: `column` is the first of them, and the last lanes of a
 group may have none.
+
+Reasons: docs/decisions/0016.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ as an object and renders them at the end) and takes five times as long: 40 % of 
 were spent there. Mistakes in types are found by LLVM, which parses and verifies the text.
 
 Sums and products of known integers are computed here, because no pass of LLVM's optimiser runs.
+
+Reasons: docs/decisions/0025.
 """
 
 from __future__ import annotations
