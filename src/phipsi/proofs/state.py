@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phipsi.backends.dense import arranged
 from phipsi.backends.dense.evaluation import Evaluation
 from phipsi.backends.dense.given_values import check_expression, dimension
-from phipsi.backends.reference_backend import evaluate
+from phipsi.backends.reference import evaluate
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row

@@ -1,4 +1,4 @@
-"""Model constants for generated code, with every body in a frame that makes its joint simple.
+"""Model constants for generated code, with every body in a frame in which its joint is simple.
 
 Axes are rotated onto z (planar joints onto x, y), so that the code of a joint type has no axis in
 it and multiplies by no component that is known to be 0 or 1. Values that users see in body axes are
@@ -35,7 +35,7 @@ LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
 
 @dataclass(frozen=True)
 class JointCode:
-    """What distinguishes the code of one joint type from another.
+    """The properties in which the code of one joint type differs from another.
 
     `params` holds the numbers that are known when the code is written; None stands for a number
     from the model's table. Joints with the same `key` share their code.

@@ -2,8 +2,8 @@
 
 Groups run in the wide kernel, the last one with its last configuration in all lanes that are left
 over. If there are too few for that (the data record says how many), they run in the one-lane kernel
-one by one. Both are made from the same equations in the same order, so a configuration gets the
-same bits whatever batch it is in.
+one by one. Both come from the same equations in the same order, so a configuration gets the
+same bits in every batch.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def define_loop(
 
     `kernels` maps numbers of lanes to kernels; `pattern` are the core dimensions of inputs and
     outputs, the last output being the integer status. The data record holds, after the kernels'
-    words, the scratch size in bytes and the slots for scratch. The outputs in `matrices` are looked
-    through for numbers that are not finite while they are written; the wide kernel has not done it.
+    words, the scratch size in bytes and the slots for scratch. The outputs in `matrices` are
+    inspected for numbers that are not finite while they are written: the wide kernel does not do
+    it.
     """
     _BatchLoop(module, kernels, pattern, n_inputs, size_word, matrices).write()
 

@@ -1,8 +1,8 @@
 """A call of one configuration without NumPy's ufunc machinery.
 
 A gufunc costs about a microsecond before its loop starts, as much as the dynamics of an arm. The
-function made here is a Python builtin of generated code: if all arguments are plain arrays of
-float64 of exactly the right shape, it makes the results, runs the one-lane kernel on the arrays
+function defined here is a Python builtin of generated code: if all arguments are plain arrays of
+float64 of exactly the right shape, it creates the results, runs the one-lane kernel on the arrays
 themselves and returns; in every other case (lists, batches, a failure) it returns None and the
 caller goes the ordinary way, which also explains failures.
 
@@ -59,7 +59,7 @@ def define_direct(
 
 @final
 class _DirectCall:
-    """Writes the function: it refuses arguments that are out of the ordinary by returning None."""
+    """Writes the function: it returns None for arguments that are out of the ordinary."""
 
     def __init__(
         self, module: ir.Module, pattern: list[tuple[int, ...]], n_inputs: int, size_word: int
@@ -125,7 +125,7 @@ class _DirectCall:
         return self._at(a, _DATA, POINTER)
 
     def _new_result(self, i: int, others: list[Any]) -> Any:
-        """An array for argument i; the others are given up if there is no memory for it."""
+        """An array for argument i; the others are released if there is no memory for it."""
         b, null, zero = self.b, ir.Constant(POINTER, None), ir.Constant(I32, 0)
         rank, kind = ir.Constant(I32, len(self.pattern[i])), ir.Constant(I32, _DOUBLE)
         shape = b.at(self.data, self.sizes[i])
@@ -154,18 +154,18 @@ class _DirectCall:
         return self.b.load(self.b.at(base, offset), typ=kind)
 
     def _require(self, condition: Any) -> None:
-        """Go on if the condition holds, else refuse."""
+        """Continue if the condition holds, otherwise return None."""
         following = self.function.append_basic_block("so_far")
         self.b.cbranch(condition, following, self.refuse)
         self.b.position_at_end(following)
 
     def _drop(self, objects: list[Any]) -> None:
-        """Give up references."""
+        """Release references."""
         for x in objects:
             self.b.call_named("Py_DecRef", ir.VOID, [x])
 
     def _made(self, x: Any, others: list[Any]) -> None:
-        """Leave with Python's error if an object could not be made."""
+        """Leave with Python's error if an object could not be created."""
         nothing, following = (self.function.append_basic_block(n) for n in ("nothing", "made"))
         null = ir.Constant(POINTER, None)
         self.b.cbranch(self.b.icmp_unsigned("==", x, null), nothing, following)

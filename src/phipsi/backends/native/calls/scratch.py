@@ -19,7 +19,7 @@ SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
 def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, Any]:
-    """(block to give back, its first cache line): memory nobody else uses, zero where fresh.
+    """(block to return, its first cache line): memory that no other call uses, zero where fresh.
 
     Control goes to `without` if there is none.
     """

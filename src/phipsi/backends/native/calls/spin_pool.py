@@ -2,14 +2,14 @@
 
 A thread of Python that is given a task has to be woken up and to take the GIL, each of which may
 take as long as a small batch. The threads of a pool live in machine code, without the GIL, and wait
-for the address of a task: the arguments of a compiled loop. They look for the next one a little
-while (`SPINS`), giving way to others after every look, and go to sleep then.
+for the address of a task: the arguments of a compiled loop. They poll for the next one a little
+while (`SPINS`), yielding the processor after every poll, and then go to sleep.
 
-Handing out tasks, waking sleepers, waiting for all of them and letting the pool go is one call of
+Handing out tasks, waking sleepers, waiting for all of them and releasing the pool is one call of
 machine code. Python handles signals and raises the exceptions that other threads set between its
-own instructions only, so nothing can be raised before every thread has let go of the arrays. What
-Python does before that call may be cut off anywhere: a thread that was started takes the next free
-slot by itself, and tasks that no thread has taken are run by the caller.
+own instructions only, so nothing can be raised before every thread has released the arrays. The
+Python code before that call may be interrupted anywhere: a thread that was started takes the next
+free slot on its own, and the caller runs the tasks that no thread has taken.
 
 Reasons: docs/decisions/0026.
 """
@@ -88,7 +88,7 @@ class WorkerPool:
 
 
 def _live(functions: _Functions, memory: np.ndarray) -> None:
-    """What a thread does; it keeps the code and the memory that it uses."""
+    """The life of a thread; it keeps the code and the memory that it uses."""
     functions.serve(address_of(memory), SPINS)
 
 
@@ -207,7 +207,7 @@ def _call_word(b: Any, pool: Any, i: int, arguments: list[Any]) -> None:
 
 
 def _define_run(module: ir.Module) -> None:
-    """Run a task, and look through its status while this processor has it at hand."""
+    """Run a task, and inspect its status while this processor has it in its cache."""
     b, (task,) = _function(module, "run", ir.VOID, [POINTER])
     words = [b.inttoptr(b.word(task, i), POINTER) for i in range(_HEAD)]
     kind = ir.FunctionType(ir.VOID, [POINTER] * 4)
@@ -255,7 +255,7 @@ def _define_serve(module: ir.Module) -> None:
     left.add_incoming(fewer, nothing)
     b.cbranch(b.icmp_signed(">", fewer, i64(0)), look, tired)
 
-    b.position_at_end(tired)  # whoever posts a task from now on sees the flag
+    b.position_at_end(tired)  # a caller that posts a task from now on sees the flag
     _swap(b, slot, _ASLEEP, i64(1))
     with b.if_then(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0))):
         woken = b.icmp_signed("==", _swap(b, slot, _ASLEEP, i64(0)), i64(0))
@@ -297,7 +297,7 @@ def _define_lead(module: ir.Module) -> None:
         offered, here, look, rest, done = (b.function.append_basic_block(n) for n in names)
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
         b.cbranch(b.icmp_signed("<", i, posted), offered, here)
-        b.position_at_end(offered)  # take it back if nobody has begun
+        b.position_at_end(offered)  # take it back if no thread has begun
         b.cbranch(_swap_if(b, slot, _JOB, b.ptrtoint(task, I64), i64(0)), here, look)
         b.position_at_end(here)
         b.call(run, [task])
@@ -332,7 +332,7 @@ def _whether(b: Any, x: Any) -> Any:
 
 
 def _yield_processor(b: ir.IRBuilder) -> None:
-    """What is waited for may need this processor."""
+    """Let other threads run: the one that is waited for may need this processor."""
     b.call_named("sched_yield", I32, [])
 
 
@@ -355,7 +355,7 @@ def run_tasks(tasks: np.ndarray) -> bool:
 
 
 def _of_this_process() -> Iterator[WorkerPool]:
-    """Crews, made when they are asked for. After a fork the threads are gone: start anew."""
+    """The pools, created on demand. After a fork the threads are gone, and there are new pools."""
     global _pools
     pools, process = _pools, os.getpid()
     if pools and pools[0].process != process:

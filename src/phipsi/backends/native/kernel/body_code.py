@@ -30,7 +30,7 @@ class _InTable:
 
 
 def _template(x: Any) -> Any:
-    """What is known of a number in the code of every body with the same joint type, or None."""
+    """The known part of a number in the code of every body with the same joint type, or None."""
     if known(x):
         return x
     return None if x.place is None else _InTable(x.place)
@@ -163,7 +163,7 @@ class BodyCode:
         return value.m, value.h, value.moment.dense()
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> bl.Block:
-        """The block whose columns are made from those of x."""
+        """The block whose columns are computed from those of x."""
         return bl.Dense(transpose_rows([make(c) for c in transpose_rows(self.rows(x))]))
 
     def eye(self, x: Field) -> bl.Block:

@@ -34,7 +34,7 @@ class MatrixMemory:
 
     **Attributes:** `dense` and `rows`, the matrices that are solved with, dense ones and those
     between constraint rows; `grams`, the products of columns; `from_blocks`, all matrices that are
-    made from blocks, whether they are results or solved with.
+    assembled from blocks, whether they are results or solved with.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class MatrixMemory:
         return once and paths == back and diagonal
 
     def in_halves(self, r: Result) -> bool:
-        """True for a matrix between constraint rows that pairs of paths made in two halves."""
+        """True for a matrix between constraint rows that pairs of paths filled in two halves."""
         if r.layout != "blocks" or not of_blocks(r.field) or r.takes.index != "row":
             return False
         return any(part.how == "pairs" for part, _ in parts_of(r.field))

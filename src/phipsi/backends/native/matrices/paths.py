@@ -102,7 +102,7 @@ class Paths:
         return not all(needs_joint(pair.field.args[0]) for pair in self._pairs)
 
     def visit(self, step: Step, values: BodyCode) -> None:
-        """What a path leaves at a body in products, and what it hands on.
+        """What a path contributes to products at a body, and what it carries to the next one.
 
         All is read before anything is written.
         """

@@ -10,7 +10,7 @@ from phipsi.backends.native.text.lanes import I32, i64, write_loop
 
 
 def transpose(b: Any, rows: list[Any]) -> list[Any]:
-    """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
+    """The transpose of a tile of vectors, by exchanging halves, then quarters and so on."""
     n = len(rows)
     width = n // 2
     while width:

@@ -158,7 +158,7 @@ class Lane:
     def _binary(self, name: str, x: Any, y: Any) -> Any:
         e = self.emitter
         if not isinstance(x, (Lane, int, float)) or not isinstance(y, (Lane, int, float)):
-            return NotImplemented  # numbers made of lanes know what to do
+            return NotImplemented  # numbers that consist of lanes have operators of their own
         operation = getattr(e.builder, name)
         return Lane(e, operation(e.lift(x).value, e.lift(y).value))
 

@@ -1,4 +1,4 @@
-"""Writing LLVM's text: the instructions that generated code is made of.
+"""Writing LLVM's text: types, values and instructions.
 
 The names are those of llvmlite's own writer, which does more (it checks types, keeps every operand
 as an object and renders them at the end) and takes five times as long: 40 % of a cold compilation
@@ -62,7 +62,7 @@ class LiteralStructType(Type):
 
 
 class FunctionType(Type):
-    """What a function returns and takes."""
+    """The types that a function returns and takes."""
 
     __slots__ = ("gives", "takes")
 
@@ -79,7 +79,7 @@ BIT = IntType(1)
 
 
 class Value:
-    """Something an instruction can use; `typed` is its type and name."""
+    """An operand of instructions; `typed` is its type and name."""
 
     __slots__ = ("name", "type", "typed")
 
@@ -318,7 +318,7 @@ class IRBuilder:
     shl, lshr = _binary("shl"), _binary("lshr")
 
     def not_(self, x: Value) -> Value:
-        """All bits turned."""
+        """All bits inverted."""
         if isinstance(x.type, VectorType):
             return self.xor(x, Constant(x.type, [-1] * x.type.count))
         return self.xor(x, Constant(x.type, -1))
