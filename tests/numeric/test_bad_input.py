@@ -137,7 +137,7 @@ REFUSED = {
         lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "no pp.SpatialInertia"),
-    "derivative of a number": (lambda: pp.diff(3, "q"), "no operator expression"),
+    "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
     "proof on nothing": (lambda: pp.prove("H G", None), "then a model"),
     "identify a model": (lambda: pp.identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
