@@ -96,7 +96,7 @@ GROUPS = (
               "kernel/lane_blocks", "kernel/phases", "kernel/place", "kernel/rematerialisation",
               "matrices/columns", "matrices/gram", "matrices/pairs", "matrices/path_tables",
               "matrices/paths", "matrices/products", "matrices/row_matrix", "matrices/row_order",
-              "matrices/structural_zeros", "text/trigonometry")),), 80,
+              "matrices/structural_zeros", "text/elementary")),), 80,
           (*_NATIVE, *_CLOSED, "tests/numeric/test_peers_pinocchio.py")),
 )  # fmt: skip
 

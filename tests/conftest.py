@@ -1,7 +1,11 @@
 """Settings shared by all tests."""
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Thousands of small programs are compared; most run on the reference backend, which needs no
@@ -33,3 +37,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci")
+
+
+# ---- nothing is left behind ----------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[1]
+_OWN = {".pytest_cache", ".hypothesis", "__pycache__"}  # of the tools
+_BEFORE = set(os.listdir(ROOT))
+# Examples in the documentation write into temporary folders: all go into one. `tmp_path` is where
+# it always is, and kept for those who look for what went wrong.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+_TEMPORARY = tempfile.mkdtemp(prefix="phipsi-tests-")
+os.environ["TMPDIR"] = tempfile.tempdir = _TEMPORARY
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Temporary files are removed; a run that leaves files in the repository is red."""
+    shutil.rmtree(_TEMPORARY, ignore_errors=True)
+    left = set(os.listdir(ROOT)) - _BEFORE - _OWN
+    if left and not hasattr(session.config, "workerinput"):  # once, after the workers
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print(f"\nthe tests left in {ROOT}: {', '.join(sorted(left))}")

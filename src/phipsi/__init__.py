@@ -36,7 +36,6 @@ _TABLE = {
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
-        "expressions.node": "Expr",
         "compiler": "compile explain",
         "backends.program": "Program",
         "backends.dense": "dense",
@@ -49,7 +48,6 @@ _TABLE = {
         "algorithms.dynamics.sensitivities": ". coriolis_matrix",
         "motion.step_derivatives": "step_derivatives",
         "motion.linearization": "linearize",
-        "motion.linear_system": "LinearSystem",
         "motion.gradients": "rollout_gradient",
     },
     ("Identities", "identities.md"): {"theorems": "identities prove"},
@@ -101,14 +99,11 @@ _TABLE = {
     },
     ("Control", "control.md"): {"control.controllers": ".", "control.references": "."},
     ("Identification", "identification.md"): {
-        "algorithms.identification.regressors": (
-            "inertial_parameters kinetic_energy_regressor parameter_names "
-            "potential_energy_regressor regressor"
-        ),
+        "algorithms.identification.regressors": ". inertial_parameters regressor",
         "algorithms.identification.minimal_parameters": "base_parameters",
         "algorithms.identification.least_squares": "identify",
     },
-    ("Errors", "troubleshooting.md"): {"errors": ". PhipsiError PhipsiWarning"},
+    ("Errors", "troubleshooting.md"): {"errors": ". PhipsiError"},
 }
 # name -> (module, name in it, or nothing for the module itself)
 _HOMES = {

@@ -42,15 +42,10 @@ from phipsi.algorithms.dynamics.operational import (
 )
 from phipsi.algorithms.dynamics.sensitivities import coriolis_matrix
 from phipsi.algorithms.grasping.grasp import Grasp
+from phipsi.algorithms.identification import regressors
 from phipsi.algorithms.identification.least_squares import identify
 from phipsi.algorithms.identification.minimal_parameters import base_parameters
-from phipsi.algorithms.identification.regressors import (
-    inertial_parameters,
-    kinetic_energy_regressor,
-    parameter_names,
-    potential_energy_regressor,
-    regressor,
-)
+from phipsi.algorithms.identification.regressors import inertial_parameters, regressor
 from phipsi.algorithms.kinematics.inverse_kinematics import inverse_kinematics
 from phipsi.algorithms.kinematics.motions import (
     body_accelerations,
@@ -68,8 +63,7 @@ from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
 from phipsi.control import controllers, references
-from phipsi.errors import PhipsiError, PhipsiWarning
-from phipsi.expressions.node import Expr
+from phipsi.errors import PhipsiError
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
@@ -82,7 +76,6 @@ from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.motion.gradients import rollout_gradient
-from phipsi.motion.linear_system import LinearSystem
 from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
 from phipsi.motion.step_derivatives import step_derivatives
@@ -97,14 +90,11 @@ from phipsi.trajectory.trajectory import Trajectory
 __version__: str
 __all__ = [
     "Event",
-    "Expr",
     "GraphJoint",
     "Grasp",
-    "LinearSystem",
     "Model",
     "ModelBuilder",
     "PhipsiError",
-    "PhipsiWarning",
     "Pose",
     "Program",
     "Scenario",
@@ -159,7 +149,6 @@ __all__ = [
     "joint_reactions",
     "joints",
     "kinetic_energy",
-    "kinetic_energy_regressor",
     "linearize",
     "load",
     "load_scenario",
@@ -169,13 +158,12 @@ __all__ = [
     "momentum",
     "operational_space_inertia",
     "operators",
-    "parameter_names",
     "parse",
     "potential_energy",
-    "potential_energy_regressor",
     "prove",
     "references",
     "regressor",
+    "regressors",
     "report",
     "rollout",
     "rollout_gradient",

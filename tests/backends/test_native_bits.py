@@ -174,17 +174,21 @@ def test_a_fresh_process_gives_the_same_bits(reproducible: bool, tmp_path: Path)
 
 @pytest.mark.parametrize("effort", ["0", "1"])
 def test_code_that_is_compiled_with_less_effort_gives_the_same_bits(effort, monkeypatch):
-    model = arm()
-    x = inputs_of(model)
-    forms = ((FORWARD, "apply", 3), (pp.operators.mass_matrix.inv, "dense", 1))
+    """Tests with the mark `quick_code` build on this."""
+    inverse = pp.operators.mass_matrix.inv
+    forms = [(arm, FORWARD, "apply", 3), (arm, inverse, "dense", 1)]
+    if effort == "0":  # what they use
+        forms += [(every_joint, FORWARD, "apply", 3), (arm, pp.diff(FORWARD, "v"), "dense", 2)]
 
-    def bits(model):
-        programs = [(pp.compile(e, model, mode=m, backend="native"), n) for e, m, n in forms]
-        return [program(*x[:n]).tobytes() for program, n in programs]
+    def bits(make, expr, mode, count):
+        model = make()
+        program = pp.compile(expr, model, mode=mode, backend="native")
+        assert program.backend == "native"
+        return program(*inputs_of(model)[:count]).tobytes()
 
-    wanted = bits(model)
+    wanted = [bits(*form) for form in forms]
     monkeypatch.setenv("PHIPSI_LLVM_EFFORT", effort)
-    assert bits(arm()) == wanted
+    assert [bits(*form) for form in forms] == wanted
 
 
 def test_an_effort_that_llvm_does_not_know(monkeypatch):

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from backend_contract import BackendContract, arguments
 from random_models import branching
 
@@ -19,6 +20,7 @@ from phipsi.model.points import PointSet
 TREE = branching(6, 3, ("revolute",), armature=True)
 
 
+@pytest.mark.quick_code
 class TestNative(BackendContract):
     backend = "native"
 

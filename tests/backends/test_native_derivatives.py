@@ -11,6 +11,10 @@ from phipsi.algorithms.dynamics import derivatives, sensitivities
 from phipsi.algorithms.dynamics import innovations as diagonal
 from phipsi.sweeps.request import FLAT_DEPTH
 
+# Long programs: LLVM takes minutes to optimise all of them. Derivatives with its optimisation are
+# in test_native_memory.py (LARGE), and here in `make fuzz`.
+pytestmark = pytest.mark.quick_code
+
 JOINTS = {
     "turning": ["revolute", "universal", "spherical"],
     "sliding": ["prismatic", "helical", "planar", "free"],

@@ -1,6 +1,9 @@
 """The native backend gives what the reference gives: random expressions, and every joint type.
 
 PHIPSI_FUZZ_NATIVE=5000 pytest tests/backends/test_native_expressions.py     more seeds
+
+The first random expressions are compiled as users do, the others without LLVM's optimisation;
+`make fuzz` compiles all as users do.
 """
 
 from __future__ import annotations
@@ -131,7 +134,11 @@ def one_seed(seed: int) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK), ids=lambda i: f"seeds from {i}")
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(i, marks=pytest.mark.quick_code if i else ()) for i in range(0, SEEDS, CHUNK)],
+    ids=lambda i: f"seeds from {i}",
+)
 def test_random_expressions_equal_the_reference(first: int):
     outcomes = [one_seed(seed) for seed in range(first, min(first + CHUNK, SEEDS))]
     errors = [o for o in outcomes if o not in (None, "refused")]

@@ -261,6 +261,7 @@ def test_memory_does_not_grow_when_programs_are_dropped(tmp_path: Path):
 
 
 @linux
+@pytest.mark.quick_code
 def test_nothing_but_llvm_keeps_memory_when_code_is_compiled():
     """The same with LLVM at work in every cycle, on new code.
 

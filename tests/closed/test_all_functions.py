@@ -50,7 +50,7 @@ def _linear(m):
 
 def _saved(m):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pp.PhipsiWarning)  # gravity is not that of URDF
+        warnings.simplefilter("ignore", pp.errors.PhipsiWarning)  # gravity is not that of URDF
         return pp.save_urdf(m)
 
 
@@ -76,12 +76,14 @@ GIVEN_MOTION = {
     "jacobian_dot": lambda m: pp.jacobian_dot(m, Q, V, TIP),
     "jacobian_dot_v": lambda m: pp.jacobian_dot_v(m, Q, V, [("link2", (0.5, 0, 0))]),
     "kinetic_energy": lambda m: pp.kinetic_energy(m, Q, V),
-    "kinetic_energy_regressor": lambda m: pp.kinetic_energy_regressor(m, Q, V, armature=True),
+    "regressors.kinetic_energy_regressor": lambda m: (
+        pp.regressors.kinetic_energy_regressor(m, Q, V, armature=True)),
     "mass_matrix": lambda m: pp.mass_matrix(m, Q),
     "momentum": lambda m: (pp.momentum(m, Q, V), pp.momentum(m, Q, V, about="com")),
-    "parameter_names": lambda m: pp.parameter_names(m, armature=True),
+    "regressors.parameter_names": lambda m: pp.regressors.parameter_names(m, armature=True),
     "potential_energy": lambda m: pp.potential_energy(m, Q),
-    "potential_energy_regressor": lambda m: pp.potential_energy_regressor(m, Q),
+    "regressors.potential_energy_regressor": lambda m: (
+        pp.regressors.potential_energy_regressor(m, Q)),
     "references.Constant": lambda m: pp.references.Constant(m, Q)(0.0),
     "conventions.to_drake": lambda m: pp.conventions.to_drake(m, Q, V, VDOT, TAU),
     "conventions.to_mujoco": lambda m: pp.conventions.to_mujoco(m, Q, V, VDOT, TAU),

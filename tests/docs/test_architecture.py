@@ -96,3 +96,12 @@ def test_decisions_have_one_form():
         assert title.startswith(f"{number}: "), page.name
         assert first.startswith(("**Question.**", "**Decision.**")), page.name
         assert f"| [{number}]({page.name}) | {title[6:]} |" in index, page.name
+
+
+def test_code_cites_every_decision():
+    records = {page.name[:4] for page in (ROOT / "docs" / "decisions").glob("0*.md")}
+    cited: set[str] = set()
+    for path in SOURCES.rglob("*.py"):
+        for place in re.findall(r"docs/decisions/(\d{4}(?: and \d{4})*)", path.read_text("utf-8")):
+            cited |= set(place.split(" and "))
+    assert cited == records

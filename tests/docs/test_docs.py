@@ -147,14 +147,10 @@ def test_the_comparison_sees_differences(shown: str, printed: str, equal: bool):
 # ---- pages -------------------------------------------------------------------------------------
 
 
-# Pages with thousands of evaluations, which run as they do for a user.
-MACHINE_CODE = {"optimisation.md"}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_python_blocks(page: Path, monkeypatch: pytest.MonkeyPatch):
-    if page.name in MACHINE_CODE:
-        monkeypatch.setenv("PHIPSI_BACKEND", "native")
+def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")  # as users run them
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # what pages leave there is removed
     namespace: dict[str, Any] = {"__name__": page.stem}
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.language != "python":

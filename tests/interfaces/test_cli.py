@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from phipsi.examples import planar_arm, random_tree, seven_joint_arm
-from phipsi.interfaces.cli.commands import app
-from phipsi.interfaces.cli.tree_drawing import draw_tree
+from phipsi.interfaces.cli.commands import app, draw_tree
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.model_checks import check_model

@@ -16,9 +16,8 @@ import pytest
 
 import phipsi as pp
 from phipsi.errors import FileError, shown, shown_lines
-from phipsi.interfaces.cli.commands import app
+from phipsi.interfaces.cli.commands import app, draw_tree
 from phipsi.interfaces.cli.common import printable
-from phipsi.interfaces.cli.tree_drawing import draw_tree
 
 EVIL = "a\n\x1b[31m\u202e\ud800b"
 
@@ -167,7 +166,7 @@ def test_errors_and_warnings_show_names_harmlessly():
         pp.errors.SimulationError(EVIL),
     ):
         assert str(error) == shown_lines(EVIL) and error.args == (EVIL,)
-    assert str(pp.PhipsiWarning(EVIL)) == shown_lines(EVIL)
+    assert str(pp.errors.PhipsiWarning(EVIL)) == shown_lines(EVIL)
     assert str(FileError(EVIL, 3, EVIL, "no")) == f"{shown(EVIL)}:3: {shown(EVIL)}: no"
     arm = evil_arm()
     with pytest.raises(pp.PhipsiError) as found:

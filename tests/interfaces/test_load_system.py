@@ -40,12 +40,12 @@ def test_a_file_without_loops_is_a_tree(tmp_path):
 
 
 def test_loops_are_cut_on_request_and_that_is_reported(tmp_path):
-    with pytest.warns(pp.PhipsiWarning, match="mimic.*move independently"):
+    with pytest.warns(pp.errors.PhipsiWarning, match="mimic.*move independently"):
         arm = pp.load(DATA / "arm.urdf", loops="cut")
     assert type(arm) is pp.Model and len(arm.couplings) == 1
     path = tmp_path / "loop.sdf"
     path.write_text(four_bar_sdf())
-    with pytest.warns(pp.PhipsiWarning, match="joint 'D': it closes a loop and is left out"):
+    with pytest.warns(pp.errors.PhipsiWarning, match="joint 'D': it closes a loop and is left out"):
         tree = pp.load(path, loops="cut")
     assert type(tree) is pp.Model and tree.joint_names == pp.load(path).joint_names
 
@@ -136,7 +136,7 @@ def test_loops_of_sdf_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(pp.errors.ModelError, match=r"loop\.sdf:\d+: joint 'D': it closes a loop"):
         pp.load(path)
     path.write_text(four_bar_sdf(limit="<limit><lower>-1</lower><upper>1</upper></limit>"))
-    with pytest.warns(pp.PhipsiWarning, match="'D'.*limits and damping are lost"):
+    with pytest.warns(pp.errors.PhipsiWarning, match="'D'.*limits and damping are lost"):
         pp.load(path)
     with pytest.raises(pp.errors.ModelError, match=r"joint 'D': it closes a loop and is left out"):
         pp.load(path, loops="cut", strict=True)
@@ -250,7 +250,9 @@ def test_several_constraints_and_inactive_ones(tmp_path):
     )
     system = pp.load(path)
     assert [x.name for x in system.constraints] == ["equality1", "equality3"]
-    with pytest.warns(pp.PhipsiWarning, match="2 loop(.|\n)*ties motions together and is left out"):
+    with pytest.warns(
+        pp.errors.PhipsiWarning, match="2 loop(.|\n)*ties motions together and is left out"
+    ):
         tree = pp.load(path, loops="cut")
     assert type(tree) is pp.Model and tree.nv == system.nv
 

@@ -12,6 +12,7 @@ from phipsi import body_poses, forward_dynamics, frame_poses, inverse_dynamics, 
 from phipsi.errors import ModelError, PhipsiWarning
 from phipsi.interfaces.bridges.conventions import to_mujoco
 from phipsi.interfaces.formats.load import load
+from phipsi.interfaces.formats.mjcf.mujoco_arrays import heard
 from phipsi.model import Model, joints
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
@@ -323,3 +324,17 @@ def test_nothing_is_written_where_the_user_is(
     model = load(path, isolate=isolate)
     assert [finding.kind for finding in model.diagnosis] == ["mujoco"]
     assert list(here.iterdir()) == []
+
+
+def test_warnings_of_mujoco_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><body><freejoint/><geom size="1"/></body></worldbody></mujoco>'
+    )
+    data = mujoco.MjData(model)
+    data.qvel[0] = 1e30
+    before = mujoco.get_mju_user_warning()
+    with heard(mujoco) as said:
+        mujoco.mj_step(model, data)
+    assert len(said) == 1 and "QVEL" in said[0]
+    assert mujoco.get_mju_user_warning() is before and not list(tmp_path.iterdir())

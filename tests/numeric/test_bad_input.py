@@ -137,7 +137,7 @@ REFUSED = {
         lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
     "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "no pp.SpatialInertia"),
-    "derivative of a number": (lambda: pp.diff(3, "q"), "no operator expression"),
+    "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
     "proof on nothing": (lambda: pp.prove("H G", None), "then a model"),
     "identify a model": (lambda: pp.identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
@@ -198,5 +198,5 @@ def test_nothing_at_all():
     assert nothing.residual([]).shape == (0,)
     assert nothing.mobility([]).mobility == 0
     assert SYSTEM.assemble(np.zeros((0, 3))).shape == (0, 3)
-    assert pp.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
-    assert pp.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)
+    assert pp.regressors.kinetic_energy_regressor(ARM, np.zeros((0, 3)), O).shape == (0, 30)
+    assert pp.regressors.potential_energy_regressor(ARM, np.zeros((0, 3))).shape == (0, 30)

@@ -117,7 +117,7 @@ def test_along_a_direction(expr: Expr, model: pp.Model):
 def test_by_all_of_q(expr: Expr, model: pp.Model):
     q, v, u, _ = state(model)
     L = pp.diff(expr, "q")
-    assert isinstance(L, pp.Expr)
+    assert isinstance(L, Expr)
     close(pp.compile(L, model)(q, v, u), along(expr, model, q, v, u))
 
 

@@ -42,10 +42,13 @@ def test_efforts_and_energies_are_linear(model, seed):
         pp.regressor(model, q, v, vdot, armature=True) @ p, pp.inverse_dynamics(model, q, v, vdot)
     )
     close(
-        pp.kinetic_energy_regressor(model, q, v, armature=True) @ p, pp.kinetic_energy(model, q, v)
+        pp.regressors.kinetic_energy_regressor(model, q, v, armature=True) @ p,
+        pp.kinetic_energy(model, q, v),
     )
     bodies = p[: 10 * model.n_bodies]
-    close(pp.potential_energy_regressor(model, q) @ bodies, pp.potential_energy(model, q))
+    close(
+        pp.regressors.potential_energy_regressor(model, q) @ bodies, pp.potential_energy(model, q)
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -55,7 +58,7 @@ def test_columns_are_derivatives(backend):
     q, v, vdot = motion(model, 3)
     Y = pp.compile(REGRESSOR, model, mode="dense", backend=backend)(q, v, vdot)
     T = pp.compile(KINETIC_REGRESSOR, model, backend=backend)(q, v).ravel()
-    U = pp.potential_energy_regressor(model, q)
+    U = pp.regressors.potential_energy_regressor(model, q)
     assert pp.compile(REGRESSOR, model, mode="dense", backend=backend).backend == backend
     start = pp.inertial_parameters(model)
     tau, kinetic = pp.inverse_dynamics(model, q, v, vdot), pp.kinetic_energy(model, q, v)
@@ -63,7 +66,11 @@ def test_columns_are_derivatives(backend):
     for i in range(len(start)):
         p = start.copy()
         p[i] += 1.0
-        with pytest.warns(pp.PhipsiWarning) if broken(p, i // 10) else contextlib.nullcontext():
+        with (
+            pytest.warns(pp.errors.PhipsiWarning)
+            if broken(p, i // 10)
+            else contextlib.nullcontext()
+        ):
             other = model.with_inertial_parameters(p, moments="warn")
         close(Y[:, i], pp.inverse_dynamics(other, q, v, vdot) - tau, 1e-11, np.abs(tau).max())
         close(T[i], pp.kinetic_energy(other, q, v) - kinetic, 1e-11, abs(kinetic))
@@ -89,7 +96,7 @@ def test_friction_columns():
     q, v, vdot = motion(model, 0, (4,))
     options = {"armature": True, "viscous": True, "coulomb": True}
     Y = pp.regressor(model, q, v, vdot, **options)
-    names = pp.parameter_names(model, **options)
+    names = pp.regressors.parameter_names(model, **options)
     n, nv = 10 * model.n_bodies, model.nv
     assert Y.shape == (4, nv, n + 3 * nv) and len(names) == n + 3 * nv
     p = np.concatenate([np.zeros(n), np.arange(3 * nv) + 1.0])
@@ -149,7 +156,7 @@ def test_parameters_no_body_has():
             arm.with_inertial_parameters(wrong)
     wrong = p.copy()
     wrong[4] = 5.0
-    with pytest.warns(pp.PhipsiWarning, match="link1"):
+    with pytest.warns(pp.errors.PhipsiWarning, match="link1"):
         arm.with_inertial_parameters(wrong, moments="warn")
     with pytest.raises(InputError, match="20 numbers"):
         arm.with_inertial_parameters(p[:-1])
@@ -187,7 +194,7 @@ def test_numbers_of_base_parameters():
 def test_nothing_to_identify():
     nothing = pp.examples.planar_arm(0)
     assert pp.regressor(nothing, [], [], []).shape == (0, 0)
-    assert len(pp.base_parameters(nothing)) == 0 and pp.parameter_names(nothing) == ()
+    assert len(pp.base_parameters(nothing)) == 0 and pp.regressors.parameter_names(nothing) == ()
     assert pp.inertial_parameters(nothing).shape == (0,)
 
 
@@ -201,10 +208,10 @@ def test_trees_only():
             call(system)
     for call in (
         *trees,
-        lambda m: pp.kinetic_energy_regressor(m, q, q),
-        lambda m: pp.potential_energy_regressor(m, q),
+        lambda m: pp.regressors.kinetic_energy_regressor(m, q, q),
+        lambda m: pp.regressors.potential_energy_regressor(m, q),
         pp.inertial_parameters,
-        pp.parameter_names,
+        pp.regressors.parameter_names,
     ):
         with pytest.raises(InputError, match="takes the model first, not str"):
             call("arm.urdf")

@@ -438,7 +438,7 @@ def test_singularities_are_damped_and_reported():
     """The stretched arm cannot move outwards: efforts stay bounded, and it says so once."""
     stretched = np.zeros(7)
     control = pp.controllers.OperationalSpace(ARM, "tool", (0.0, 0.0, 2.0), 100.0, 20.0)
-    with pytest.warns(pp.PhipsiWarning, match="'tool' is near a singularity at t = 1.5 s"):
+    with pytest.warns(pp.errors.PhipsiWarning, match="'tool' is near a singularity at t = 1.5 s"):
         tau = control(1.5, stretched, np.zeros(7))
     gravity = pp.gravity_forces(ARM, stretched)
     assert np.abs(tau - gravity).max() < 100.0

@@ -292,7 +292,7 @@ def test_ctrl_c_leaves_a_usable_trajectory(integrator):
             raise KeyboardInterrupt
         return np.zeros(1)
 
-    with pytest.warns(pp.PhipsiWarning, match=r"interrupted at t = 0\.\d+ of 1 s"):
+    with pytest.warns(pp.errors.PhipsiWarning, match=r"interrupted at t = 0\.\d+ of 1 s"):
         run = pp.simulate(
             pendulum(), [0.0], [0.0], 1.0, controller=interrupt, integrator=integrator, dt=0.01
         )
@@ -305,7 +305,7 @@ def test_ctrl_c_leaves_a_usable_trajectory(integrator):
 def test_a_real_signal():
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.warns(pp.PhipsiWarning, match="interrupted"):
+    with pytest.warns(pp.errors.PhipsiWarning, match="interrupted"):
         run = pp.simulate(ARM, ZERO, ZERO, 1e6, rtol=1e-6, atol=1e-8)
     assert not run.complete and run.t[-1] > 0
     fresh = pp.simulate(ARM, ZERO, ZERO, 0.2, rtol=1e-6, atol=1e-8)

@@ -13,6 +13,7 @@ from scipy.linalg import expm
 
 import phipsi as pp
 from phipsi import constraints as c
+from phipsi.motion.linear_system import LinearSystem
 
 WEAVE, CAPSIZE = 4.29238253634111, 6.02426201538837  # m/s, the speeds where stability changes
 
@@ -30,7 +31,7 @@ def published(speed: float) -> np.ndarray:
     return np.linalg.eigvals(np.vstack([upper, lower]))
 
 
-def linear(system, speed, **options) -> pp.LinearSystem:
+def linear(system, speed, **options) -> LinearSystem:
     q, v = riding(system, speed)
     return pp.linearize(system, q, v, np.zeros(system.model.nv), **options)
 
@@ -111,7 +112,7 @@ def test_a_long_run_decays_as_the_poles_say(bike):
     assert (np.abs(lean - wrong) / scale).max() > 1e-5
 
 
-def rates_of(found: pp.LinearSystem, model: pp.Model, v: np.ndarray) -> np.ndarray:
+def rates_of(found: LinearSystem, model: pp.Model, v: np.ndarray) -> np.ndarray:
     joints = zip(model.joint_names, model.joints, strict=True)
     dofs = [f"{n}.{i}" if j.nv > 1 else n for n, j in joints for i in range(j.nv)]
     return v[[dofs.index(n[2:-1]) for n in found.state_names if n.startswith("v")]]

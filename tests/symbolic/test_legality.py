@@ -182,3 +182,15 @@ def test_areas_of_memory_that_overlap_are_noticed():
     data[native.record.POINTS] = data[native.record.LINKS] + 1
     with pytest.raises(IllegalProgram, match="not in order"):
         check(native.LEGAL, "record", data, unit.words, len(unit.shapes))
+
+
+@pytest.mark.parametrize("text", ["mass_matrix", "mass_matrix^-1", "H phi", "J", "Lambda"])
+def test_a_matrix_that_is_only_written_has_no_phase(text: str):
+    """Paths write it where the caller wants it; a copy between phases would be read by nobody."""
+    arm = pp.examples.planar_arm(3)
+    points = {"points": list(arm.body_names[-1:])} if text in ("J", "Lambda") else {}
+    native = pp.compile(text, arm, mode="dense", backend="native", **points).native
+    assert native is not None
+    fields = {x for phase in native.unit.phases for step in phase.steps for x in step.fields}
+    whole = {r.field for r in native.unit.results}
+    assert whole and not whole & fields

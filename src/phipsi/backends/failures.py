@@ -1,4 +1,7 @@
-"""What went wrong in which element of a batch, and the errors that say so."""
+"""What went wrong in which element of a batch, and the errors that say so.
+
+When a hinge is singular: docs/decisions/0011.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ alive. When the last of them is gone, the block returns its memory.
 The memory lent and the memory waiting are together at most `limit` bytes; results beyond it, and
 those of less than `LEAST` bytes, are plain arrays of NumPy. ``PHIPSI_RESULT_MEMORY`` sets the limit
 in MB, 0 turns reuse off, and so does `set_limit(0)`, which also frees the memory that waits.
+
+Reasons: docs/decisions/0034.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Derivatives of operator expressions, as expressions of the same algebra."""
+"""Derivatives of operator expressions, as expressions of the same algebra.
+
+Reasons: docs/decisions/0019.
+"""

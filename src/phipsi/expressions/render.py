@@ -40,12 +40,12 @@ def _digits(c: int | float | Fraction, style: str) -> str:
 
 
 def _node(x: Node, style: str) -> str:
-    """The text of `x` inside a larger expression, made once."""
+    """The text of `x` inside a larger expression, computed once."""
     return x.inner_text(style)
 
 
 def render_inside(x: Node, style: str) -> str:
-    """The text of `x` inside a larger expression, which tells the space of I and 0."""
+    """The text of `x` inside a larger expression, from which the spaces of I and 0 follow."""
     if x.op is Op.LEAF:
         return _leaf(x, style)
     if x.op is Op.IDENTITY:
@@ -103,7 +103,7 @@ _LATEX_LETTERS = {
 
 
 def latex_name(name: str) -> str:
-    r"""A name of a user, upright in mathematics, whatever is in it: \mathrm{left\_elbow}."""
+    r"""A name given by a user, upright in mathematics and escaped: \mathrm{left\_elbow}."""
     if name.isdecimal():
         return name
     return rf"\mathrm{{{''.join(_LATEX_LETTERS.get(c, c) for c in name)}}}"

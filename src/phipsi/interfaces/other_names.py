@@ -10,10 +10,11 @@ from __future__ import annotations
 # Where names are that do not stand at the top: errors, results of functions, and the like.
 _ELSEWHERE = {
     "pp.errors": "ConvergenceError FileError InputError LoweringError ModelError ParseError "
-    "SimulationError SingularHingeError SingularMatrixError SpaceError",
+    "PhipsiWarning SimulationError SingularHingeError SingularMatrixError SpaceError",
     "pp.conventions": "from_drake from_mujoco from_pinocchio to_drake to_mujoco to_pinocchio",
     "pp.sensitivities": "christoffel_symbols log_det_mass_matrix_gradient mass_matrix_sensitivity "
     "mass_matrix_inverse_sensitivity operational_space_inertia_sensitivity",
+    "pp.regressors": "kinetic_energy_regressor parameter_names potential_energy_regressor",
     "phipsi.algorithms.dynamics.constraint_forces": "Dynamics Impulse Reactions",
     "phipsi.algorithms.dynamics.derivatives": "AccelerationDerivatives EffortDerivatives",
     "phipsi.algorithms.grasping.grasp": "GraspCheck",
@@ -24,6 +25,8 @@ _ELSEWHERE = {
     "phipsi.algorithms.constrained.system": "Mobility",
     "phipsi.calculus.families": "Family",
     "phipsi.theorems": "Proof",
+    "phipsi.expressions.node": "Expr",
+    "phipsi.motion.linear_system": "LinearSystem",
     "phipsi.motion.gradients": "RolloutGradient",
     "phipsi.sweeps.explanation": "Explanation",
 }
@@ -62,8 +65,8 @@ _PINOCCHIO = {
     "jacobianCenterOfMass": "center_of_mass_jacobian",
     "computeCentroidalMomentum": "momentum",
     "computeJointTorqueRegressor": "regressor",
-    "computeKineticEnergyRegressor": "kinetic_energy_regressor",
-    "computePotentialEnergyRegressor": "potential_energy_regressor",
+    "computeKineticEnergyRegressor": "regressors.kinetic_energy_regressor",
+    "computePotentialEnergyRegressor": "regressors.potential_energy_regressor",
     "ccrba computeCentroidalMap": "centroidal_momentum_matrix",
     "dccrba computeCentroidalMapTimeVariation": "centroidal_momentum_matrix_dot",
     "computeKineticEnergy": "kinetic_energy",

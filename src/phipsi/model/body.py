@@ -1,4 +1,7 @@
-"""The records a mechanism is described with: Body, Frame, and the Description that lists them."""
+"""The records a mechanism is described with: Body, Frame, and the Description that lists them.
+
+Armature: docs/decisions/0012.
+"""
 
 from __future__ import annotations
 

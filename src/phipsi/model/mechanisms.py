@@ -8,6 +8,8 @@ Every function that takes a model says it once, in a line above its definition:
 
 The line is a note in `LOOPS` and leaves the function as it is: a warm call costs nothing more. A
 system without constraints is a tree to all of them.
+
+Reasons: docs/decisions/0032.
 """
 
 from __future__ import annotations

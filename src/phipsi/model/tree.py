@@ -3,6 +3,8 @@
 Bodies are stored base-to-tip, depth first: `parent[i] < i`, the world is −1, and the bodies
 outboard of i are the consecutive numbers after it. The papers count from the tip; `paper_number`
 translates.
+
+Reasons: docs/decisions/0001 and 0005.
 """
 
 from __future__ import annotations

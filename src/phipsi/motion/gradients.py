@@ -1,4 +1,7 @@
-"""Gradients of a cost over a whole motion, by the adjoint of the integrator with checkpoints."""
+"""Gradients of a cost over a whole motion, by the adjoint of the integrator with checkpoints.
+
+Reasons: docs/decisions/0021.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ made of decides what a step computes:
 
 `Arithmetic` is what a kind of number supplies; `Values`, `Tangents` and `Recording` are the three.
 The loop in machine code is written by rollout_code.py from the same tableaux.
+
+Reasons: docs/decisions/0035.
 """
 
 from __future__ import annotations

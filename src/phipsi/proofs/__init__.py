@@ -4,4 +4,6 @@ Every operator of the algebra is a rational function of the numbers it is made o
 points of the circle, positions, inertias, hinge directions, rates. Two rational functions that
 agree at a random point modulo a random prime are the same, up to a probability that is computed and
 printed, and made smaller than 1e-14 by further primes. `phipsi.theorems` asks the questions.
+
+Reasons: docs/decisions/0029.
 """

@@ -1,4 +1,4 @@
-"""Arrays of decimal numbers with 110 digits, for what is not rational: given angles, square roots.
+"""Arrays of decimal numbers with 110 digits, for irrational numbers: given angles, square roots.
 
 The standard library's `decimal` does the arithmetic; sine and cosine are summed here. Work within
 ``with long_decimals():``. Two numbers count as equal if they agree to fifty digits (`AGREE`), so
@@ -47,7 +47,7 @@ class Digits(ExactArray):
             return values
         array = np.asarray(values)
         if array.dtype.kind == "c":
-            raise NotRational("a complex number is no decimal")
+            raise NotRational("a complex number is not a decimal")
         return np.asarray(_DECIMAL(array), object).reshape(array.shape).view(cls)
 
     @classmethod
@@ -162,7 +162,7 @@ def _arctan_of_reciprocal(n: int) -> Decimal:
 
 
 def _small() -> Decimal:
-    """What no longer counts in the precision in use."""
+    """The size of terms that no longer count in the precision in use."""
     return Decimal(10) ** -(getcontext().prec + 2)
 
 

@@ -1,4 +1,7 @@
-"""Runs of a mechanism that changes: one run after the other, joined in the coordinates of all."""
+"""Runs of a mechanism that changes: one run after the other, joined in the coordinates of all.
+
+Reasons: docs/decisions/0022.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ U also loses what the prescribed accelerations do to the rows.
 
 What the constraints imply is integrated only up to the errors of the method, so the state drifts
 off them. By default every step ends with a projection; Baumgarte's terms in U are the other way.
+
+Reasons: docs/decisions/0020.
 """
 
 from __future__ import annotations

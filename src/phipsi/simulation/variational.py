@@ -24,6 +24,8 @@ equation is solved by iteration of w ← ℳ⁻¹ (…), O(N) each.
 
 **Source:** Marsden and West 2001, 1.3 and 2.3; Bou-Rabee and Marsden 2009; Hairer, Lubich and
 Wanner 2006, VI.6.
+
+Reasons: docs/decisions/0031.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ angular part first; components are in body axes, about the body's origin; quater
 ``(w, x, y, z)``; a pose ``(R, p)`` maps body components to the outer frame, ``x_out = R x + p``.
 All functions batch on leading axes. Those without a branch on values (`skew`, `crm`, `crf`,
 `phi`, `quat_multiply`, `quat_to_matrix`, …) also take complex and object arrays.
+
+Reasons: docs/decisions/0002 and 0004.
 """
 
 from phipsi.spatial.quaternions import (

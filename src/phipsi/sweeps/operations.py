@@ -1,13 +1,15 @@
 """The operations of the intermediate form: one row each, and nothing about them anywhere else.
 
-A row says what an operation reads and in which loop it runs, what it gives and in what it is
-linear, whether its value is kept or computed again, what it costs, how it is printed, and what it
-is (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
+A row has the arguments and the loop of an operation, its result and the arguments in which it is
+linear, whether its value is kept or computed again, its cost, its printed form, and its body
+(`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
 and the backends ask the row.
 
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
 {0~} the same without brackets, {0@c} the one at c, {...} all of them; {at} is the place and {pair}
 the step from it to its parent.
+
+Reasons: docs/decisions/0033.
 """
 
 from __future__ import annotations
@@ -170,7 +172,7 @@ def _selection_form(to: Any, x: Field, at: str) -> str:
     return f"select_{x.data}({at})"
 
 
-# ---- leaves: what is read, or known --------------------------------------------------------------
+# ---- leaves: inputs and constants ---------------------------------------------------------------
 
 _LEAF: dict[str, Any] = {"keep": Keep.AGAIN, "naming": Naming.INLINE}
 _BODY6: dict[str, Any] = {"domain": Domain.BODY, "rows": "6", "cols": "6"}
@@ -181,7 +183,7 @@ Operation("zero", "the block of zeros", body=bodies.zero, **_LEAF, form="0")
 Operation("eye", "the identity", body=bodies.eye, **_LEAF, form="I")
 Operation("seed", "columns of the identity of a space", **_LEAF, form="I({at})")
 Operation(
-    "path_seed", "what a column has where its path starts", **_LEAF, domain=Domain.BODY,
+    "path_seed", "the value of a column where its path starts", **_LEAF, domain=Domain.BODY,
     reads=Reads.SEED, form=_seed_form,
 )  # fmt: skip
 Operation("M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})")

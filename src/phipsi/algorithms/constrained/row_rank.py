@@ -12,6 +12,8 @@ A singular value counts if it is above `RANK` of the largest. Rounding leaves 1e
 mechanism whose loops are open by an angle δ has redundant rows with singular values of up to about
 δ (theory/closed-chains 6), so that the limit rises with the gap (`rank_limit`), up to `DEPENDENT`.
 That is the square root of the pivot at which elimination takes a row for dependent.
+
+Reasons: docs/decisions/0030.
 """
 
 from __future__ import annotations

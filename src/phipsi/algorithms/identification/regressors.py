@@ -26,7 +26,7 @@ INERTIAL = ("m", "mcx", "mcy", "mcz", "Jxx", "Jyy", "Jzz", "Jxy", "Jxz", "Jyz")
 @of_trees(
     "the efforts at its joints also hold the constraint forces, which the parameters do not "
     "determine",
-    "What does not: pp.kinetic_energy_regressor and pp.potential_energy_regressor.",
+    "The energies: kinetic_energy_regressor and potential_energy_regressor of pp.regressors.",
 )
 def regressor(
     model: Model,
@@ -115,7 +115,7 @@ def parameter_names(
     **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
     "base.viscous[0]".
 
-    >>> from phipsi import parameter_names
+    >>> from phipsi.algorithms.identification.regressors import parameter_names
     >>> from phipsi.examples import planar_arm
     >>> parameter_names(planar_arm(1), armature=True)[-3:]
     ('link1.Jxz', 'link1.Jyz', 'joint1.armature')
@@ -150,7 +150,8 @@ def kinetic_energy_regressor(
     **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., 10 n), or (..., 10 n + nv).
     **Cost:** one base-to-tip sweep, O(N). **Source:** theory/sensitivities 8.
 
-    >>> from phipsi import inertial_parameters, kinetic_energy_regressor
+    >>> from phipsi import inertial_parameters
+    >>> from phipsi.algorithms.identification.regressors import kinetic_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> round(float(kinetic_energy_regressor(arm, [0.3], [3.0]) @ inertial_parameters(arm)), 9)
@@ -175,7 +176,8 @@ def potential_energy_regressor(model: Model, q: ArrayLike, **options: Unpack[Cal
     **Arguments:** `q` (..., nq). **Returns:** (..., 10 n).
     **Cost:** one base-to-tip sweep, O(N). **Source:** theory/open-chains 4.5.
 
-    >>> from phipsi import inertial_parameters, potential_energy_regressor
+    >>> from phipsi import inertial_parameters
+    >>> from phipsi.algorithms.identification.regressors import potential_energy_regressor
     >>> from phipsi.examples import planar_arm
     >>> arm = planar_arm(1)
     >>> row = potential_energy_regressor(arm, [1.5707963267948966])

@@ -49,7 +49,7 @@ class Inputs:
 def check_expression(expr: Expr) -> None:
     """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
     if not isinstance(cast(object, expr), Expr):
-        raise InputError(f"{expr!r} is no operator expression{check.advice(expr)}")
+        raise InputError(f"{expr!r} is not an operator expression{check.advice(expr)}")
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)

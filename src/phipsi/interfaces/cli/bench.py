@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phipsi.interfaces.cli.common import Base, command, load_robot, say
+from phipsi.interfaces.cli.common import SOURCE, Base, Source, aligned, command, say
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -28,17 +28,10 @@ Function = Callable[[], Any]
 
 
 @command
-def bench(
-    file: Path,
-    /,
-    *,
-    batch: int = 1024,
-    base: Base | None = None,
-    package_dirs: list[Path] | None = None,
-    model: str | None = None,
-    peer: bool = True,
-) -> int:
+def bench(file: Path, /, *, batch: int = 1024, peer: bool = True, source: Source = SOURCE) -> int:
     """Time the named algorithms on a robot: one call, a batch, and steps of a rollout.
+
+    For example
 
         phipsi bench humanoid
 
@@ -54,12 +47,6 @@ def bench(
         A URDF, SDF or MJCF file, or a robot that ships with phipsi.
     batch
         Configurations in one batched call, and trajectories in the rollout.
-    base
-        Weld the base to the world or let it float; by default what the format says.
-    package_dirs
-        Folders that contain the packages of package:// paths.
-    model
-        One of several models of an SDF file, by name.
     peer
         Also time Pinocchio if it is installed.
     """
@@ -69,11 +56,11 @@ def bench(
 
     if batch < 1:
         raise InputError(f"--batch {batch}: a batch has at least one configuration")
-    robot = load_robot(file, base, package_dirs, model).model  # the tree, as peers have it
+    robot = source.robot(file).model  # the tree, as peers have it
     if robot.nv == 0:
         raise InputError(f"{file}: nothing in it can move, so there is nothing to time.")
     rows = measure(robot, batch)
-    other, remark = _pinocchio(robot, file, base) if peer else ({}, "")
+    other, remark = _pinocchio(robot, file, source.base) if peer else ({}, "")
     say(f"{robot.name or file.stem}: {robot.n_bodies} bodies, nq = {robot.nq}, nv = {robot.nv}")
     where = f"{platform.machine()}, Python {platform.python_version()}"
     say(f"one thread, best of {_ROUNDS} runs, {where}")
@@ -183,14 +170,7 @@ def table(rows: list[Row], batch: int, other: dict[str, float]) -> list[str]:
             peer = other.get(row.name)
             line += [_micro(peer), _ratio(peer, row.single), _ratio(peer, row.batched)]
         cells.append(line)
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in cells
-    ]
+    lines = aligned(cells, numbers=True)
     lines.insert(1, "-" * len(lines[0]))
     last = rows[-1]
     if last.batched is not None:

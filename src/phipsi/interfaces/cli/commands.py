@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App, CycloptsError
 
@@ -17,13 +18,18 @@ from phipsi.interfaces.cli.bench import bench
 from phipsi.interfaces.cli.common import (
     BAD_USAGE,
     INTERRUPTED,
-    Base,
+    READING,
+    SOURCE,
+    Reading,
+    Source,
     command,
-    load_robot,
     say,
     speaks_unicode,
 )
 from phipsi.interfaces.cli.simulate_command import simulate
+
+if TYPE_CHECKING:
+    from phipsi.model import Model
 
 app = App(
     name="phipsi",
@@ -46,15 +52,7 @@ app = App(
 
 
 @command
-def info(
-    file: Path,
-    /,
-    *,
-    base: Base | None = None,
-    frames: bool = False,
-    package_dirs: list[Path] | None = None,
-    model: str | None = None,
-) -> int:
+def info(file: Path, /, *, frames: bool = False, source: Source = SOURCE) -> int:
     """Show the tree of a robot file: names, joints, degrees of freedom and masses.
 
     For example
@@ -65,20 +63,13 @@ def info(
     ----------
     file
         A URDF, SDF or MJCF file, or a robot that ships with phipsi.
-    base
-        Weld the base to the world or let it float; by default what the format says.
     frames
         Also show the frames fixed in each body.
-    package_dirs
-        Folders that contain the packages of package:// paths.
-    model
-        One of several models of an SDF file, by name.
     """
     from phipsi.errors import shown
-    from phipsi.interfaces.cli.tree_drawing import draw_tree
     from phipsi.interfaces.report.model_checks import counted
 
-    robot = load_robot(file, base, package_dirs, model)
+    robot = source.robot(file)
     mass = sum(inertia.mass for inertia in robot.inertias)
     name = shown(robot.name or file.name)[:80]
     sizes = f"{counted(robot.n_bodies, 'body')}, nq = {robot.nq}, nv = {robot.nv}"
@@ -95,16 +86,67 @@ def info(
     return 0
 
 
+# ---- drawing the tree ----------------------------------------------------------------------------
+
+_LINES = {"tee": "├─ ", "end": "└─ ", "bar": "│  ", "gap": "   ", "arrow": "→"}
+_ASCII = {"tee": "|- ", "end": "`- ", "bar": "|  ", "gap": "   ", "arrow": "->"}
+_WIDEST = 60  # columns of indentation; deeper bodies say how deep they are instead
+
+
+def draw_tree(model: Model, *, frames: bool = False, ascii_only: bool = False) -> Iterator[str]:
+    r"""Yield the lines; with `frames`, also the frames fixed in each body.
+
+    >>> from phipsi.examples import planar_arm
+    >>> print("\n".join(draw_tree(planar_arm(2), ascii_only=True)))
+    world
+    `- joint1: revolute, 1 dof -> link1, 1 kg
+       `- joint2: revolute, 1 dof -> link2, 1 kg
+    """
+    marks = _ASCII if ascii_only else _LINES
+    on: dict[int, list[str]] = {}
+    if frames:
+        for name, (host, _) in model.frames.items():
+            on.setdefault(host, []).append(name)
+    yield "world" + _frames(on.get(-1, []))
+    roots = list(model.tree.roots)
+    stack = [(i, "", i == roots[-1]) for i in reversed(roots)]
+    while stack:
+        i, indent, is_last = stack.pop()
+        children = model.tree.children[i]
+        start = indent if len(indent) <= _WIDEST else f"{indent[:_WIDEST]}({model.tree.depth[i]}) "
+        mark = marks["end" if is_last else "tee"]
+        yield f"{start}{mark}{_body(model, i, marks['arrow'])}{_frames(on.get(i, []))}"
+        inner = indent + marks["gap" if is_last else "bar"]
+        stack.extend((k, inner, k == children[-1]) for k in reversed(children))
+
+
+def _body(model: Model, i: int, arrow: str) -> str:
+    joint = model.joints[i]
+    name, body = _cut(model.joint_names[i]), _cut(model.body_names[i])
+    mass = model.inertias[i].mass
+    return f"{name}: {joint.kind}, {joint.nv} dof {arrow} {body}, {mass:.4g} kg"
+
+
+def _frames(names: list[str]) -> str:
+    if not names:
+        return ""
+    more = ", …" if len(names) > 4 else ""
+    return f"  [{', '.join(map(_cut, names[:4]))}{more}]"
+
+
+def _cut(name: str) -> str:
+    """A name on one line: long ones are cut, control characters are escaped."""
+    from phipsi.errors import shown
+
+    plain = shown(name, None)
+    return plain if len(plain) <= _WIDEST else f"{plain[:_WIDEST]}…"
+
+
+# ---- the other commands --------------------------------------------------------------------------
+
+
 @command
-def check(
-    file: Path,
-    /,
-    *,
-    base: Base | None = None,
-    package_dirs: list[Path] | None = None,
-    model: str | None = None,
-    seed: int = 0,
-) -> int:
+def check(file: Path, /, *, seed: int = 0, source: Source = SOURCE) -> int:
     """Check a robot file: its inertias, its dynamics, and every operator identity on it.
 
     The exit code is 0 if all checks pass, 1 if one fails, 2 if the file cannot be read.
@@ -113,18 +155,12 @@ def check(
     ----------
     file
         A URDF, SDF or MJCF file, or a robot that ships with phipsi.
-    base
-        Weld the base to the world or let it float; by default what the format says.
-    package_dirs
-        Folders that contain the packages of package:// paths.
-    model
-        One of several models of an SDF file, by name.
     seed
         Of the random state at which dynamics is checked.
     """
     from phipsi.interfaces.report.model_checks import check_model
 
-    robot = load_robot(file, base, package_dirs, model)
+    robot = source.robot(file)
     failed = 0
     for result in check_model(robot.model, seed):
         say(str(result))
@@ -146,8 +182,7 @@ def explain(
     mode: Literal["apply", "dense"] = "apply",
     points: list[str] | None = None,
     as_written: bool = False,
-    base: Base | None = None,
-    package_dirs: list[Path] | None = None,
+    reading: Reading = READING,
 ) -> int:
     """Show how an operator expression is computed: rewrites, recursion and cost.
 
@@ -181,10 +216,6 @@ def explain(
         Bodies or frames that B and J refer to; by default the last body.
     as_written
         Do not rewrite; only share and fuse.
-    base
-        Weld the model's base to the world or let it float.
-    package_dirs
-        Folders that contain the packages of package:// paths.
     """
     from phipsi.compiler import explain as explained
     from phipsi.errors import InputError
@@ -196,7 +227,7 @@ def explain(
             f"{what} needs a robot: add  --model FILE, for example  --model seven_joint_arm"
         )
     expr = parse(expression)
-    robot = None if model is None else load_robot(model, base, package_dirs)
+    robot = None if model is None else reading.load(model)
     rewrite = "as_written" if as_written else "full"
     say(str(explained(expr, robot, latex=latex, mode=mode, points=points, rewrite=rewrite)))
     return 0
@@ -205,6 +236,8 @@ def explain(
 @command
 def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     """Load an arm, explain its dynamics, simulate it, check it, and write a report.
+
+    For example
 
         phipsi demo --open
 

@@ -10,9 +10,12 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, ParamSpec, cast
+from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
+
+from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from phipsi.model import Model
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 
 Base = Literal["fixed", "free"]
+Files = Annotated[list[Path] | None, Parameter(negative=())]
 P = ParamSpec("P")
 
 
@@ -53,43 +57,69 @@ def complain(text: str) -> None:
     print(printable(text, sys.stderr), file=sys.stderr)
 
 
-def load_robot(
-    file: Path, base: Base | None, package_dirs: list[Path] | None, model: str | None = None
-) -> Model:
-    """A robot by its file, or by the name of one that ships with the library.
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How robot files are read.
 
-    Findings about the file are not reported here: `phipsi check` lists them.
+    Parameters
+    ----------
+    base
+        Weld the base to the world or let it float; by default what the format says.
+    package_dirs
+        Folders that contain the packages of package:// paths.
     """
-    from phipsi.errors import ModelError, PhipsiWarning
-    from phipsi.interfaces.formats.load import load
 
-    shipped = shipped_robot(str(file))
-    if shipped is not None and not file.exists():
-        if base or package_dirs or model:
-            raise ModelError(
-                f"{file} ships with phipsi and is what it is: --base, --package-dirs and --model "
-                f"are for files. (A file of that name would come first.)"
-            )
-        return shipped
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PhipsiWarning)
-        try:
-            return load(file, base, package_dirs=package_dirs, model=model)
-        except ModelError as error:
-            raise ModelError(_on_the_command_line(str(error), str(file))) from error
+    base: Base | None = None
+    package_dirs: Files = None
+
+    def load(self, file: Path, model: str | None = None) -> Model:
+        """A robot by its file, or by the name of one that ships with the library.
+
+        Findings about the file are not reported here: `phipsi check` lists them.
+        """
+        from phipsi import examples
+        from phipsi.errors import ModelError, PhipsiWarning
+        from phipsi.interfaces.formats.load import load
+
+        if str(file) in examples.ROBOTS and not file.exists():
+            if self.base or self.package_dirs or model:
+                raise ModelError(
+                    f"{file} ships with phipsi: --base, --package-dirs and --model are for files. "
+                    "(A file of that name would come first.)"
+                )
+            return getattr(examples, str(file))()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PhipsiWarning)
+            try:
+                return load(file, self.base, package_dirs=self.package_dirs, model=model)
+            except ModelError as error:
+                raise ModelError(_on_the_command_line(str(error), str(file))) from error
 
 
-def shipped_robot(name: str) -> Model | None:
-    """One of `phipsi.examples` by its name, or None."""
-    from phipsi import examples
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source(Reading):
+    """How robot files are read, and which of the models in them.
 
-    if name not in examples.ROBOTS:
-        return None
-    return cast("Model", getattr(examples, name)())
+    Parameters
+    ----------
+    model
+        One of several models of an SDF file, by name.
+    """
+
+    model: str | None = None
+
+    def robot(self, file: Path) -> Model:
+        """The robot that is meant."""
+        return self.load(file, self.model)
+
+
+READING, SOURCE = Reading(), Source()  # of commands without such options
 
 
 def _on_the_command_line(text: str, file: str) -> str:
-    """An error of `load` with what its advice in Python means here."""
+    """An error of `load` whose advice in Python is repeated for the command line."""
     import difflib
 
     from phipsi import examples
@@ -120,3 +150,15 @@ def printable(text: str, stream: object = None) -> str:
 def say(text: str = "") -> None:
     """Print a line to any terminal."""
     print(printable(text))
+
+
+def aligned(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> list[str]:
+    """Rows of cells as lines with columns; behind the first, `numbers` stand at the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "   ".join(
+            cell.rjust(width) if numbers and i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,10 +14,12 @@ from phipsi.interfaces.cli.common import (
     BAD_USAGE,
     FAILED,
     INTERRUPTED,
-    Base,
+    SOURCE,
+    Files,
+    Source,
+    aligned,
     command,
     complain,
-    load_robot,
     say,
 )
 
@@ -27,9 +29,47 @@ if TYPE_CHECKING:
 
 _MOST_JOINTS = 60
 _MOST_EVENTS = 10
+_LONG = 0.5  # s of compiling that are reported
 Several = Annotated[list[str] | None, Parameter(negative=())]
 Vector = Annotated[tuple[float, float, float] | None, Parameter(negative=())]
-Files = Annotated[list[Path] | None, Parameter(negative=())]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Changes:
+    """Options of a run, which change those of a scenario.
+
+    Parameters
+    ----------
+    duration
+        Seconds to simulate.
+    integrator
+        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
+        (fixed).
+    dt
+        Step of the fixed-step integrators, s.
+    rtol
+        Relative tolerance of the others.
+    atol
+        Absolute tolerance of the others.
+    every
+        Seconds between recorded samples; by default every step is recorded.
+    """
+
+    duration: float | None = None
+    integrator: str | None = None
+    dt: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    every: Annotated[float | None, Parameter(name="--output-every")] = None
+
+    def applied(self, scenario: Scenario, **more: Any) -> Scenario:
+        """The scenario with these options and more, where they are given."""
+        given = {**vars(self), **more}
+        return replace(scenario, **{k: value for k, value in given.items() if value is not None})
+
+
+_CHANGES = Changes()
 
 
 @command
@@ -37,20 +77,13 @@ def simulate(
     file: Path,
     /,
     *,
-    duration: float | None = None,
+    changes: Changes = _CHANGES,
     set: Several = None,
     set_velocity: Several = None,
     out: Files = None,
-    integrator: str | None = None,
-    dt: float | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    output_every: float | None = None,
     ratings: bool | None = None,
     gravity: Vector = None,
-    base: Base | None = None,
-    package_dirs: Files = None,
-    model: str | None = None,
+    source: Source = SOURCE,
 ) -> int:
     """Simulate a robot or a scenario, report the result, and write it to files.
 
@@ -62,7 +95,7 @@ def simulate(
 
         phipsi simulate arm.urdf --duration 5 --integrator rk4 --dt 1e-3 --output-every 0.01 --ratings --out run.csv
 
-    Springs, controllers and events are said in a scenario (docs/scenarios.md); options change it:
+    Springs, controllers and events are for scenarios (docs/scenarios.md); options change them:
 
         phipsi simulate swing.toml --duration 20
 
@@ -73,8 +106,6 @@ def simulate(
     ----------
     file
         A robot file (URDF, SDF, MJCF), a robot that ships with phipsi, or a scenario (.toml).
-    duration
-        Seconds to simulate.
     set
         Initial coordinate of a joint, in rad or m: elbow=0.5, elbow=30deg, or one number per
         coordinate: base=1,0,0,0,0,0,0.8. Several times for several joints; the others are neutral.
@@ -83,27 +114,10 @@ def simulate(
     out
         File to write: .npz (everything), .csv (table), .html (report with plots and animation),
         .png, .svg or .pdf (figure). Several times for several files.
-    integrator
-        dopri, radau, lsoda (choose their steps), rk4, semi_implicit, implicit_midpoint, variational
-        (fixed).
-    dt
-        Step of the fixed-step integrators, s.
-    rtol
-        Relative tolerance of the others.
-    atol
-        Absolute tolerance of the others.
-    output_every
-        Seconds between recorded samples; by default every step is recorded.
     ratings
         Apply damping, friction and joint limits that the file gives.
     gravity
         Three numbers, m/s², world axes; by default those of the robot.
-    base
-        Weld the base to the world or let it float; by default what the format says.
-    package_dirs
-        Folders that contain the packages of package:// paths.
-    model
-        One of several models of an SDF file, by name.
     """  # noqa: E501
     from phipsi.errors import InputError
     from phipsi.interfaces.scenarios.joint_values import assignments
@@ -112,31 +126,21 @@ def simulate(
     q, v = assignments(set or (), "--set"), assignments(set_velocity or (), "--set-velocity")
     outputs = tuple(checked_output(path) for path in out or ())
     if file.suffix.lower() == ".toml":
-        for name, value in (
-            ("base", base), ("model", model), ("gravity", gravity), ("ratings", ratings),
-        ):  # fmt: skip
+        for_robots = {"base": source.base, "model": source.model}
+        for name, value in (for_robots | {"gravity": gravity, "ratings": ratings}).items():
             if value is not None:
                 raise InputError(f"--{name} is for robot files; in a scenario say it in the file.")
         from phipsi.interfaces.scenarios.load_scenario import load_scenario
 
-        scenario = load_scenario(file, package_dirs=package_dirs, coordinates=q, rates=v)
+        dirs = source.package_dirs
+        scenario = load_scenario(file, package_dirs=dirs, coordinates=q, rates=v)
     else:
-        if duration is None:
+        if changes.duration is None:
             complain("say how long to simulate, in seconds:  --duration 2")
             return BAD_USAGE
-        scenario = _of_robot(
-            load_robot(file, base, package_dirs, model), q, v, duration, gravity, bool(ratings)
-        )
-    changes = dict(
-        duration=duration, integrator=integrator, dt=dt, rtol=rtol, atol=atol,
-        every=output_every, outputs=outputs or None,
-    )  # fmt: skip
-    scenario = dataclasses.replace(
-        scenario,
-        title=scenario.title or scenario.model.name or file.stem,
-        **{name: value for name, value in changes.items() if value is not None},
-    )
-    return _run(scenario)
+        scenario = _of_robot(source.robot(file), q, v, changes.duration, gravity, bool(ratings))
+    title = scenario.title or scenario.model.name or file.stem
+    return _run(changes.applied(scenario, title=title, outputs=outputs or None))
 
 
 def _of_robot(model: Any, q: Any, v: Any, duration: float, gravity: Any, ratings: bool) -> Scenario:
@@ -157,12 +161,15 @@ class _Steps:
         from phipsi.simulation.progress import make_progress
 
         self.count, self._t = 0, 0.0
+        self.start = self.first = time.perf_counter()  # of the run, and end of its first step
         self._bar = make_progress(None, duration)
 
     def update(self, n: float) -> None:
         """One step of n simulated seconds."""
         self.count += 1
         self._t += n
+        if self.count == 1:
+            self.first = time.perf_counter()
         self._bar.advance(self._t)
 
     def refresh(self) -> None:
@@ -176,21 +183,20 @@ def _run(scenario: Scenario) -> int:
 
     steps = _Steps(scenario.duration)
     failure = ""
-    started = time.perf_counter()
     with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always", PhipsiWarning)
         try:
             trajectory = scenario.simulate(steps)
         except SimulationError as error:
             failure, trajectory = str(error), cast(Trajectory, error.trajectory)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - steps.first
     interrupted = not failure and not trajectory.complete
     for warning in reported:
         if not interrupted or "interrupted" not in str(warning.message):
             complain(f"warning: {warning.message}")
     if not len(trajectory):
         raise InputError(failure or "the run recorded nothing")
-    for line in summary(scenario, trajectory, steps.count, seconds):
+    for line in summary(scenario, trajectory, steps, seconds):
         say(line)
     written = scenario.write(trajectory)
     for path in written:
@@ -207,8 +213,8 @@ def _run(scenario: Scenario) -> int:
     return 0
 
 
-def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: float) -> list[str]:
-    """What a user wants to know about a run, as lines."""
+def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: float) -> list[str]:
+    """The result of a run, as lines; `seconds` it took after its first step, which compiles."""
     from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
     from phipsi.motion.tableaux import METHODS
@@ -217,10 +223,12 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: flo
     method = METHODS[trajectory.integrator]
     how = f"rtol {scenario.rtol:g}" if method.is_adaptive else f"dt {scenario.dt:g} s"
     span = float(trajectory.t[-1])
-    rate = f", {span / seconds:.3g}× real time" if seconds > 0 else ""
+    compiled = steps.first - steps.start
+    speed = f"{seconds:.3g} s, {span / seconds:.3g}× real time" if seconds > 0 else "0 s"
+    speed += f", after {compiled:.3g} s of compiling" if compiled > _LONG else ""
     lines = [
         f"{shown(scenario.title)}: {model.n_bodies} bodies, nq = {model.nq}, nv = {model.nv}",
-        f"simulated     {span:.6g} s in {seconds:.3g} s{rate}; {steps} steps of "
+        f"simulated     {span:.6g} s in {speed}; {steps.count} steps of "
         f"{trajectory.integrator} ({how}), {len(trajectory)} samples",
     ]
     energy = trajectory.energy
@@ -249,13 +257,9 @@ def _final_state(trajectory: Trajectory) -> list[str]:
     rows = joint_values(trajectory.model, trajectory.q[-1], trajectory.v[-1])
     listed = rows[:_MOST_JOINTS]
     cells = [(shown(name)[:40], _numbers(q), _numbers(v)) for name, _, q, v in listed]
-    head = ("joint", "q (rad, m)", "v (rad/s, m/s)")
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     lines = [f"state at the end, t = {trajectory.t[-1]:.6g} s"]
     lines += [
-        "    "
-        + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *cells)
+        f"    {line}" for line in aligned([("joint", "q (rad, m)", "v (rad/s, m/s)"), *cells])
     ]
     if len(rows) > len(listed):
         lines.append(f"    … and {len(rows) - len(listed)} more joints")

@@ -2,6 +2,8 @@
 
 A path is first checked as text, and only when it stays inside is the file system asked where it
 really leads; about a path that leads out the file system is not even asked.
+
+Reasons: docs/decisions/0014.
 """
 
 from __future__ import annotations

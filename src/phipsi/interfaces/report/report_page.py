@@ -2,6 +2,8 @@
 
 The page contains everything it needs and forbids itself every request, so it opens offline and can
 be sent by mail. Its parts are in `assets/`.
+
+Reasons: docs/decisions/0015.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text.elementary import define_log
 from phipsi.backends.native.text.lanes import Emitter, Lane, known
-from phipsi.backends.native.text.logarithm import define_log
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Field, Kind, Reads
 

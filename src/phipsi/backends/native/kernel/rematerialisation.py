@@ -6,6 +6,8 @@ not fit the fastest memory. So a field moves to the sweep that uses it if what i
 no more room than the field itself, or is kept anyway: V ×* M V and M α of inverse dynamics, say,
 are made from V and α, which children need too. What costs no more than reading it is made in every
 sweep that uses it: V × H* v in forward dynamics.
+
+Reasons: docs/decisions/0028.
 """
 
 from __future__ import annotations

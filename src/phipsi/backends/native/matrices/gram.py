@@ -3,6 +3,8 @@
 Row t of C is a joint, and its columns are non-zero in that joint's subtree only, so entry (i, j)
 is a sum over the joints that i and j have above them. For shallow trees this costs less than the
 product where two paths meet (`pairs`), which needs a 6 × 6 block and its sweep at every body.
+
+Reasons: docs/decisions/0024.
 """
 
 from __future__ import annotations

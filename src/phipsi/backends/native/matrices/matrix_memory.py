@@ -94,7 +94,7 @@ class MatrixMemory:
         k, b = self.k, self.k.b
         size = b.mul(entries, i64(k.bytes))
         arguments = [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)]
-        b.call_named("llvm.memset.p0.i64", ir.VoidType(), arguments)
+        b.call_named("llvm.memset.p0.i64", ir.VOID, arguments)
 
     def _clear_result(self, r: Result) -> None:
         self._clear(self.k.result_base(r), self.k.buffer_size(self.k.buffer_of(r)))

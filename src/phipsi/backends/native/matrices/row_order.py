@@ -14,6 +14,8 @@ if it does so in A Λ A*. This is constraint embedding, written as an order of e
 Closures and hubs are blocks of rows. Blocks are ordered so that coupled ones stand together, and of
 every block the stretch from its first coupled row to its own last one is stored: elimination fills
 nothing outside of it.
+
+Reasons: docs/decisions/0023.
 """
 
 from __future__ import annotations

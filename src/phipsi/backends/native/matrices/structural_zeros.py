@@ -3,6 +3,8 @@
 Between joints of different branches, say, or of the parameters of a body and a joint that does not
 carry it. A kernel for many configurations never writes them, so its buffer is cleared once per call
 instead of once per group, and they are not read when results are given out.
+
+Reasons: docs/decisions/0027.
 """
 
 from __future__ import annotations

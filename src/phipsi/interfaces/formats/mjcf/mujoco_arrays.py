@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -56,7 +57,7 @@ def compiled(
     except ImportError as error:
         return {"failure": "missing", "message": str(error)}, {}
     try:
-        with warnings.catch_warnings(record=True) as remarks:
+        with warnings.catch_warnings(record=True) as remarks, heard(mujoco) as said:
             warnings.simplefilter("always")
             spec = mujoco.MjSpec.from_string(text, include=dict(includes), assets=dict(assets))
             m = spec.compile()
@@ -74,9 +75,20 @@ def compiled(
     arrays["counts"] = np.array([m.nu])
     head = {
         "names": {word: _names(m, short) for word, short in NAMED.items()},
-        "remarks": [str(remark.message) for remark in remarks],
+        "remarks": [*(str(remark.message) for remark in remarks), *said],
     }
     return head, arrays
+
+
+@contextmanager
+def heard(mujoco: Any) -> Iterator[list[str]]:
+    """Collect MuJoCo's warnings, which it otherwise writes to a file in the working folder."""
+    before, said = mujoco.get_mju_user_warning(), list[str]()
+    mujoco.set_mju_user_warning(said.append)
+    try:
+        yield said
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _names(m: Any, short: str) -> list[str]:
