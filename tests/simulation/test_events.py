@@ -215,7 +215,7 @@ def test_a_ball_that_comes_to_rest_is_an_error_and_not_a_hang():
     ("make", "message"),
     [
         (lambda: pp.Event(3), "needs a function"),
-        (lambda: pp.Event(lambda t, q, v: 0, 2), "none of −1"),
+        (lambda: pp.Event(lambda t, q, v: 0, 2), "not one of −1"),
         (lambda: pp.Event(lambda t, q, v: 0, action="halt"), "neither None, 'stop'"),
         (lambda: run_with("x"), "which is not an event"),
         (lambda: run_with(pp.Event(lambda t, q, v: q, name="bad")), r"event 'bad' gave array"),
