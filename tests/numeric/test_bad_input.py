@@ -136,7 +136,7 @@ REFUSED = {
     "inverse dynamics of nothing": (
         lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
-    "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "no pp.SpatialInertia"),
+    "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
     "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
     "proof on nothing": (lambda: pp.prove("H G", None), "then a model"),

@@ -27,7 +27,6 @@ class Cam(AdditiveJoint):
     kind = "cam"
     nq = nv = 1
     coordinate_names = ("theta",)
-    _spread = (np.pi,)
 
     def __init__(self, lift=0.1):
         self._set(_arguments={"lift": float(lift)}, params=(float(lift),))
@@ -131,7 +130,6 @@ class _Steeper(AdditiveJoint):
     kind = "cam"
     nq = nv = 1
     coordinate_names = ("theta",)
-    _spread = (np.pi,)
 
     def __init__(self, lift=0.1):
         self._set(_arguments={"lift": float(lift)}, params=(float(lift),))

@@ -8,8 +8,8 @@ from random_models import chain, models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.dof_levels import dof_levels
 from phipsi.algorithms.dynamics.operational import LOG_DET
+from phipsi.algorithms.dynamics.sensitivities import dof_levels
 
 STEP = 1e-30
 trees = models(max_bodies=5)

@@ -216,9 +216,7 @@ def gradient(expr: Expr, wrt: str) -> Expr:
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
     """
-    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
-        known = ", ".join(map(repr, VARIABLES))
-        raise InputError(f"wrt={wrt!r} is not a variable of derivatives; known are {known}")
+    _check_variable(wrt)
     with not_too_deep("differentiated"):
         try:
             return Tangent(wrt)(expr).T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from phipsi.expressions.kinds import Node, Op
@@ -10,6 +11,7 @@ from phipsi.expressions.spaces import UNKNOWN
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
 _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
 _INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}
+_LOOSE = (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE)
 _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
 _LATEX_CALLS = {  # where it is not the name
     "as_matrix": r"\operatorname{matrix}",
@@ -60,7 +62,7 @@ def render_inside(x: Node, style: str) -> str:
             return _tight(inner.args[0], style) + _INVERSE_ADJOINT[style]
         return _tight(inner, style) + _INVERSE[style]
     if x.op is Op.PRODUCT:
-        return " ".join(_factor(y, style) for y in x.args)
+        return " ".join(_tight(y, style, (Op.SUM,)) for y in x.args)
     if x.op is Op.SUM:
         return _sum(x, style)
     return _call(x, style)
@@ -114,17 +116,10 @@ def render_argument(x: Node, style: str) -> str:
     return "0" if x.op is Op.ZERO else _node(x, style)
 
 
-def _tight(x: Node, style: str) -> str:
-    """Text that a superscript can follow."""
+def _tight(x: Node, style: str, loose: Sequence[Op] = _LOOSE) -> str:
+    """Text that a superscript can follow: loose kinds of nodes in brackets."""
     text = _node(x, style)
-    if x.op in (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE):
-        return rf"\left({text}\right)" if style == "latex" else f"({text})"
-    return text
-
-
-def _factor(x: Node, style: str) -> str:
-    text = _node(x, style)
-    if x.op is Op.SUM:
+    if x.op in loose:
         return rf"\left({text}\right)" if style == "latex" else f"({text})"
     return text
 

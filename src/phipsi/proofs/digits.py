@@ -175,22 +175,22 @@ def _series(x: Decimal, term: Decimal, k: int) -> Decimal:
     return total
 
 
-def sine(x: Decimal) -> Decimal:
-    """The sine of x rad."""
+def _of_angle(x: Decimal, series: Callable[[Decimal], Decimal]) -> Decimal:
+    """A series of x rad less whole turns, with digits in reserve."""
     with localcontext() as context:
         context.prec = DIGITS + 10 + max(0, x.adjusted())
         turn = 2 * _pi(context.prec)
-        rest = x - turn * (x / turn).to_integral_value()
-        return _series(rest, rest, 1)
+        return series(x - turn * (x / turn).to_integral_value())
+
+
+def sine(x: Decimal) -> Decimal:
+    """The sine of x rad."""
+    return _of_angle(x, lambda rest: _series(rest, rest, 1))
 
 
 def cosine(x: Decimal) -> Decimal:
     """The cosine of x rad."""
-    with localcontext() as context:
-        context.prec = DIGITS + 10 + max(0, x.adjusted())
-        turn = 2 * _pi(context.prec)
-        rest = x - turn * (x / turn).to_integral_value()
-        return _series(rest, Decimal(1), 0)
+    return _of_angle(x, lambda rest: _series(rest, Decimal(1), 0))
 
 
 def _root(x: Decimal) -> Decimal:

@@ -445,13 +445,9 @@ _shift(
 )
 _shift("of_mate", "the block of the mate of a point", Domain.POINT, Reads.MATE, "{0@C'}")
 _shift(
-    "of_point",
-    "the block of the point of a link",
-    Domain.LINK,
-    Reads.POINT,
-    "{0@C}",
+    "of_point", "the block of the point of a link", Domain.LINK, Reads.POINT, "{0@C}",
     back="to_point",
-)
+)  # fmt: skip
 _shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}", back="to_row")
 _shift(
     "spread", "the block of the world, everywhere", Domain.BODY, Reads.HERE, "{0}",
