@@ -30,7 +30,7 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint", "
         ((ARM, ZERO, [np.inf, 0.0], 1), {}, "v0 is inf at joint 'joint1'"),
         ((ARM, [0.0], ZERO, 1), {}, r"q0 has shape \(1,\), but this model needs \(2,\)"),
         ((ARM, ZERO, [ZERO], 1), {}, "pp.rollout"),
-        ((ARM, "ab", ZERO, 1), {}, "q0 is no array of numbers"),
+        ((ARM, "ab", ZERO, 1), {}, "q0 is not an array of numbers"),
         ((ARM, ZERO, ZERO, np.nan), {}, "duration=nan must be a finite number"),
         ((ARM, ZERO, ZERO, -1), {}, "duration=-1 must be"),
         ((ARM, ZERO, ZERO, "long"), {}, "duration='long' must be"),

@@ -309,7 +309,7 @@ def test_files_that_are_no_archives(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"")
     (tmp_path / "b.npz").write_bytes(b"PK\x03\x04 and nothing else")
     for name in ("a.npz", "b.npz"):
-        with pytest.raises(pp.errors.ParseError, match=f"{name} is no trajectory file"):
+        with pytest.raises(pp.errors.ParseError, match=f"{name} is not a trajectory file"):
             pp.Trajectory.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         pp.Trajectory.load(tmp_path / "c.npz")

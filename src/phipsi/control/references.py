@@ -408,12 +408,12 @@ class _Loops:
 
 
 def _check_coordinates(model: Model) -> None:
-    """Refuse joints whose rates are not the derivatives of their coordinates."""
+    """Reject joints whose rates are not the derivatives of their coordinates."""
     for name, joint in zip(model.joint_names, model.joints, strict=True):
         if not joint.is_additive:
             raise InputError(
-                f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is no motion "
-                f"with q̇ = v. Use a JointPath."
+                f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is not a "
+                f"motion with q̇ = v. Use a JointPath."
             )
 
 

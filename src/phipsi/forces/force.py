@@ -1,4 +1,4 @@
-"""Force: what a force element must provide, and the state it sees."""
+"""Force: the methods of a force element, and the state that it sees."""
 
 from __future__ import annotations
 

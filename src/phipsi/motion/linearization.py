@@ -79,7 +79,7 @@ def linearize(
     "v[elbow]", ("position", point) and ("velocity", point) of a body, frame or (name, offset) in
     world axes; `damping` (nv,), efforts −damping · v, or True for the model's; `independent`, names
     of joints of a system with loops (default: the best ones), as many as rates are free, to which
-    positions are added that rolling leaves free, or as many as positions are; `equilibrium`, refuse
+    positions are added that rolling leaves free, or as many as positions are; `equilibrium`, reject
     an operating point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far
     from equilibrium the point is.
     **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³).
@@ -172,7 +172,7 @@ def _accelerates(model: Model, vdot: Array) -> str:
     i = int(np.abs(vdot).argmax())
     name = entry_names(model, model.v_slices)[i]
     return (
-        f"the operating point is no equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
+        f"the operating point is not an equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
         "(rad/s² or m/s²). Give tau= that holds it, drive more joints (inputs=), or drop "
         "equilibrium=True to linearise about the motion."
     )

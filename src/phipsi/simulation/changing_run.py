@@ -59,7 +59,7 @@ def simulate_changing(
             f"({model.nv},), with entries for all joints, locked and absent ones too."
         )
     for change in [*before, *(c for e in events for c in changes_of(e.action))]:
-        change.check(model)  # a name that is wrong is told now, not when its time has come
+        change.check(model)  # wrong names are reported now, not when the event happens
     for change in before:
         runner.topology, q, v = change.apply(runner.topology, q, v)
     return runner.run(q, v)
@@ -85,7 +85,7 @@ class _Runner:
         self.elements = Elements(forces, topology.model)
         self.prescribed = self.options.pop("prescribed", None) or {}
         beside = self.options.pop("quadratures", None)
-        Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
+        Quadratures(topology.model, beside, False)  # reject invalid ones before the run
         self.quadratures: Mapping[str, Any] = beside or {}
         self.progress = make_progress(self.options.pop("progress", None), duration)
         self.phases: list[Phase] = []
@@ -254,7 +254,7 @@ class _Runner:
                 try:
                     now, new_q, new_v = change.apply(now, new_q, new_v)
                 except PhipsiError as error:
-                    raise self._refused(event, t, error) from error
+                    raise self._rejected(event, t, error) from error
                 changes.append(change)
         gone = {id(event) for event, _ in fired}
         self.events = [e for e in self.events if id(e) not in gone]
@@ -262,7 +262,7 @@ class _Runner:
         try:
             new_v, rows, impulses = self._jump(old, now, new_q, new_v)
         except PhipsiError as error:
-            raise self._refused(fired[-1][0], t, error) from error
+            raise self._rejected(fired[-1][0], t, error) from error
         after, total_after = self._mechanical(now, new_q, new_v)
         record = ChangeRecord(
             tuple(changes),
@@ -281,7 +281,7 @@ class _Runner:
         return new_q, new_v
 
     def _broken(self, phase: Phase, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
-        """Contacts that a change leaves broken: they go off at once, without a zero to cross."""
+        """Contacts that a change leaves broken: they trigger at once, without a zero to cross."""
         for event in self.events:
             if isinstance(event.function, ContactMargin) and changes_of(event.action):
                 if self._margin(phase, event.function)(0.0, *phase.lower(q, v)) < -_BROKEN:
@@ -298,7 +298,7 @@ class _Runner:
                 out.append((event, self.records[-1]))
         return out
 
-    def _refused(self, event: Event, t: float, why: Exception) -> Exception:
+    def _rejected(self, event: Event, t: float, why: Exception) -> Exception:
         text = f"event {event.name!r} at t = {t:.9g} s cannot change the mechanism: {why}"
         return self._stopped(text, why)
 

@@ -68,7 +68,7 @@ def contact_events(
     forces: Sequence[Force] = (),
     action: Any = None,
 ) -> list[Event]:
-    """One event per one-sided contact that goes off when it begins to open or to slip.
+    """One event per one-sided contact that triggers when it begins to open or to slip.
 
     **Arguments:** `grasp`; `controller` and `forces`, those of the run; `action`, as for `Event`:
     None records, "stop" ends the run; "release" takes the contact away, as it happens to a finger

@@ -71,7 +71,7 @@ class Equations:
 
     @cached_property
     def _closed(self) -> Callable[..., tuple[Array, Array, Any]]:
-        """Accelerations and multipliers in one program, where that is as good as it gets."""
+        """Accelerations and multipliers in one program, where the rows are regular."""
         assert self.loops is not None
         form = closed_form(None, self.forces.act_on_bodies, False)
         program = compile(form, self.loops.system)
@@ -157,7 +157,7 @@ class Equations:
         return (q, v, given, effort, *loads, self.prescribed.free)
 
     def control(self, t: float, q: Array, v: Array) -> Array:
-        """Efforts of the controller (nv,); refuses a wrong shape, naming the controller."""
+        """Efforts of the controller (nv,); rejects a wrong shape, naming the controller."""
         assert self.controller is not None
         given = self.controller(t, locked(q), locked(v))
         if type(given) is np.ndarray and given.dtype == np.float64 and given.shape == (self._nv,):

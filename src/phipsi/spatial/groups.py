@@ -108,7 +108,7 @@ class Group(ABC):
     def wanted(
         self, w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
     ) -> Numbers:
-        """What momenta `now` at the middle ought to be, after p and with the forces there."""
+        """The momenta at the middle that follow from p and the forces; `now` are those of w."""
 
     @abstractmethod
     def after(
