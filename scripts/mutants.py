@@ -86,7 +86,7 @@ GROUPS = (
                          "model/closures.py", "model/closure_rows.py"), 50,
           ("tests/numeric/test_random_expressions.py", *_DERIVATIVES, *_CLOSED, "tests/backends")),
     Group("joints", ("model/joints.py", "spatial/exponential.py", "spatial/groups.py",
-                     "spatial/turns.py",
+                     "spatial/rotation_groups.py",
                      "spatial/quaternions.py", "spatial/vectors.py"), 30,
           ("tests/numeric/test_joints.py", "tests/numeric/test_equivalent_joints.py",
            "tests/numeric/test_model.py", "tests/numeric/test_dense.py", "tests/simulation")),

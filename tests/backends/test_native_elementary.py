@@ -27,7 +27,7 @@ from phipsi.backends.native.targets.target import (
 )
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import HALF_PI, TABLE, define_log, define_sincos
-from phipsi.backends.native.text.lanes import I64, POINTER, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, write_loop
 from phipsi.motion import rollout_code
 from phipsi.motion.tableaux import METHODS
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.report.drawn_solids import PIN, solids_of, tips
 from phipsi.interfaces.report.report_page import picked
 from phipsi.interfaces.report.scene import frame_times
+from phipsi.interfaces.report.shapes_and_colors import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"
@@ -164,7 +164,11 @@ def test_shapes_of_a_file_are_drawn(name: str, tmp_path: Path):
         if shape.role == "visual":
             at = (X @ shape.placement).translation
             assert any(s.body == body and np.allclose(s.position, at) for s in solids)
-    start = model.assemble(model.neutral()) if isinstance(model, pp.System) else model.neutral()
+    start = (
+        model.assemble(model.neutral())
+        if isinstance(model, pp.System)
+        else model.neutral()
+    )
     run = pp.simulate(model, start, np.zeros(model.nv), 0.05)
     assert pp.report(run, tmp_path / "x.html").is_file()
 

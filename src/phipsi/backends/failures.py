@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
-from phipsi.model.closure_text import named
+from phipsi.model.closure_names import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.scalars import NUMPY_OPS

@@ -6,7 +6,6 @@ from typing import final
 
 from numpy.typing import ArrayLike
 
-from phipsi.model.assemble import assemble
 from phipsi.model.body import (
     NO_INERTIA,
     NO_PLACEMENT,
@@ -25,6 +24,7 @@ from phipsi.model.joints import Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.validate import InertiaPolicy, validate
+from phipsi.model.weld_fixed_joints import assemble
 
 _DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
 

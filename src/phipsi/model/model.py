@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 from phipsi.model import edit, serialize
-from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import (
     WORLD_NAME,
     Body,
@@ -38,6 +37,7 @@ from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
+from phipsi.model.weld_fixed_joints import assemble, parent_indices
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")

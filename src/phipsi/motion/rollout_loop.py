@@ -16,7 +16,7 @@ from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I32,
     I64,

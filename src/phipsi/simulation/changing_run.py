@@ -19,15 +19,15 @@ from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potentia
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
 from phipsi.forces.force import Elements, Force
-from phipsi.model.closure_text import ends
+from phipsi.model.closure_names import ends
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event
-from phipsi.simulation.phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.run_phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.topology import Change, Instant, Topology, changes_of
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.trajectory import Trajectory

@@ -30,7 +30,7 @@ from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
-from phipsi.model.closure_text import ends
+from phipsi.model.closure_names import ends
 from phipsi.motion.motion import Motion, not_closed
 from phipsi.simulation.stepper import Diverged
 

@@ -36,7 +36,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.spatial.exponential import ARRAYS, FLOATS, cot_gap, screw_gaps
-from phipsi.spatial.turns import PLANE, SPACE, Numbers, Rotation, add, cross, plus, powers, times
+from phipsi.spatial.rotation_groups import (
+    PLANE,
+    SPACE,
+    Numbers,
+    Rotation,
+    add,
+    cross,
+    plus,
+    powers,
+    times,
+)
 from phipsi.spatial.vectors import Array
 
 

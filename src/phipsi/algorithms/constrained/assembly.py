@@ -13,7 +13,7 @@ from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
 from phipsi.compiler import compile
-from phipsi.model.closure_text import ends, loop_bodies
+from phipsi.model.closure_names import ends, loop_bodies
 from phipsi.model.closures import Closure
 from phipsi.operators import mass_matrix
 

@@ -26,7 +26,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
-from phipsi.model.closure_text import loop_bodies
+from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model

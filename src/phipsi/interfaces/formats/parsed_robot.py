@@ -27,11 +27,11 @@ from phipsi.interfaces.formats.findings import (
 )
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
-from phipsi.model.assemble import parent_indices
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_body
+from phipsi.model.weld_fixed_joints import parent_indices
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (

@@ -18,7 +18,7 @@ from phipsi.backends.native import data_record as record
 from phipsi.backends.native.calls.scratch import acquire, release
 from phipsi.backends.native.matrices.tiles import transpose
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I8,
     I32,

@@ -21,7 +21,7 @@ import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.native.calls import scratch
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I1, I32, I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64
 
 # Places in NumPy's PyArrayObject, which is part of its stable binary interface.
 _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 16, 24, 32, 56, 64

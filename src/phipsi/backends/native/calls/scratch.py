@@ -13,7 +13,7 @@ import numpy as np
 
 from phipsi.backends.native.targets.target import release_memory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
 
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 

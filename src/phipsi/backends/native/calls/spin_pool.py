@@ -29,7 +29,14 @@ import numpy as np
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.targets.target import MachineCode, host_target, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I32, I64, POINTER, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    I32,
+    I64,
+    POINTER,
+    fold_loop,
+    i64,
+    write_loop,
+)
 
 SPINS = 500  # some 0.2 ms
 MOST = 63  # threads of a pool, besides the caller's

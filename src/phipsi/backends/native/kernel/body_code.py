@@ -17,7 +17,7 @@ from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text.elementary import define_log
-from phipsi.backends.native.text.lanes import Emitter, Lane, known
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Field, Kind, Reads
 

@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.plan import Plan, entry_count, is_column, sho
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import define_sincos
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I1,
     I64,

@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import shown
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import DOUBLE, I32, Lane, i64, plus_scaled, scaled
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, Lane, i64, plus_scaled, scaled
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Kind

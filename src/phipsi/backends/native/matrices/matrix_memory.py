@@ -22,7 +22,7 @@ from phipsi.backends.native.matrices.structural_zeros import (
 )
 from phipsi.backends.native.matrices.tiles import mirror_tiles
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I1, I8, i64
+from phipsi.backends.native.text.lane_arithmetic import I1, I8, i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads, parts_of
 from phipsi.sweeps.request import Result

@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import parts_of
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.text.lanes import I64, POINTER, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.request import Result

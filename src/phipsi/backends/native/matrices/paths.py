@@ -15,7 +15,7 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.pairs import Pairs
-from phipsi.backends.native.text.lanes import I64, POINTER, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Lane, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, dependencies
 
 

@@ -16,7 +16,7 @@ from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I8,
     I64,

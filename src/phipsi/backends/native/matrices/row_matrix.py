@@ -23,7 +23,7 @@ from phipsi.backends.native.matrices.row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
-from phipsi.backends.native.text.lanes import I64, Lane, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I32, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I32, i64, write_loop
 
 
 def transpose(b: Any, rows: list[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import DOUBLE, I1, I32, I64, Emitter, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I1, I32, I64, Emitter, Lane, i64
 
 # ---- sine and cosine -----------------------------------------------------------------------------
 #

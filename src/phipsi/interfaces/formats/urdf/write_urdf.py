@@ -20,11 +20,11 @@ from phipsi.errors import ModelError, warn
 from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
 from phipsi.model import Model, Pose, SpatialInertia, joints
-from phipsi.model.assemble import weld
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
+from phipsi.model.weld_fixed_joints import weld
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
