@@ -169,7 +169,8 @@ REFUSED = {
         lambda: pp.rollout_gradient(
             ARM, O, O, O, 0.1, 2, running=lambda k, q, v, u: (0.0, None, v * np.nan, None)),
         r"derivative by v that running\(…\) returns is nan"),
-    "cost as text": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "not a function"),
+    "cost as text": (
+        lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "is not a function"),
     "steps": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, -2, final=_final), "steps=-2"),
     "step length": (lambda: pp.step_derivatives(ARM, O, O, O, np.nan), "dt=nan"),
     "frames of nothing": (lambda: pp.frame_poses(None, O), "not NoneType"),
