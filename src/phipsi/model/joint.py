@@ -104,12 +104,13 @@ class Joint(Value, ABC):
         Components are in body (outboard) axes.
         """
 
+    @abstractmethod
     def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
         """Time derivative of `hinge_axes` when the joint moves with v; c_J is this times v.
 
-        Zero for the joints whose axes are constant in the body.
+        `ConstantAxes` has it for joints whose axes are constant in the body; every other joint must
+        state it, because a rate that is missing would be wrong without a word.
         """
-        return zeros(6, self.nv)
 
     @abstractmethod
     def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
@@ -152,6 +153,16 @@ class Joint(Value, ABC):
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
         return f"{type(self).__name__}({arguments})"
+
+
+class ConstantAxes(Joint):
+    """A joint whose axes are constant in the body: H* does not change when it moves."""
+
+    __slots__ = ()
+
+    def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
+        """Zero."""
+        return zeros(6, self.nv)
 
 
 class AdditiveJoint(Joint):

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import ModelError
-from phipsi.model.joint import AdditiveJoint, Columns, FloatArray, Joint, Rotation, unit_axis
+from phipsi.model.joint import (
+    AdditiveJoint,
+    Columns,
+    ConstantAxes,
+    FloatArray,
+    Joint,
+    Rotation,
+    unit_axis,
+)
 from phipsi.model.scalars import (
     Scalar,
     ScalarOps,
@@ -51,7 +59,7 @@ _EPS = float(np.finfo(float).eps)
 
 
 @final
-class Fixed(AdditiveJoint):
+class Fixed(ConstantAxes, AdditiveJoint):
     """No motion. A body on a fixed joint is welded to its parent when the model is built."""
 
     __slots__ = ()
@@ -68,7 +76,7 @@ class Fixed(AdditiveJoint):
         return zeros(6, 0)
 
 
-class _OnAxis(AdditiveJoint):
+class _OnAxis(ConstantAxes, AdditiveJoint):
     """A joint with one axis."""
 
     __slots__ = ()
@@ -119,7 +127,7 @@ class Prismatic(_OnAxis):
 
 
 @final
-class Helical(AdditiveJoint):
+class Helical(ConstantAxes, AdditiveJoint):
     """Screw: rotation by q = θ (rad) about `axis` with advance `pitch` · θ along it.
 
     `pitch` is in m/rad (divide a lead per turn by 2π). R = exp(u~ θ), p = h u θ, H* = [u; h u].
@@ -219,7 +227,7 @@ class Universal(AdditiveJoint):
 
 
 @final
-class Translation(AdditiveJoint):
+class Translation(ConstantAxes, AdditiveJoint):
     """Sliding in all three directions: q = v̄ = (x, y, z) in the inboard axes, m. H* = [0; I]."""
 
     __slots__ = ()
@@ -240,7 +248,7 @@ class Translation(AdditiveJoint):
 
 
 @final
-class Planar(Joint):
+class Planar(ConstantAxes):
     """Motion in the plane of `e1`, `e2`, turning about the normal n = e1 × e2.
 
     q = [θ (rad), x, y (m)] with R = exp(n~ θ), p = x e1 + y e2; v = [ω, v1, v2] in body axes,
@@ -288,7 +296,7 @@ class Planar(Joint):
 
 
 @final
-class Spherical(Joint):
+class Spherical(ConstantAxes):
     """Rotation about a point: q = unit quaternion (w, x, y, z), v = ω in body axes, H* = [I; 0].
 
     A quaternion of any nonzero length is understood as the rotation of its direction.
@@ -319,7 +327,7 @@ class Spherical(Joint):
 
 
 @final
-class Free(Joint):
+class Free(ConstantAxes):
     """All six degrees of freedom: q = [quaternion (w, x, y, z), position in inboard axes (m)].
 
     v = [ω (rad/s), v (m/s)], both in body axes at the body origin; H* = I.
