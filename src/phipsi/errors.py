@@ -103,6 +103,10 @@ class InputError(PhipsiError, ValueError):
     """Arrays or options handed to a function that do not fit the model or the program."""
 
 
+class LawError(PhipsiError, ValueError):
+    """A law cannot be traced, or does not fit the mechanism."""
+
+
 class SingularHingeError(PhipsiError, ArithmeticError):
     """A joint with nothing to move: its articulated hinge inertia D = H P H* is singular."""
 
