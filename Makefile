@@ -9,6 +9,7 @@ DEV     := $(VENV)/.development
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 FUZZ    ?= 20000
 NATIVE  ?= 1000
+FILES   ?= 20000
 OLD     ?= main
 NEW     ?= HEAD
 
@@ -62,11 +63,11 @@ format: setup  ## format the code and fix what ruff can fix
 
 # The tests whose cases `make test` draws a part of, and the code that it compiles in a hurry.
 fuzz: setup  ## more random cases than make test:  make fuzz FUZZ=100000
-	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) PHIPSI_LLVM_EFFORT=3 \
+	PHIPSI_FUZZ=$(FUZZ) PHIPSI_FUZZ_NATIVE=$(NATIVE) PHIPSI_FUZZ_FILES=$(FILES) PHIPSI_LLVM_EFFORT=3 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 \
 	  tests/numeric/test_random_expressions.py tests/backends/test_native_expressions.py \
 	  tests/backends/test_native_contract.py tests/backends/test_native_derivatives.py \
-	  tests/backends/test_native_memory.py
+	  tests/backends/test_native_memory.py tests/interfaces/test_fuzz.py
 
 prove: setup  ## prove every identity exactly and refute its twins; writes docs/proofs.md
 	$(BIN)/python scripts/prove.py

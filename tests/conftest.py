@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import mujoco
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -49,6 +50,9 @@ _BEFORE = set(os.listdir(ROOT))
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
 _TEMPORARY = tempfile.mkdtemp(prefix="phipsi-tests-")
 os.environ["TMPDIR"] = tempfile.tempdir = _TEMPORARY
+# MuJoCo writes its warnings about robots into a file in the current folder, unless it is told
+# where else they go.
+mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.hookimpl(trylast=True)

@@ -128,7 +128,7 @@ def program_at(
 
 
 def default_backend() -> str:
-    """The backend used where none is named: "native", or what PHIPSI_BACKEND says."""
+    """The default backend: "native", or the value of PHIPSI_BACKEND."""
     return os.environ.get("PHIPSI_BACKEND", "native")
 
 
@@ -137,8 +137,8 @@ def build(
 ) -> Program:
     """The front half of the pipeline: every pass is a line.
 
-    The back half, from steps to machine code, is `backends/native/pipeline.py`. What is legal after
-    each pass stands in `sweeps/legality.py`.
+    The back half, from steps to machine code, is `backends/native/pipeline.py`.
+    `sweeps/legality.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
     rewriting = rewrite_request(request, armature=model.has_armature)
@@ -218,6 +218,6 @@ def explain(
 
 
 def _tuple(expr: Expr | str | Sequence[Expr | str]) -> tuple[Expr, ...]:
-    """The expressions among what was given; what is none is refused when it is compiled."""
+    """The expressions among the arguments; `compile` rejects the others."""
     some = (expr,) if isinstance(expr, str) or not isinstance(expr, Sequence) else tuple(expr)
     return tuple(as_expression(x) for x in some if isinstance(cast(object, x), Expr | str))

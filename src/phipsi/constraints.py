@@ -47,7 +47,7 @@ _ONE_COORDINATE = (tree_joints.Revolute, tree_joints.Prismatic, tree_joints.Heli
 
 
 class Constraint(ABC):
-    """What every constraint provides: its `name`, and its rows on a model."""
+    """The interface of every constraint: its `name`, and its rows on a model."""
 
     name: str
 
@@ -56,7 +56,7 @@ class Constraint(ABC):
         """The rows, with names looked up in the model."""
 
     def prescribed(self, rows: int) -> Array:
-        """What the rates of the rows are to be (rows,): zero, except for `Rows`."""
+        """The prescribed rates of the rows (rows,): zero, except for `Rows`."""
         return np.zeros(rows)
 
     def coordinates(self, model: Model) -> tuple[Array, float] | None:
@@ -68,7 +68,7 @@ class Constraint(ABC):
         return ()
 
     def with_locked(self, model: Model, locked: Mapping[str, ArrayLike]) -> Constraint | None:
-        """What it says where joints stand still; None if there is no motion left for it to bind.
+        """The same constraint with joints locked; None if there is no motion left for it to bind.
 
         **Arguments:** `model`, without the locked joints; `locked`, joint → its coordinates.
         """
@@ -206,7 +206,7 @@ class Universal(_Joint):
         if np.linalg.norm(np.cross(first, second)) < 1e-8:
             raise ModelError(
                 f"{self._who()}: axis1 {first} and axis2 {second} are parallel, so the cross "
-                f"between them is no cross and one rotation is left. Use a revolute:\n"
+                f"between them is not a cross, and one rotation is left. Use a revolute:\n"
                 f"    pp.constraints.Revolute({first}, name={self.name!r}, a={self.a!r}, "
                 f"b={self.b!r})"
             )
@@ -479,7 +479,7 @@ def z_along(axis: Axis) -> Pose:
 
 
 def _number(value: Any) -> float:
-    """One real number, or NaN for what is none."""
+    """One real number, or NaN for anything else."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,6 +1,7 @@
 """Contacts between the fingers of arms and an object they hold.
 
-A contact is a constraint of a `Grasp`. What it transmits are its rows; what it leaves free moves.
+A contact is a constraint of a `Grasp`. Its rows are the directions in which it transmits forces; in
+the others it moves.
 
 >>> import phipsi as pp
 >>> tip = pp.contacts.Point(0.6, name="left", finger="left_tip", object=("box", (-0.1, 0, 0)))
@@ -60,7 +61,7 @@ class Cone(NamedTuple):
 
 @dataclass(frozen=True)
 class Contact(Constraint):
-    """What all contacts have: `name`, and the ends `finger` and `object`."""
+    """The base of all contacts: `name`, and the ends `finger` and `object`."""
 
     name: str = field(kw_only=True)
     finger: End = field(kw_only=True)
@@ -87,11 +88,11 @@ class Contact(Constraint):
         self._check()
 
     def _check(self) -> None:
-        """What a kind of contact checks besides."""
+        """Further checks of a kind of contact."""
 
     @abstractmethod
     def cones(self) -> tuple[Cone, ...]:
-        """What the contact force must satisfy so that the contact neither opens nor slips."""
+        """Conditions on the contact force under which the contact neither opens nor slips."""
 
     def turn(self) -> Array:
         """Rotation (3, 3) from the axes of the closure's frame to the contact axes."""

@@ -1,5 +1,7 @@
 """Machine code is tested as users get it; where many programs are compiled, a part of them."""
 
+import os
+
 import pytest
 
 
@@ -12,4 +14,4 @@ def full_effort(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     `make fuzz`.
     """
     if request.node.get_closest_marker("quick_code") is None:
-        monkeypatch.setenv("PHIPSI_LLVM_EFFORT", "3")
+        monkeypatch.setenv("PHIPSI_LLVM_EFFORT", os.environ.get("PHIPSI_BACKEND_TESTS_EFFORT", "3"))

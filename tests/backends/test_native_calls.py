@@ -264,7 +264,7 @@ def test_several_columns(model: Model, states):
     np.testing.assert_allclose(program(states[0][0], u), want, rtol=1e-10, atol=1e-12)
 
 
-def test_the_reference_backend_has_no_gufunc(model: Model):
+def test_the_reference_has_no_gufunc(model: Model):
     program = pp.compile(ops.mass_matrix.inv, model, backend="reference")
     with pytest.raises(InputError, match="no gufunc"):
         _ = program.ufunc

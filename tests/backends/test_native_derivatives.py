@@ -11,8 +11,8 @@ from phipsi.algorithms.dynamics import derivatives, sensitivities
 from phipsi.algorithms.dynamics import innovations as diagonal
 from phipsi.sweeps.request import FLAT_DEPTH
 
-# Long programs: LLVM takes minutes to optimise all of them. Derivatives with its optimisation are
-# in test_native_memory.py (LARGE), and here in `make fuzz`.
+# Long programs: LLVM would take minutes to optimise all of them. A derivative with its optimisation
+# is in test_native_bits.py; `make fuzz` compiles all of these with it.
 pytestmark = pytest.mark.quick_code
 
 JOINTS = {

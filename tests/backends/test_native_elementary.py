@@ -26,10 +26,8 @@ from phipsi.backends.native.targets.target import (
     host_target,
 )
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I8, I64, POINTER, write_loop
-from phipsi.backends.native.text.large_angles import HALF_PI, TABLE
-from phipsi.backends.native.text.logarithm import define_log
-from phipsi.backends.native.text.trigonometry import define_sincos
+from phipsi.backends.native.text.elementary import HALF_PI, TABLE, define_log, define_sincos
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, write_loop
 from phipsi.motion import rollout_code
 from phipsi.motion.tableaux import METHODS
 
@@ -46,20 +44,20 @@ def function(name: str, lanes: int, fused: bool) -> Callable[[np.ndarray], np.nd
     module = ir.Module()
     define = define_sincos if name == "sincos" else define_log
     inner = define(module, lanes, fused=fused)
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64])
+    kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, I64])
     outer = ir.Function(module, kind, "go")
     b: Any = ir.IRBuilder(outer.append_basic_block("entry"))
     source, target, count = outer.args
-    vector = ir.VectorType(ir.DoubleType(), lanes)
+    vector = ir.VectorType(ir.DOUBLE, lanes)
 
     def group(i: Any) -> None:
         at = b.mul(i, ir.Constant(I64, 8))
-        x = b.load(b.gep(source, [at], source_etype=I8), align=8, typ=vector)
+        x = b.load(b.at(source, at), align=8, typ=vector)
         found = b.call(inner, [x])
         parts = [b.extract_value(found, k) for k in range(2)] if name == "sincos" else [found]
         for k, part in enumerate(parts):
             offset = b.mul(b.add(i, b.mul(count, ir.Constant(I64, k))), ir.Constant(I64, 8))
-            b.store(part, b.gep(target, [offset], source_etype=I8), align=8)
+            b.store(part, b.at(target, offset), align=8)
 
     write_loop(b, count, group, lanes)
     b.ret_void()

@@ -2,8 +2,8 @@
 
 PHIPSI_FUZZ_NATIVE=5000 pytest tests/backends/test_native_expressions.py     more seeds
 
-The first random expressions are compiled as users do, the others without LLVM's optimisation;
-`make fuzz` compiles all as users do.
+The first random expressions, and some programs for every joint type, are compiled as users do, the
+others without LLVM's optimisation; `make fuzz` compiles all as users do.
 """
 
 from __future__ import annotations
@@ -199,7 +199,13 @@ def tree() -> Model:
     return every_joint()
 
 
-@pytest.mark.parametrize("name", NAMED)
+# compiled as users do: a solve, a matrix between paths, and sums over bodies
+IN_FULL = ("forward dynamics", "inverse mass matrix", "momentum")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in IN_FULL else pytest.mark.quick_code) for n in NAMED]
+)
 def test_every_joint_type_equals_the_reference(name: str, tree: Model):
     x, options = NAMED[name]
     rng = np.random.default_rng(5)

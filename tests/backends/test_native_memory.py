@@ -159,6 +159,7 @@ GROUPS = [
 
 
 @linux
+@pytest.mark.quick_code  # what is read and written is in the text; LLVM adds its own stack only
 @pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
 def test_code_touches_nothing_beside_its_buffers(names: list[str], tmp_path: Path):
     """Inputs, outputs, tables and scratch end (or start) at protected pages; all joint types.

@@ -274,7 +274,7 @@ def test_summary_names_loops_mobility_and_redundant_rows():
     [
         (lambda: c.Spherical(name="", a="link1", b="world"), "must be a text"),
         (lambda: c.Distance(0.0, name="d", a="link1", b="world"), "Spherical"),
-        (lambda: c.Revolute((0, 0, 0), name="r", a="link1", b="world"), "no direction"),
+        (lambda: c.Revolute((0, 0, 0), name="r", a="link1", b="world"), "not a direction"),
         (lambda: c.Coupling(name="g", joints=["a"], coefficients=[1, 2]), "one coefficient"),
         (lambda: c.Coupling(name="g", joints=["a"], coefficients=[0]), "takes no part"),
         (lambda: c.Rows(name="r", points=["a"], A=np.ones((1, 7))), r"\(rows, 6\)"),

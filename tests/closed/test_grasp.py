@@ -398,7 +398,7 @@ def test_ends_on_the_wrong_side_are_refused():
     swapped = contacts.Point(0.6, name="x", finger=first.object, object=first.finger)
     with pytest.raises(pp.errors.ModelError, match="not part of the object"):
         pp.Grasp(grasp.model, object="box", contacts=[swapped])
-    with pytest.raises(pp.errors.ModelError, match="no contact"):
+    with pytest.raises(pp.errors.ModelError, match="not a contact"):
         pp.Grasp(grasp.model, object="box",
                  contacts=[pp.constraints.Weld(name="w", a="box", b="left_tip")])  # fmt: skip
     with pytest.raises(pp.errors.ModelError, match="above 0"):

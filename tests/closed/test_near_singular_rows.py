@@ -139,13 +139,13 @@ def test_the_status_of_a_batch(backend):
 
 def test_admissible_states_of_redundant_systems_are_not_in_doubt(monkeypatch):
     """On the constraints elimination alone decides: nothing is solved twice."""
-    from phipsi.algorithms.dynamics import near_singular_rows
+    from phipsi.algorithms.dynamics import constraint_forces
 
     monkeypatch.setenv("PHIPSI_BACKEND", "native")
     called = []
-    kept = near_singular_rows.ConstraintMetric
+    kept = constraint_forces.ConstraintMetric
     monkeypatch.setattr(
-        near_singular_rows, "ConstraintMetric", lambda *a: called.append(1) or kept(*a)
+        constraint_forces, "ConstraintMetric", lambda *a: called.append(1) or kept(*a)
     )
     system = bricard()
     rng = np.random.default_rng(2)

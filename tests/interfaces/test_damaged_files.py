@@ -51,11 +51,11 @@ def test_mutants_of_scenarios(tmp_path):
 @pytest.mark.timeout(20)
 def test_what_is_no_file_does_not_hold_us_up(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
-    with pytest.raises(pp.errors.ParseError, match="no regular file"):
+    with pytest.raises(pp.errors.ParseError, match="not a regular file"):
         pp.Trajectory.load(tmp_path / "pipe.npz")
     with pytest.raises(pp.errors.ParseError, match="a folder"):
         pp.Trajectory.load(tmp_path)
-    with pytest.raises(pp.errors.ParseError, match="no regular file"):
+    with pytest.raises(pp.errors.ParseError, match="not a regular file"):
         pp.Trajectory.load("/dev/zero")
 
 

@@ -1,4 +1,7 @@
-"""A few thousand mutants of valid files; the full run is `python scripts/fuzz_importers.py`."""
+"""A few thousand mutants of valid files; the full run is `python scripts/fuzz_importers.py`.
+
+PHIPSI_FUZZ_FILES=20000 pytest tests/interfaces/test_fuzz.py     more of every file
+"""
 
 import subprocess
 import sys
@@ -6,11 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from amounts import FILE_MUTANTS
 from file_mutants import mutant, outcome
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(p for p in DATA.iterdir() if p.suffix in (".urdf", ".sdf"))
-EACH = 1500
+EACH = FILE_MUTANTS // 2
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -33,7 +37,8 @@ def test_mutants_give_a_model_or_a_complaint_with_a_line(path: Path, part: int, 
 def test_mutants_of_mjcf_in_worker_processes():
     """MuJoCo's reader is C++: were it to crash, only a worker would die, and be reported."""
     script = Path(__file__).parents[2] / "scripts" / "fuzz_importers.py"
-    command = [sys.executable, str(script), "--kind", "mjcf", "--count", "1000", "--jobs", "1"]
+    count = str(FILE_MUTANTS // 2)
+    command = [sys.executable, str(script), "--kind", "mjcf", "--count", count, "--jobs", "1"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.startswith("1000 mutants: ") and " 0 failures" in run.stdout
+    assert run.stdout.startswith(f"{count} mutants: ") and " 0 failures" in run.stdout

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import phipsi as pp
-from phipsi.interfaces.report.drawn_solids import PIN, solids_of, tips
-from phipsi.interfaces.report.plots import picked
+from phipsi.interfaces.report.report_page import picked
 from phipsi.interfaces.report.scene import frame_times
+from phipsi.interfaces.report.shapes_and_colors import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"

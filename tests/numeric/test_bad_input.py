@@ -136,8 +136,8 @@ REFUSED = {
     "inverse dynamics of nothing": (
         lambda: pp.inverse_dynamics(3, Q, O, O, multipliers=True), "not int"),
     "joint of a graph": (lambda: pp.GraphJoint("j", 3, "world", "b"), "joint=3"),
-    "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "no pp.SpatialInertia"),
-    "derivative of a number": (lambda: pp.diff(3, "q"), "no operator expression"),
+    "body of a graph": (lambda: pp.System.from_graph({"a": 3}, []), "not a pp.SpatialInertia"),
+    "derivative of a number": (lambda: pp.diff(3, "q"), "not an operator expression"),
     "text": (lambda: pp.parse(3), "not int"),
     "proof on nothing": (lambda: pp.prove("H G", None), "then a model"),
     "identify a model": (lambda: pp.identify(ARM, *SAMPLES, EFFORTS), "base_parameters"),
@@ -169,7 +169,8 @@ REFUSED = {
         lambda: pp.rollout_gradient(
             ARM, O, O, O, 0.1, 2, running=lambda k, q, v, u: (0.0, None, v * np.nan, None)),
         r"derivative by v that running\(…\) returns is nan"),
-    "cost as text": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "no function"),
+    "cost as text": (
+        lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, 2, final="v"), "is not a function"),
     "steps": (lambda: pp.rollout_gradient(ARM, O, O, O, 0.1, -2, final=_final), "steps=-2"),
     "step length": (lambda: pp.step_derivatives(ARM, O, O, O, np.nan), "dt=nan"),
     "frames of nothing": (lambda: pp.frame_poses(None, O), "not NoneType"),

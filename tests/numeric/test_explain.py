@@ -237,7 +237,7 @@ def test_what_has_no_sweeps_is_not_explained():
         pp.explain(I)
     with pytest.raises(InputError, match="needs a model"):
         pp.explain(mass_matrix, mode="dense")
-    with pytest.raises(InputError, match="no operator expression"):
+    with pytest.raises(InputError, match="neither an operator expression"):
         pp.explain(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rewrite='none'"):
         pp.explain(mass_matrix, rewrite="none")

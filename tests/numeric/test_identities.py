@@ -16,7 +16,7 @@ from random_models import models
 from twins import notices, twins, values_asked_for, why_true
 
 import phipsi as pp
-from phipsi.backends.arrays import Arrays
+from phipsi.backends.arrays import ArrayArithmetic
 from phipsi.errors import InputError, ParseError, SpaceError
 from phipsi.expressions.node import Expr, zero
 from phipsi.model import Model, ModelBuilder
@@ -231,13 +231,13 @@ def test_recursions_notice_a_fault_of_the_sweeps(theorem: Identity, monkeypatch)
     """A block of the compiled program that is off by 1e-12 is refuted."""
     one = state("branching with rotors").fresh()
     assert equal(*sides(theorem, one))
-    compute = Arrays.compute
+    compute = ArrayArithmetic.compute
 
-    def wrong(here: Arrays, x: Field) -> np.ndarray:
+    def wrong(here: ArrayArithmetic, x: Field) -> np.ndarray:
         value = compute(here, x)
         return value * (1 + 1e-12) if x.op in ("mul", "add") else value
 
-    monkeypatch.setattr(Arrays, "compute", wrong)
+    monkeypatch.setattr(ArrayArithmetic, "compute", wrong)
     assert not equal(*sides(theorem, one))
 
 

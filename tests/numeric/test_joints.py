@@ -340,7 +340,7 @@ def test_axes_are_normalised_once():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Revolute((0, 0, 0)), "Revolute axis is \\(0, 0, 0\\).*no direction"),
+        (lambda: Revolute((0, 0, 0)), "Revolute axis is \\(0, 0, 0\\).*not a direction"),
         (lambda: Prismatic((np.nan, 0, 1)), "Prismatic axis.*not finite"),
         (lambda: Revolute((1, 0)), "Revolute axis must be three numbers"),
         (lambda: Helical((0, 0, 1), np.inf), "Helical pitch.*metres per radian"),

@@ -171,8 +171,8 @@ def test_poses_from_angles_and_matrices():
     [
         (lambda: Pose.from_rpy((0, 1)), "roll, pitch, yaw"),
         (lambda: Pose.from_rpy((0, np.nan, 1)), "not finite"),
-        (lambda: Pose.from_axis_angle((0, 0, 0), 1.0), "no rotation"),
-        (lambda: Pose.from_axis_angle((0, 0, 1), np.inf), "no rotation"),
+        (lambda: Pose.from_axis_angle((0, 0, 0), 1.0), "not a rotation"),
+        (lambda: Pose.from_axis_angle((0, 0, 1), np.inf), "not a rotation"),
         (lambda: Pose.from_matrix(np.eye(3)), "(4, 4)"),
         (lambda: Pose.from_matrix(np.eye(4) * 1j), "real numbers"),
         (lambda: Pose.from_matrix(np.ones((4, 4))), "last row"),

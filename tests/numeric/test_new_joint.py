@@ -27,7 +27,6 @@ class Cam(AdditiveJoint):
     kind = "cam"
     nq = nv = 1
     coordinate_names = ("theta",)
-    _spread = (np.pi,)
 
     def __init__(self, lift=0.1):
         self._set(_arguments={"lift": float(lift)}, params=(float(lift),))
@@ -124,17 +123,10 @@ def test_it_is_locked_and_pickled(model):
     assert_allclose(found, pp.mass_matrix(model, q)[np.ix_(rest, rest)], atol=1e-10)
 
 
-class _Steeper(AdditiveJoint):
-    """A cam with another formula: the lift grows with the angle."""
+class _Steeper(Cam):
+    """A cam with another formula and the same name: the lift grows with the angle."""
 
     __slots__ = ()
-    kind = "cam"
-    nq = nv = 1
-    coordinate_names = ("theta",)
-    _spread = (np.pi,)
-
-    def __init__(self, lift=0.1):
-        self._set(_arguments={"lift": float(lift)}, params=(float(lift),))
 
     def transform(self, params, q, ops):
         return rotation_about(Z, q[0], ops), [0, 0, params[0] * q[0]]
@@ -201,3 +193,12 @@ def test_param_kinds_must_fit():
     wrong = type("Cam", (Cam,), {"__slots__": (), "param_kinds": ("axis",)})
     with pytest.raises(pp.PhipsiError, match="describes 3 numbers, but params has 1"):
         one_body(wrong(0.2)).joints[0].blocks_of_params()
+
+
+def test_the_rate_of_its_axes_must_be_stated():
+    class Forgetful(AdditiveJoint):
+        kind, coordinate_names = "forgetful", ("theta",)
+        transform, hinge_axes = Cam.transform, Cam.hinge_axes
+
+    with pytest.raises(TypeError, match="hinge_axes_rate"):
+        Forgetful()

@@ -8,8 +8,8 @@ from random_models import chain, models, random_tree
 
 import phipsi as pp
 from phipsi import operators as ops
-from phipsi.algorithms.dynamics.dof_levels import dof_levels
 from phipsi.algorithms.dynamics.operational import LOG_DET
+from phipsi.algorithms.dynamics.sensitivities import _dof_levels
 
 STEP = 1e-30
 trees = models(max_bodies=5)
@@ -145,8 +145,9 @@ def test_diagonal_equations_of_motion(model, seed):
 
 
 @pytest.mark.parametrize("kinds", [["revolute"], ["spherical", "revolute"]])
-def test_a_simulation_in_diagonal_coordinates(kinds):
+def test_a_simulation_in_diagonal_coordinates(kinds, monkeypatch):
     """ν and q integrated by ν̇ = ε − μ, q̇ = N(q) v end where ordinary simulation ends."""
+    monkeypatch.setenv("PHIPSI_BACKEND", "native")  # thousands of evaluations
     model = random_tree(5, 4, kinds)
     q, v, *_ = state(model, 3)
     tau = np.zeros(model.nv)
@@ -199,7 +200,7 @@ def test_christoffel_symbols_by_levels_and_one_by_one(seed: int):
     """On trees that branch all degrees of freedom of a level are found at once."""
     model = random_tree(seed, 14, n_roots=7)
     q = model.random_configuration(seed, 3)
-    levels = dof_levels(model)
+    levels = _dof_levels(model)
     assert levels.worth_it
     np.testing.assert_array_equal(levels.units.sum(axis=0), 1)
     C = pp.sensitivities.christoffel_symbols(model, q)
@@ -211,5 +212,5 @@ def test_christoffel_symbols_by_levels_and_one_by_one(seed: int):
 
 def test_chains_have_as_many_levels_as_degrees_of_freedom():
     model = chain(4, 1)
-    levels = dof_levels(model)
+    levels = _dof_levels(model)
     assert not levels.worth_it and len(levels.units) == model.nv

@@ -30,7 +30,7 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint", "
         ((ARM, ZERO, [np.inf, 0.0], 1), {}, "v0 is inf at joint 'joint1'"),
         ((ARM, [0.0], ZERO, 1), {}, r"q0 has shape \(1,\), but this model needs \(2,\)"),
         ((ARM, ZERO, [ZERO], 1), {}, "pp.rollout"),
-        ((ARM, "ab", ZERO, 1), {}, "q0 is no array of numbers"),
+        ((ARM, "ab", ZERO, 1), {}, "q0 is not an array of numbers"),
         ((ARM, ZERO, ZERO, np.nan), {}, "duration=nan must be a finite number"),
         ((ARM, ZERO, ZERO, -1), {}, "duration=-1 must be"),
         ((ARM, ZERO, ZERO, "long"), {}, "duration='long' must be"),
@@ -47,7 +47,7 @@ ALL = ["dopri", "radau", "lsoda", "rk4", "semi_implicit", "implicit_midpoint", "
         ((ARM, ZERO, ZERO, 1), {"output_times": [np.nan]}, "finite times"),
         ((ARM, ZERO, ZERO, 1), {"output_times": 0.5}, "finite times"),
         ((ARM, ZERO, ZERO, 1), {"controller": 3}, "must be a function"),
-        ((ARM, ZERO, ZERO, 1), {"progress": 3}, "progress=3 is none of"),
+        ((ARM, ZERO, ZERO, 1), {"progress": 3}, "progress=3 is not one of"),
         (("arm", ZERO, ZERO, 1), {}, "simulate takes the model first"),
     ],
 )

@@ -308,7 +308,7 @@ ARM = pp.examples.planar_arm(2)
         (lambda: F.GravityField(9.81), "takes functions"),
         (lambda: F.GravityField(lambda p: p[..., 0]), "one acceleration per position"),
         (lambda: F.JointDamper, "make one from the class"),
-        (lambda: 3, "which is no force element"),
+        (lambda: 3, "which is not a force element"),
     ],
 )
 def test_bad_elements_are_refused(element, message):

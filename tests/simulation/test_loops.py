@@ -271,7 +271,7 @@ def test_a_start_that_is_turned_over_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stabilization": "magic"}, "none of 'project'"),
+        ({"stabilization": "magic"}, "not one of 'project'"),
         ({"constraint_tolerance": 0}, "constraint_tolerance=0"),
         ({"baumgarte_rate": -1}, "baumgarte_rate=-1"),
         (

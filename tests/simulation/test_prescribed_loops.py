@@ -71,13 +71,15 @@ def test_accelerations_are_those_of_the_dense_equations(seed, backend, monkeypat
 
 
 @pytest.mark.parametrize("stabilization", ["project", "baumgarte", "none"])
-@pytest.mark.parametrize(("integrator", "error"), [("dopri", 1e-8), ("radau", 1e-8), ("rk4", 1e-8)])
-def test_a_prescribed_crank_follows_its_path(integrator, error, stabilization):
+@pytest.mark.parametrize(
+    ("integrator", "options"), [("dopri", {}), ("radau", {}), ("rk4", {"dt": 2e-3})]
+)
+def test_a_prescribed_crank_follows_its_path(integrator, options, stabilization):
     run = pp.simulate(
         FOUR_BAR, Q, V, 1.0, prescribed={"joint1": crank}, integrator=integrator,
-        stabilization=stabilization, work=True,
+        stabilization=stabilization, work=True, **options,
     )  # fmt: skip
-    assert_allclose(run.q[:, 0], crank_angle(run.t), atol=error)
+    assert_allclose(run.q[:, 0], crank_angle(run.t), atol=1e-8)
     limit = 1e-10 if stabilization == "project" else 1e-8
     assert np.abs(run.constraint_residuals).max() < limit
     assert np.abs(np.einsum("krv,kv->kr", FOUR_BAR.jacobian(run.q), run.v)).max() < 1e-7

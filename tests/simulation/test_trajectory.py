@@ -252,7 +252,7 @@ ATTACKS = {
     "times run back": (lambda c: c.update({"t.npy": npy(np.flip(_t(c)))}), "do not increase"),
     "claims terabytes": (put("t", lying("(1000000000000,)")), "does not fit"),
     "claims overflow": (put("t", lying("(4611686018427387905, 4)")), "does not fit"),
-    "no npy": (put("t", b"hello"), "no trajectory file"),
+    "no npy": (put("t", b"hello"), "not a trajectory file"),
     "header is text": (put("header", npy(np.frombuffer(b"hello", dtype=np.uint8))), "JSONDecode"),
     "header is a list": (put("header", npy(np.frombuffer(b"[1]", dtype=np.uint8))), "format"),
     "header nests": (
@@ -261,7 +261,7 @@ ATTACKS = {
     ),
     "other format": (header(lambda h: h.update(format="phipsi-model")), "is not \"phipsi-traj"),
     "other version": (header(lambda h: h.update(version=2)), "version 2"),
-    "no model": (header(lambda h: h.pop("model")), "no phipsi model"),
+    "no model": (header(lambda h: h.pop("model")), "not a phipsi model"),
     "other model": (header(lambda h: h.update(model=pendulum().to_dict())), "does not fit"),
     "evil joint": (header(lambda h: _first_body(h).update(joint={"type": "system"})), "'system'"),
     "model of numbers": (header(lambda h: h["model"].update(gravity=3, bodies=7)), "7"),
@@ -309,7 +309,7 @@ def test_files_that_are_no_archives(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"")
     (tmp_path / "b.npz").write_bytes(b"PK\x03\x04 and nothing else")
     for name in ("a.npz", "b.npz"):
-        with pytest.raises(pp.errors.ParseError, match=f"{name} is no trajectory file"):
+        with pytest.raises(pp.errors.ParseError, match=f"{name} is not a trajectory file"):
             pp.Trajectory.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         pp.Trajectory.load(tmp_path / "c.npz")

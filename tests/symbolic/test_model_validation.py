@@ -257,7 +257,7 @@ def test_documents_that_are_no_models():
         return data
 
     cases = [
-        ({}, "no phipsi model"),
+        ({}, "not a phipsi model"),
         (changed(lambda d: d.update(version=99)), "version 99"),
         (changed(lambda d: d.pop("gravity")), "lacks the field 'gravity'"),
         (changed(lambda d: d.update(bodies={})), "'bodies' must be a list"),

@@ -9,6 +9,7 @@ from random_expressions import Generator
 import phipsi as pp
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
+from phipsi.expressions.structure import is_strict
 from phipsi.operators import (
     D,
     E_psi,
@@ -32,7 +33,7 @@ from phipsi.operators import (
     tau,
     v,
 )
-from phipsi.rewrite.causal import diagonal_part, strict_part
+from phipsi.rewrite.causal import diagonal_and_strict
 from phipsi.rewrite.collect import collect, count_recursions
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.inverses import has_inverse, innovations_form, riccati_of, split_product
@@ -186,8 +187,10 @@ def test_products_are_split_into_the_fewest_pieces():
 )
 def test_diagonal_and_strict_parts_add_up(text: str):
     x = parse(text)
-    diagonal, strict = diagonal_part(x), strict_part(x)
-    assert diagonal is not None and strict is not None
+    found = diagonal_and_strict(x)
+    assert found is not None
+    diagonal, strict = found
+    assert is_strict(strict.structure)
     model = pp.examples.planar_arm(3)
     q = [0.1, -0.4, 0.7]
     whole, parts = (pp.dense(y, model, q) for y in (x, diagonal + strict))

@@ -207,7 +207,7 @@ def test_long_texts_are_read_in_linear_time():
         (lambda: logdet(H), "has no inverse"),
         (lambda: total(M @ V, at=(1, 2)), "three finite coordinates"),
         (lambda: total(M @ V, at=(1, 2, np.nan)), "three finite coordinates"),
-        (lambda: total(M @ V, at="abc"), "no coordinates"),
+        (lambda: total(M @ V, at="abc"), "not the coordinates"),
         (lambda: total(tau), "total takes body forces"),
         (lambda: Riccati(Jr=3), "or 0, but it is"),
         (lambda: Riccati(Jr=M), "joint rates → joint efforts"),
@@ -254,7 +254,7 @@ def test_dense_refuses_what_is_no_expression_and_no_model(x: Any):
         with pytest.raises(InputError, match="needs a model"):
             pp.dense(x, None, [0, 0, 0])  # type: ignore[arg-type]
     else:
-        with pytest.raises(InputError, match="no operator expression"):
+        with pytest.raises(InputError, match="not an operator expression"):
             pp.dense(x, ARM, [0, 0, 0])
 
 

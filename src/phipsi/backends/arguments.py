@@ -140,7 +140,7 @@ def _shape_text(
 
 
 def check_finite(program: SweepProgram, arrays: Mapping[str, Array]) -> None:
-    """Refuse NaN and infinity, naming the joint or body and the element."""
+    """Reject NaN and infinity, naming the joint or body and the element."""
     for name, a in arrays.items():
         index = None if name == "columns" else first_not_finite(a)
         if index is None:

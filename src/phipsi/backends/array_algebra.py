@@ -92,7 +92,8 @@ def generic_inverse(a: np.ndarray) -> np.ndarray:
     for i in range(n):
         out[..., i, i] = 1 if a.dtype != object else 1 + 0 * a[..., i, i]
     for i in range(n):
-        pivot = np.asarray(1 / work[..., i, i])[..., None]  # without a batch, an object is no array
+        # without a batch, an object is not an array
+        pivot = np.asarray(1 / work[..., i, i])[..., None]
         work[..., i, :] = work[..., i, :] * pivot
         out[..., i, :] = out[..., i, :] * pivot
         for j in range(n):

@@ -39,7 +39,7 @@ def is_nothing(block: Array) -> bool:
 
 
 @final
-class Arrays:
+class ArrayArithmetic:
     """The `Arithmetic` of the bodies of operations at place `k`.
 
     `values[field]` is one array per body or per point, or one in all; on paths, for every seed the
@@ -105,7 +105,7 @@ class Arrays:
         return rows[3][3], [rows[2][4], rows[0][5], rows[1][3]], [r[:3] for r in rows[:3]]
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> Array:
-        """The block whose columns are made from those of x, all at once."""
+        """The block whose columns are computed from those of x, all at once."""
         block = self.value(x)
         made = make([block[..., i, :] for i in range(block.shape[-2])])
         out = self._empty(len(made), block.shape[-1])

@@ -112,7 +112,7 @@ class Loaded:
     `run` takes any arguments that fit. The others are short cuts: they return None, and do nothing,
     for arguments that are out of the ordinary. ``direct(*args)`` is for one configuration in plain
     arrays, ``quick(args, threads, out)`` for batches of real numbers; both return what the user
-    gets if nothing fails. `code` is what the backend made of the program.
+    gets if nothing fails. `code` is the compiled program, if the backend has one.
     """
 
     run: Run
@@ -151,12 +151,12 @@ class Backend(ABC):
 
 _BACKENDS = {
     "native": ("phipsi.backends.native.native_backend", "NativeBackend"),
-    "reference": ("phipsi.backends.reference_backend", "ReferenceBackend"),
+    "reference": ("phipsi.backends.reference", "ReferenceBackend"),
 }
 
 
 def backend_of(which: Any) -> Backend:
-    """A backend by its name, loaded when it is first needed, or one that was made by the user."""
+    """A backend by its name, loaded when it is first needed, or one of the user's own."""
     if isinstance(which, Backend):
         return which
     if isinstance(which, str) and which in _BACKENDS:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.errors import InputError, PhipsiWarning, SingularHingeError, SingularMatrixError
-from phipsi.model.closure_text import named
+from phipsi.model.closure_names import named
 from phipsi.model.closures import ClosureSet
 from phipsi.model.model import Model
 from phipsi.model.scalars import NUMPY_OPS
@@ -118,7 +118,7 @@ def error_of(failure: Failure, model: Model, closures: ClosureSet | None = None)
         joint = model.joint_names[failure.body]
         return SingularMatrixError(
             f"the quaternion of joint {joint!r} in q is zero, or so short or long (below 1e-77, "
-            "above 1e77) that its square is no number: it points to no rotation. A configuration "
+            "above 1e77) that its square is not a number: it is not a rotation. A configuration "
             f"in which all rotations are the identity is model.neutral().{where}"
         )
     if failure.code == NOT_FINITE:
@@ -195,8 +195,8 @@ def singular_hinge_text(
     if np.diagonal(d).min(initial=np.inf) > 0 and HINGE_TOLERANCE * largest > 0:
         least = HINGE_TOLERANCE * largest
         return (
-            f"joint {joint!r} ({kind}, body {name!r}) has too little inertia to be told from "
-            f"rounding errors:\n"
+            f"joint {joint!r} ({kind}, body {name!r}) has too little inertia to be "
+            f"distinguished from rounding errors:\n"
             f"    D = H P H* + Jr = {number}   (kg·m² or kg, in the joint's own directions)\n"
             f"Beside it stands {largest:.3g}, the largest inertia of the bodies outboard "
             f"({shown}), so that D is known to about {least:.1g} only: lengths or masses differ "

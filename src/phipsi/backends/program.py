@@ -14,7 +14,7 @@ from phipsi.backends.array_algebra import result_dtype
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, backend_of
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_of_doubts
 from phipsi.backends.options import check_on_error
-from phipsi.backends.reference_backend import error_at
+from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
@@ -47,7 +47,7 @@ class Program:
         _ = source.picks  # unknown names are rejected here
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the machine code, which is made again where it is needed."""
+        """Without the machine code, which is compiled again where it is needed."""
         left = ("_loaded", "_lock", "_direct", "_quick", "resolve")
         return {k: v for k, v in vars(self).items() if k not in left}
 
@@ -69,7 +69,7 @@ class Program:
 
     @property
     def loaded(self) -> Loaded:
-        """The program as its backend runs it, made when it is first needed."""
+        """The program as its backend runs it, loaded when it is first needed."""
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
@@ -78,7 +78,7 @@ class Program:
 
     @property
     def native(self) -> NativeCode | None:
-        """The machine code, made when it is first needed; None for the reference backend."""
+        """The machine code, compiled when it is first needed; None for the reference backend."""
         return self.loaded.code
 
     @property

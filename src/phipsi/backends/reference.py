@@ -1,34 +1,168 @@
-"""The reference backend: plain loops over arrays.
+"""The reference backend: plain loops over arrays, for any kind of number.
 
 With `sweeps/operations.py` it defines what every operation means: bodies of operations run on
 arrays (`backends/arrays.py`), and here are the loops, the paths of matrices and the solution of
-whole systems.
+whole systems. Every failure that a program reports is explained with the numbers found here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.array_algebra import generic_inverse, natural_square, solve_semidefinite
-from phipsi.backends.arrays import Array, Arrays, flipped, is_nothing
-from phipsi.backends.failures import (
-    CONTRADICTION,
-    DOUBTFUL,
-    ROW_DOUBT,
-    ROW_DOUBT_LEAST,
-    ROW_GAP,
-    ROW_GAP_LEAST,
-    SMALL,
-    Failure,
+from phipsi.backends import failures as fails
+from phipsi.backends import storage_layout as layout
+from phipsi.backends.arguments import flat
+from phipsi.backends.array_algebra import (
+    generic_inverse,
+    natural_square,
+    result_dtype,
+    solve_semidefinite,
 )
-from phipsi.backends.storage_layout import space_blocks, space_size
+from phipsi.backends.arrays import ArrayArithmetic, flipped, is_nothing
+from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram
+from phipsi.backends.failures import Failure, error_of, status_of
+from phipsi.backends.workers import batch_pieces, run_together
 from phipsi.expressions.spaces import space_named
 from phipsi.model.model import Model
+from phipsi.model.numbers import finite
 from phipsi.model.points import PointSet
-from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies
+from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, dependencies, parts_of
+from phipsi.sweeps.request import Result
+
+
+@final
+class ReferenceBackend(Backend):
+    """Interprets every operation by its definition."""
+
+    name = "reference"
+    any_numbers = True
+
+    def load(self, program: SweepProgram) -> Loaded:
+        """Nothing is compiled: every call interprets the steps."""
+
+        def run(arrays: Arrays, batch: tuple[int, ...], threads: int) -> tuple[list[Any], Array]:
+            return _evaluate_in_threads(program, arrays, batch, threads)
+
+        return Loaded(run)
+
+
+def _evaluate_in_threads(
+    program: SweepProgram, arrays: Arrays, batch: tuple[int, ...], threads: int
+) -> tuple[list[Any], Array]:
+    """Split the first batch axis; each part is evaluated on its own.
+
+    The threads have copies of the inputs: one that continues after an interrupt does no harm.
+    """
+    pieces = batch_pieces(batch[0], threads, whole=1) if batch and batch[0] else [slice(None)]
+    if len(pieces) == 1:
+        results, failures = evaluate(program, arrays, batch)
+        return results, status_of(failures, batch)
+    whole = program.widened({n: a.copy() for n, a in arrays.items()}, batch)
+    parts: list[Any] = [None] * len(pieces)
+
+    def part(i: int) -> None:
+        piece, mine = pieces[i], (pieces[i].stop - pieces[i].start, *batch[1:])
+        own = {**arrays, **{n: a[piece] for n, a in whole.items()}}
+        results, failures = evaluate(program, own, mine)
+        parts[i] = results, status_of(failures, mine)
+
+    run_together([lambda i=i: part(i) for i in range(len(parts))])
+    found = [_join([p[0][i] for p in parts]) for i in range(len(parts[0][0]))]
+    return found, np.concatenate([p[1] for p in parts])
+
+
+def _join(pieces: list[Any]) -> Any:
+    if isinstance(pieces[0], tuple):
+        return tuple(np.concatenate(part) for part in zip(*pieces, strict=True))
+    return np.concatenate(pieces)
+
+
+def evaluate(
+    program: SweepProgram, arrays: Arrays, batch: tuple[int, ...]
+) -> tuple[list[Any], list[Failure]]:
+    """The results, and what went wrong."""
+    dtype = result_dtype(list(arrays.values()))
+    inputs = {n: a if n == "columns" else a.astype(dtype, copy=False) for n, a in arrays.items()}
+    run = Run(program.steps, program.model, program.points, inputs, batch, dtype)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        values = run.run()
+    results = program.pick(
+        [write_result(program, r, values, batch, dtype) for r in program.lowered.results]
+    )
+    return results, [*run.failures, *_not_finite(results, run.failures, batch)]
+
+
+def write_result(
+    program: SweepProgram, r: Result, values: dict[Any, Any], batch: tuple[int, ...], dtype: Any
+) -> Any:
+    """One result in the layout that callers get, from the values of the fields."""
+    model, points = program.model, program.points
+    value = values[r.field]
+    if r.layout == "poses":
+        return layout.write_poses(value, model, batch, dtype)
+    if r.layout == "diagonal":
+        return layout.write_blocks(value, r.takes, r.gives, model, batch, dtype)
+    if r.layout in ("vector", "columns"):
+        columns = r.layout == "columns"
+        return layout.write_vector(value, r.gives, model, points, batch, dtype, columns)
+    if r.layout == "blocks":
+        if r.left is not None:
+            value = r.factor * (values[r.left] @ value)
+        return np.array(np.broadcast_to(value, (*batch, *value.shape[-2:])))
+    flip = r.layout == "matrix of adjoint"
+    space = r.takes.dual if flip else r.gives
+    tall = layout.write_vector(value, space, model, points, batch, dtype, columns=True)
+    rows = layout.space_size(space, model, points)
+    matrix = tall.reshape(*batch, rows, tall.shape[-1])
+    return np.swapaxes(matrix, -1, -2).copy() if flip else matrix
+
+
+def _not_finite(
+    results: list[Any], failures: list[Failure], batch: tuple[int, ...]
+) -> list[Failure]:
+    bad = np.zeros(batch, dtype=bool)
+    for a in flat(results):
+        if a.dtype != object:
+            bad |= ~np.isfinite(a).all(axis=tuple(range(len(batch), a.ndim)))
+    for f in failures:
+        bad &= ~f.mask
+    return [Failure(fails.NOT_FINITE, -1, "result", bad, bad)] if bad.any() else []
+
+
+def error_at(
+    program: SweepProgram, arrays: Arrays, batch: tuple[int, ...], status: Array
+) -> Exception:
+    """The error of the first failing element, with the numbers of this backend."""
+    index = tuple(int(i) for i in np.argwhere(status)[0])
+    one = {n: a[index] for n, a in program.widened(arrays, batch).items()}
+    if "columns" in arrays:
+        one["columns"] = arrays["columns"]
+    with np.errstate(all="ignore"):  # what comes next says more
+        _, failures = evaluate(program, one, ())
+    failures = [f for f in failures if f.code != fails.DOUBTFUL]
+    lost = -1 if "q" not in one else fails.joint_without_pose(program.model, one["q"])
+    if lost >= 0 or (failures and not finite(failures[0].value).all()):
+        bad = np.ones((), dtype=bool)
+        failures = [Failure(fails.NOT_FINITE, lost, "result", bad, bad)]
+    if not failures:  # backends round differently, and doubts are settled: this is the verdict
+        code, body = int(status[index]) % 8, int(status[index]) // 8 - 1
+        unknown, closures = np.full((1, 1), np.nan), program.closures
+        what = closures.row_names[body] if closures and code == fails.CONTRADICTION else "D"
+        failures = [Failure(code, body, what, np.ones((), dtype=bool), unknown)]
+    first = failures[0]
+    mask = np.zeros(batch, dtype=bool)
+    mask[index] = True
+    value = np.broadcast_to(first.value, (*batch, *first.value.shape))
+    scale = first.scale
+    scale = None if scale is None else np.broadcast_to(scale, (*batch, *scale.shape))
+    failure = Failure(first.code, first.body, first.what, mask, value, scale)
+    return error_of(failure, program.model, program.closures)
+
+
+# ---- one evaluation ------------------------------------------------------------------------------
 
 
 class Local:
@@ -58,7 +192,7 @@ class Run:
     ) -> None:
         self.steps, self.model, self.points = steps, model, points
         self.batch, self.dtype = batch, dtype
-        self.here = Arrays(model, points, inputs, batch, dtype)
+        self.here = ArrayArithmetic(model, points, inputs, batch, dtype)
         self.values, self.failures = self.here.values, self.here.failures
         self.closures = self.here.closures
         self.link_sizes: dict[Field, list[Any]] = {}  # of pairs of links
@@ -190,10 +324,10 @@ class Run:
     def _matrix(self, x: Field) -> Array:
         """All blocks in one matrix."""
         gives, takes = (space_named(size[4:]) for size in (x.type.rows, x.type.cols))
-        rows, cols = (space_blocks(s, self.model, self.points) for s in (gives, takes))
-        sizes = [space_size(s, self.model, self.points) for s in (gives, takes)]
+        rows, cols = (layout.space_blocks(s, self.model, self.points) for s in (gives, takes))
+        sizes = [layout.space_size(s, self.model, self.points) for s in (gives, takes)]
         out = np.zeros((*self.batch, *sizes), dtype=self.dtype)
-        for part, y in _parts(x):
+        for part, y in parts_of(x):
             c = self.here.number(part.coefficient)
             for i, j, block in self._blocks_of(part.how, y):
                 if gives.index == "row":
@@ -242,7 +376,7 @@ class Run:
             singular: Any = np.asarray(ranks < a.shape[-1])[..., None, None]
             if singular.any():
                 mask = np.broadcast_to(singular[..., 0, 0], self.batch)
-                self.failures.append(Failure(SMALL, -1, str(x.data), mask, a))
+                self.failures.append(Failure(fails.SMALL, -1, str(x.data), mask, a))
                 a = np.where(singular, np.eye(a.shape[-1]), a)
             y = np.where(singular, np.nan, np.linalg.solve(a, u))
         width = 1 if x.type.domain is Domain.ROW else 6
@@ -257,10 +391,10 @@ class Run:
         y, gap = solve_semidefinite(a, u, self.row_sizes.get(x.args[0]))
         if self.dtype == np.float64:
             largest, gap = np.abs(u).max((-2, -1), keepdims=True), np.abs(gap)
-            large = gap > ROW_GAP * largest + ROW_GAP_LEAST
-            small = (gap > ROW_DOUBT * largest + ROW_DOUBT_LEAST) & ~large
-            self._note_rows(np.where(large, gap, 0.0).max(-1), CONTRADICTION)
-            self._note_rows(np.where(small, gap, 0.0).max(-1), DOUBTFUL)
+            large = gap > fails.ROW_GAP * largest + fails.ROW_GAP_LEAST
+            small = (gap > fails.ROW_DOUBT * largest + fails.ROW_DOUBT_LEAST) & ~large
+            self._note_rows(np.where(large, gap, 0.0).max(-1), fails.CONTRADICTION)
+            self._note_rows(np.where(small, gap, 0.0).max(-1), fails.DOUBTFUL)
         return [y[..., i : i + 1, :] for i in range(len(rows))]
 
     def _note_rows(self, gap: Array, code: int) -> None:
@@ -272,21 +406,15 @@ class Run:
 
     def _note_row_sizes(self, x: Field) -> None:
         """How large the diagonal of a matrix between rows would be if nothing in it cancelled."""
-        if not all(part.how == "pairs" and y in self.link_sizes for part, y in _parts(x)):
+        if not all(part.how == "pairs" and y in self.link_sizes for part, y in parts_of(x)):
             return
         sizes = np.zeros((*self.batch, self.closures.n_rows), dtype=self.dtype)
-        for part, y in _parts(x):
+        for part, y in parts_of(x):
             for link, size in enumerate(self.link_sizes[y]):
                 row = int(self.closures.link_row[link])
                 factor = abs(self.here.number(part.coefficient))
                 sizes[..., row] = sizes[..., row] + factor * size
         self.row_sizes[x] = sizes
-
-
-def _parts(x: Field) -> list[tuple[Any, Field]]:
-    """The parts of a matrix, with what they are made from."""
-    data: Any = x.data
-    return list(zip(data, x.args, strict=True))
 
 
 def _seed_kind(x: Field) -> str:

@@ -1,4 +1,4 @@
-"""Memory of large results, used again when nobody can see them any more.
+"""Memory of large results, used again when nothing refers to them any more.
 
 The operating system gives out fresh memory page by page, and fills every page with zeros first. For
 a batch of matrices that takes longer than to compute them. So `empty` hands out memory of results
@@ -31,7 +31,7 @@ import numpy as np
 from phipsi.errors import InputError
 
 LEAST = 1 << 18
-"""Bytes of the smallest result that pays: below it the C library uses memory again by itself."""
+"""Bytes of the smallest result that pays: below it the C library reuses memory anyway."""
 _DEFAULT = 256  # MB
 _PAGE = 4096
 _SPARE = 1.25  # how much larger than a result its memory may be

@@ -54,7 +54,7 @@ class _Run:
     def _ring(self) -> None:
         try:
             self._bell.release()
-        except RuntimeError:  # somebody else has
+        except RuntimeError:  # another thread has
             pass
 
     def lead(self) -> None:

@@ -1,4 +1,4 @@
-"""What the walks over an expression share: changes as leaves, and what is linear in what.
+"""Shared parts of the walks over an expression: changes as leaves, and exchanged arguments.
 
 A row's `differential(x, d)` asks d for the rates u, for the motions that follow from them, and for
 changes of other expressions. `Directional` answers with expressions. The two other walks look for
@@ -56,7 +56,7 @@ VARIABLES: dict[str, Space] = {
     "dinertia": PARAMETERS,
     "inertia": PARAMETERS,
 }
-"""What can be differentiated by, and the space its changes live in.
+"""The variables of derivatives, and the space of their changes.
 
 "inertia" stands for the ten inertial parameters of every body, in which M is linear."""
 
@@ -82,7 +82,7 @@ def change_in(x: Expr) -> Expr | None:
 
 
 class Symbols:
-    """The change of one variable as leaves, for `differential(x, d)`; of all, if none is named."""
+    """The change of one variable, or of all of them, as leaves for `differential(x, d)`."""
 
     def __init__(self, wrt: str | None = None) -> None:
         self.wrt = wrt
@@ -106,14 +106,14 @@ class Symbols:
 
 @lru_cache(maxsize=2**14)
 def has_symbols(x: Expr) -> bool:
-    """Whether x is made of changes."""
+    """Whether x contains changes."""
     return any(
         y in (U, RELATIVE, MOTION, PARAMETER) or change_in(y) is not None for y in leaves_of(x)
     )
 
 
 def swaps(A: Expr, x: Expr) -> list[tuple[Expr, Expr]]:
-    """(y, Q) with A x = Q y for every vector y that A is made of and linear in; x has no change.
+    """(y, Q) with A x = Q y for every vector y inside A, in which A is linear; x is held.
 
     cross(y) x = −cross(x) y and cross(y)* f = cross_force(f) y; Ḣ{u} f = dH{f} u and so on.
     """
@@ -183,7 +183,7 @@ def no_rule(x: Expr) -> str:
     """Text for a leaf without a derivative."""
     hint = {
         "pose": (
-            "\nPoses cannot be added, so the change of a pose is no expression of the algebra. "
+            "\nPoses cannot be added, so the change of a pose is not an expression of the algebra. "
             "When q changes along u, X_WB moves by the body motions φ* H* u, in body axes:\n"
             "    pp.compile(phi.T @ H.T, model)(q, u)"
         ),
@@ -192,7 +192,7 @@ def no_rule(x: Expr) -> str:
 
 
 def no_trace(x: Expr) -> str:
-    """Text for the derivative of a log det of something that is no mass matrix."""
+    """Text for the derivative of a log det of something other than a mass matrix."""
     return (
         f"no derivative is known for  {x}.\n"
         "Known are those of  logdet(D)  and of  logdet(ℳ)  with ℳ = W + H φ M φ* H*, times a "

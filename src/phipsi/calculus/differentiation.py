@@ -47,7 +47,7 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr
       by one degree of freedom.
     - An operator without `along` gives a `Family` over the degrees of freedom; so does a vector
       with articulated quantities (P, D, G, ψ) or block-diagonal parts in it, whose change is linear
-      in the direction but no product with it.
+      in the direction but not a product with it.
     - A `Family` gives one with the derivative by another degree of freedom on one more axis:
       entry [..., j, k] of second derivatives is L_k (L_j X), which is symmetric in j and k for
       joints with q̇ = v.
@@ -86,7 +86,7 @@ def diff(expr: Expr | Family, wrt: str, along: Expr | str | None = None) -> Expr
     direction = parse(along) if isinstance(along, str) else along
     if not isinstance(cast(object, direction), Expr):
         raise InputError(
-            f"along={type(along).__name__} is no expression. For a direction given by numbers, "
+            f"along={type(along).__name__} is not an expression. For a direction given by numbers, "
             "differentiate along an input, such as along='dq', and pass the numbers to the program"
         )
     if not direction.is_vector or direction.gives is not VARIABLES[wrt]:
@@ -131,7 +131,7 @@ def _direction(expr: Expr, wrt: str, taken: Sequence[Expr] = ()) -> Expr:
     free = [name for name in _DIRECTIONS.get(wrt, ()) if name not in used]
     if not free:
         known = ", ".join(_DIRECTIONS.get(wrt, ()))
-        why = f" ({known} mean something else in it already)" if known else ""
+        why = f" ({known} already mean something else in it)" if known else ""
         raise InputError(f"say along what {wrt} changes{why}: pp.diff(expr, {wrt!r}, along=…)")
     return catalogue_leaf(free[0])
 
@@ -152,7 +152,7 @@ def _check_variable(wrt: str) -> None:
     if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
         known = ", ".join(map(repr, VARIABLES))
         raise InputError(
-            f"wrt={wrt!r} is nothing to differentiate by. Known are {known}, and one degree of "
+            f"wrt={wrt!r} is not a variable of derivatives. Known are {known}, and one degree of "
             "freedom by the name of its joint: 'q[shoulder]'"
         )
 
@@ -161,7 +161,7 @@ def _check_expression(expr: Expr, function: str) -> None:
     if not isinstance(cast(object, expr), Expr):
         advice = "; read it with pp.parse" if isinstance(expr, str) else ""
         raise InputError(
-            f"{expr!r} is no operator expression, and {function} differentiates those{advice}"
+            f"{expr!r} is not an operator expression, and {function} differentiates those{advice}"
         )
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
@@ -207,18 +207,16 @@ def vjp(
 def gradient(expr: Expr, wrt: str) -> Expr:
     """The gradient of c* y by one variable: an operator on c, or a vector that is linear in it.
 
-    The operator is the adjoint of `diff(y, wrt)`. Where that is no operator of the algebra, because
-    y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand of a
-    program, and the gradient is a vector.
+    The operator is the adjoint of `diff(y, wrt)`. Where that is not an operator of the algebra,
+    because y contains P, D, G, ψ or bd(…), c is the leaf ``operand[…]`` that stands for the operand
+    of a program, and the gradient is a vector.
 
     >>> from phipsi.calculus.differentiation import gradient
     >>> from phipsi.operators import D, tau
     >>> print(gradient(D.inv @ tau, "tau"))
     D⁻¹
     """
-    if not isinstance(cast(object, wrt), str) or wrt not in VARIABLES:
-        known = ", ".join(map(repr, VARIABLES))
-        raise InputError(f"wrt={wrt!r} is nothing to differentiate by; known are {known}")
+    _check_variable(wrt)
     with not_too_deep("differentiated"):
         try:
             return Tangent(wrt)(expr).T

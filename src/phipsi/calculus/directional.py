@@ -1,7 +1,7 @@
 """δX: the change of an expression along one direction of q, v, … — again an expression.
 
-How the leaves change stands in their rows. All kinds of nodes are linear in each of their parts,
-but for inverses and log det.
+The rows of the leaves say how they change. All nodes except inverses and log det are linear in each
+of their parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Directional:
     """Changes of expressions along one direction, each derived once.
 
     `along` maps what changes to its change: "q" to a vector of joint rates, and names of inputs
-    ("v", "tau", …) to vectors of their own space. What is not named does not change.
+    ("v", "tau", …) to vectors of their own space. All others do not change.
     """
 
     def __init__(self, along: Mapping[str, Expr]) -> None:

@@ -72,11 +72,11 @@ class Family:
         return Family(change, *self.directions[:-1]) if self.directions[1:] else change
 
     def check_apart(self, vector: Expr) -> None:
-        """Refuse a vector with a direction of the family in it: it would be contracted too."""
+        """Reject a vector with a direction of the family in it: it would be contracted too."""
         for x in self.directions:
             if x in leaves_of(vector):
                 raise InputError(
-                    f"{vector} cannot be a direction here: {x} is one of the family already. Use "
+                    f"{vector} cannot be a direction here: {x} is already one of the family. Use "
                     "another vector of joint rates, such as 'v' or 'dvdot'"
                 )
 

@@ -1,9 +1,9 @@
 """The gradient of c* y by q (or v, τ, …, the inertial parameters): the adjoint of a derivative.
 
-Where δy is no product with the direction at its right end, because y has P, D, G, ψ or bd(…) in it,
-the derivative is no operator of the algebra; but its adjoint applied to a vector c is a vector of
-it. What c* y depends on is visited from the outside in, every part once, with what its change is
-multiplied by:
+Where δy is not a product with the direction at its right end, because y has P, D, G, ψ or bd(…) in
+it, the derivative is not an operator of the algebra; but its adjoint applied to a vector c is a
+vector of it. The parts of c* y are visited from the outside in, each once, with the weight that its
+change is multiplied by:
 
     vector z      with w:      w* δz
     operator A    with l, x:   l* (δA) x
@@ -80,8 +80,8 @@ class Gradient:
     """One gradient by one variable.
 
     Differentials of leaves are walked by a second one, `of`, which holds all but their symbols; the
-    two share what the symbols are multiplied by. Named vectors and blocks wait until all that is
-    made of them has passed on its part.
+    two share the weights of the symbols. Named vectors and blocks wait until everything that
+    contains them has passed on its part.
     """
 
     def __init__(self, wrt: str, of: Gradient | None = None) -> None:
@@ -98,7 +98,7 @@ class Gradient:
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""
         self._vector(y, c)
-        while self._waiting:  # what is made of the most comes first
+        while self._waiting:  # the outermost first
             x = max(self._waiting, key=lambda y: (height(y), str(y)))
             self._settle(x, gather(self._waiting.pop(x)))
         for symbol, parts in self._parts.items():
@@ -110,7 +110,7 @@ class Gradient:
         return total_of([(0, zero(ONE, self.space.dual)), *self._terms])
 
     def _wait(self, x: Expr, weight: Expr) -> None:
-        """Pass on x later, with everything else that it is multiplied by."""
+        """Pass on x later, with the sum of all its weights."""
         self._waiting.setdefault(x, []).append((1, weight))
 
     def _settle(self, x: Expr, weight: Expr) -> None:
@@ -163,7 +163,7 @@ class Gradient:
             raise SpaceError(no_rule(z))
 
     def _log_det(self, z: Expr, w: Expr) -> None:
-        """w δ log det ℳ; times a number it is w tr(D⁻¹ δD), which waits with all else of D."""
+        """w δ log det ℳ; times a number it is w tr(D⁻¹ δD), which waits for the rest of D."""
         ((number, one),) = w.terms if len(w.terms) == 1 else ((1, w),)
         if one.op is Op.IDENTITY:
             D = log_det_family(z, self._symbols).D
@@ -382,7 +382,7 @@ def height(x: Expr) -> int:
 
 
 def no_gradient(x: Expr) -> str:
-    """Text for something whose change cannot be passed on."""
+    """Text for a part whose change cannot be passed on."""
     return (
         f"no gradient is known through  {x}.\n"
         "Differentiate along directions instead:  pp.diff(expr, 'q', along='dq')"

@@ -1,7 +1,7 @@
 """The derivative of a vector by all of q (or v, τ, …) at once: an operator on joint rates.
 
-δy is linear in the direction u. Here u is moved to the right end, so that what is left of it is an
-operator L with δy = L u. With s = H* u, for every operator A and vector x
+δy is linear in the direction u. Here u is moved to the right end, so that the rest is an operator L
+with δy = L u. With s = H* u, for every operator A and vector x
 
     push(A, x) = the operator u ↦ (δ_u A) x:
     E_φ f:  −E_φ cross_force(f) H*             E_φ* x:  cross(E_φ* x) H*
@@ -36,7 +36,7 @@ from phipsi.operators.catalogue import H, V, definition, phi, v
 
 
 class NoOperatorError(SpaceError):
-    """The change along all of a variable is no product with the direction at its right end."""
+    """The change along all of a variable is not a product with the direction at its right end."""
 
 
 class Tangent:
@@ -80,7 +80,7 @@ class Tangent:
             if A.takes is ONE:
                 raise NoOperatorError(
                     f"the derivative of  {y},  a vector times the number  {x},  by all of "
-                    f"{self.wrt} is no operator of the algebra"
+                    f"{self.wrt} is not an operator of the algebra"
                 )
             out = self.push(A, x) + A @ out
             x = name_velocity(A @ x)
@@ -150,8 +150,8 @@ def name_velocity(x: Expr) -> Expr:
 
 
 def no_operator(x: Expr) -> str:
-    """Text for a factor whose change along all of q is no product with u at its right end."""
+    """Text for a factor whose change along all of q is not a product with u at its right end."""
     return (
-        f"the derivative of  {x}  by all of q is no operator of the algebra.\n"
+        f"the derivative of  {x}  by all of q is not an operator of the algebra.\n"
         "Differentiate along one direction instead:  pp.diff(expr, 'q', along='dq')"
     )

@@ -2,7 +2,7 @@
 
     ComputedTorque      joint space: linear error dynamics by inverse dynamics
     PDGravity           joint space: springs and dampers on top of gravity compensation
-    OperationalSpace    a frame follows a path; what it leaves open does another task
+    OperationalSpace    a frame follows a path; the motion left over does another task
     Saturated           any of them within the efforts the drives can give
 
 They keep no state that changes the answer, and batch on leading axes of q and v. They take trees

@@ -73,7 +73,7 @@ class OperationalSpace:
     growing smoothly from 0: the frame then does not follow in that direction, τ₀ acts there, and
     forces stay bounded. Rotations and translations are each measured by their mean admittance. The
     first time it happens a `PhipsiWarning` says when, where and in which direction; `damped_calls`
-    counts the calls, and `conditioning(q)` tells how near it is.
+    counts the calls, and `conditioning(q)` measures the distance.
 
     **Arguments:** `frame`, a body, a frame or (name, offset in m); `reference`, a function t →
     (pose (4, 4), velocity (6), acceleration (6)) such as `references.CartesianPath`, or a `Pose`,
@@ -273,7 +273,7 @@ def _rows(components: str | tuple[int, ...]) -> tuple[int, ...]:
         if rows and sorted(set(rows)) == list(rows) and set(rows) <= set(range(6)):
             return rows
     raise InputError(
-        f"components={components!r} is none of {', '.join(map(repr, COMPONENTS))}, and no "
+        f"components={components!r} is not one of {', '.join(map(repr, COMPONENTS))}, nor "
         "increasing indices of [ωx, ωy, ωz, vx, vy, vz]"
     )
 

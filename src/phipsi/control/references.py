@@ -21,12 +21,13 @@ from phipsi.algorithms.constrained.assembly import (
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
 from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
+from phipsi.motion.entry_names import rates_of
 from phipsi.motion.motion import TOLERANCE, Motion
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
 
@@ -357,16 +358,7 @@ class _Loops:
         single = [np.arange(s.start, s.stop) for _, joint, s in places if joint.nv == 1]
         among = np.concatenate([np.zeros(0, dtype=int), *single])
         best = at.independent_rates(among=among) if len(among) >= count else among
-        named = best
-        if names is not None:
-            listed = [names] if isinstance(names, str) else list(names)
-            for name in listed:
-                if name not in system.joint_names:
-                    hint = did_you_mean(name, system.joint_names)
-                    raise InputError(f"there is no joint {name!r}. {hint}")
-            slices = [system.v_slice(name) for name in listed]
-            picked = [np.arange(s.start, s.stop) for s in slices]
-            named = np.concatenate([np.zeros(0, dtype=int), *picked])
+        named = best if names is None else rates_of(system, names)
         others = np.setdiff1d(np.arange(system.nv), named)
         rank = int(ConstraintMetric(self._rows, q[None], rates_used=others).rank[0])
         if len(others) == int(at.rank[0]) == rank:
@@ -416,12 +408,12 @@ class _Loops:
 
 
 def _check_coordinates(model: Model) -> None:
-    """Refuse joints whose rates are not the derivatives of their coordinates."""
+    """Reject joints whose rates are not the derivatives of their coordinates."""
     for name, joint in zip(model.joint_names, model.joints, strict=True):
         if not joint.is_additive:
             raise InputError(
-                f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is no motion "
-                f"with q̇ = v. Use a JointPath."
+                f"joint {name!r} is {joint.kind}: a Fourier series of its coordinates is not a "
+                f"motion with q̇ = v. Use a JointPath."
             )
 
 

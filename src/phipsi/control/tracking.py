@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from phipsi.model.model import Model
 from phipsi.spatial.exponential import ARRAYS
 from phipsi.spatial.groups import Group
-from phipsi.spatial.turns import Rotation
+from phipsi.spatial.rotation_groups import Rotation
 
 Array = NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Messages for expressions whose spaces do not fit: both signatures, the reason, and what fits."""
+"""Messages for expressions whose spaces do not fit: signatures, reason, and a form that fits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 240  # characters of an expression in a message
 
 
 def shown(x: object) -> str:
-    """What stands in a message for an expression or a word: its text, cut in the middle if long."""
+    """An expression or a word in a message: its text, cut in the middle if long."""
     return errors.shown(x, _LONGEST)
 
 
@@ -68,7 +68,7 @@ def cannot_add(left: Node, right: Node) -> str:
 
 
 def identity_does_not_fit(x: Node) -> str:
-    """Text for I in a sum whose other terms are no endomorphisms."""
+    """Text for I in a sum whose other terms do not map a space to itself."""
     return (
         f"I cannot be added to  {shown(x)}\n    {shown(x)} : {signature(x)}\n"
         f"I maps a space to itself: read as the identity on {x.takes.phrase} it does not give "
@@ -105,12 +105,12 @@ def no_power(x: Node, power: int) -> str:
     )
     return (
         f"({shown(x)})^{shown(power)} does not compose:\n    {shown(x)} : {signature(x)}\n"
-        f"{why}, but what {shown(x)} gives is not what it takes."
+        f"{why}, but {shown(x)} does not give what it takes."
     )
 
 
 def no_whole_power(x: Node, power: object) -> str:
-    """Text for a power that is no whole number."""
+    """Text for a power that is not a whole number."""
     return f"({shown(x)}) ** {shown(repr(power))}: operators have whole powers only"
 
 
@@ -119,7 +119,7 @@ def too_large(size: int, most: int) -> str:
     many = f"{size:,}" if size < 10**15 else "more than 10^15"
     return (
         f"the expression is too large: written out it has {many} operators and operations, and at "
-        f"most {most:,} are allowed. Compile a part of it by itself, and let its value be an input "
+        f"most {most:,} are allowed. Compile a part of it separately, and make its value an input "
         "of the rest"
     )
 
@@ -156,6 +156,6 @@ def no_numbers(x: Node, numbers: object) -> str:
 
 
 def advice(x: object) -> str:
-    """What an object that is no expression, but is used like one, says about itself."""
+    """The advice of an object that is used like an expression, but is not one."""
     said = getattr(type(x), "advice", "")
     return f": {said}" if said else ""

@@ -15,7 +15,7 @@ _MOST_BITS = 8192  # of the denominator of a fraction
 
 
 def as_number(c: Number, x: object) -> Number:
-    """What scales the expression x, checked."""
+    """A number that scales the expression x, checked."""
     if type(c) is type(x):
         raise SpaceError(f"write X @ Y for the product of operators, here with {shown(x)}")
     if hasattr(c, "item") and getattr(c, "ndim", 0) == 0:

@@ -1,4 +1,4 @@
-"""The kinds of expression node, and what messages and printing read of a node."""
+"""The kinds of expression node, and the part of a node that messages and printing read."""
 # ruff: noqa: D102  (Expr says what the attributes of a Node are)
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from phipsi.expressions.spaces import Space
 class Op(Enum):
     """The kinds of expression node."""
 
+    __hash__ = object.__hash__  # of Enum it is a Python function, and every new node needs it
+
     LEAF = "leaf"
     ADJOINT = "adjoint"  # of a leaf or of a function; pushed inward everywhere else
     SUM = "sum"  # data: the coefficients
@@ -28,7 +30,7 @@ class Op(Enum):
 
 
 class Node(Protocol):
-    """An expression, as far as it is read to print it or to speak about it."""
+    """The part of an expression that printing and messages read."""
 
     @property
     def op(self) -> Op: ...

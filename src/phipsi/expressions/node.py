@@ -2,7 +2,7 @@
 
 Nothing is computed here. `@`, `+`, `-`, scalar multiples, `.T`, `.inv` and `**` build nodes; the
 constructors keep sums and products flat, push adjoints to the leaves, pull scalars out of products
-and refuse what does not fit. What a leaf *is* stands in its catalogue row.
+and reject spaces that do not fit. The meaning of a leaf stands in its catalogue row.
 
 Reasons: docs/decisions/0006.
 """
@@ -68,7 +68,7 @@ class Expr:
     size: int
     _keys: dict[str, str]
 
-    # -- what kind of thing it is --------------------------------------------------------------
+    # -- kind of node --------------------------------------------------------------
 
     @property
     def row(self) -> Row:
@@ -84,7 +84,7 @@ class Expr:
 
     @property
     def params(self) -> tuple[Hashable, ...]:
-        """What a leaf carries beyond its row (e.g. the point a total is taken about)."""
+        """The parameters of a leaf beyond its row (e.g. the point a total is taken about)."""
         return cast("tuple[Hashable, ...]", self.data[1]) if self.op is Op.LEAF else ()
 
     @property
@@ -187,7 +187,7 @@ class Expr:
             )
         return leaf(self.row, params=(selection,))
 
-    __iter__ = None  # an operator is no sequence
+    __iter__ = None  # an operator is not a sequence
 
     @property
     def T(self) -> Expr:
@@ -427,7 +427,7 @@ def linear(
     structure: Structure = MEMORYLESS,
     data: Hashable = None,
 ) -> Expr:
-    """A node that is linear in every part: zero with one of them, and numbers stand before it."""
+    """A node that is linear in every part: zero if a part is; coefficients stand before it."""
     coefficient: Number = 1
     plain: list[Expr] = []
     for x in args:

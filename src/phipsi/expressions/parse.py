@@ -25,7 +25,7 @@ class Vocabulary:
     `leaves` maps names and symbols to expressions, `functions` names such as bd to functions of
     expressions, `instance` builds a Riccati leaf from its name and the four operators in braces,
     `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
-    `incomplete` says of the leaves that mean nothing without braces or brackets what is missing.
+    `incomplete` says, for leaves that need braces or brackets, which are missing.
     """
 
     leaves: Mapping[str, Expr]
@@ -37,7 +37,7 @@ class Vocabulary:
 
 LONGEST = 100_000  # characters of a text
 _DIGITS = 400  # of a number; 309 are the most that a floating-point number needs
-_SHOWN = 60  # characters on each side of what is wrong
+_SHOWN = 60  # characters on each side of an error
 _NUMBER = re.compile(
     r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?(?:/[0-9]+(?:\.[0-9]+)?)?"
 )
@@ -68,7 +68,7 @@ def parse_with(text: str, words: Vocabulary) -> Expr:
 
 
 def visible(text: str) -> str:
-    """Text for a message: what is not printed, or changes how the rest is printed, as an escape."""
+    """Text for a message, with characters that do not print, or change the printing, as escapes."""
     return "".join(
         " " if c.isspace() else c if unicodedata.category(c)[0] != "C" else ascii(c)[1:-1]
         for c in text
@@ -130,7 +130,7 @@ class _Reader:
             terms.append((sign, self.term()))
             with self.placed(start):
                 if not _same_spaces(terms[0][1], terms[-1][1]):
-                    total_of(terms)  # only to say where it does not fit
+                    total_of(terms)  # raises where it does not fit
                 nxt = self.peek()
                 if not nxt or nxt not in _MINUS + "+":
                     return total_of(terms)
@@ -254,7 +254,9 @@ class _Reader:
         start = self.at
         inside = self.brackets().strip()
         if not re.fullmatch("[0-9]{1,3}", inside):
-            raise self.error(f"'{visible(inside[:_SHOWN])}' is no number of a direction", start)
+            raise self.error(
+                f"'{visible(inside[:_SHOWN])}' is not the number of a direction", start
+            )
         return int(inside)
 
     def _decorated(self, name: str, start: int) -> Expr:
@@ -302,7 +304,7 @@ class _Reader:
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         if not close and len(word) > 1 and all(c in self.leaves for c in word):
             hint = f"; did you mean {' '.join(word)}?"
-        return f"'{word}' is no operator of the catalogue{hint}"
+        return f"'{word}' is not an operator of the catalogue{hint}"
 
     def brackets(self) -> str:
         self.take("[")
@@ -317,7 +319,7 @@ class _Reader:
         found = SPACES.get(name.strip())
         if found is None:
             word = visible(name[:_SHOWN])
-            raise self.error(f"'{word}' is no space; there are {', '.join(SPACES)}")
+            raise self.error(f"'{word}' is not a space; the spaces are {', '.join(SPACES)}")
         return found
 
 

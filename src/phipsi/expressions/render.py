@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from phipsi.expressions.kinds import Node, Op
@@ -10,6 +11,7 @@ from phipsi.expressions.spaces import UNKNOWN
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
 _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
 _INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}
+_LOOSE = (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE)
 _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
 _LATEX_CALLS = {  # where it is not the name
     "as_matrix": r"\operatorname{matrix}",
@@ -40,12 +42,12 @@ def _digits(c: int | float | Fraction, style: str) -> str:
 
 
 def _node(x: Node, style: str) -> str:
-    """The text of `x` inside a larger expression, made once."""
+    """The text of `x` inside a larger expression, computed once."""
     return x.inner_text(style)
 
 
 def render_inside(x: Node, style: str) -> str:
-    """The text of `x` inside a larger expression, which tells the space of I and 0."""
+    """The text of `x` inside a larger expression, from which the spaces of I and 0 follow."""
     if x.op is Op.LEAF:
         return _leaf(x, style)
     if x.op is Op.IDENTITY:
@@ -60,7 +62,7 @@ def render_inside(x: Node, style: str) -> str:
             return _tight(inner.args[0], style) + _INVERSE_ADJOINT[style]
         return _tight(inner, style) + _INVERSE[style]
     if x.op is Op.PRODUCT:
-        return " ".join(_factor(y, style) for y in x.args)
+        return " ".join(_tight(y, style, (Op.SUM,)) for y in x.args)
     if x.op is Op.SUM:
         return _sum(x, style)
     return _call(x, style)
@@ -103,7 +105,7 @@ _LATEX_LETTERS = {
 
 
 def latex_name(name: str) -> str:
-    r"""A name of a user, upright in mathematics, whatever is in it: \mathrm{left\_elbow}."""
+    r"""A name given by a user, upright in mathematics and escaped: \mathrm{left\_elbow}."""
     if name.isdecimal():
         return name
     return rf"\mathrm{{{''.join(_LATEX_LETTERS.get(c, c) for c in name)}}}"
@@ -114,17 +116,10 @@ def render_argument(x: Node, style: str) -> str:
     return "0" if x.op is Op.ZERO else _node(x, style)
 
 
-def _tight(x: Node, style: str) -> str:
-    """Text that a superscript can follow."""
+def _tight(x: Node, style: str, loose: Sequence[Op] = _LOOSE) -> str:
+    """Text that a superscript can follow: loose kinds of nodes in brackets."""
     text = _node(x, style)
-    if x.op in (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE):
-        return rf"\left({text}\right)" if style == "latex" else f"({text})"
-    return text
-
-
-def _factor(x: Node, style: str) -> str:
-    text = _node(x, style)
-    if x.op is Op.SUM:
+    if x.op in loose:
         return rf"\left({text}\right)" if style == "latex" else f"({text})"
     return text
 

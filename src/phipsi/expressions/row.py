@@ -1,4 +1,4 @@
-"""A row of the operator catalogue: all that is true of one leaf."""
+"""A row of the operator catalogue: everything that is known about one leaf."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phipsi.expressions.structure import Structure
 
 
 class Form(NamedTuple):
-    """The change of an operator X along directions d₁, d₂, …, linear in each; three leaves say it.
+    """The change of an operator X along directions d₁, d₂, …, linear in each, in three leaves.
 
     `change` is X' = Ẋ{d₁; …} itself. The others leave one direction open: `applied`{y; …} maps it
     to X' y, and `adjoint`{z; …} to X'* z. Directions are vectors of the space `along`.
@@ -26,25 +26,26 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What is true of one operator or vector of the catalogue.
+    """One operator or vector of the catalogue.
 
-    `needs` names the inputs the leaf itself reads ("q", "v", …), and `varies` what else it can be
-    differentiated by ("inertia"). `riccati` marks the leaves of the
+    `needs` names the inputs the leaf itself reads ("q", "v", …), and `varies` other quantities it
+    can be differentiated by ("inertia"). `riccati` marks the leaves of the
     Riccati family (P, D, G, psi, …), which carry the four operators (H, E, M, Jr) they are built
     from as arguments; without arguments they are the default instance. `symmetric` leaves are their
     own adjoint. A `step` goes from every body to its parent; a `transition` T = (I − step)⁻¹ names
     the row of T − I; a `compound` is written out before the rules are applied.
 
     `definition(x)` is the expression that the leaf x stands for. `differential(x, d)` is its change
-    δx, written with what changes: ``d.rates`` = u (along which q moves), ``d.relative`` = H* u,
-    ``d.motion`` = φ* H* u, ``d.parameters`` (of the inertias) and ``d(y)`` = δy of another
+    δx, written with the changes of others: ``d.rates`` = u (along which q moves), ``d.relative`` =
+    H* u, ``d.motion`` = φ* H* u, ``d.parameters`` (of the inertias) and ``d(y)`` = δy of another
     expression. All derivatives follow from it; without one they follow from the definition.
 
-    `form` and `braces` belong to leaves with vectors in braces: what they are, and the spaces of
-    the first and of the other vectors; `now` names the vector that stands there if nothing does.
-    `brackets` says what may stand in brackets: "selection", "component", "point", "space", "place".
+    `form` and `braces` belong to leaves with vectors in braces: their meaning, and the spaces of
+    the first and of the other vectors; `now` names the vector that is meant without braces.
+    `brackets` says which kind of parameter may stand in brackets: "selection", "component",
+    "point", "space", "place".
 
-    A leaf outside the library brings its formulas along: `blocks(lowering, x)` makes the field of
+    A leaf outside the library brings its formulas along: `blocks(lowering, x)` builds the field of
     its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`. `home` is
     the module whose CATALOGUE has the row, for pickling.
     """

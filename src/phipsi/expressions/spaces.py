@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Space:
-    """One space: what its vectors are, what it is dual to, and what its blocks are indexed by.
+    """One space: the meaning of its vectors, its dual, and the index set of its blocks.
 
     `index` is the set the blocks run over: "joint", "body" and "parameter" (one block per body),
     "point", "row", "world" (one block in all) or "one" (scalars). `width` is the size of a block;

@@ -1,16 +1,16 @@
-"""Force: what a force element must provide, and the state it sees."""
+"""Force: the methods of a force element, and the state that it sees."""
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.compiler import compile
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError
 from phipsi.model.model import Model
 from phipsi.operators import V, pose
 
@@ -96,7 +96,7 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
 
 
 def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
-    """Elements bound to a model, with those of a kind merged; refuses what is no element."""
+    """Elements bound to a model, with those of a kind merged; rejects anything else."""
     if isinstance(forces, Force):
         forces = (forces,)
     kinds: dict[type[Force], list[Force]] = {}
@@ -104,7 +104,7 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
         if not isinstance(element, Force):
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
             raise InputError(
-                f"forces has {element!r}, which is no force element; {hint}, for example:\n"
+                f"forces has {element!r}, which is not a force element; {hint}, for example:\n"
                 f"    forces=[pp.forces.JointDamper('elbow', 0.5)]"
             )
         kinds.setdefault(type(element), []).append(element.bind(model))
@@ -116,16 +116,55 @@ def provides(element: Force, method: str) -> bool:
     return getattr(type(element), method) is not getattr(Force, method)
 
 
-def rates_of(model: Model, joints: str | Iterable[str] | None) -> Array:
-    """Places in v of all rates of the joints named; None means all joints."""
-    if joints is None:
-        return np.arange(model.nv)
-    names = [joints] if isinstance(joints, str) else list(joints)
-    for name in names:
-        if name not in model.joint_names:
-            raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
-    slices = [model.v_slice(name) for name in names]
-    return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
+@final
+class Elements:
+    """The force elements of a run, bound to a model: what they do together.
+
+    **Attributes:** `model`; `bound`, those of a kind merged; `act_on_bodies`, whether some give
+    forces on bodies.
+    """
+
+    def __init__(self, forces: Iterable[Any], model: Model) -> None:
+        self.model, self.bound = model, bind_forces(forces, model)
+        self._on_joints = [x for x in self.bound if provides(x, "efforts")]
+        self._on_bodies = [x for x in self.bound if provides(x, "body_forces")]
+        self._program = compile(KINEMATICS, model) if self.bound else None
+        self.act_on_bodies = bool(self._on_bodies)
+
+    def __bool__(self) -> bool:
+        return bool(self.bound)
+
+    def state(self, t: Any, q: Array, v: Array) -> State:
+        """A state that shares the program of the others."""
+        return State(self.model, t, q, v, self._program)
+
+    def efforts(self, state: State, effort: Any) -> Any:
+        """`effort` with those of the elements added."""
+        for element in self._on_joints:
+            effort = effort + element.efforts(state)
+        return effort
+
+    def loads(self, state: State) -> tuple[Array, ...]:
+        """The forces on bodies, if there are any."""
+        if not self._on_bodies:
+            return ()
+        load = self._on_bodies[0].body_forces(state)
+        for element in self._on_bodies[1:]:
+            load = load + element.body_forces(state)
+        return (load,)
+
+    def acting(self, state: State, effort: Any) -> tuple[Any, tuple[Array, ...]]:
+        """Both."""
+        return self.efforts(state, effort), self.loads(state)
+
+    def power(self, state: State, effort: Any, loads: tuple[Array, ...]) -> Any:
+        """The power (...) of efforts and forces on bodies, W."""
+        out = np.sum(effort * state.v, axis=-1)
+        return out + np.sum(loads[0] * state.velocities, axis=(-1, -2)) if loads else out
+
+    def potential_energy(self, state: State) -> Any:
+        """Energy (...) stored in all elements, J."""
+        return sum((element.potential_energy(state) for element in self.bound), np.zeros(()))
 
 
 def per_rate(

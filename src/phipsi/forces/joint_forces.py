@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -13,10 +13,11 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.equations_of_motion import mass_matrix
 from phipsi.errors import InputError
-from phipsi.forces.force import Array, Force, State, not_negative, per_rate, rates_of
+from phipsi.forces.force import Array, Force, State, not_negative, per_rate
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
+from phipsi.motion.entry_names import rates_of
 
 Joints = str | Iterable[str] | None
 
@@ -25,13 +26,23 @@ class _OnRates(Force):
     """Elements with one number per rate in every field; bound, they cover all nv rates."""
 
     __slots__ = ("joints", "numbers")
-    _fields: tuple[str, ...] = ()
     joints: Joints
     numbers: dict[str, Any]
 
     def _fill(self, joints: Joints, **numbers: Any) -> None:
         names = joints if joints is None or isinstance(joints, str) else tuple(joints)
         self.joints, self.numbers = names, numbers
+
+    def _bound(self, model: Model, joints: Joints) -> tuple[Any, Array, Callable[..., Array]]:
+        """A copy to bind, the rates of its joints, and its fields as arrays over them by name."""
+        rates = rates_of(model, joints)
+
+        def field(name: str, allowed: Any = not_negative, default: Any = None) -> Array:
+            given = default if self.numbers[name] is None else self.numbers[name]
+            return per_rate(given, len(rates), name, repr(self), allowed)
+
+        kind: Any = type(self)
+        return kind(self.joints, **self.numbers), rates, field
 
     @classmethod
     def merge(cls, elements: Sequence[Any]) -> Sequence[Force]:
@@ -85,15 +96,10 @@ class JointSpring(_OnRates):
 
     def bind(self, model: Model) -> Force:
         """Look up the joints and the rest configuration."""
-        out = JointSpring(self.joints, **self.numbers)
-        rates = rates_of(model, self.joints)
-        k = per_rate(self.numbers["stiffness"], len(rates), "stiffness", repr(self), not_negative)
+        out, rates, field = self._bound(model, self.joints)
         out._stiffness = np.zeros(model.nv)
-        np.add.at(out._stiffness, rates, k)
-        names = model.joint_names if self.joints is None else self.joints
-        names = [names] if isinstance(names, str) else list(names)
-        rest = model.neutral()
-        where = [i for name in names for i in range(model.nq)[model.q_slice(name)]]
+        np.add.at(out._stiffness, rates, field("stiffness"))
+        rest, where = model.neutral(), _coordinates_of(model, self.joints)
         if self.numbers["rest"] is not None:
             rest[where] = per_rate(self.numbers["rest"], len(where), "rest", repr(self))
         out._rest, out._chart, out._where = rest, Chart(model), where
@@ -146,11 +152,9 @@ class JointDamper(_OnRates):
 
     def bind(self, model: Model) -> Force:
         """Look up the joints."""
-        out = JointDamper(self.joints, **self.numbers)
-        rates = rates_of(model, self.joints)
-        c = per_rate(self.numbers["damping"], len(rates), "damping", repr(self), not_negative)
+        out, rates, field = self._bound(model, self.joints)
         out._damping = np.zeros(model.nv)
-        np.add.at(out._damping, rates, c)
+        np.add.at(out._damping, rates, field("damping"))
         return out
 
     def _rates(self) -> set[int]:
@@ -189,19 +193,12 @@ class JointFriction(_OnRates):
 
     def bind(self, model: Model) -> Force:
         """Look up the joints."""
-        out = JointFriction(self.joints, **self.numbers)
-        rates = rates_of(model, self.joints)
-        who = repr(self)
+        out, rates, field = self._bound(model, self.joints)
         out._friction, out._slope = np.zeros(model.nv), np.ones(model.nv)
-        out._friction[rates] = per_rate(
-            self.numbers["friction"], len(rates), "friction", who, not_negative
-        )
-        scale = per_rate(
-            self.numbers["velocity_scale"], len(rates), "velocity_scale", who, not_negative
-        )
+        out._friction[rates], scale = field("friction"), field("velocity_scale")
         if not (scale > 0).all():
             raise InputError(
-                f"{who}: velocity_scale must be positive: friction that jumps at v = 0 has no "
+                f"{self!r}: velocity_scale must be positive: friction that jumps at v = 0 has no "
                 f"solution there. Try velocity_scale=1e-3."
             )
         out._slope[rates] = 1 / scale
@@ -256,38 +253,24 @@ class JointStop(_OnRates):
         """Look up the joints and their limits."""
         who = repr(self)
         names = [self.joints] if isinstance(self.joints, str) else self.joints
-        if names is None:
-            names = [
-                name
-                for name, at in zip(model.joint_names, model.q_slices, strict=True)
-                if np.isfinite([*model.lower[at], *model.upper[at]]).any()
-            ]
-        rates = rates_of(model, names)
+        names = _limited(model) if names is None else names
+        out, rates, field = self._bound(model, names)
         for name in names:
             if not model.joint(name).joint.is_additive:
                 raise InputError(
                     f"{who}: joint {name!r} ({model.joint(name).joint.kind}) has no coordinates "
-                    f"whose derivatives are its rates, so a limit on them is no stop. Write a "
+                    f"whose derivatives are its rates, so a limit on them is not a stop. Write a "
                     f"force element, or use revolute joints with massless bodies between."
                 )
-        where = [i for name in names for i in range(model.nq)[model.q_slice(name)]]
-        out = JointStop(self.joints, **self.numbers)
+        where = _coordinates_of(model, names)
         out._q, out._v = np.array(where, dtype=int), rates
-        numbers, n = self.numbers, len(rates)
-        out._k = per_rate(numbers["stiffness"], n, "stiffness", who, not_negative)
-        out._alpha = per_rate(numbers["dissipation"], n, "dissipation", who, not_negative)
+        out._k, out._alpha = field("stiffness"), field("dissipation")
         lower, upper = model.lower[where], model.upper[where]
-        given = numbers["lower"] is not None or numbers["upper"] is not None
-        if given:
-            lower = per_rate(
-                -np.inf if numbers["lower"] is None else numbers["lower"], n, "lower", who
-            )
-            upper = per_rate(
-                np.inf if numbers["upper"] is None else numbers["upper"], n, "upper", who
-            )
+        if self.numbers["lower"] is not None or self.numbers["upper"] is not None:
+            lower, upper = field("lower", None, -np.inf), field("upper", None, np.inf)
         if (lower > upper).any():
             raise InputError(f"{who}: lower is above upper, so no configuration is inside.")
-        if n and not (np.isfinite(lower) | np.isfinite(upper)).any():
+        if len(rates) and not (np.isfinite(lower) | np.isfinite(upper)).any():
             raise InputError(
                 f"{who}: these joints have no limits in the model, so there is nothing to stop at. "
                 f"Give them:  JointStop(…, lower=-1.5, upper=1.5)"
@@ -356,17 +339,25 @@ def from_ratings(
     rubbing = {name: r.friction for name, r in model.ratings.items() if r.friction > 0}
     for name, friction in rubbing.items():
         out.append(JointFriction(name, friction, velocity_scale))
-    limited = [
-        name
-        for name, at in zip(model.joint_names, model.q_slices, strict=True)
-        if np.isfinite([*model.lower[at], *model.upper[at]]).any()
-        and model.joint(name).joint.is_additive
-    ]
+    limited = [name for name in _limited(model) if model.joint(name).joint.is_additive]
     if limited:
         inertia = _largest_inertias(mechanism)
         stiffness = inertia[rates_of(model, limited)] * (np.pi / stop_time) ** 2
         out.append(JointStop(limited, stiffness, dissipation))
     return out
+
+
+def _limited(model: Model) -> list[str]:
+    """The joints that have limits."""
+    places = zip(model.joint_names, model.q_slices, strict=True)
+    return [n for n, at in places if np.isfinite([*model.lower[at], *model.upper[at]]).any()]
+
+
+def _coordinates_of(model: Model, joints: Joints) -> list[int]:
+    """Places in q of all coordinates of the joints named; None means all joints."""
+    names = model.joint_names if joints is None else joints
+    names = [names] if isinstance(names, str) else list(names)
+    return [i for name in names for i in range(model.nq)[model.q_slice(name)]]
 
 
 # A joint whose rate is this much smaller than without loops stands still and hits no stop; squared.

@@ -1,4 +1,4 @@
-"""What the mechanism is: bodies, joints, frames and their tree, frozen once built."""
+"""The mechanism: bodies, joints, frames and their tree, frozen once built."""
 
 from phipsi.model import joints
 from phipsi.model.body import Body, Frame

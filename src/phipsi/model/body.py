@@ -23,6 +23,7 @@ WORLD_NAME = "world"
 Numbers = tuple[float, ...]
 Limits = tuple[Numbers, Numbers] | None
 LimitsArgument = tuple[ArrayLike, ArrayLike] | Sequence[ArrayLike] | None
+NO_PLACEMENT, NO_INERTIA = Pose(), SpatialInertia()
 
 
 @final
@@ -77,15 +78,14 @@ class Description:
 
 def make_body(
     name: str,
-    *,
     parent: str,
     joint: Joint,
-    placement: Pose,
-    inertia: SpatialInertia,
-    joint_name: str | None,
-    armature: ArrayLike,
-    damping: ArrayLike,
-    limits: LimitsArgument,
+    placement: Pose = NO_PLACEMENT,
+    inertia: SpatialInertia = NO_INERTIA,
+    joint_name: str | None = None,
+    armature: ArrayLike = 0.0,
+    damping: ArrayLike = 0.0,
+    limits: LimitsArgument = None,
 ) -> Body:
     """Return a record with checked types and sizes; values are judged when the model is built."""
     _check_name(name, "a body's name")
@@ -101,17 +101,10 @@ def make_body(
     _check_type(name, "placement", placement, Pose, "Pose(translation=(0, 0, 0.1))")
     _check_type(name, "inertia", inertia, SpatialInertia, "SpatialInertia(mass=1.0)")
     joint_name = name if joint_name is None else joint_name
-    return Body(
-        name=name,
-        parent=parent,
-        joint=joint,
-        placement=placement,
-        inertia=inertia,
-        joint_name=joint_name,
-        armature=_per_rate(armature, "armature", joint, joint_name),
-        damping=_per_rate(damping, "damping", joint, joint_name),
-        limits=_limits(limits, joint, joint_name),
-    )
+    rotor = _per_rate(armature, "armature", joint, joint_name)
+    damper = _per_rate(damping, "damping", joint, joint_name)
+    bounds = _limits(limits, joint, joint_name)
+    return Body(name, parent, joint, placement, inertia, joint_name, rotor, damper, bounds)
 
 
 def make_frame(name: str, body: str, placement: Pose) -> Frame:

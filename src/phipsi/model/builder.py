@@ -1,4 +1,4 @@
-"""ModelBuilder: say what the mechanism is, then build the frozen model."""
+"""ModelBuilder: describe the mechanism, then build the frozen model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import final
 
 from numpy.typing import ArrayLike
 
-from phipsi.model.assemble import assemble
 from phipsi.model.body import (
+    NO_INERTIA,
+    NO_PLACEMENT,
     WORLD_NAME,
     Body,
     Description,
@@ -19,14 +20,13 @@ from phipsi.model.body import (
 )
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joints_axial import Revolute
+from phipsi.model.joints import Revolute
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
 from phipsi.model.validate import InertiaPolicy, validate
+from phipsi.model.weld_fixed_joints import assemble
 
 _DEFAULT_JOINT = Revolute(axis=(0, 0, 1))
-_NO_PLACEMENT = Pose()
-_NO_INERTIA = SpatialInertia()
 
 
 @final
@@ -47,8 +47,8 @@ class ModelBuilder:
         *,
         parent: str = WORLD_NAME,
         joint: Joint = _DEFAULT_JOINT,
-        placement: Pose = _NO_PLACEMENT,
-        inertia: SpatialInertia = _NO_INERTIA,
+        placement: Pose = NO_PLACEMENT,
+        inertia: SpatialInertia = NO_INERTIA,
         joint_name: str | None = None,
         armature: ArrayLike = 0.0,
         damping: ArrayLike = 0.0,
@@ -65,20 +65,12 @@ class ModelBuilder:
         is kept until `build`.
         """
         body = make_body(
-            name,
-            parent=parent,
-            joint=joint,
-            placement=placement,
-            inertia=inertia,
-            joint_name=joint_name,
-            armature=armature,
-            damping=damping,
-            limits=limits,
+            name, parent, joint, placement, inertia, joint_name, armature, damping, limits
         )
         self._bodies.append(body)
         return body
 
-    def add_frame(self, name: str, body: str, placement: Pose = _NO_PLACEMENT) -> None:
+    def add_frame(self, name: str, body: str, placement: Pose = NO_PLACEMENT) -> None:
         """Name a frame fixed in a body or in "world"; `placement` is its pose there."""
         self._frames.append(make_frame(name, body, placement))
 
@@ -91,7 +83,7 @@ class ModelBuilder:
         return Model(self.describe(inertia))
 
     def describe(self, inertia: InertiaPolicy = "error") -> Description:
-        """What `build` makes the model of: everything checked, welded, and stored depth first."""
+        """The description that `build` uses: checked, welded, and stored depth first."""
         description = Description(tuple(self._bodies), tuple(self._frames), self._gravity)
         validate(description, inertia)
         return assemble(description)

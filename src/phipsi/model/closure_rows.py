@@ -1,4 +1,4 @@
-"""What a closure measures, its row of A at one of its frames, and the row's rate.
+"""The residual of a closure, its row of A at one of its frames, and the row's rate.
 
 The formulas take any kind of number: floats, complex numbers, symbols, arrays, values of a program.
 In a row, R and r are rotation and position of the other frame seen from this one; the formulas of
@@ -23,7 +23,7 @@ _SKEW = {"sx": (2, 1), "sy": (0, 2), "sz": (1, 0)}  # ½ (R_ij − R_ji)
 def closure_residual(
     form: str, turn: Rows, arm: Vector, constant: Any, root: Callable[[Any], Any]
 ) -> Any:
-    """What a row is at a configuration; `turn`, `arm`: R and r of frame b seen from frame a."""
+    """The residual of a row; `turn`, `arm`: R and r of frame b seen from frame a."""
     if form == "distance":
         return root(_dot(arm, arm)) - constant
     if form == "wz":  # binds velocities only

@@ -1,4 +1,4 @@
-"""Loop closures, resolved to bodies: what the constraint rows of a system are made of.
+"""Loop closures, resolved to bodies: the source of a system's constraint rows.
 
 A closure joins a frame on body a with a frame on body b (−1 is the world); z is its axis. With the
 rotation R = R_a* R_b of frame b in frame a and the position r = R_a* (x_b − x_a) of its origin, the
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phipsi.model.points import PointSet
 from phipsi.model.pose import Pose
@@ -39,7 +40,7 @@ LINEAR = {
 FORMS = (
     "R02", "R12", "R22", "sx", "sy", "sz", "wz", "rx", "ry", "rz", "distance", "body", "world",
 )  # fmt: skip
-"""What a row measures; "body" and "world" are constant rows in the axes of the point or world."""
+"""Quantities that rows measure; "body", "world": constant rows in axes of point or world."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Closure:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """What each row measures."""
+        """The quantity that each row measures."""
         if self.matrix is not None:
             return (self.axes,) * len(self.rows)
         return ANGULAR[self.angular] + LINEAR[self.linear]
@@ -141,63 +142,54 @@ def closure_set(
     closures: Sequence[Closure], selections: Mapping[str, frozenset[int]] | None = None
 ) -> ClosureSet:
     """Number the points, links and rows of the closures."""
-    bodies: list[int] = []
-    frames: list[Pose] = []
-    names: list[str] = []
-    mate: list[int] = []
-    side: list[int] = []
-    links: list[tuple[int, int, str, np.ndarray]] = []
-    row_names: list[str] = []
-    row_closure: list[int] = []
+    points: list[tuple[str, int, Pose, int, int]] = []  # name, body, frame, mate, side
+    links: list[tuple[int, int, str, ArrayLike]] = []  # point, row, form, constants
+    rows = [(f"{c.name}.{row}", i) for i, c in enumerate(closures) for row in c.rows]
     first_points: list[int] = []
-    for c, closure in enumerate(closures):
-        first_point, first_row = len(bodies), len(row_names)
-        first_points.append(first_point)
+    first_row = 0
+    for closure in closures:
+        first, matrix = len(points), closure.matrix
+        first_points.append(first)
+        world = first + len(closure.points)  # a frame more, if rows are in the world's axes
         for p, (body, frame) in enumerate(closure.points):
-            bodies.append(body)
-            frames.append(frame)
-            names.append(f"{closure.name}.{'ab'[p] if closure.matrix is None else p}")
-            mate.append(first_point + (1 - p if closure.matrix is None else p))
-            side.append(p if closure.matrix is None else 0)
+            if matrix is None:
+                points.append((f"{closure.name}.{'ab'[p]}", body, frame, first + 1 - p, p))
+            else:
+                mate = first + p if closure.axes == "body" else world
+                points.append((f"{closure.name}.{p}", body, frame, mate, 0))
             if body < 0:  # the world does not move: no link, but the frame is there
                 continue
             for i, form in enumerate(closure.forms):
-                numbers = np.zeros(6)
-                if closure.matrix is None:
-                    numbers[0] = closure.constant
-                else:
-                    numbers[:] = closure.matrix[i, 6 * p : 6 * p + 6]
-                links.append((first_point + p, first_row + i, form, numbers))
-        if closure.matrix is not None and closure.axes == "world":  # seen from the world's axes
-            mate[first_point:] = [len(bodies)] * (len(closure.points) + 1)
-            bodies.append(-1)
-            frames.append(Pose())
-            names.append(f"{closure.name}.world")
-            side.append(1)
-        row_names.extend(f"{closure.name}.{row}" for row in closure.rows)
-        row_closure.extend([c] * len(closure.rows))
-    points = PointSet(
-        names=tuple(names),
-        body=tuple(bodies),
+                constants = (closure.constant, 0.0, 0.0, 0.0, 0.0, 0.0)
+                if matrix is not None:
+                    constants = matrix[i, 6 * p : 6 * p + 6]
+                links.append((first + p, first_row + i, form, constants))
+        if matrix is not None and closure.axes == "world":
+            points.append((f"{closure.name}.world", -1, Pose(), world, 1))
+        first_row += len(closure.rows)
+    names, bodies, frames, mates, sides = zip(*points, strict=True) if points else ((),) * 5
+    where = PointSet(
+        names=names,
+        body=bodies,
         rotation=np.array([f.rotation for f in frames]).reshape(-1, 3, 3),
         offset=np.array([f.translation for f in frames]).reshape(-1, 3),
         axes="body",
     )
     out = ClosureSet(
         closures=tuple(closures),
-        points=points,
-        mate=np.array(mate, dtype=np.int64),
-        side=np.array(side, dtype=np.int64),
+        points=where,
+        mate=np.array(mates, dtype=np.int64),
+        side=np.array(sides, dtype=np.int64),
         link_point=np.array([x[0] for x in links], dtype=np.int64),
         link_row=np.array([x[1] for x in links], dtype=np.int64),
         link_form=tuple(x[2] for x in links),
         link_constant=np.array([x[3] for x in links]).reshape(-1, 6),
-        row_names=tuple(row_names),
-        row_closure=np.array(row_closure, dtype=np.int64),
+        row_names=tuple(name for name, _ in rows),
+        row_closure=np.array([i for _, i in rows], dtype=np.int64),
         first_point=np.array(first_points, dtype=np.int64),
         selections=dict(selections or {}),
     )
-    object.__setattr__(points, "closures", out)  # the points know the rows on them
+    object.__setattr__(where, "closures", out)  # the points know the rows on them
     return out
 
 

@@ -21,7 +21,7 @@ from phipsi.model.body import (
 from phipsi.model.extras import Shape
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.joints_axial import Fixed
+from phipsi.model.joints import Fixed
 from phipsi.model.names import Point
 from phipsi.model.pose import Pose
 from phipsi.model.scalars import NUMPY_OPS, as_array
@@ -33,7 +33,6 @@ FloatArray = NDArray[np.float64]
 
 def replaced_body(
     body: Body,
-    *,
     inertia: SpatialInertia | None,
     placement: Pose | None,
     joint: Joint | None,
@@ -42,7 +41,7 @@ def replaced_body(
     limits: LimitsArgument | Keep,
     moments: InertiaPolicy,
 ) -> Body:
-    """Return the body with what is not None replaced, checked like a new one."""
+    """Return the body with all that is not None replaced, checked like a new one."""
     new_joint = body.joint if joint is None else joint
     kept = f"joint {body.joint_name!r} changes from {body.joint.kind} to {{}}, so its {{}} {{}}"
     changes = isinstance(new_joint, Joint) and new_joint.kind != body.joint.kind
@@ -69,14 +68,14 @@ def replaced_body(
         limits = None if changes else body.limits
     changed = make_body(
         body.name,
-        parent=body.parent,
-        joint=new_joint,
-        placement=body.placement if placement is None else placement,
-        inertia=body.inertia if inertia is None else inertia,
-        joint_name=body.joint_name,
-        armature=carried("armature", body.armature, armature) if new_joint.nv else 0.0,
-        damping=carried("damping", body.damping, damping) if new_joint.nv else 0.0,
-        limits=limits,
+        body.parent,
+        new_joint,
+        body.placement if placement is None else placement,
+        body.inertia if inertia is None else inertia,
+        body.joint_name,
+        carried("armature", body.armature, armature) if new_joint.nv else 0.0,
+        carried("damping", body.damping, damping) if new_joint.nv else 0.0,
+        limits,
     )
     check_body(changed)
     if inertia is not None:
@@ -184,14 +183,8 @@ def _locked(body: Body, value: ArrayLike) -> Body:
         raise InputError(f"{who}: cannot lock at {q.tolist()}, which is not finite.")
     R, p = joint.transform(joint.params, q.tolist(), NUMPY_OPS)
     pose = Pose(as_array(R), as_array([p])[0])
-    return replace(
-        body,
-        joint=Fixed(),
-        placement=body.placement @ pose,
-        armature=(),
-        damping=(),
-        limits=None,
-    )
+    welded = body.placement @ pose
+    return replace(body, joint=Fixed(), placement=welded, armature=(), damping=(), limits=None)
 
 
 def attached(
@@ -271,17 +264,7 @@ def with_payload(description: Description, body: str, inertia: SpatialInertia) -
 
 def checked_payload(inertia: SpatialInertia, at: Point, moments: InertiaPolicy) -> None:
     """Raise a ModelError if the inertia is not that of a rigid body."""
-    payload = make_body(
-        f"payload at {at!r}",
-        parent=WORLD_NAME,
-        joint=Fixed(),
-        placement=Pose(),
-        inertia=inertia,
-        joint_name=None,
-        armature=0.0,
-        damping=0.0,
-        limits=None,
-    )
+    payload = make_body(f"payload at {at!r}", WORLD_NAME, Fixed(), inertia=inertia)
     check_body(payload)
     check_moments([payload], moments, accept='model.with_payload(..., moments="warn")')
 

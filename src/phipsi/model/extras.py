@@ -1,4 +1,4 @@
-"""What a robot file says beyond the mechanism: couplings, ratings, shapes, and what was found."""
+"""Contents of a robot file beyond the mechanism: couplings, ratings, shapes, and findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Coupling:
 @final
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What a file says about a joint's drive; `source_type` is the file's word for the joint.
+    """The rating of a joint's drive in a file; `source_type` is the file's word for the joint.
 
     `effort` (N·m or N) and `velocity` (rad/s or m/s) are the largest magnitudes, inf for none;
     `friction` is Coulomb friction (N·m or N).
@@ -73,7 +73,7 @@ class Finding:
     """One remark of an importer about an element of a file.
 
     **Attributes:** `kind`, a word such as "triangle"; `element`, for example "link 'hand'"; `body`,
-    the name of the body, frame or joint; `message`; `numbers`, what it is about; `file`, `line`;
+    the name of the body, frame or joint; `message`; `numbers`, those concerned; `file`, `line`;
     `is_problem`, whether it is more than a note.
     """
 
@@ -110,7 +110,7 @@ class Extras:
         )
 
     def without_findings(self, body: str, kinds: tuple[str, ...] | None = None) -> Extras:
-        """Return the same without what was found about a body's inertia, which is replaced.
+        """Return the same without the findings about a body's inertia, which is replaced.
 
         `kinds` are the kinds of findings that no longer hold, by default all about inertia.
         """
@@ -144,7 +144,7 @@ _LISTS: dict[str, type] = {
 
 
 def extras_to_dict(extras: Extras) -> dict[str, Any]:
-    """Return what there is as plain dicts and lists, for JSON."""
+    """Return all entries as plain dicts and lists, for JSON."""
     out: dict[str, Any] = {"name": extras.name} if extras.name else {}
     for key in _LISTS:
         records = [_record_to_dict(record) for record in getattr(extras, key)]
@@ -186,5 +186,5 @@ def _record_from_dict(kind: type, data: Any, key: str) -> Any:
         return kind(**values)
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise ParseError(
-            f"an entry of {key!r} is no {kind.__name__}: {data!r} ({error})."
+            f"an entry of {key!r} is not a {kind.__name__}: {data!r} ({error})."
         ) from error

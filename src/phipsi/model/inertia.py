@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,9 +80,7 @@ class SpatialInertia(Value):
         )
 
     @classmethod
-    def box(
-        cls, size: ArrayLike, *, mass: float | None = None, density: float | None = None
-    ) -> SpatialInertia:
+    def box(cls, size: ArrayLike, **amount: Unpack[solids.Amount]) -> SpatialInertia:
         """Inertia of a solid box about its centre.
 
         **Arguments:** `size`, the three edges in m, along the body's axes; either `mass` in kg or
@@ -91,45 +89,39 @@ class SpatialInertia(Value):
         >>> SpatialInertia.box((0.5, 0.25, 2.0), density=1000.0).mass
         250.0
         """
-        return cls._solid(solids.box(size), mass, density)
+        return cls._solid(solids.box(size), amount)
 
     @classmethod
-    def sphere(
-        cls, radius: float, *, mass: float | None = None, density: float | None = None
-    ) -> SpatialInertia:
+    def sphere(cls, radius: float, **amount: Unpack[solids.Amount]) -> SpatialInertia:
         """Inertia of a solid sphere about its centre; `mass` in kg or `density` in kg/m³.
 
         >>> float(SpatialInertia.sphere(0.5, mass=10.0).moment_about_com_B[0, 0])
         1.0
         """
-        return cls._solid(solids.sphere(radius), mass, density)
+        return cls._solid(solids.sphere(radius), amount)
 
     @classmethod
-    def ellipsoid(
-        cls, half_axes: ArrayLike, *, mass: float | None = None, density: float | None = None
-    ) -> SpatialInertia:
+    def ellipsoid(cls, half_axes: ArrayLike, **amount: Unpack[solids.Amount]) -> SpatialInertia:
         """Inertia of a solid ellipsoid about its centre; `half_axes` in m along the body's axes.
 
         >>> SpatialInertia.ellipsoid((1, 2, 2), mass=5.0).moment_about_com_B.diagonal().tolist()
         [8.0, 5.0, 5.0]
         """
-        return cls._solid(solids.ellipsoid(half_axes), mass, density)
+        return cls._solid(solids.ellipsoid(half_axes), amount)
 
     @classmethod
     def cylinder(
         cls,
         radius: float,
         length: float,
-        *,
-        mass: float | None = None,
-        density: float | None = None,
+        **amount: Unpack[solids.Amount],
     ) -> SpatialInertia:
         """Inertia of a solid cylinder about its centre, its axis along z.
 
         >>> float(SpatialInertia.cylinder(2.0, 3.0, mass=4.0).moment_about_com_B[2, 2])
         8.0
         """
-        return cls._solid(solids.cylinder(radius, length), mass, density)
+        return cls._solid(solids.cylinder(radius, length), amount)
 
     @classmethod
     def tube(
@@ -137,25 +129,21 @@ class SpatialInertia(Value):
         radius: float,
         inner_radius: float,
         length: float,
-        *,
-        mass: float | None = None,
-        density: float | None = None,
+        **amount: Unpack[solids.Amount],
     ) -> SpatialInertia:
         """Inertia of a tube about its centre, its axis along z; a thin shell has equal radii.
 
         >>> float(SpatialInertia.tube(2.0, 2.0, 3.0, mass=4.0).moment_about_com_B[2, 2])
         16.0
         """
-        return cls._solid(solids.tube(radius, inner_radius, length), mass, density)
+        return cls._solid(solids.tube(radius, inner_radius, length), amount)
 
     @classmethod
     def capsule(
         cls,
         radius: float,
         length: float,
-        *,
-        mass: float | None = None,
-        density: float | None = None,
+        **amount: Unpack[solids.Amount],
     ) -> SpatialInertia:
         """Inertia of a capsule about its centre, its axis along z.
 
@@ -164,32 +152,28 @@ class SpatialInertia(Value):
         >>> SpatialInertia.capsule(0.5, 0.0, mass=10.0) == SpatialInertia.sphere(0.5, mass=10.0)
         True
         """
-        return cls._solid(solids.capsule(radius, length), mass, density)
+        return cls._solid(solids.capsule(radius, length), amount)
 
     @classmethod
     def cone(
         cls,
         radius: float,
         height: float,
-        *,
-        mass: float | None = None,
-        density: float | None = None,
+        **amount: Unpack[solids.Amount],
     ) -> SpatialInertia:
         """Inertia of a solid cone about the centre of its base; the apex is at z = `height`.
 
         >>> SpatialInertia.cone(1.0, 2.0, mass=10.0).com_B.tolist()
         [0.0, 0.0, 0.5]
         """
-        return cls._solid(solids.cone(radius, height), mass, density)
+        return cls._solid(solids.cone(radius, height), amount)
 
     @classmethod
     def mesh(
         cls,
         vertices: ArrayLike,
         faces: ArrayLike,
-        *,
-        mass: float | None = None,
-        density: float | None = None,
+        **amount: Unpack[solids.Amount],
     ) -> SpatialInertia:
         """Inertia of the solid inside a closed surface of triangles, about the mesh's origin.
 
@@ -202,13 +186,11 @@ class SpatialInertia(Value):
         >>> SpatialInertia.mesh(corners, faces, density=6.0).mass
         1.0
         """
-        return cls._solid(solids.mesh(vertices, faces), mass, density)
+        return cls._solid(solids.mesh(vertices, faces), amount)
 
     @classmethod
-    def _solid(
-        cls, solid: solids.Solid, mass: float | None, density: float | None
-    ) -> SpatialInertia:
-        kilograms = solids.mass_of(solid, mass, density)
+    def _solid(cls, solid: solids.Solid, amount: solids.Amount) -> SpatialInertia:
+        kilograms = solids.mass_of(solid, **amount)
         return cls(kilograms, solid.com, kilograms * solid.unit_moment)
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 from phipsi.loaded import LOADED
-from phipsi.model.scalars import Scalar, ScalarOps, Vector
+from phipsi.model.scalars import Scalar, ScalarOps, Vector, zeros
 from phipsi.model.value import Value, plain, vector3
 from phipsi.spatial.groups import Group, flat
 
@@ -38,7 +38,7 @@ class Joint(Value, ABC):
     **Attributes:** `kind`, the joint type by name; `nq`, number of coordinates; `nv`, number of
     rates, the degrees of freedom; `params`, the model constants the formulas take (axes, pitch);
     `is_additive`, whether q̇ = v, so that integrating is adding; `coordinate_names`, a short name
-    for each coordinate; `group`, what the joint moves on, which owns exp, log and their
+    for each coordinate; `group`, on which the joint moves, owns exp, log and their
     differentials (several joints in a row move on several: `parts`).
 
     A joint may declare more about its formulas. `param_kinds`: whether `params` holds an axis (3
@@ -55,7 +55,7 @@ class Joint(Value, ABC):
     kind: str
     nq: int
     nv: int
-    is_additive: bool
+    is_additive: bool = False
     coordinate_names: tuple[str, ...]
     group: Group
     param_kinds: tuple[ParamKind, ...] = ()
@@ -90,6 +90,9 @@ class Joint(Value, ABC):
         rest = iter(self.params)
         return [(k, tuple(next(rest) for _ in range(PARAM_SIZES[k]))) for k in kinds]
 
+    def __init__(self) -> None:
+        self._set(_arguments={}, params=())
+
     @abstractmethod
     def transform(self, params: Vector, q: Vector, ops: ScalarOps) -> tuple[Rotation, list[Scalar]]:
         """Pose (R 3×3, p 3) of the body frame in the inboard joint frame; identity at neutral q."""
@@ -103,7 +106,11 @@ class Joint(Value, ABC):
 
     @abstractmethod
     def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
-        """Time derivative of `hinge_axes` when the joint moves with v; c_J is this times v."""
+        """Time derivative of `hinge_axes` when the joint moves with v; c_J is this times v.
+
+        `ConstantAxes` has it for joints whose axes are constant in the body; every other joint must
+        state it, because a rate that is missing would be wrong without a word.
+        """
 
     @abstractmethod
     def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
@@ -128,9 +135,10 @@ class Joint(Value, ABC):
         """The groups the joint moves on, with where they begin; `q` and `v` are where it does."""
         yield self.group, q, v
 
-    @abstractmethod
     def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
         """Random q (*batch, nq): angles in [−π, π] rad, lengths in [−1, 1] m, uniform rotations."""
+        spread = [np.pi if name.startswith("theta") else 1.0 for name in self.coordinate_names]
+        return rng.uniform(-1.0, 1.0, (*batch, self.nq)) * np.array(spread)
 
     def as_arguments(self) -> dict[str, Any]:
         """Return the constructor's arguments by name, as plain tuples and floats."""
@@ -147,29 +155,35 @@ class Joint(Value, ABC):
         return f"{type(self).__name__}({arguments})"
 
 
+class ConstantAxes(Joint):
+    """A joint whose axes are constant in the body: H* does not change when it moves."""
+
+    __slots__ = ()
+
+    def hinge_axes_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> Columns:
+        """Zero."""
+        return zeros(6, self.nv)
+
+
 class AdditiveJoint(Joint):
     """A joint whose rates are the derivatives of its coordinates."""
 
     __slots__ = ()
     is_additive = True
-    _spread: tuple[float, ...] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "coordinate_names" in vars(cls):
+            cls.nq = cls.nv = len(cls.coordinate_names)
+            cls.group = flat(cls.nv)
 
     def q_rate(self, params: Vector, q: Vector, v: Vector, ops: ScalarOps) -> list[Scalar]:
         """Return v itself."""
         return list(v)
 
-    @property
-    def group(self) -> Group:
-        """ℝⁿ."""
-        return flat(self.nv)
-
-    def random(self, rng: np.random.Generator, batch: tuple[int, ...] = ()) -> FloatArray:
-        """Uniform angles in [−π, π] rad and lengths in [−1, 1] m."""
-        return rng.uniform(-1.0, 1.0, (*batch, self.nq)) * np.array(self._spread)
-
 
 def unit_axis(axis: ArrayLike, what: str) -> tuple[float, float, float]:
-    """Return the axis with length 1, or raise a ModelError saying which axis is no direction.
+    """Return the axis with length 1, or raise a ModelError saying which axis is not a direction.
 
     An axis that is a unit vector to rounding is kept bit for bit.
     """
@@ -179,7 +193,7 @@ def unit_axis(axis: ArrayLike, what: str) -> tuple[float, float, float]:
     size = float(np.abs(u).max())
     if size == 0:
         raise ModelError(
-            f"{what} is (0, 0, 0), which is no direction. Give the direction along or about "
+            f"{what} is (0, 0, 0), which is not a direction. Give the direction along or about "
             f"which the body moves, for example (0, 0, 1)."
         )
     if size > 2 or abs(float(u @ u) - 1) > 4 * np.finfo(float).eps:

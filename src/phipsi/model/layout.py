@@ -18,6 +18,8 @@ from phipsi.model.scalars import NUMPY_OPS
 from phipsi.model.value import read_only
 
 FloatArray = NDArray[np.float64]
+LAYOUT = ("nq", "nv", "q_slices", "v_slices", "lower", "upper")
+"""The attributes that a model has too."""
 _HALF_RANGE = np.pi  # of a random coordinate with a limit on one side only
 
 
@@ -30,9 +32,14 @@ class Layout:
     """
 
     __slots__ = (
-        "joints", "nq", "nv", "q_slices", "v_slices", "lower", "upper",
-        "_names", "_q_additive", "_v_additive", "_curved", "_limited",
+        *LAYOUT, "joints", "_names", "_q_additive", "_v_additive", "_curved", "_limited",
     )  # fmt: skip
+    nq: int
+    nv: int
+    q_slices: tuple[slice, ...]
+    v_slices: tuple[slice, ...]
+    lower: FloatArray
+    upper: FloatArray
 
     def __init__(
         self, joints: Sequence[Joint], names: Sequence[str], limits: Sequence[Limits]
@@ -92,7 +99,7 @@ class Layout:
             a, b = self.q_slices[i], self.v_slices[i]
             with np.errstate(all="ignore"):
                 out[..., a] = self.joints[i].integrate(start[..., a], step[..., b])
-            self._refuse_nan(i, out[..., a], start[..., a], step[..., b])
+            self._reject_nan(i, out[..., a], start[..., a], step[..., b])
         return out
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
@@ -105,7 +112,7 @@ class Layout:
             a, b = self.q_slices[i], self.v_slices[i]
             with np.errstate(all="ignore"):
                 out[..., b] = self.joints[i].difference(start[..., a], end[..., a])
-            self._refuse_nan(i, out[..., b], start[..., a], end[..., a])
+            self._reject_nan(i, out[..., b], start[..., a], end[..., a])
         return out
 
     def qdot(self, q: ArrayLike, v: ArrayLike) -> NDArray[Any]:
@@ -123,7 +130,7 @@ class Layout:
                 out[..., a.start + k] = entry
         return out
 
-    def _refuse_nan(self, i: int, found: NDArray[Any], *given: NDArray[Any]) -> None:
+    def _reject_nan(self, i: int, found: NDArray[Any], *given: NDArray[Any]) -> None:
         """Finite numbers that lead to none: a quaternion without a direction."""
         if np.isfinite(found).all() or not all(np.isfinite(x).all() for x in given):
             return
@@ -148,7 +155,7 @@ class Layout:
         if array.ndim and array.shape[-1] == size:
             index = first_not_finite(array)
             if index is not None:
-                self._refuse_entry(what, array[index], index, sizes)
+                self._reject_entry(what, array[index], index, sizes)
             return array
         listed = ", ".join(f"{n!r} {k}" for n, k in zip(self._names[:8], sizes, strict=False))
         more = ", …" if len(self._names) > 8 else ""
@@ -157,7 +164,7 @@ class Layout:
             f"({listed}{more})."
         )
 
-    def _refuse_entry(
+    def _reject_entry(
         self, what: str, entry: Any, index: tuple[int, ...], sizes: list[int]
     ) -> None:
         ends = list(accumulate(sizes))

@@ -30,7 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Loops:
-    """What a function does with constraints: `kind` is the name of its note."""
+    """The treatment of constraints by a function: `kind` is the name of its note."""
 
     kind: str
     why: str = ""
@@ -82,7 +82,7 @@ def tree_of(mechanism: Any, function: Callable[..., Any]) -> Model:
 def forest_of(
     mechanism: Model, points: Sequence[Any] | PointSet | None, axes: str | None = None
 ) -> tuple[Model, Sequence[Any] | PointSet | None]:
-    """What operators are compiled for: the forest, and of a system its closure frames as points."""
+    """The target of compilation: the forest, and the closure frames of a system as points."""
     if not isinstance(cast(object, mechanism), Model) or not mechanism.n_rows:
         return getattr(mechanism, "model", mechanism), points
     if points is None and axes is None:
@@ -100,7 +100,7 @@ def mechanism_of(mechanism: Any, function: Callable[..., Any]) -> Model:
 
 
 def _model_first(given: Any, function: Callable[..., Any]) -> InputError:
-    """What to say to arguments in the wrong order."""
+    """The error for arguments in the wrong order."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     needed = [p.name for p in positional if p.default is p.empty]

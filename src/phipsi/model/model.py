@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.errors import ModelError
 from phipsi.model import edit, serialize
-from phipsi.model.assemble import assemble, parent_indices
 from phipsi.model.body import (
     WORLD_NAME,
     Body,
@@ -32,12 +31,13 @@ from phipsi.model.closures import NO_CLOSURES, ClosureSet
 from phipsi.model.extras import Coupling, Finding, Rating, Shape
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
-from phipsi.model.layout import Layout
+from phipsi.model.layout import LAYOUT, Layout
 from phipsi.model.names import Names, Point
 from phipsi.model.pose import Pose
 from phipsi.model.tree import WORLD, Tree
 from phipsi.model.validate import InertiaPolicy, validate
 from phipsi.model.value import Value, read_only
+from phipsi.model.weld_fixed_joints import assemble, parent_indices
 
 FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ class JointView:
 class Model(Value):
     """A tree of rigid bodies, each attached to its parent by a joint.
 
-    Made by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,
+    Built by `ModelBuilder.build`, an importer or `Model.from_dict`. Bodies are stored base-to-tip,
     depth first; body i has the inboard joint i. Bodies on fixed joints are not counted; their names
     are frames. All arrays are read-only, and two models with the same content are equal.
 
@@ -98,7 +98,8 @@ class Model(Value):
     __slots__ = (
         "description", "tree", "body_names", "joint_names", "joints", "placements", "inertias",
         "gravity", "placement_rotations", "placement_translations", "inertia_matrices",
-        "armature", "damping", "frames", "_layout",  "_names", "_hash",
+        "armature", "damping", "frames", "nq", "nv", "q_slices", "v_slices", "lower", "upper",
+        "parent", "_layout", "_names", "_hash",
         "cache", "__weakref__",
     )  # fmt: skip
     description: Description
@@ -115,6 +116,13 @@ class Model(Value):
     armature: FloatArray
     damping: FloatArray
     frames: Mapping[str, tuple[int, Pose]]
+    nq: int
+    nv: int
+    q_slices: tuple[slice, ...]
+    v_slices: tuple[slice, ...]
+    lower: FloatArray
+    upper: FloatArray
+    parent: tuple[int, ...]
     _layout: Layout
     _names: Names
     _hash: int
@@ -139,9 +147,13 @@ class Model(Value):
                 for frame in description.frames
             }
         )
+        layout = Layout(joints, joint_names, [body.limits for body in bodies])
+        self._set(**{name: getattr(layout, name) for name in LAYOUT})
+        tree = Tree(parent_indices(bodies))
         self._set(
             description=description,
-            tree=Tree(parent_indices(bodies)),
+            tree=tree,
+            parent=tree.parent,
             body_names=body_names,
             joint_names=joint_names,
             joints=joints,
@@ -154,7 +166,7 @@ class Model(Value):
             armature=read_only([x for body in bodies for x in body.armature]),
             damping=read_only([x for body in bodies for x in body.damping]),
             frames=frames,
-            _layout=Layout(joints, joint_names, [body.limits for body in bodies]),
+            _layout=layout,
             _names=Names(body_names, joint_names, frames),
             _hash=hash(description),
             cache={},
@@ -174,48 +186,13 @@ class Model(Value):
 
     @property
     def row_names(self) -> tuple[str, ...]:
-        """Name of every constraint row: the constraint and what the row measures."""
+        """Name of every constraint row: the constraint and the quantity measured."""
         return self.closures.row_names
 
     @property
     def n_bodies(self) -> int:
         """Number of bodies that can move (welded ones are not counted)."""
         return len(self.body_names)
-
-    @property
-    def nq(self) -> int:
-        """Number of coordinates q."""
-        return self._layout.nq
-
-    @property
-    def nv(self) -> int:
-        """Number of rates v, the degrees of freedom."""
-        return self._layout.nv
-
-    @property
-    def parent(self) -> tuple[int, ...]:
-        """Parent of each body, −1 for the world; always smaller than the body's own number."""
-        return self.tree.parent
-
-    @property
-    def q_slices(self) -> tuple[slice, ...]:
-        """Where each joint's coordinates are in q."""
-        return self._layout.q_slices
-
-    @property
-    def v_slices(self) -> tuple[slice, ...]:
-        """Where each joint's rates are in v."""
-        return self._layout.v_slices
-
-    @property
-    def lower(self) -> FloatArray:
-        """Lower limit of every coordinate (nq,), −inf where there is none."""
-        return self._layout.lower
-
-    @property
-    def upper(self) -> FloatArray:
-        """Upper limit of every coordinate (nq,), +inf where there is none."""
-        return self._layout.upper
 
     @property
     def has_armature(self) -> bool:
@@ -234,7 +211,7 @@ class Model(Value):
 
     @property
     def ratings(self) -> Mapping[str, Rating]:
-        """What the file says about the drives, by joint name."""
+        """Ratings of the drives according to the file, by joint name."""
         return MappingProxyType({r.joint: r for r in self.description.extras.ratings})
 
     @property
@@ -244,11 +221,11 @@ class Model(Value):
 
     @property
     def diagnosis(self) -> tuple[Finding, ...]:
-        """What the importer found remarkable in the file, each with its line."""
+        """Remarks of the importer about the file, each with its line."""
         return self.description.extras.diagnosis
 
     def cached(self, key: Hashable, build: Callable[[], Result]) -> Result:
-        """What was built for this model under a key: programs, tables, parts of it.
+        """The object built for this model under a key: a program, a table, a part of it.
 
         Programs refer to their model, so they are kept here, where the two are freed together. A
         key is an expression with how it is compiled, or the function or class that owns the entry,
@@ -277,7 +254,7 @@ class Model(Value):
         return self.v_slices[self.joint_index(joint)]
 
     def body(self, name: str) -> Body:
-        """Return what was said about a body: parent, joint, placement, inertia, …."""
+        """Return the record of a body: parent, joint, placement, inertia, …."""
         return self.description.bodies[self.body_index(name)]
 
     def joint(self, name: str) -> JointView:
@@ -285,15 +262,15 @@ class Model(Value):
         i = self.joint_index(name)
         body = self.description.bodies[i]
         return JointView(
-            name=name,
-            index=i,
-            body=body.name,
-            joint=body.joint,
-            q_slice=self.q_slices[i],
-            v_slice=self.v_slices[i],
-            armature=body.armature,
-            damping=body.damping,
-            limits=body.limits,
+            name,
+            i,
+            body.name,
+            body.joint,
+            self.q_slices[i],
+            self.v_slices[i],
+            body.armature,
+            body.damping,
+            body.limits,
         )
 
     def resolve_point(self, point: Point) -> tuple[int, Pose]:
@@ -354,19 +331,13 @@ class Model(Value):
         limits: LimitsArgument | edit.Keep = "keep",
         moments: InertiaPolicy = "error",
     ) -> Self:
-        """Return a model in which one body has other data; what is not given stays.
+        """Return a model in which one body has other data; arguments that are not given stay.
 
         `moments` says what to do if the new inertia is one no rigid body has: "error" or "warn".
         """
+        old = self.body(name)
         changed = edit.replaced_body(
-            self.body(name),
-            inertia=inertia,
-            placement=placement,
-            joint=joint,
-            armature=armature,
-            damping=damping,
-            limits=limits,
-            moments=moments,
+            old, inertia, placement, joint, armature, damping, limits, moments
         )
         return self._rebuilt(assemble(edit.with_body(self.description, changed)))
 

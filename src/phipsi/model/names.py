@@ -1,4 +1,4 @@
-"""Names: look-up of bodies, joints, frames and points, with errors that suggest what was meant."""
+"""Names: look-up of bodies, joints, frames and points, with errors that suggest the name meant."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Names:
             host, X = WORLD, _IDENTITY
         else:
             raise ModelError(
-                f"a point is given on {name!r}, which is no body or frame of the model. "
+                f"a point is given on {name!r}, which is not a body or frame of the model. "
                 + did_you_mean(name, [*self._bodies, *self._frames, WORLD_NAME])
             )
         arm = vector3(offset, f"the offset of a point on {name!r}")

@@ -15,9 +15,9 @@ _NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
 
 
 def surely_numbers(value: Any) -> bool:
-    """True for what NumPy turns into numbers, or refuses: lists that begin with one, and arrays.
+    """True for lists that begin with a number, and arrays: NumPy converts or rejects them.
 
-    A quick question: what it says nothing about goes through `as_numbers`.
+    A quick check: all other values go through `as_numbers`.
     """
     kind = type(value)
     if kind is list or kind is tuple:
@@ -28,27 +28,27 @@ def surely_numbers(value: Any) -> bool:
 def as_numbers(name: str, value: Any) -> NDArray[Any]:
     """The numbers as float64, complex128, or objects that are numbers of some other kind.
 
-    Truth values, text, dates and masked entries are no numbers.
+    Truth values, text, dates and masked entries are not numbers.
     """
     try:
         a = np.asarray(value)
     except (ValueError, TypeError) as e:
-        raise InputError(f"{name} is no array of numbers: {e}") from None
+        raise InputError(f"{name} is not an array of numbers: {e}") from None
     if a is not value and a.ndim:
-        _refuse_masked(name, value, a.ndim)
+        _reject_masked(name, value, a.ndim)
     if a.dtype is _FLOAT64:
         return a
     if a.dtype == object:
         for x in a.flat:
             if x is None or isinstance(x, _NO_NUMBERS):
-                raise InputError(f"{name} holds {x!r}, which is no number")
+                raise InputError(f"{name} holds {x!r}, which is not a number")
         return a
     if a.dtype.kind not in "fiuc" and a.size:
         raise InputError(f"{name} holds {a.dtype}, not numbers")
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False)
 
 
-def _refuse_masked(name: str, value: Any, depth: int) -> None:
+def _reject_masked(name: str, value: Any, depth: int) -> None:
     """An entry that is masked has no number; arrays without masked entries are fine."""
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
@@ -59,7 +59,7 @@ def _refuse_masked(name: str, value: Any, depth: int) -> None:
             )
     elif depth > 1 and isinstance(value, (list, tuple)):
         for x in value:
-            _refuse_masked(name, x, depth - 1)
+            _reject_masked(name, x, depth - 1)
 
 
 def first_not_finite(a: NDArray[Any]) -> tuple[int, ...] | None:
@@ -81,5 +81,5 @@ def _is_finite(x: Any) -> bool:
     try:
         nothing = x - x
         return bool(nothing == 0) or bool(getattr(nothing, "free_symbols", ()))
-    except TypeError:  # no number: what is done with it says so
+    except TypeError:  # not a number: the operation that uses it raises
         return True

@@ -74,7 +74,7 @@ def checked_axes(axes: str) -> str:
 
 
 class _Named(Protocol):
-    """What knows its bodies and frames by name: a model."""
+    """An object that knows its bodies and frames by name: a model."""
 
     def resolve_point(self, point: Point) -> tuple[int, Pose]: ...
 

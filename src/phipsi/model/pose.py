@@ -66,8 +66,8 @@ class Pose(Value):
         length = float(np.linalg.norm(along))
         if not (np.isfinite(length) and np.isfinite(turn)) or length == 0:
             raise ModelError(
-                f"Pose.from_axis_angle: axis {plain(along)} and angle {turn!r} rad are no "
-                f"rotation; the axis must be finite and not zero, the angle finite."
+                f"Pose.from_axis_angle: axis {plain(along)} and angle {turn!r} rad are not "
+                f"a rotation; the axis must be finite and not zero, the angle finite."
             )
         return cls(so3_exp(along / length * turn), translation)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from phipsi.errors import ParseError, did_you_mean
@@ -21,7 +22,6 @@ from phipsi.model.extras import EXTRA_KEYS, extras_from_dict, extras_to_dict
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.joint import Joint
 from phipsi.model.pose import Pose
-from phipsi.model.value import plain
 
 FORMAT = "phipsi-model"
 VERSION = 1
@@ -34,28 +34,41 @@ _INERTIA_KEYS = ("mass", "com_B", "moment_about_com_B", "moment_about_origin_B")
 
 def to_dict(description: Description) -> dict[str, Any]:
     """Return dicts, lists, strings and floats only; `json.dumps` takes it, also with strict NaN."""
-    parts = [_body_to_dict(body) for body in description.parts]
     welded = description.world_inertia
     return {
         "format": FORMAT,
         "version": VERSION,
         "gravity": list(description.gravity),
-        "bodies": [_body_to_dict(body) for body in description.bodies],
-        "frames": [
-            {"name": frame.name, "body": frame.body, "placement": _pose_to_dict(frame.placement)}
-            for frame in description.frames
-        ],
-        **({"parts": parts} if parts else {}),
-        **({} if welded.is_zero else {"world_inertia": _lists(welded.as_arguments())}),
+        "bodies": _encoded(description.bodies),
+        "frames": _encoded(description.frames),
+        **({"parts": _encoded(description.parts)} if description.parts else {}),
+        **({} if welded.is_zero else {"world_inertia": _encoded(welded)}),
         **extras_to_dict(description.extras),
     }
+
+
+def _encoded(value: Any) -> Any:
+    """Records as objects of their fields, values as their arguments, infinite limits as null."""
+    if isinstance(value, Body | Frame):
+        return {field.name: _encoded(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Pose):
+        return {"rotation": value.rotation.tolist(), "translation": value.translation.tolist()}
+    if isinstance(value, Joint):
+        return {"type": type(value).__name__, **_encoded(value.as_arguments())}
+    if isinstance(value, SpatialInertia):
+        return _encoded(value.as_arguments())
+    if isinstance(value, dict):
+        return {name: _encoded(entry) for name, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_encoded(entry) for entry in value]
+    return None if isinstance(value, float) and math.isinf(value) else value
 
 
 def from_dict(data: Mapping[str, Any]) -> Description:
     """Inverse of `to_dict`; a ParseError says where the data departs from the format."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise ParseError(
-            f'this is no phipsi model: the key "format" must be "{FORMAT}". '
+            f'this is not a phipsi model: the key "format" must be "{FORMAT}". '
             f"Write models with model.to_dict()."
         )
     if data.get("version") != VERSION:
@@ -75,22 +88,8 @@ def from_dict(data: Mapping[str, Any]) -> Description:
         gravity=checked_gravity(top["gravity"]),
         parts=tuple(_body_from_dict(body) for body in _items(top, "parts")),
         extras=extras_from_dict(top),
-        world_inertia=_inertia_from_dict(top, "world_inertia", "what is welded to the world"),
+        world_inertia=_inertia_from_dict(top, "world_inertia", "the bodies welded to the world"),
     )
-
-
-def _body_to_dict(body: Body) -> dict[str, Any]:
-    return {
-        "name": body.name,
-        "parent": body.parent,
-        "joint": _joint_to_dict(body.joint),
-        "joint_name": body.joint_name,
-        "placement": _pose_to_dict(body.placement),
-        "inertia": _lists(body.inertia.as_arguments()),
-        "armature": list(body.armature),
-        "damping": list(body.damping),
-        "limits": _limits_to_list(body.limits),
-    }
 
 
 def _body_from_dict(data: Any) -> Body:
@@ -99,17 +98,17 @@ def _body_from_dict(data: Any) -> Body:
     optional = (
         "parent", "joint_name", "placement", "inertia", "armature", "damping", "limits",
     )  # fmt: skip
-    fields = _fields(data, where, required, optional)
+    given = _fields(data, where, required, optional)
     return make_body(
-        fields["name"],
-        parent=fields.get("parent", "world"),
-        joint=_joint_from_dict(fields["joint"], where),
-        placement=_pose_from_dict(fields.get("placement", {}), where),
-        inertia=_inertia_from_dict(fields, "inertia", where),
-        joint_name=fields.get("joint_name"),
-        armature=fields.get("armature", 0.0),
-        damping=fields.get("damping", 0.0),
-        limits=_limits_from_list(fields.get("limits"), where),
+        given["name"],
+        given.get("parent", "world"),
+        _joint_from_dict(given["joint"], where),
+        _pose_from_dict(given.get("placement", {}), where),
+        _inertia_from_dict(given, "inertia", where),
+        given.get("joint_name"),
+        given.get("armature", 0.0),
+        given.get("damping", 0.0),
+        _limits_from_list(given.get("limits"), where),
     )
 
 
@@ -120,25 +119,13 @@ def _inertia_from_dict(data: Mapping[str, Any], key: str, where: str) -> Spatial
 
 def _frame_from_dict(data: Any) -> Frame:
     where = f"frame {data.get('name')!r}" if isinstance(data, Mapping) else "a frame"
-    fields = _fields(data, where, ("name", "body"), ("placement",))
-    placement = _pose_from_dict(fields.get("placement", {}), where)
-    return make_frame(fields["name"], fields["body"], placement)
-
-
-def _pose_to_dict(pose: Pose) -> dict[str, Any]:
-    return {"rotation": _lists(plain(pose.rotation)), "translation": pose.translation.tolist()}
+    given = _fields(data, where, ("name", "body"), ("placement",))
+    placement = _pose_from_dict(given.get("placement", {}), where)
+    return make_frame(given["name"], given["body"], placement)
 
 
 def _pose_from_dict(data: Any, where: str) -> Pose:
     return Pose(**_fields(data, f"the placement of {where}", (), ("rotation", "translation")))
-
-
-def _joint_to_dict(joint: Joint) -> dict[str, Any]:
-    arguments = {
-        name: [_joint_to_dict(part) for part in value] if name == "joints" else _lists(value)
-        for name, value in joint.as_arguments().items()
-    }
-    return {"type": type(joint).__name__, **arguments}
 
 
 def _joint_from_dict(data: Any, where: str) -> Joint:
@@ -158,12 +145,6 @@ def _joint_from_dict(data: Any, where: str) -> Joint:
         return _JOINTS[kind](**arguments)
     except TypeError as error:
         raise ParseError(f"{what}: {kind} does not take {sorted(arguments)}: {error}.") from error
-
-
-def _limits_to_list(limits: Limits) -> list[list[float | None]] | None:
-    if limits is None:
-        return None
-    return [[x if math.isfinite(x) else None for x in side] for side in limits]
 
 
 def _limits_from_list(data: Any, where: str) -> Limits:
@@ -203,9 +184,3 @@ def _items(data: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(items, list | tuple):
         raise ParseError(f"{name!r} must be a list, not {items!r}.")
     return list(items)
-
-
-def _lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _lists(entry) for name, entry in value.items()}
-    return [_lists(entry) for entry in value] if isinstance(value, tuple) else value

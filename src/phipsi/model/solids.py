@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,14 @@ class Solid(NamedTuple):
     unit_moment: FloatArray
 
 
-def mass_of(solid: Solid, mass: float | None, density: float | None) -> float:
+class Amount(TypedDict, total=False):
+    """How much there is of a solid: `mass` in kg or `density` in kg/m³, one of them."""
+
+    mass: float
+    density: float
+
+
+def mass_of(solid: Solid, mass: float | None = None, density: float | None = None) -> float:
     """Return the mass in kg, given directly or by the density in kg/m³."""
     if (mass is None) == (density is None):
         raise ModelError(

@@ -13,7 +13,7 @@ from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.tree import WORLD, depth_first
 
 InertiaPolicy = Literal["error", "warn", "keep"]
-_TOLERANCE = 1e-9  # of the moments' own size; rounding of what the user computed
+_TOLERANCE = 1e-9  # of the moments' own size; rounding in the user's numbers
 _SHOWN = 10
 
 
@@ -44,9 +44,9 @@ def check_names(description: Description) -> None:
             raise ModelError(
                 "a frame is called 'world', which names the inertial frame. Choose another name."
             )
-    _refuse_duplicates("body", (body.name for body in description.bodies))
-    _refuse_duplicates("joint", (body.joint_name for body in description.bodies))
-    _refuse_duplicates("frame", (frame.name for frame in description.frames))
+    _reject_duplicates("body", (body.name for body in description.bodies))
+    _reject_duplicates("joint", (body.joint_name for body in description.bodies))
+    _reject_duplicates("frame", (frame.name for frame in description.frames))
     bodies = {body.name for body in description.bodies}
     for frame in description.frames:
         if frame.name in bodies:
@@ -64,13 +64,13 @@ def check_attachment(description: Description) -> None:
     for body in description.bodies:
         if body.parent != WORLD_NAME and body.parent not in index:
             raise ModelError(
-                f"body {body.name!r} has the parent {body.parent!r}, which is no body. "
+                f"body {body.name!r} has the parent {body.parent!r}, which is not a body. "
                 + _hint(body.parent, index, frames)
             )
     for frame in description.frames:
         if frame.body != WORLD_NAME and frame.body not in index:
             raise ModelError(
-                f"frame {frame.name!r} is on {frame.body!r}, which is no body. "
+                f"frame {frame.name!r} is on {frame.body!r}, which is not a body. "
                 + _hint(frame.body, index, frames)
             )
     parents = [index.get(body.parent, WORLD) for body in description.bodies]
@@ -191,7 +191,7 @@ def moment_findings(bodies: Iterable[Body]) -> list[str]:
     return findings
 
 
-def _refuse_duplicates(what: str, names: Iterable[str]) -> None:
+def _reject_duplicates(what: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:

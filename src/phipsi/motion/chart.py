@@ -3,7 +3,7 @@
 A state of the integrators is y = [z, v]. z has nv numbers: for joints with q̇ = v the coordinate q
 itself, for spherical, free and planar joints the constant rates that lead from the base point to
 the configuration in unit time, so that q = base ∘ exp(z). Then ż = v for the former, and for the
-latter ż = dexp⁻¹(z) v, exactly. Nothing has to be done to keep quaternions unit: exp gives no
+latter ż = dexp⁻¹(z) v, exactly. Quaternions stay unit without further steps: exp gives no
 others.
 
 A change of a configuration is a vector δ (nv,) in the directions of v: q ∘ exp(δ). With
@@ -195,7 +195,7 @@ class Chart:
         return out
 
     def wanted(self, w: Array, h: float, p: Array, force: Array, now: Array) -> Array:
-        """What momenta `now` at the middle ought to be, after p and with the forces there."""
+        """The momenta at the middle that follow from p and the forces; `now` are those of w."""
         out = p + 0.5 * h * force
         for group, _, to, x, ops in self._curved((w, p, force, now), 0):
             _put(out, to, group.wanted(x[0], h, x[1], x[2], x[3], ops))
@@ -327,7 +327,7 @@ class Chart:
 
 
 def chart_of(model: Model) -> Chart:
-    """The chart of a model, made once."""
+    """The chart of a model, built once."""
     return model.cached(Chart, lambda: Chart(model))
 
 

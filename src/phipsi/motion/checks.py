@@ -1,4 +1,4 @@
-"""What goes into a run is checked before the first step."""
+"""Checks of the arguments of a run, before its first step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _vector(
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} is no array of numbers: {error}.") from None
+        raise InputError(f"{what} is not an array of numbers: {error}.") from None
     if array.shape != (size,):
         names = ", ".join(f"{n!r}" for n in model.joint_names[:8])
         more = ", …" if model.n_bodies > 8 else ""
@@ -68,11 +68,11 @@ def _vector(
             f"{what} has shape {array.shape}, but this model needs ({size},), {total} = {size} "
             f"(joints {names}{more}).{batch}"
         )
-    refuse_not_finite(model, array, what, slices)
+    reject_not_finite(model, array, what, slices)
     return array
 
 
-def refuse_not_finite(model: Model, array: Array, what: str, slices: Sequence[slice]) -> None:
+def reject_not_finite(model: Model, array: Array, what: str, slices: Sequence[slice]) -> None:
     """Name the joint of the first NaN or infinity in an array (..., size)."""
     bad = np.argwhere(~np.isfinite(array))
     if bad.size:
@@ -91,8 +91,8 @@ def checked_method(integrator: Any) -> Method:
     )
 
 
-def refuse_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
-    """Refuse a variational integrator for what has no unconstrained Lagrangian."""
+def reject_unfit(method: Method, *, rows: int = 0, prescribed: bool = False) -> None:
+    """Reject a variational integrator where no unconstrained Lagrangian exists."""
     if not method.conserves or not (rows or prescribed):
         return
     why, what = (

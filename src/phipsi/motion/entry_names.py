@@ -1,10 +1,27 @@
-"""Names of the entries of q and v, for messages, files and figures."""
+"""Entries of q and v by the names of joints, and their names for messages, files and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
+
+
+def rates_of(model: Model, joints: str | Iterable[str] | None) -> NDArray[Any]:
+    """Places in v of all rates of the joints named; None means all joints."""
+    if joints is None:
+        return np.arange(model.nv)
+    names = [joints] if isinstance(joints, str) else list(joints)
+    for name in names:
+        if name not in model.joint_names:
+            raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
+    slices = [model.v_slice(name) for name in names]
+    return np.array([k for s in slices for k in range(s.start, s.stop)], dtype=int)
 
 
 def entry_names(model: Model, slices: tuple[slice, ...]) -> list[str]:

@@ -79,8 +79,8 @@ def rollout_gradient(
     (`step_derivatives`), applied as vector–Jacobian products. The gradient by the inertial
     parameters is −Σ Y* B* λ, Y the regressor, because ∂v̇/∂π = −ℳ⁻¹ Y. Only every so many states are
     kept; those between are computed again, so memory grows with √steps. Motions of a `System`
-    keep its constraints, and the gradient goes through their projection; what there is for changes
-    of q0 and v0 that break them is that of the projected ones.
+    keep its constraints, and the gradient goes through their projection; for changes of q0
+    and v0 that break them it is that of the projected changes.
 
     **Arguments:** `model`, a model or a `System`; `q0`, `v0`, `tau`, `dt`, `steps`, `integrator`,
     `threads`, `per_step` as for `rollout`. ``final(q, v)`` returns the cost (...) of the last
@@ -113,7 +113,7 @@ def rollout_gradient(
     checked_differentiable(integrator)
     for name, function in (("running", running), ("final", final)):
         if function is not None and not callable(function):
-            raise InputError(f"{name}={function!r} is no function")
+            raise InputError(f"{name}={function!r} is not a function")
         if function is not None:
             taken = ("k", "q", "v", "tau") if name == "running" else ("q", "v")
             check_signature(function, f"{name}=", *taken)

@@ -20,13 +20,13 @@ Image = Callable[[Array], tuple[Array, float, float]]
 """w → the new w, the size of its change, and its own size."""
 
 ITERATIONS = 50
-"""Of the fixed-point iteration in machine code, which has no other means."""
+"""Of the fixed-point iteration in machine code, which has no Newton step."""
 CONVERGED = 1e-32
 """Largest error that may be left: the last change, times by how much it is less than the one before
 it, or `LEAST_FACTOR` if that is less; all of them squares."""
 LEAST_FACTOR = 1e-4
 STALLED = 1e-20
-"""Largest change that may be rounding, when changes have stopped to become smaller; a square."""
+"""Largest change that may be rounding, when changes no longer shrink; a square."""
 
 _BEFORE_NEWTON, _SLOW = 12, 0.5
 # Newton's method: how often, and the last change (no square) that may be followed by rounding only

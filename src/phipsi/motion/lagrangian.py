@@ -1,4 +1,4 @@
-"""Derivatives of the Lagrangian, and rates from momenta: what variational steps evaluate."""
+"""Derivatives of the Lagrangian, and rates from momenta: the expressions of variational steps."""
 
 from __future__ import annotations
 

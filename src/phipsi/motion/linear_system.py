@@ -126,7 +126,7 @@ class LinearSystem:
             raise SingularMatrixError(
                 f"no gain makes this system stable at the least cost ({reason}). Either the inputs "
                 f"{', '.join(map(shown, self.input_names))} do not reach an unstable mode (see "
-                "is_controllable()), or Q gives no weight to one that does not decay by itself"
+                "is_controllable()), or Q gives no weight to one that does not decay on its own"
             ) from None
         if self.dt is None:
             return np.linalg.solve(efforts, self.B.T @ X)
@@ -163,7 +163,7 @@ class LinearSystem:
 
 
 def _check_weight(name: str, weight: Array, least: float) -> None:
-    """Refuse a weight that rewards what it should punish."""
+    """Reject a weight that rewards what it should penalise."""
     if not np.allclose(weight, weight.T, rtol=1e-9, atol=0):
         raise InputError(f"the weight {name} must be symmetric")
     smallest = np.linalg.eigvalsh(weight).min(initial=np.inf)

@@ -1,31 +1,50 @@
-"""linearize: the state-space model of a mechanism, open or with loops, at an operating point."""
+"""linearize: the state-space model of a mechanism, open or with loops, at an operating point.
+
+Small motions of a system with loops are those of some joints; the others follow.
+
+Rows that are rates of a residual g(q) tie positions: G_h δq = 0 for a change δq. All rows,
+G(q) v = rates, tie rates: G δv = −(∂G δq) v. Rolling wheels and soft fingers bind rates only, so
+that a mechanism has more free positions than rates, and reaches them by rolling to and fro. With
+ξ the changes of chosen positions and η those of chosen rates,
+
+    δq = Z_q ξ,   δv = Z_v η + P ξ,   G_h Z_q = 0,   G Z_v = 0,   G P ξ = −(∂G Z_q ξ) v
+
+and the accelerations follow from the equations of motion with constraints, differentiated at their
+solution (vdot, f):
+
+    [ℳ G*; G 0] d[vdot; f] = [−∂ID − (∂G)* f; −∂bias − (∂G) vdot]
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.derivatives import ConstrainedSolver
+from phipsi.algorithms.dynamics.driven import driving_efforts
 from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.kinematics.motions import jacobian
 from phipsi.calculus.differentiation import diff
 from phipsi.compiler import compile
-from phipsi.errors import InputError, did_you_mean
+from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
-from phipsi.motion.entry_names import entry_names
+from phipsi.motion.entry_names import entry_names, rates_of
 from phipsi.motion.linear_system import LinearSystem
 from phipsi.motion.motion import Motion
-from phipsi.motion.small_motions import Basis, SmallMotions
 from phipsi.operators import J
 from phipsi.operators import v as rates
 
 Array = NDArray[Any]
+_DETERMINED = 1e-8  # in natural size: below it, the chosen joints do not determine the others
 _OUTPUT = re.compile(r"^([qv])(?:\[(.+)\])?$")
 
 
@@ -60,7 +79,7 @@ def linearize(
     "v[elbow]", ("position", point) and ("velocity", point) of a body, frame or (name, offset) in
     world axes; `damping` (nv,), efforts −damping · v, or True for the model's; `independent`, names
     of joints of a system with loops (default: the best ones), as many as rates are free, to which
-    positions are added that rolling leaves free, or as many as positions are; `equilibrium`, refuse
+    positions are added that rolling leaves free, or as many as positions are; `equilibrium`, reject
     an operating point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far
     from equilibrium the point is.
     **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³).
@@ -79,7 +98,7 @@ def linearize(
     tree = tree_of(model, linearize)
     at_q = _vector("q", q, tree.nq)
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
-    driven = _driven(tree, inputs)
+    driven = rates_of(tree, inputs)
     loss = _losses(tree, damping)
     motion = Motion(model)
     motion.check_start(at_q[None], at_v[None], ("q", "v"))
@@ -93,23 +112,20 @@ def linearize(
     vdot, by_q, by_v, by_tau = motion.linear(at_q, at_v, acting)
     if equilibrium and np.abs(vdot).max(initial=0.0) > 1e-6 * max(1.0, np.abs(acting).max()):
         raise InputError(_accelerates(tree, vdot))
-    by_v = by_v - by_tau * loss
-    turning = -motion.chart.bracket(at_v)
-    kept_q, kept_v, Z_q, Z_v, P = basis.chosen_q, basis.chosen_v, basis.Z_q, basis.Z_v, basis.P
-    n, size = len(kept_q), len(kept_q) + len(kept_v)
-    A, B = np.zeros((size, size)), np.zeros((size, len(driven)))
-    A[:n, :n], A[:n, n:] = (turning @ Z_q + P)[kept_q], Z_v[kept_q]
-    A[n:, :n], A[n:, n:] = (by_q @ Z_q + by_v @ P)[kept_v], (by_v @ Z_v)[kept_v]
-    B[n:] = by_tau[np.ix_(kept_v, driven)]
     rows, names = _outputs(tree, at_q, at_v, outputs)
-    whole = np.block([[Z_q, np.zeros_like(Z_v)], [P, Z_v]])
     dofs = entry_names(tree, tree.v_slices)
+    A, B = basis.dynamics(
+        -motion.chart.bracket(at_v), by_q, by_v - by_tau * loss, by_tau[:, driven]
+    )
     return LinearSystem(
         A=A,
         B=B,
-        C=rows @ whole,
+        C=rows @ np.block([[basis.Z_q, np.zeros_like(basis.Z_v)], [basis.P, basis.Z_v]]),
         D=np.zeros((len(rows), len(driven))),
-        state_names=(*(f"q[{dofs[i]}]" for i in kept_q), *(f"v[{dofs[i]}]" for i in kept_v)),
+        state_names=(
+            *(f"q[{dofs[i]}]" for i in basis.chosen_q),
+            *(f"v[{dofs[i]}]" for i in basis.chosen_v),
+        ),
         input_names=tuple(f"tau[{dofs[i]}]" for i in driven),
         output_names=tuple(names),
         q=at_q,
@@ -136,21 +152,6 @@ def _vector(name: str, values: Any, size: int) -> Array:
     return array
 
 
-def _driven(model: Model, names: Sequence[str] | None) -> Array:
-    """Which rates have an input."""
-    if names is None:
-        return np.arange(model.nv)
-    listed = [names] if isinstance(names, str) else list(names)
-    places = [np.arange(s.start, s.stop) for s in (_slice(model, name) for name in listed)]
-    return np.concatenate([np.zeros(0, dtype=int), *places])
-
-
-def _slice(model: Model, name: str) -> slice:
-    if name not in model.joint_names:
-        raise InputError(f"there is no joint {name!r}. {did_you_mean(name, model.joint_names)}")
-    return model.v_slice(name)
-
-
 def _losses(model: Model, damping: Any) -> Array:
     if isinstance(damping, (bool, np.bool_)):
         return np.array(model.damping) if damping else np.zeros(model.nv)
@@ -171,7 +172,7 @@ def _accelerates(model: Model, vdot: Array) -> str:
     i = int(np.abs(vdot).argmax())
     name = entry_names(model, model.v_slices)[i]
     return (
-        f"the operating point is no equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
+        f"the operating point is not an equilibrium: joint {name!r} accelerates by {vdot[i]:.4g} "
         "(rad/s² or m/s²). Give tau= that holds it, drive more joints (inputs=), or drop "
         "equilibrium=True to linearise about the motion."
     )
@@ -190,10 +191,9 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
         found = _OUTPUT.match(one) if isinstance(one, str) else None
         if found:
             which, joint = found.groups()
-            s = slice(0, nv) if joint is None else _slice(model, joint)
-            eye = np.eye(2 * nv)[slice(s.start + (which == "v") * nv, s.stop + (which == "v") * nv)]
-            rows.append(eye)
-            names += [f"{which}[{dof}]" for dof in dofs[s]]
+            chosen = rates_of(model, joint)
+            rows.append(np.eye(2 * nv)[chosen + nv * (which == "v")])
+            names += [f"{which}[{dofs[i]}]" for i in chosen]
             continue
         if not (isinstance(one, tuple) and len(one) == 2 and one[0] in ("position", "velocity")):
             raise InputError(
@@ -212,3 +212,97 @@ def _outputs(model: Model, q: Array, v: Array, wanted: Any) -> tuple[Array, list
         label = point if isinstance(point, str) else point[0]
         names += [f"{what}[{label}, {axis}]" for axis in "xyz"]
     return np.vstack(rows), names
+
+
+# ---- loops ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """How all joints move with the chosen ones: δq = Z_q ξ, δv = Z_v η + P ξ.
+
+    ξ are the changes of the positions `chosen_q`, η those of the rates `chosen_v`.
+    """
+
+    chosen_q: Array
+    chosen_v: Array
+    Z_q: Array
+    Z_v: Array
+    P: Array
+
+    @staticmethod
+    def free(nv: int) -> Basis:
+        """Of a tree: every joint is chosen."""
+        every, eye = np.arange(nv), np.eye(nv)
+        return Basis(every, every, eye, eye, np.zeros((nv, nv)))
+
+    def dynamics(
+        self, turning: Array, by_q: Array, by_v: Array, by_tau: Array
+    ) -> tuple[Array, Array]:
+        """A and B of ẋ = A x + B u for x = [ξ; η], from δq̇ = turning δq + δv and those of v̇."""
+        kept_q, kept_v, Z_q, Z_v, P = self.chosen_q, self.chosen_v, self.Z_q, self.Z_v, self.P
+        above = np.hstack([(turning @ Z_q + P)[kept_q], Z_v[kept_q]])
+        below = np.hstack([(by_q @ Z_q + by_v @ P)[kept_v], (by_v @ Z_v)[kept_v]])
+        B = np.vstack([np.zeros((len(kept_q), by_tau.shape[1])), by_tau[kept_v]])
+        return np.vstack([above, below]), B
+
+
+class SmallMotions:
+    """Small motions of a system about a state that satisfies its constraints."""
+
+    def __init__(self, system: System, q: Array, v: Array) -> None:
+        self.system, self.q, self.v = system, q, v
+        rows = system.rows
+        self._rates = ConstraintMetric(rows, q[None])
+        self._positions = self._rates
+        if not rows.has_position.all():
+            self._positions = ConstraintMetric(rows, q[None], rows_used=rows.has_position)
+
+    def basis(self, independent: Sequence[str] | None) -> Basis:
+        """The motion in the joints that are named, or in those that are best suited."""
+        chosen_q, chosen_v = self._chosen(independent)
+        Z_q, Z_v = self._positions.motions(chosen_q), self._rates.motions(chosen_v)
+        P = np.zeros_like(Z_q)
+        if self.v.any() and len(chosen_q):
+            solver = ConstrainedSolver(self.system, self.q[None])
+            P = -solver.least(solver.rates_by_q(self.v[None]))[0] @ Z_q
+            P = P - Z_v @ P[chosen_v]
+        return Basis(chosen_q, chosen_v, Z_q, Z_v, P)
+
+    def efforts(self, needed: Array, driven: Array) -> Array:
+        """Efforts (k,) of the driven rates that do most of what efforts (nv,) would do."""
+        at = self._rates
+        return driving_efforts(at, (needed @ at.back[0])[None], driven, np.ones(len(driven)))[0][0]
+
+    def _chosen(self, independent: Sequence[str] | None) -> tuple[Array, Array]:
+        """Positions and rates that determine the others: those named, or the best ones.
+
+        As many names as free rates leave it open which further positions are independent; the best
+        ones are added. Of as many names as free positions the best suited rates are taken.
+        """
+        best_v = self._rates.independent_rates()
+        if independent is None:
+            return self._positions.independent_rates(tuple(best_v)), best_v
+        tree = self.system.model
+        named = rates_of(tree, independent)
+        n_q, n_v = tree.nv - int(self._positions.rank[0]), len(best_v)
+        if len(named) == n_v and _determine(self._rates, named):
+            more = self._positions.independent_rates(tuple(named))
+            return np.array([*named, *(i for i in more if i not in named)], dtype=int), named
+        if len(named) == n_q and _determine(self._positions, named):
+            rates = self._rates.independent_rates(among=named)
+            if _determine(self._rates, rates):
+                return named, rates
+        dofs = entry_names(tree, tree.v_slices)
+        count = f"{n_v}" if n_q == n_v else f"{n_v} (or, with those of positions only, {n_q})"
+        raise InputError(
+            f"independent={independent!r} has {len(named)} degrees of freedom and does not "
+            f"determine the {count} of the system here. These do: {[dofs[i] for i in best_v]}"
+        )
+
+
+def _determine(at: ConstraintMetric, chosen: Array) -> bool:
+    """Whether the chosen rates determine the others."""
+    if not len(chosen):
+        return True
+    return float(np.linalg.svd(at.coordinates()[chosen], compute_uv=False)[-1]) > _DETERMINED

@@ -22,7 +22,7 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import (
     check_quaternions,
     checked_time,
-    refuse_unfit,
+    reject_unfit,
     whole_number,
 )
 from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
@@ -87,7 +87,7 @@ def rollout(
     model, tree = mechanism_of(model, rollout), tree_of(model, rollout)
     method = _method(integrator)
     rows = model.n_rows if isinstance(model, System) else 0
-    refuse_unfit(method, rows=rows, prescribed=prescribed is not None)
+    reject_unfit(method, rows=rows, prescribed=prescribed is not None)
     if method.conserves:
         model = tree  # there are no rows
     dt = checked_time(dt, "dt")
@@ -195,7 +195,7 @@ def _run(
 ) -> None:
     """Whole groups of lanes to every thread, each with memory of its own; one call of machine code.
 
-    No exception can be raised while it runs: all threads have let go of the arrays after it.
+    No exception can be raised while it runs: all threads have released the arrays when it returns.
     """
     from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
 
@@ -307,7 +307,7 @@ def rollout_arrays(
 
 
 def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
-    """Whether the axis before the last of tau is that of the steps; refuses to guess."""
+    """Whether the axis before the last of tau is that of the steps; rejects doubtful ones."""
     if effort.ndim > max(q.ndim, v.ndim):
         return True
     if effort.ndim == 1 or effort.shape[-2] != steps or steps == 1:

@@ -16,7 +16,7 @@ from phipsi import spatial
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
 from phipsi.motion.rollout_loop import Part, Rollout
 from phipsi.motion.tableaux import Method, Tableau
@@ -48,7 +48,7 @@ def _version() -> str:
     sources = [here / f"{n}.py" for n in ("rollout_code", "rollout_loop", "tableaux", "implicit")]
     sources += [
         Path(spatial.__file__).parent / f"{n}.py"
-        for n in ("groups", "turns", "exponential", "quaternions")
+        for n in ("groups", "rotation_groups", "exponential", "quaternions")
     ]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 

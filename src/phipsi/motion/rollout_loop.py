@@ -16,9 +16,8 @@ from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
-    I8,
     I32,
     I64,
     POINTER,
@@ -95,7 +94,7 @@ class Rollout:
         self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
         self.codes, self.lanes = native.unit.tables.codes, native.target.lanes
         self.bytes = 8 * self.lanes
-        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)  # as the loop of a gufunc
+        kind = ir.FunctionType(ir.VOID, [POINTER] * 4)  # as the loop of a gufunc
         function = ir.Function(module, kind, "phipsi_rollout")
         job, _, _, self.data = function.args
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
@@ -103,7 +102,7 @@ class Rollout:
         self.e.builder = self.b
         self.job: Values = [self._word(job, i) for i in range(PROGRAMS + 2 * len(natives))]
         self.nq, self.nv = self.job[NQ], self.job[NV]
-        dt = self.b.load(self.b.gep(job, [i64(8 * DT)], source_etype=I8), typ=DOUBLE)
+        dt = self.b.load(self.b.at(job, 8 * DT), typ=DOUBLE)
         self.h = self.e.splat(dt)
         self._place: Any = self.b.inttoptr(self.job[WORK], POINTER)
         self.q, self.v, self.tau = (self.area(n) for n in (self.nq, self.nv, self.nv))
@@ -120,12 +119,12 @@ class Rollout:
     # ---- memory -------------------------------------------------------------------------------
 
     def _word(self, base: Any, i: int) -> Any:
-        return self.b.load(self.b.gep(base, [i64(8 * i)], source_etype=I8), typ=I64)
+        return self.b.load(self.b.at(base, 8 * i), typ=I64)
 
     def area(self, size: Any) -> Any:
         """The next piece of the working memory, for `size` numbers of every lane."""
         here = self._place
-        self._place = self.b.gep(here, [self.b.mul(size, i64(self.bytes))], source_etype=I8)
+        self._place = self.b.at(here, self.b.mul(size, i64(self.bytes)))
         return here
 
     def program(
@@ -145,7 +144,7 @@ class Rollout:
         where += [*outputs, self._status]
         buffers = b.alloca(POINTER, size=len(where))
         for i, place in enumerate(where):
-            b.store(place, b.gep(buffers, [i64(8 * i)], source_etype=I8))
+            b.store(place, b.at(buffers, 8 * i))
         function = self._kernels[number].function
 
         def call() -> None:
@@ -173,12 +172,12 @@ class Rollout:
 
     def load(self, base: Any, i: Any) -> Lane:
         """Number i of an area."""
-        where = self.b.gep(base, [self.b.mul(i, i64(self.bytes))], source_etype=I8)
+        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
 
     def store(self, value: Any, base: Any, i: Any) -> None:
         """Number i of an area."""
-        where = self.b.gep(base, [self.b.mul(i, i64(self.bytes))], source_etype=I8)
+        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
         self.b.store(self.e.lift(value).value, where, align=8)
 
     def _pack(self, bases: Values, packed: Any, count: Any) -> None:
@@ -188,7 +187,7 @@ class Rollout:
         def one(i: Any) -> None:
             out: Any = ir.Constant(self.e.vector, ir.Undefined)
             for lane, base in enumerate(bases):
-                where = b.gep(base, [b.mul(i, i64(8))], source_etype=I8)
+                where = b.at(base, b.mul(i, i64(8)))
                 entry = b.load(where, align=8, typ=DOUBLE)
                 out = b.insert_element(out, entry, ir.Constant(I32, lane))
             self.store(Lane(self.e, out), packed, i)
@@ -202,7 +201,7 @@ class Rollout:
             value = self.load(packed, i).value
             for lane, base in enumerate(bases):
                 entry = b.extract_element(value, ir.Constant(I32, lane))
-                where = b.gep(base, [b.mul(i, i64(8))], source_etype=I8)
+                where = b.at(base, b.mul(i, i64(8)))
                 b.store(entry, where, align=8)
 
         write_loop(b, count, one)
@@ -211,7 +210,7 @@ class Rollout:
         """The address of each lane's part of an array whose rows have `size` bytes."""
         b = self.b
         base = b.inttoptr(self.job[word], POINTER)
-        return [b.gep(base, [b.mul(row, size)], source_etype=I8) for row in rows]
+        return [b.at(base, b.mul(row, size)) for row in rows]
 
     # ---- loops ----------------------------------------------------------------------------------
 
@@ -241,7 +240,7 @@ class Rollout:
         def step(i: Any) -> None:
             with b.if_then(b.icmp_signed("!=", self.job[TAU_STEP], i64(0))):
                 offset = b.mul(i, self.job[TAU_STEP])
-                now = [b.gep(base, [offset], source_etype=I8) for base in efforts]
+                now = [b.at(base, offset) for base in efforts]
                 self._pack(now, self.tau, self.nv)
             b.store(zero, self._bad)
             advance()
@@ -259,7 +258,7 @@ class Rollout:
                     (self.v, out_v, size_v, self.nv),
                 ):
                     offset = b.mul(record, size)
-                    now = [b.gep(base, [offset], source_etype=I8) for base in outs]
+                    now = [b.at(base, offset) for base in outs]
                     self._unpack(packed, now, count)
 
         write_loop(b, self.job[STEPS], step)
@@ -274,7 +273,7 @@ class Rollout:
         integers = b.inttoptr(self._word(self.data, INTEGERS), POINTER)
 
         def one(k: Any) -> None:
-            row = b.gep(integers, [b.mul(k, i64(8 * tables.N_INTEGERS))], source_etype=I8)
+            row = b.at(integers, b.mul(k, i64(8 * tables.N_INTEGERS)))
             kind, q, v = (
                 self._word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
             )

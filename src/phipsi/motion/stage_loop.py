@@ -25,7 +25,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from phipsi.motion.chart import Blocks, Chart
+from phipsi.motion.chart import Blocks, Chart, ChartBlocks
 from phipsi.motion.motion import Motion
 from phipsi.motion.tableaux import Method
 
@@ -291,17 +291,18 @@ class Recording(Arithmetic):
                 return np.concatenate([g_q, g_v + w[..., :nv]], axis=-1), g_tau
 
             return Node(self._tape, value, (y, efforts), pull_flat)
-        blocks, change = chart.blocks(z), chart.change_blocks(z, v)
+        joints = _stage_blocks(chart.blocks(z), chart.change_blocks(z, v))
 
         def pull(k: int, w: Array) -> tuple[Array, Array, Array]:
-            by_rate = w[..., :nv]
             g_q, g_v, g_tau = products(k, w[..., nv:])
-            out = np.concatenate(
-                [_pulled(blocks.right, k, g_q), g_v + _pulled(blocks.rate, k, by_rate)], axis=-1
-            )
-            for at, block in change:
-                out[..., at] += (by_rate[..., None, at] @ block[k])[..., 0, :]
-            return out, _pulled(blocks.transport, k, g_q), g_tau
+            before, base = np.concatenate([g_q, g_v + w[..., :nv]], axis=-1), g_q.copy()
+            for at, size, by_place, by_rate in joints:
+                moved = _times(g_q[..., at], by_place[k])
+                turned = _times(w[..., at], by_rate[k])
+                before[..., at] = moved[..., :size] + turned[..., size:]
+                before[..., nv:][..., at] = g_v[..., at] + turned[..., :size]
+                base[..., at] = moved[..., size:]
+            return before, base, g_tau
 
         return Node(self._tape, value, (y, self._base, efforts), pull)
 
@@ -397,11 +398,25 @@ class Recording(Arithmetic):
         return before, [weights[x.node.number] for x in self.efforts]
 
 
+def _stage_blocks(blocks: ChartBlocks, change: Blocks) -> list[tuple[slice, int, Array, Array]]:
+    """Where a curved joint is in v, its size, and [Jr, T] and [R, ∂(R v)/∂z], one product each."""
+    parts = zip(blocks.right, blocks.transport, blocks.rate, change, strict=True)
+    return [
+        (at, at.stop - at.start, np.concatenate([J, T], axis=-1), np.concatenate([R, C], axis=-1))
+        for (at, J), (_, T), (_, R), (_, C) in parts
+    ]
+
+
 def _pulled(blocks: Blocks, k: int, vector: Array) -> Array:
     """The adjoint of the blocks of step k times a vector; elsewhere the identity."""
     if not blocks:
         return vector
     out = vector.copy()
     for at, block in blocks:
-        out[..., at] = (vector[..., None, at] @ block[k])[..., 0, :]
+        out[..., at] = _times(vector[..., at], block[k])
     return out
+
+
+def _times(vector: Array, matrix: Array) -> Array:
+    """vector* matrix, by the shorter way for one trajectory."""
+    return vector @ matrix if vector.ndim == 1 else (vector[..., None, :] @ matrix)[..., 0, :]

@@ -77,7 +77,7 @@ def linear_step(
 
 
 def checked_differentiable(integrator: Any) -> None:
-    """Refuse an integrator whose steps have no derivatives."""
+    """Reject an integrator whose steps have no derivatives."""
     if isinstance(integrator, str) and integrator in DIFFERENTIABLE:
         return
     known = ", ".join(map(repr, DIFFERENTIABLE))

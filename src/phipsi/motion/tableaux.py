@@ -47,8 +47,8 @@ class Method:
     variational principle, so that it is symplectic and keeps momenta to rounding; `solver`, the
     class in `scipy.integrate` of an adaptive method; `degree` of the polynomials of its dense
     output; `recentre`, whether SciPy's object can go on from changed coordinates ("step": after
-    every step) or has to be made anew ("turn": when a rotation has become large); `remark`, a line
-    for the documentation.
+    every step) or has to be built again ("turn": when a rotation has become large); `remark`, a
+    line for the documentation.
     """
 
     name: str
@@ -79,7 +79,7 @@ METHODS: dict[str, Method] = {
         Method("radau", 5, solver="Radau", degree=3, remark="Radau IIA, for stiff forces"),
         Method(
             "lsoda", 12, solver="LSODA", degree=12, recentre="turn",
-            remark="Adams and BDF, switches by itself; multistep",
+            remark="Adams and BDF, switches automatically; multistep",
         ),
         Method("rk4", 4, tableau=RK4_TABLEAU, remark="classical Runge–Kutta on the group"),
         Method("semi_implicit", 1, remark="Euler: rates first, then the configuration with them"),

@@ -1,4 +1,4 @@
-"""Functions of users: whether they can be called at all, and what their first call says."""
+"""Functions of users: their signatures, and errors of their first calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> 
     """Reject a function that cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # machine code does not say what it takes
+    except (TypeError, ValueError):  # machine code has no signature
         return
     try:
         signature.bind(*arguments)

@@ -107,7 +107,9 @@ def _total_leaf(at: Sequence[float]) -> Expr:
     try:
         point = tuple(float(c) for c in at)
     except (TypeError, ValueError):
-        raise SpaceError(f"{at!r} are no coordinates of a point: total(x, at=(x, y, z))") from None
+        raise SpaceError(
+            f"{at!r} are not the coordinates of a point: total(x, at=(x, y, z))"
+        ) from None
     if len(point) not in (0, 3) or not all(math.isfinite(c) for c in point):
         raise SpaceError(f"a point has three finite coordinates, not {point}: total[x, y, z]")
     return leaf(CATALOGUE["total"], params=point if any(point) else ())
@@ -139,17 +141,17 @@ def _with_params(name: str, inside: str) -> Expr:
         return unit_vector(name, parts[0], int(number))
     if CATALOGUE[name].brackets == "space":
         if inside.strip() not in SPACES:
-            raise ParseError(f"'{word}' is no space; there are {', '.join(SPACES)}")
+            raise ParseError(f"'{word}' is not a space; the spaces are {', '.join(SPACES)}")
         return operand(SPACES[inside.strip()])
     try:
         at = tuple(float(part) for part in parts)
     except ValueError:
-        raise ParseError(f"'{word}' are no coordinates of a point") from None
+        raise ParseError(f"'{word}' are not the coordinates of a point") from None
     return _total_leaf(at)
 
 
 def _bracketed(kind: str) -> list[str]:
-    """The names of the leaves that have something of this kind in brackets."""
+    """The names of the leaves with this kind of parameter in brackets."""
     return [name for name, row in CATALOGUE.items() if row.brackets == kind]
 
 
@@ -197,7 +199,7 @@ def parse(text: str) -> Expr:
 
 
 def as_expression(x: Expr | str) -> Expr:
-    """An expression as it is, text as it is read by `parse`; for functions that take either."""
+    """An expression unchanged, text as `parse` reads it; for functions that take either."""
     return parse(x) if isinstance(x, str) else x
 
 

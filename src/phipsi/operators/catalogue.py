@@ -1,8 +1,9 @@
-"""The operators and vectors of the algebra, one row each: what they are and how they change.
+"""The operators and vectors of the algebra, one row each: their meaning and their change.
 
-A row has the leaf's spaces, structure and inputs, and, where it applies, what it stands for
-(`definition`) and its one `differential`, from which all derivatives follow. Adding an operator is
-adding a row here and, if it has no definition, its block formula in `sweeps/memoryless_blocks.py`.
+A row has the leaf's spaces, structure and inputs, and, where it applies, its `definition` and its
+one `differential`, from which all derivatives follow. Adding an operator is adding a row here and,
+if it has no definition, its blocks: an operation of the same name, or an entry in a table of
+`sweeps/memoryless_blocks.py` (memoryless) or `sweeps/lower.py` (it reads other bodies).
 
 In body axes M is constant, and E_φ(p, k) and H(k) depend on the joint k alone. When the joints move
 with the rates u, body k moves by s = H* u relative to its parent and by φ* s in all, and
@@ -77,7 +78,7 @@ CATALOGUE: dict[str, Row] = {}
 
 
 class Change(Protocol):
-    """What changes, as `differential(x, d)` asks for it."""
+    """The changes that `differential(x, d)` asks for."""
 
     rates: Expr
     relative: Expr
@@ -127,7 +128,7 @@ def vary(
     *,
     now: str,
 ) -> None:
-    """Add the three rows that say how an operator of the catalogue changes along directions."""
+    """Add the three rows for the change of an operator of the catalogue along directions."""
     X = CATALOGUE[of]
     latex, along = X.latex, form.along
     row(form.change, dot, rf"\dot{{{latex}}}", (X.takes, X.gives), X.structure, "q v",
@@ -339,7 +340,7 @@ def meaning_of(x: Expr) -> Expr | None:
     return found if found is None or x.core is x else found.T
 
 
-# ---- leaves with something in braces or brackets -------------------------------------------------
+# ---- leaves with braces or brackets -------------------------------------------------
 
 
 def with_arguments(name: str, *args: Expr, hole: int | None = None) -> Expr:
@@ -386,7 +387,7 @@ def hinge_variation(*directions: Expr) -> Expr:
 
 
 def operand(space: Space) -> Expr:
-    """The operand of a program as a vector of a space, for what is linear in it but no operator."""
+    """The operand of a program as a vector, for results that are linear in it but not operators."""
     row = CATALOGUE["operand"]
     return intern(Op.LEAF, (), (row, (space.name,)), ONE, space, row.structure)
 
@@ -397,7 +398,7 @@ def unit_vector(name: str, component: str, i: int = 0) -> Expr:
 
 
 def _chosen(x: Expr) -> Expr:
-    """The points of the selection that a leaf such as Λ[P] names; all if it names none."""
+    """The points of the selection that a leaf such as Λ[P] names; all points without a name."""
     if not x.params:
         return identity(POINT_MOTIONS)
     return leaf(CATALOGUE["select"], params=x.params)
@@ -432,7 +433,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class Riccati:
-    """The Riccati family of four operators (H, E, M, Jr): articulated inertias and what follows.
+    """The Riccati family of four operators (H, E, M, Jr): articulated inertias, gains, propagation.
 
     The memoryless solution P of ``P = M + E (P − P H* D⁻¹ H P) E*`` with ``D = H P H* + Jr``, and
 

@@ -1,4 +1,4 @@
-"""Which inputs an expression needs, and the check that the two pairs (a, b) are not mixed."""
+"""The inputs that an expression needs, and the check that the two pairs (a, b) are not mixed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INPUT_ORDER = (
     "q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot", "dq", "dv", "dvdot", "dtau", "dinertia",
 )  # fmt: skip
 DIRECTIONS = ("dq", "dv", "dvdot", "dtau")
-"""Inputs that say in which direction something is differentiated, as vectors of the joints.
+"""Inputs that are directions of derivatives, as vectors of the joints.
 
 Another is "dinertia", ten numbers for every body."""
 
@@ -49,7 +49,7 @@ def inputs_of(expressions: Iterable[Expr], given: Collection[str] = ()) -> tuple
 
 @lru_cache(maxsize=2**14)
 def needs_of(x: Expr, given: frozenset[str] = frozenset()) -> frozenset[str]:
-    """What the value of an expression depends on: names of inputs, and "inertia" if M is in it."""
+    """The names of the inputs that an expression depends on, and "inertia" if M is in it."""
     needed: set[str] = set()
     seen: set[Expr] = set()
     stack = list(leaves_of(x))
@@ -77,7 +77,7 @@ def operands_of(expressions: Iterable[Expr]) -> list[Expr]:
 
 
 def check_pairs(x: Expr) -> None:
-    """Refuse a of one pair with b of the other: the sum would be no equation of motion."""
+    """Reject a of one pair with b of the other: the sum would not be an equation of motion."""
     names = {leaf.name for leaf in leaves_of(x)}
     papers, body = names & {"a_paper", "b_paper"}, names & {"a", "b"}
     if papers and body:

@@ -70,7 +70,7 @@ def bound(probability: float) -> str:
 
 
 def sides(identity: Identity, state: State) -> tuple[Array, Array]:
-    """Both sides of an identity in one state, or what stands for them."""
+    """Both sides of an identity in one state, or arrays that are equal if they are."""
     if identity.check is not None:
         claim = identity.check(state)
         return claim.lhs, claim.rhs
@@ -134,7 +134,7 @@ def modular(
 ) -> Verdict:
     """Points modulo primes until the claim is refuted, or wrong with a chance below `enough`.
 
-    `states(i)` is the i-th point. LinAlgError (singular everywhere) and NotRational get out.
+    `states(i)` is the i-th point. LinAlgError (singular everywhere) and NotRational are raised.
     """
     left, points, singular, i = 1.0, 0, 0, 0
     while True:
@@ -218,7 +218,7 @@ def in_digits(
     with long_decimals():
         try:
             lhs, rhs = sides(identity, digits_state(model, seed, own=own, q=q, v=v))
-        except TypeError as error:  # NotRational, or a number that is no decimal
+        except TypeError as error:  # NotRational, or a number that is not a decimal
             raise InputError(
                 f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
             ) from error

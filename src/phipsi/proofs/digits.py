@@ -1,4 +1,4 @@
-"""Arrays of decimal numbers with 110 digits, for what is not rational: given angles, square roots.
+"""Arrays of decimal numbers with 110 digits, for irrational numbers: given angles, square roots.
 
 The standard library's `decimal` does the arithmetic; sine and cosine are summed here. Work within
 ``with long_decimals():``. Two numbers count as equal if they agree to fifty digits (`AGREE`), so
@@ -47,7 +47,7 @@ class Digits(ExactArray):
             return values
         array = np.asarray(values)
         if array.dtype.kind == "c":
-            raise NotRational("a complex number is no decimal")
+            raise NotRational("a complex number is not a decimal")
         return np.asarray(_DECIMAL(array), object).reshape(array.shape).view(cls)
 
     @classmethod
@@ -162,7 +162,7 @@ def _arctan_of_reciprocal(n: int) -> Decimal:
 
 
 def _small() -> Decimal:
-    """What no longer counts in the precision in use."""
+    """The size of terms that no longer count in the precision in use."""
     return Decimal(10) ** -(getcontext().prec + 2)
 
 
@@ -175,22 +175,22 @@ def _series(x: Decimal, term: Decimal, k: int) -> Decimal:
     return total
 
 
-def sine(x: Decimal) -> Decimal:
-    """The sine of x rad."""
+def _of_angle(x: Decimal, series: Callable[[Decimal], Decimal]) -> Decimal:
+    """A series of x rad less whole turns, with digits in reserve."""
     with localcontext() as context:
         context.prec = DIGITS + 10 + max(0, x.adjusted())
         turn = 2 * _pi(context.prec)
-        rest = x - turn * (x / turn).to_integral_value()
-        return _series(rest, rest, 1)
+        return series(x - turn * (x / turn).to_integral_value())
+
+
+def sine(x: Decimal) -> Decimal:
+    """The sine of x rad."""
+    return _of_angle(x, lambda rest: _series(rest, rest, 1))
 
 
 def cosine(x: Decimal) -> Decimal:
     """The cosine of x rad."""
-    with localcontext() as context:
-        context.prec = DIGITS + 10 + max(0, x.adjusted())
-        turn = 2 * _pi(context.prec)
-        rest = x - turn * (x / turn).to_integral_value()
-        return _series(rest, Decimal(1), 0)
+    return _of_angle(x, lambda rest: _series(rest, Decimal(1), 0))
 
 
 def _root(x: Decimal) -> Decimal:

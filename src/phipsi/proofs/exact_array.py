@@ -1,8 +1,9 @@
 """Arrays of exact numbers that NumPy code can work with: the base of residues and of long decimals.
 
 They are subclasses of ndarray, so shapes, indexing and broadcasting are NumPy's; arithmetic and
-linear algebra are overridden. What has no exact meaning (an absolute value modulo a prime, say)
-raises `NotRational`. The formulas of the dense oracle and of the theorems run on them unchanged.
+linear algebra are overridden. Functions without an exact meaning (an absolute value modulo a prime,
+say) raise `NotRational`. The formulas of the dense oracle and of the theorems run on them
+unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Array = NDArray[Any]
 
 
 class NotRational(TypeError):
-    """A quantity that is no rational function of the numbers, such as a square root."""
+    """A quantity that is not a rational function of the numbers, such as a square root."""
 
 
 class ExactArray(np.ndarray):
@@ -46,7 +47,7 @@ class ExactArray(np.ndarray):
 
     @classmethod
     def compute(cls, ufunc: Any, inputs: list[Any]) -> Any:
-        """The value of a ufunc; `NotRational` if it has none."""
+        """The value of a ufunc; `NotRational` if it has no exact value."""
         raise NotImplementedError
 
     @classmethod

@@ -78,7 +78,7 @@ class Mechanism:
         return getattr(self.plain, name)
 
     def frames(self, closures: ClosureSet) -> PointSet:
-        """The frames of loop closures; what is on the world stays where it is."""
+        """The frames of loop closures; those on the world keep the numbers of the model."""
         points, own = closures.points, _Own(self.kind)
         makers = [own if body < 0 else self._numbers for body in points.body]
         rotations = [x.rotation(R) for x, R in zip(makers, points.rotation, strict=True)]

@@ -10,6 +10,7 @@ the residue is: θ, sin θ and cos θ are otherwise independent, and so they are
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar
@@ -265,6 +266,17 @@ class Residues(ExactArray):
         return cls._joined(out._whole()[0], change._whole()[0])
 
 
+def _with_number(result: Callable[[Residue, Residue], tuple[int, int]]) -> Any:
+    """An operation with a residue or a rational number, from its value and its rate."""
+
+    def operation(self: Residue, other: Any) -> Residue:
+        if not isinstance(other, _NUMBERS):
+            return NotImplemented
+        return self._new(*result(self, self._of(other)))
+
+    return operation
+
+
 class Residue:
     """One residue with its rate: a plain number for the formulas of the joints."""
 
@@ -273,48 +285,31 @@ class Residue:
     def __init__(self, value: int, rate: int, kind: Any) -> None:
         self.value, self.rate, self.kind = value, rate, kind
 
-    def _pair(self, other: Any) -> tuple[int, int]:
+    def _of(self, other: Any) -> Residue:
         if isinstance(other, Residue):
-            return other.value, other.rate
-        return residue(other, self.kind.prime), 0
+            return other
+        return Residue(residue(other, self.kind.prime), 0, self.kind)
 
     def _new(self, value: int, rate: int) -> Residue:
         p = self.kind.prime
         return Residue(value % p, rate % p, self.kind)
 
-    def __add__(self, other: Any) -> Residue:
-        if not isinstance(other, _NUMBERS):
-            return NotImplemented
-        x, dx = self._pair(other)
-        return self._new(self.value + x, self.rate + dx)
+    __add__ = __radd__ = _with_number(lambda a, b: (a.value + b.value, a.rate + b.rate))
+    __sub__ = _with_number(lambda a, b: (a.value - b.value, a.rate - b.rate))
+    __mul__ = __rmul__ = _with_number(
+        lambda a, b: (a.value * b.value, a.rate * b.value + a.value * b.rate)
+    )
 
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Residue:
-        if not isinstance(other, _NUMBERS):
-            return NotImplemented
-        x, dx = self._pair(other)
-        return self._new(self.value - x, self.rate - dx)
+    def __truediv__(self, other: Any) -> Residue:
+        return (
+            self * self._of(other).reciprocal() if isinstance(other, _NUMBERS) else NotImplemented
+        )
 
     def __rsub__(self, other: Any) -> Residue:
         return -self + other
 
     def __neg__(self) -> Residue:
         return self._new(-self.value, -self.rate)
-
-    def __mul__(self, other: Any) -> Residue:
-        if not isinstance(other, _NUMBERS):
-            return NotImplemented
-        x, dx = self._pair(other)
-        return self._new(self.value * x, self.rate * x + self.value * dx)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Residue:
-        if not isinstance(other, _NUMBERS):
-            return NotImplemented
-        x, dx = self._pair(other)
-        return self * self._new(x, dx).reciprocal()
 
     def __rtruediv__(self, other: Any) -> Residue:
         return self.reciprocal() * other

@@ -1,4 +1,4 @@
-"""The state of a proof: one mechanism with exact numbers, as the checks of theorems get it."""
+"""The state of a proof: one mechanism with exact numbers, for the checks of theorems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from phipsi.backends.dense import arranged
 from phipsi.backends.dense.evaluation import Evaluation
 from phipsi.backends.dense.given_values import check_expression, dimension
-from phipsi.backends.reference_backend import evaluate
+from phipsi.backends.reference import evaluate
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.row import Row
@@ -153,7 +153,7 @@ class State:
     def swept(
         self, expr: Expr, mode: str = "apply", rewrite: str = "full", **changes: Any
     ) -> Array:
-        """What the sweeps give that are compiled from an expression, on these exact numbers.
+        """The result of the sweeps that are compiled from an expression, on these exact numbers.
 
         A vector as it is; an operator applied to the random vector of `applied`, by its sweeps or
         (mode "dense") by the matrix that they write. The program is that of the model.

@@ -10,11 +10,10 @@ from phipsi.expressions.check import shown
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import (
     Expr,
-    Number,
-    adjoint,
     block_diagonal,
     identity,
     product,
+    rebuild,
     total_of,
     zero,
 )
@@ -87,72 +86,44 @@ def contract(factors: list[Expr], closes: Closes) -> list[Expr]:
 
 
 @lru_cache(maxsize=2**14)
-def diagonal_part(x: Expr) -> Expr | None:
-    """bd(x) of a causal or an anticausal operator as an expression; None if not known."""
+def diagonal_and_strict(x: Expr) -> tuple[Expr, Expr] | None:
+    """(bd(x), x − bd(x)) of a causal or an anticausal operator; None if not known.
+
+    The second is in a form that is visibly strict. For a product it is
+    Σᵢ bd(F₁) … bd(Fᵢ₋₁) strict(Fᵢ) Fᵢ₊₁ ⋯, for an inverse (W + N)⁻¹ − W⁻¹ = −W⁻¹ N (W + N)⁻¹.
+    """
     if is_memoryless(x.structure):
-        return x
+        return x, zero(x.takes, x.gives)
     if is_strict(x.structure):
-        return zero(x.takes, x.gives)
+        return zero(x.takes, x.gives), x
     if not (is_causal(x.structure) or is_anticausal(x.structure)):
         return None
     if is_transition(x):
-        return identity(x.takes)
+        return identity(x.takes), transition_step(x) @ x
+    if x.op is Op.LEAF:
+        meaning = definition(x)
+        return None if meaning is None else diagonal_and_strict(meaning)
+    known = [diagonal_and_strict(y) for y in x.args]
+    parts = [part for part in known if part is not None]
+    if len(parts) < len(known):
+        return None
+    weights, rests = [w for w, _ in parts], [n for _, n in parts]
     if x.op is Op.ADJOINT:
-        inner = diagonal_part(x.args[0])
-        return None if inner is None else adjoint(inner)
+        return weights[0].T, rests[0].T
     if x.op is Op.SUM:
-        parts = [(c, diagonal_part(y)) for c, y in x.terms]
-        return total_of((c, p) for c, p in parts if p is not None) if _known(parts) else None
+        return rebuild(x, weights), rebuild(x, rests)
     if x.op is Op.PRODUCT:
-        factors = [diagonal_part(y) for y in x.args]
-        return product(f for f in factors if f is not None) if None not in factors else None
-    if x.op is Op.INVERSE:
-        inner = diagonal_part(x.args[0])
-        return None if inner is None or inner.op is Op.ZERO else inner.inv
-    meaning = definition(x)
-    return None if meaning is None else diagonal_part(meaning)
+        strict = ((1, product((*weights[:i], n, *x.args[i + 1 :]))) for i, n in enumerate(rests))
+        return product(weights), total_of(strict)
+    if x.op is Op.INVERSE and weights[0].op is not Op.ZERO:
+        return weights[0].inv, -(weights[0].inv @ rests[0] @ x)
+    return None
 
 
-@lru_cache(maxsize=2**14)
-def strict_part(x: Expr) -> Expr | None:
-    """x − bd(x) of a causal or an anticausal operator, as a form that is visibly strict."""
-    if is_memoryless(x.structure):
-        return zero(x.takes, x.gives)
-    if is_strict(x.structure):
-        return x
-    if is_transition(x):
-        return transition_step(x) @ x
-    if x.op is Op.ADJOINT:
-        inner = strict_part(x.args[0])
-        return None if inner is None else adjoint(inner)
-    if x.op is Op.SUM:
-        parts = [(c, strict_part(y)) for c, y in x.terms]
-        return total_of((c, p) for c, p in parts if p is not None) if _known(parts) else None
-    if x.op is Op.PRODUCT:
-        return _strict_product(x.args)
-    if x.op is Op.INVERSE:  # (W + N)⁻¹ − W⁻¹ = −W⁻¹ N (W + N)⁻¹
-        weight, rest = diagonal_part(x.args[0]), strict_part(x.args[0])
-        if weight is None or rest is None or weight.op is Op.ZERO:
-            return None
-        return -(weight.inv @ rest @ x)
-    meaning = definition(x)
-    return None if meaning is None else strict_part(meaning)
-
-
-def _strict_product(factors: tuple[Expr, ...]) -> Expr | None:
-    """The strict part of a product: Σᵢ bd(F₁) … bd(Fᵢ₋₁) strict(Fᵢ) Fᵢ₊₁ ⋯."""
-    terms: list[Expr] = []
-    for i, f in enumerate(factors):
-        before = [diagonal_part(y) for y in factors[:i]]
-        strict = strict_part(f)
-        if strict is None or None in before:
-            return None
-        terms.append(product([y for y in before if y is not None] + [strict, *factors[i + 1 :]]))
-    return total_of((1, t) for t in terms)
-
-
-def _known(parts: list[tuple[Number, Expr | None]]) -> bool:
-    return all(p is not None for _, p in parts)
+def diagonal_part(x: Expr) -> Expr | None:
+    """bd(x) of a causal or an anticausal operator as an expression; None if not known."""
+    parts = diagonal_and_strict(x)
+    return None if parts is None else parts[0]
 
 
 def is_block_operator(x: Expr) -> bool:

@@ -2,7 +2,7 @@
 
 ``A x + A y`` costs A twice, ``A (x + y)`` once; with A = K* ψ* that is a whole sweep. A sum on the
 left of a product is multiplied out, which costs nothing when the product is applied to a vector,
-because what stands on its right is computed once and used by every term.
+because the factors on its right are applied once and used by every term.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _to_multiply_out(terms: Terms) -> int | None:
 
 
 def _group(terms: Terms) -> Terms | None:
-    """One pass of collecting equal first factors; None if there are none."""
+    """One pass of collecting equal first factors; None if all differ."""
     groups: dict[Expr, Terms] = {}
     for c, y in terms:
         groups.setdefault(y.factors[0], []).append((c, y))
@@ -130,9 +130,9 @@ def count_recursions(x: Expr) -> int:
 
 
 def _count(x: Expr, behind: int, seen: set[int], numbers: dict[tuple[Expr, int], int]) -> None:
-    """Collect the moving factors of x with what they are applied to.
+    """Collect the moving factors of x with their operands.
 
-    What was applied so far has a number: 0 for the operand itself.
+    An operand has a number: 0 for that of the whole expression.
     """
     for y in reversed(x.factors):
         applied = numbers.setdefault((y, behind), len(numbers) + 1)

@@ -1,9 +1,9 @@
 """The rewrite rules: identities of the papers that make an expression cheaper.
 
-Every rule is written for the default Riccati family (H, E_φ, M, Jr); the engine applies it to every
-instance that occurs in an expression. Adjoints of the rules are applied too. Proved exactly on
-random trees of all joint types by the tests, and on any model by ``pp.prove(name, model)``. What does
-not make things cheaper is a theorem, in `theorems`.
+Every rule is written for the default Riccati family (H, E_φ, M, Jr); the rewriter applies it to
+every instance that occurs in an expression, and applies its adjoint too. The tests prove the rules
+exactly on random trees of all joint types; ``pp.prove(name, model)`` does on any model. Identities
+that do not make expressions cheaper are theorems, in `theorems`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rule(name: str, before: Expr, after: Expr, source: str, condition: str = "")
 
 
 # fmt: off
-# these two hold for every W + H T X T* H*, which the engine recognises (inverses.py)
+# these two hold for every W + H T X T* H*, which inverses.py recognises
 FACTORIZATION = rule("innovations factorization",  mass_matrix.inv,         whiten.T @ D.inv @ whiten,       "SOA Lemma 0.3; MM eq. 46")
 LOG_DET = rule("log det of the mass matrix", logdet(mass_matrix),     logdet(D),                       "SOA Lemma 0.1")
 

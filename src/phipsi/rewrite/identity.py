@@ -11,7 +11,7 @@ from phipsi.model import Model
 
 
 class Claim(NamedTuple):
-    """Two arrays that ought to be equal, exactly; a number stands for an array full of it."""
+    """Two arrays that must be equal, exactly; a number stands for an array full of it."""
 
     lhs: Any
     rhs: Any
@@ -22,9 +22,9 @@ class Identity:
     """An equation: before = after, where the condition holds.
 
     `kind` is "rule" (the rewriter uses it, from left to right) or "theorem" (it is stated and
-    proved, not used); a theorem that is a rule of the rewriter's has the name of that `rule`. With
-    `sweeps`, the left side is what its compiled program gives: applied to a vector ("apply") or as
-    a matrix ("dense"). Equations that are not between operators (single blocks, physics) have a
+    proved, not used); a theorem that is also a rule has the name of that `rule`. With `sweeps`, the
+    left side is the result of its compiled program: applied to a vector ("apply") or as a matrix
+    ("dense"). Equations that are not between operators (single blocks, physics) have a
     `check` of a `proofs.State` instead of two sides, and their text in `statement`. `rigid` says
     that a check divides by no hinge inertia, so that its degree is small.
     """
@@ -52,7 +52,7 @@ class Identity:
 class Erratum:
     """A printed equation that is wrong: `claim` states it as printed, and proving it fails.
 
-    `needs` says what a mechanism must have for the difference to show.
+    `needs` says which mechanisms show the difference.
     """
 
     name: str

@@ -22,20 +22,16 @@ from phipsi.expressions.node import (
     zero,
 )
 from phipsi.expressions.spaces import EFFORTS, FORCES, RATES
-from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
+from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import Riccati, definition, meaning_of, transition_step
-from phipsi.rewrite.causal import contract, diagonal_part, is_transition, strict_part
+from phipsi.rewrite.causal import contract, diagonal_and_strict, is_transition
 
 
 @lru_cache(maxsize=2**14)
 def split_diagonal(x: Expr) -> tuple[Expr, Expr] | None:
     """(W, N) with x = W + N, W memoryless and invertible in form, N strict; None if not such."""
-    if not (is_causal(x.structure) or is_anticausal(x.structure)):
-        return None
-    weight, rest = diagonal_part(x), strict_part(x)
-    if weight is None or rest is None or weight.op is Op.ZERO:
-        return None
-    return weight, rest
+    parts = diagonal_and_strict(x)
+    return None if parts is None or parts[0].op is Op.ZERO else parts
 
 
 @lru_cache(maxsize=2**14)

@@ -19,7 +19,7 @@ Hence, for every vector of body motions x,
     φ* cross(x) φ* = cross(X) φ* − φ* cross(E_φ* X),  φ cross(x)* φ = φ cross(X)* − cross(E_φ* X)* φ
     φ* cross(x) φ̃* = cross(X) φ* − φ* cross(X),      φ̃ cross(x)* φ = φ cross(X)* − cross(X)* φ
 
-The last two are what δφ along x = H* u is, in terms of the motions of the bodies. Three operators
+The last two are δφ along x = H* u, in terms of the motions of the bodies. Three operators
 that move along the tree become two, so that every block of a derivative lies on one path.
 """
 
@@ -53,7 +53,7 @@ _RELATIVE = H.T @ v
 
 @dataclass(frozen=True)
 class Split:
-    """One product T₁ X T₂* and what it was split into."""
+    """One product T₁ X T₂* and the sum it was split into."""
 
     before: Expr
     after: Expr
@@ -63,7 +63,7 @@ class Split:
 def matrix_form(x: Expr, given: Collection[str] = ()) -> tuple[Expr, list[Split]] | None:
     """x as a sum of products whose blocks are known, with the splits made; None if too long.
 
-    What is `given` has a value of its own, so it is no other name for what it stands for.
+    A `given` quantity has a value of its own, so it does not stand for its definition.
     """
     terms = matrix_terms(x)
     if terms is None:
@@ -162,7 +162,7 @@ def on_paths(x: Expr) -> bool:
 def between_seeds(x: Expr) -> bool:
     """True for an operator from points to points, joints to joints or rows to rows.
 
-    Their blocks are small, so products that go through common ancestors are made pair by pair.
+    Their blocks are small, so products through common ancestors are computed pair by pair.
     """
     return x.takes.index == x.gives.index and x.takes.index in ("point", "joint", "row")
 
@@ -200,7 +200,7 @@ def _motion_of(x: Expr, given: Collection[str] = ()) -> Expr:
 
 
 def _carry_all(terms: Terms, given: Collection[str] = ()) -> Terms | None:
-    """The terms with every such product carried out; None if there is none, or far too many."""
+    """The terms with every such product carried out; None without any, or with far too many."""
     todo, done, changed = list(terms), Terms(), False
     while todo:
         c, factors = todo.pop()

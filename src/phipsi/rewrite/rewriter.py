@@ -62,7 +62,7 @@ from phipsi.rewrite.patterns import (
 ROTORS = frozenset({"Jr", *(name for name, row in CATALOGUE.items() if row.riccati)})
 """Quantities that, when given, may contain rotors although the model has none."""
 _MOST_STEPS = 2000  # rules applied; no expression of the library needs 200
-_MOST_WORK = 50_000  # factors looked at
+_MOST_WORK = 50_000  # factors inspected
 _POWER = 4  # equal parts of a product from which on one half is rewritten for both
 _MOST_PRODUCTS = 1024  # in a sum that is multiplied out to collect common factors
 
@@ -110,9 +110,9 @@ def rewrite_one(x: Expr, given: frozenset[str], *, armature: bool, apply: bool) 
 class Rewriter:
     """One rewriting of one expression.
 
-    `armature` says whether joints of the model have rotor inertia. What is `given` is an input, of
-    which the model knows nothing: a given Jr need not be zero, and the family without rotors is
-    another than the default one as soon as a member of the latter is given.
+    `armature` says whether joints of the model have rotor inertia. A `given` quantity is an input
+    that is independent of the model: a given Jr need not be zero, and the family without rotors
+    differs from the default one as soon as a member of the latter is given.
     """
 
     armature: bool
@@ -138,7 +138,7 @@ class Rewriter:
         return self._collect(x) if matrix is None else matrix
 
     def simplify(self, x: Expr) -> Expr:
-        """x with definitions written out and all rules applied; also for what is inside leaves."""
+        """x with definitions written out and all rules applied; also for parts of leaves."""
         x = self._expand(x)
         x = self._drop_armature(x)
         return self._settle(x)
@@ -156,7 +156,7 @@ class Rewriter:
         return self._record("collect common factors", x, y, "")
 
     def _split_for_matrix(self, x: Expr) -> Expr | None:
-        """Lemma A.1 for what is to be written out, if every block then lies on a path."""
+        """Lemma A.1 for a matrix, if every block then lies on a path."""
         found = matrix_form(x, self.given)
         if found is None or not (on_paths(found[0]) or between_seeds(x)):
             return None
@@ -172,7 +172,7 @@ class Rewriter:
         return after
 
     def _spend(self, work: int) -> None:
-        """Count what is looked at, and end a rewriting that takes far more than any known one."""
+        """Count the work, and end a rewriting that takes far more than any known one."""
         self._work += work
         if self._work <= _MOST_WORK and len(self.steps) <= _MOST_STEPS:
             return
@@ -180,8 +180,8 @@ class Rewriter:
         where = ", ".join(f"{count} × {name}" for name, count in used) or "none"
         raise LoweringError(
             f"the rewriting of\n    {shown(self._whole)}\nis too long: {len(self.steps)} rules "
-            f"were applied (most often: {where}), and {self._work:,} factors looked at.\n"
-            "Compile a part of it by itself, and let its value be an input of the rest; or do "
+            f"were applied (most often: {where}), and {self._work:,} factors inspected.\n"
+            "Compile a part of it separately, and make its value an input of the rest; or do "
             "without rules:\n    pp.compile(expr, model, rewrite='as_written')"
         )
 

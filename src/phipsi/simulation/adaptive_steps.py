@@ -4,7 +4,7 @@ The state of the solver is y = [z, v] of chart.py. After every step the base poi
 of the step, so the exponential coordinates are always small: z becomes 0 for spherical, free and
 planar joints and its derivative there becomes v, while vdot, the step size and the coordinates of
 all other joints stay. So nothing is evaluated again; a mechanism of hinges and slides is integrated
-exactly as SciPy would. LSODA keeps a history that cannot be changed from outside; it is made anew
+exactly as SciPy would. LSODA keeps a history that cannot be changed from outside; it is built again
 when a rotation has reached 1 rad.
 
 Tolerances mean the same for all joints: an angle is judged against 1 rad (not against the small
@@ -49,7 +49,7 @@ class AdaptiveStep(Step):
         self.samples = (t1,)
 
     def look_inside(self, interpolant: Any) -> None:
-        """Keep the dense output, and look at events also between the ends."""
+        """Keep the dense output, and evaluate events also between the ends."""
         self.interpolant = interpolant
         inner = NODES[self.method.degree + 1][1:-1]
         self.samples = (*(self.t0 + (self.t1 - self.t0) * inner).tolist(), self.t1)
@@ -100,7 +100,7 @@ class Adaptive(Stepper):
         self.restart(*start)
 
     def restart(self, t: float, q: Array, v: Array) -> None:
-        """A new solver, which chooses its first step anew."""
+        """A new solver, which chooses its first step again."""
         self.t, self.q, self.v = t, q, v
         self._base = q
         y = np.concatenate([self.chart.start(q), v, self.w])
@@ -129,7 +129,7 @@ class Adaptive(Stepper):
     def step(self) -> Step:
         """One accepted step, however many SciPy tries for it."""
         solver, nv = self._solver, self._nv
-        if solver.status == "finished":  # LSODA was made anew at the very end
+        if solver.status == "finished":  # LSODA was built again at the very end
             raise Diverged(f"the solver stopped at t = {self.t:.9g} s")
         self.equations.failure = None
         if getattr(solver, "jac_factor", None) is not None:
@@ -185,7 +185,7 @@ class Adaptive(Stepper):
             solver.sol = guess
 
     def _check_progress(self, h: float) -> None:
-        """Refuse to crawl: a method may shorten its steps for very long before it gives up."""
+        """Stop a run that crawls: a method may shorten its steps for very long before it fails."""
         self._longest = max(self._longest, h)
         loops = self.equations.loops
         close = loops is not None and loops.is_close
@@ -193,7 +193,7 @@ class Adaptive(Stepper):
         self._short = self._short + 1 if h <= least * self._longest else 0
         if self._short and not self._longest:  # LSODA would go on so for ever
             raise Diverged(
-                f"at t = {self.t:.9g} s the solver makes steps of no length: the accelerations are "
+                f"at t = {self.t:.9g} s the solver takes steps of no length: the accelerations are "
                 f"too large for any other"
             )
         if self._short > most:

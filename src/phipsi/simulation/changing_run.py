@@ -18,16 +18,16 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.energy import kinetic_energy, momentum, potential_energy
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, PhipsiError, SimulationError
-from phipsi.forces.force import Force, bind_forces
-from phipsi.model.closure_text import ends
+from phipsi.forces.force import Elements, Force
+from phipsi.model.closure_names import ends
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import name_of
 from phipsi.operators import mass_matrix as MASS_MATRIX
 from phipsi.simulation.contact_margins import ContactMargin
 from phipsi.simulation.events import Event
-from phipsi.simulation.phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.quadratures import Quadratures
+from phipsi.simulation.run_phase import Carried, ChangeRecord, Phase
 from phipsi.simulation.topology import Change, Instant, Topology, changes_of
 from phipsi.trajectory.event_record import EventRecord
 from phipsi.trajectory.trajectory import Trajectory
@@ -59,7 +59,7 @@ def simulate_changing(
             f"({model.nv},), with entries for all joints, locked and absent ones too."
         )
     for change in [*before, *(c for e in events for c in changes_of(e.action))]:
-        change.check(model)  # a name that is wrong is told now, not when its time has come
+        change.check(model)  # wrong names are reported now, not when the event happens
     for change in before:
         runner.topology, q, v = change.apply(runner.topology, q, v)
     return runner.run(q, v)
@@ -82,10 +82,10 @@ class _Runner:
         self.times = None if times is None else np.asarray(times, dtype=np.float64)
         self.controller = self.options.pop("controller", None)
         forces = self.options.pop("forces", ())
-        self.elements = bind_forces(forces, topology.model)
+        self.elements = Elements(forces, topology.model)
         self.prescribed = self.options.pop("prescribed", None) or {}
         beside = self.options.pop("quadratures", None)
-        Quadratures(topology.model, beside, False)  # refuse what cannot be before the run
+        Quadratures(topology.model, beside, False)  # reject invalid ones before the run
         self.quadratures: Mapping[str, Any] = beside or {}
         self.progress = make_progress(self.options.pop("progress", None), duration)
         self.phases: list[Phase] = []
@@ -170,7 +170,7 @@ class _Runner:
 
     def _beside(self, phase: Phase, quadrature: Any) -> Any:
         if isinstance(quadrature, Force):
-            return Carried(phase, bind_forces([quadrature], self.topology.model))
+            return Carried(phase, Elements([quadrature], self.topology.model))
         return self._function(phase, quadrature)
 
     def _controller(self, phase: Phase) -> Any:
@@ -254,7 +254,7 @@ class _Runner:
                 try:
                     now, new_q, new_v = change.apply(now, new_q, new_v)
                 except PhipsiError as error:
-                    raise self._refused(event, t, error) from error
+                    raise self._rejected(event, t, error) from error
                 changes.append(change)
         gone = {id(event) for event, _ in fired}
         self.events = [e for e in self.events if id(e) not in gone]
@@ -262,7 +262,7 @@ class _Runner:
         try:
             new_v, rows, impulses = self._jump(old, now, new_q, new_v)
         except PhipsiError as error:
-            raise self._refused(fired[-1][0], t, error) from error
+            raise self._rejected(fired[-1][0], t, error) from error
         after, total_after = self._mechanical(now, new_q, new_v)
         record = ChangeRecord(
             tuple(changes),
@@ -281,7 +281,7 @@ class _Runner:
         return new_q, new_v
 
     def _broken(self, phase: Phase, q: Array, v: Array) -> list[tuple[Event, EventRecord]]:
-        """Contacts that a change leaves broken: they go off at once, without a zero to cross."""
+        """Contacts that a change leaves broken: they trigger at once, without a zero to cross."""
         for event in self.events:
             if isinstance(event.function, ContactMargin) and changes_of(event.action):
                 if self._margin(phase, event.function)(0.0, *phase.lower(q, v)) < -_BROKEN:
@@ -298,7 +298,7 @@ class _Runner:
                 out.append((event, self.records[-1]))
         return out
 
-    def _refused(self, event: Event, t: float, why: Exception) -> Exception:
+    def _rejected(self, event: Event, t: float, why: Exception) -> Exception:
         text = f"event {event.name!r} at t = {t:.9g} s cannot change the mechanism: {why}"
         return self._stopped(text, why)
 

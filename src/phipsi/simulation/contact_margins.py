@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.grasping.grasp import Grasp
 from phipsi.errors import InputError
-from phipsi.forces.force import Force, State, bind_forces, provides
+from phipsi.forces.force import Elements, Force
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.simulation.events import Event
 
@@ -37,7 +37,7 @@ class ContactMargin:
         if contact not in grasp.contact_names:
             raise InputError(f"there is no contact {contact!r}; {list(grasp.contact_names)} are.")
         self.grasp, self.contact, self.controller = grasp, contact, controller
-        self._elements = bind_forces(forces, grasp.model)
+        self._elements = Elements(forces, grasp.model)
         start = f"{contact}: "
         self._zero = np.zeros(grasp.model.nv)
         names = [f"{c.name}: {cone.name}" for c in grasp.contacts for cone in c.cones()]
@@ -46,16 +46,9 @@ class ContactMargin:
     def __call__(self, t: float, q: Array, v: Array) -> float:
         """The margin in N."""
         tau = self._zero if self.controller is None else self.controller(t, q, v)
-        load = None
-        if self._elements:
-            state = State(self.grasp.model, t, q, v)
-            for element in self._elements:
-                if provides(element, "efforts"):
-                    tau = tau + element.efforts(state)
-                if provides(element, "body_forces"):
-                    more = element.body_forces(state)
-                    load = more if load is None else load + more
-        margins = self.grasp.check(q, v, tau, load).margins[..., self._mine]
+        state = self._elements.state(t, q, v)
+        tau, loads = self._elements.acting(state, tau)
+        margins = self.grasp.check(q, v, tau, *loads).margins[..., self._mine]
         return float(margins.min(initial=np.inf)) if margins.size else 1.0
 
     def within(
@@ -75,7 +68,7 @@ def contact_events(
     forces: Sequence[Force] = (),
     action: Any = None,
 ) -> list[Event]:
-    """One event per one-sided contact that goes off when it begins to open or to slip.
+    """One event per one-sided contact that triggers when it begins to open or to slip.
 
     **Arguments:** `grasp`; `controller` and `forces`, those of the run; `action`, as for `Event`:
     None records, "stop" ends the run; "release" takes the contact away, as it happens to a finger

@@ -15,7 +15,7 @@ from phipsi.algorithms.forms import FORWARD_DYNAMICS, body_forces, closed_form, 
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError
-from phipsi.forces.force import KINEMATICS, Force, State, bind_forces, provides
+from phipsi.forces.force import Elements, Force, State, provides
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
@@ -57,13 +57,10 @@ class Equations:
         self.quadratures = quadratures or Quadratures(model, None, False)
         self.model, self.controller = model, controller
         self.chart = Chart(model)
-        self.forces = bind_forces(forces, model)
-        self._effort_elements = [x for x in self.forces if provides(x, "efforts")]
-        self._body_elements = [x for x in self.forces if provides(x, "body_forces")]
+        self.forces = Elements(forces, model)
         forms = (FORWARD_DYNAMICS, WITH_FORCES), (HYBRID_ACCELERATIONS, HYBRID_WITH_FORCES)
-        form = forms[prescribed is not None][bool(self._body_elements)]
+        form = forms[prescribed is not None][self.forces.act_on_bodies]
         self._program = compile(form, model)
-        self._kinematics = compile(KINEMATICS, model) if self.forces else None
         native = self._program.native
         self._call = self._reference if native is None else native.ufunc
         self._direct = (lambda *_: None) if native is None else native.direct
@@ -74,18 +71,13 @@ class Equations:
 
     @cached_property
     def _closed(self) -> Callable[..., tuple[Array, Array, Any]]:
-        """Accelerations and multipliers in one program, where that is as good as it gets."""
+        """Accelerations and multipliers in one program, where the rows are regular."""
         assert self.loops is not None
-        form = closed_form(None, bool(self._body_elements), False)
+        form = closed_form(None, self.forces.act_on_bodies, False)
         program = compile(form, self.loops.system)
         if program.native is None:
             return lambda *inputs: _flat(program(*inputs, on_error="mask"))
         return program.native.ufunc
-
-    @property
-    def has_loads(self) -> bool:
-        """Whether forces act on bodies."""
-        return bool(self._body_elements)
 
     @property
     def is_plain(self) -> bool:
@@ -122,18 +114,14 @@ class Equations:
         if self.prescribed is not None or (self.loops is not None and self.loops.drives):
             # what moves joints or rows as prescribed is found from the motion; others do no work
             effort = inverse_dynamics(self.model, q, v, vdot, *loads)
-        out = float(effort @ v)
-        if loads:
-            state = State(self.model, 0.0, q, v, self._kinematics)
-            out += float(np.sum(loads[0] * state.velocities))
-        return out
+        return float(self.forces.power(self.forces.state(0.0, q, v), effort, loads))
 
     def acting(self, t: float, q: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
         """Efforts (nv,) of the controller and the elements, and forces on bodies if there are."""
         effort = self._zero if self.controller is None else self.control(t, q, v)
         loads: tuple[Array, ...] = ()
         if self.forces:
-            effort, loads = self._with_elements(t, q, v, effort)
+            effort, loads = self.forces.acting(self.forces.state(t, q, v), effort)
         self._acting = effort, loads
         return effort, loads
 
@@ -159,20 +147,6 @@ class Equations:
             return np.full(self._nv, np.nan)
         return vdot if self.loops is None else self.loops.correct(q, v, vdot)
 
-    def _with_elements(
-        self, t: float, q: Array, v: Array, effort: Array
-    ) -> tuple[Array, tuple[Array, ...]]:
-        """Efforts with those of the elements, and the forces on bodies if there are any."""
-        state = State(self.model, t, q, v, self._kinematics)
-        for element in self._effort_elements:
-            effort = effort + element.efforts(state)
-        if not self._body_elements:
-            return effort, ()
-        load = self._body_elements[0].body_forces(state)
-        for element in self._body_elements[1:]:
-            load = load + element.body_forces(state)
-        return effort, (load,)
-
     def _inputs(
         self, t: float, q: Array, v: Array, effort: Array, loads: tuple[Array, ...]
     ) -> tuple[Array, ...]:
@@ -183,7 +157,7 @@ class Equations:
         return (q, v, given, effort, *loads, self.prescribed.free)
 
     def control(self, t: float, q: Array, v: Array) -> Array:
-        """Efforts of the controller (nv,); refuses a wrong shape, naming the controller."""
+        """Efforts of the controller (nv,); rejects a wrong shape, naming the controller."""
         assert self.controller is not None
         given = self.controller(t, locked(q), locked(v))
         if type(given) is np.ndarray and given.dtype == np.float64 and given.shape == (self._nv,):
@@ -197,7 +171,7 @@ class Equations:
         effort = self._zero if self.controller is None else np.array(self.control(t, q, v))
         if self.prescribed is None:
             return effort
-        elements, loads = self._with_elements(t, q, v, self._zero)
+        elements, loads = self.forces.acting(self.forces.state(t, q, v), self._zero)
         needed = inverse_dynamics(self.model, q, v, self.acceleration(t, q, v), *loads) - elements
         if self.loops is not None:
             needed = self.loops.drive(q, needed, effort)
@@ -205,19 +179,15 @@ class Equations:
 
     def potential_energy(self, t: Array, q: Array, v: Array) -> Array:
         """Energy stored in the force elements (...), J."""
-        out = np.zeros(np.shape(t))
         if not self.forces:
-            return out
-        state = State(self.model, t, q, v, self._kinematics)
-        for element in self.forces:
-            out = out + element.potential_energy(state)
-        return out
+            return np.zeros(np.shape(t))
+        return np.zeros(np.shape(t)) + self.forces.potential_energy(self.forces.state(t, q, v))
 
     def check(self, t: float, q: Array, v: Array) -> None:
         """Evaluate once; raise an error that names what is wrong."""
-        for element in self.forces:
+        for element in self.forces.bound:
             with first_call(f"force element {element!r}", t):
-                self._check_element(element, State(self.model, t, q, v, self._kinematics))
+                self._check_element(element, self.forces.state(t, q, v))
         if self.prescribed is not None:
             with first_call("a prescribed acceleration", t):
                 self.prescribed.accelerations(t, locked(q), locked(v))
@@ -249,15 +219,11 @@ class Equations:
                 f"{self._name()} returned {effort[where]} for joint {self.rate_name(where)} "
                 f"at t = {t:.6g} s; efforts must be finite."
             )
-        load = np.zeros((self.model.n_bodies, 6))
         try:
-            state = State(self.model, t, q, v, self._kinematics)
-            for element in self.forces:
+            state = self.forces.state(t, q, v)
+            for element in self.forces.bound:
                 self._check_element(element, state)
-                effort = effort + (element.efforts(state) if provides(element, "efforts") else 0)
-                if provides(element, "body_forces"):
-                    load = load + element.body_forces(state)
-            loads = (load,) if self._body_elements else ()
+            effort, loads = self.forces.acting(state, effort)
             self._program(*self._inputs(t, q, v, effort, loads))
         except PhipsiError as error:
             return error

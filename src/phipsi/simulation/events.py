@@ -25,7 +25,7 @@ from phipsi.simulation.stepper import Diverged, Step
 Array = NDArray[Any]
 Action = Any  # None, "stop", a function of (t, q, v), or changes of topology
 
-# An event that goes off this often, each time within this share of the run after the last, is
+# An event that triggers this often, each time within this share of the run after the last, is
 # piling up: a ball that comes to rest bounces infinitely often in finite time.
 _MANY, _NO_TIME = 5, 1e-9
 
@@ -39,11 +39,11 @@ class Event:
     1 for zeros where it rises, −1 where it falls, 0 for both; `action`: None only records the
     event, "stop" ends the run there, a change of `phipsi.topology` (or a list of them) goes on with
     another mechanism, once, and a callable(t, q, v) may return a new state (q, v) to go on
-    from, or None to go on as it is (the integrator starts anew, so that it may also switch a
+    from, or None to go on as it is (the integrator starts again, so that it may also switch a
     controller); `name`, for the record, that of the function by default.
 
-    A function that is zero at the start, or that an action has just left at zero, does not go off
-    there.
+    A function that is zero at the start, or that an action has just left at zero, does not
+    trigger there.
 
     >>> import phipsi as pp
     >>> down = pp.Event(lambda t, q, v: q[0] + 1.5707963267948966, action="stop", name="down")
@@ -71,7 +71,7 @@ class Event:
             check_signature(self.action, f"the action of event {self.name!r}", "t", "q", "v")
         if self.direction not in (-1, 0, 1):
             raise InputError(
-                f"event {self.name!r}: direction={self.direction!r} is none of −1 (falling), "
+                f"event {self.name!r}: direction={self.direction!r} is not one of −1 (falling), "
                 f"0 (both), 1 (rising)."
             )
         changes = self.action if isinstance(self.action, list | tuple) else [self.action]
@@ -84,7 +84,6 @@ class Event:
             )
 
 
-@final
 @final
 @dataclass(frozen=True)
 class Crossing:
@@ -103,7 +102,7 @@ class Watch:
         for event in self.events:
             if not isinstance(event, Event):
                 raise InputError(
-                    f"events has {event!r}, which is no event. For example:\n"
+                    f"events has {event!r}, which is not an event. For example:\n"
                     f"    events=[pp.Event(lambda t, q, v: q[2], action='stop')]"
                 )
         self._last = [0.0] * len(self.events)  # the value at the last sample; 0: no sign yet
@@ -112,17 +111,17 @@ class Watch:
         self.begin(t, q, v, ())
 
     def begin(self, t: float, q: Array, v: Array, fired: Sequence[Crossing]) -> None:
-        """Take the signs at a new start; those that have just gone off have none yet."""
+        """Take the signs at a new start; those that have just triggered have none yet."""
         left = {crossing.index: abs(crossing.left) for crossing in fired}
         for i in range(len(self.events)):
             with first_call(f"event {self.events[i].name!r}", t):
                 value = self.value(i, t, q, v)
-            # What root finding left over is no sign: it may lie on either side of zero.
+            # The remainder of root finding has no sign: it may lie on either side of zero.
             self._last[i] = 0.0 if i in left and abs(value) <= 16 * left[i] else value
         self._start = t
 
     def value(self, i: int, t: float, q: Array, v: Array) -> float:
-        """The function of event i; refuses what is no finite number."""
+        """The function of event i; rejects all but finite numbers."""
         event = self.events[i]
         given = event.function(t, locked(q), locked(v))
         try:
@@ -194,13 +193,13 @@ class Watch:
         return new_q, new_v
 
     def _guard(self, crossing: Crossing) -> None:
-        """Refuse events that pile up: behind the last of them the next step would miss them."""
+        """Reject events that pile up: the step after the last of them would miss the next."""
         recent = [*self._recent.get(crossing.index, [])[-_MANY:], crossing.t]
         self._recent[crossing.index] = recent
         if len(recent) > _MANY and max(np.diff(recent)) <= _NO_TIME * self._end:
             name = self.events[crossing.index].name
             raise Diverged(
-                f"event {name!r} goes off without end at t = {crossing.t:.9g} s (the last "
+                f"event {name!r} triggers without end at t = {crossing.t:.9g} s (the last "
                 f"{_MANY} times within {recent[-1] - recent[0]:.2g} s), like a ball that bounces "
                 f"ever lower; let its action end that, for example by stopping below a small speed"
             )

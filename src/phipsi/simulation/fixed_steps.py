@@ -25,7 +25,7 @@ from phipsi.simulation.variational import variational
 Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
 """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
 
-_STRETCH = 500  # steps that run in machine code at once, between looks at events and Ctrl-C
+_STRETCH = 500  # steps that run in machine code at once, between checks of events and Ctrl-C
 
 
 @final
@@ -85,7 +85,7 @@ class FixedSteps(Stepper):
         self._advance = advance_function(method, equations)
         self._method = method
         self.w = np.zeros(len(equations.quadratures))
-        # nothing of the user's is called within a step: whole stretches run in machine code
+        # no function of the user is called within a step: whole stretches run in machine code
         self._compiled = method.name in COMPILED and equations.is_plain
         self.restart(*start)
 
@@ -122,7 +122,7 @@ class FixedSteps(Stepper):
                     self._equations.model, self.q, self.v, zero, self._dt, steps,
                     integrator=self._method.name,
                 )  # fmt: skip
-            except SimulationError:  # step by step, so that it is told where and why
+            except SimulationError:  # step by step, which finds where and why
                 self._compiled = False
                 return None
             self._ready = iter(zip(q[1:], v[1:], strict=True))

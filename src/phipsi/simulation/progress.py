@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from phipsi.errors import InputError
 
@@ -13,74 +14,46 @@ _PATIENCE = 2.0
 _REFRESH = 0.1
 
 
-class Progress(Protocol):
-    """What the loop reports to."""
+class Progress(NamedTuple):
+    """Whom the loop reports to: `advance(t)`, the run has reached the time t, and `close()`."""
 
-    def advance(self, t: float) -> None:
-        """The run has reached the time t."""
-        ...
-
-    def close(self) -> None:
-        """The run is over."""
-        ...
+    advance: Callable[[float], Any]
+    close: Callable[[], Any]
 
 
-class _Silent:
-    def advance(self, t: float) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+SILENT = Progress(lambda t: None, lambda: None)
 
 
-class _Update:
+def _updates(bar: Any) -> Progress:
     """An object with `update(n)`, such as a tqdm bar: n simulated seconds went by."""
+    reached = 0.0
 
-    def __init__(self, bar: Any) -> None:
-        self._bar, self._t = bar, 0.0
+    def advance(t: float) -> None:
+        nonlocal reached
+        bar.update(t - reached)
+        reached = t
 
-    def advance(self, t: float) -> None:
-        self._bar.update(t - self._t)
-        self._t = t
-
-    def close(self) -> None:
-        refresh = getattr(self._bar, "refresh", None)
-        if refresh is not None:
-            refresh()
+    return Progress(advance, getattr(bar, "refresh", SILENT.close))
 
 
-class _Callback:
-    def __init__(self, function: Any, total: float) -> None:
-        self._function, self._total = function, total
-
-    def advance(self, t: float) -> None:
-        self._function(t, self._total)
-
-    def close(self) -> None:
-        pass
-
-
-class _Bar:
+def _bar(total: float, after: float) -> Progress:
     """A bar on standard error, once the run has taken `after` seconds."""
+    started = time.perf_counter()
+    due, display = started + after, None
 
-    def __init__(self, total: float, after: float) -> None:
-        self._total = total
-        self._started = time.perf_counter()
-        self._due = self._started + after
-        self._display: Any = None
-
-    def advance(self, t: float) -> None:
+    def advance(t: float) -> None:
+        nonlocal due, display
         now = time.perf_counter()
-        if now < self._due:
-            return
-        self._due = now + _REFRESH
-        if self._display is None:
-            self._display = _display(self._total)
-        self._display.show(t, now - self._started)
+        if now >= due:
+            due = now + _REFRESH
+            display = display or _display(total)
+            display.show(t, now - started)
 
-    def close(self) -> None:
-        if self._display is not None:
-            self._display.close()
+    def close() -> None:
+        if display is not None:
+            display.close()
+
+    return Progress(advance, close)
 
 
 def _display(total: float) -> Any:
@@ -142,17 +115,15 @@ class _RichDisplay:
 
 def make_progress(progress: Any, total: float) -> Progress:
     """What to report to, for the argument `progress` of `simulate`."""
-    if progress is False:
-        return _Silent()
-    if progress is None:
-        return _Bar(total, _PATIENCE) if sys.stderr.isatty() else _Silent()
-    if progress is True:
-        return _Bar(total, 0.0)
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        return SILENT
+    if progress is None or progress is True:
+        return _bar(total, _PATIENCE if progress is None else 0.0)
     if callable(getattr(progress, "update", None)):
-        return _Update(progress)
+        return _updates(progress)
     if callable(progress):
-        return _Callback(progress, total)
+        return Progress(lambda t: progress(t, total), SILENT.close)
     raise InputError(
-        f"progress={progress!r} is none of None, True, False, an object with update(n) such as "
+        f"progress={progress!r} is not one of None, True, False, an object with update(n) such as "
         f"tqdm(total=duration), or a function of (t, duration)"
     )

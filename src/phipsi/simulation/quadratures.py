@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.errors import InputError
-from phipsi.forces.force import Force, State, bind_forces, provides
+from phipsi.forces.force import Elements, Force
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature
 from phipsi.trajectory.trajectory import WORK
@@ -88,17 +88,10 @@ class Quadratures:
 
 def power_of(element: Force, model: Model) -> Callable[[float, Array, Array], Any]:
     """The power of a force element on the mechanism, as a function of (t, q, v), W."""
-    parts = bind_forces([element], model)
+    alone = Elements([element], model)
 
     def power(t: float, q: Array, v: Array) -> Any:
-        state = State(model, t, q, v)
-        out: Any = 0.0
-        for part in parts:
-            if provides(part, "efforts"):
-                out = out + np.sum(np.asarray(part.efforts(state)) * v, axis=-1)
-            if provides(part, "body_forces"):
-                load = np.asarray(part.body_forces(state))
-                out = out + np.sum(load * state.velocities, axis=(-1, -2))
-        return out
+        state = alone.state(t, q, v)
+        return alone.power(state, *alone.acting(state, 0.0))
 
     return power

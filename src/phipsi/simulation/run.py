@@ -88,9 +88,9 @@ def simulate(
     `baumgarte_rate`, 1/s) or "none". `topology`, changes of `phipsi.topology` that hold from the
     start; further ones are actions of events.
 
-    **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns what there is, with
-    ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory` ends at
-    the last good state.
+    **Returns:** a `Trajectory`. Ctrl-C ends the run with a warning and returns the motion so far,
+    with ``complete=False``. A run that cannot go on raises `SimulationError`, whose `trajectory`
+    ends at the last good state.
 
     **Cost:** per evaluation of vdot three sweeps, O(N); 12 evaluations per step of "dopri", and 3
     for its dense output. **Source:** docs/simulation.md.
@@ -125,7 +125,7 @@ def simulate(
     model = tree_of(model, simulate)
     method = checks.checked_method(integrator)
     rows = 0 if system is None else system.n_rows
-    checks.refuse_unfit(method, rows=rows, prescribed=bool(prescribed))
+    checks.reject_unfit(method, rows=rows, prescribed=bool(prescribed))
     end = checks.checked_time(duration, "duration", zero=True)
     step = checks.checked_time(dt, "dt")
     rtol, atol = checks.checked_tolerances(rtol, atol)
@@ -161,7 +161,7 @@ def _listed(forces: Any) -> Sequence[Any]:
 
 
 class _Run:
-    """The loop: step, events, output; and what has been recorded so far."""
+    """The loop over steps, events and output, and the record so far."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class _Run:
         self._has_work = equations.quadratures.has_work
 
     def start(self, q: Array, v: Array, dt: float, rtol: float, atol: float) -> None:
-        """Make the stepper and record the initial state."""
+        """Build the stepper and record the initial state."""
         start = (0.0, q, v)
         if self.method.is_adaptive:
             inside = self.dense is not None or bool(self.watch.events) or self.times is not None
@@ -261,7 +261,7 @@ class _Run:
         if self.times is None and jumped:
             self._row(t, *first, w)
         if jumped and self._has_work:
-            # energy that an action puts into springs is no work
+            # energy that an action puts into springs is not work
             w = w.copy()
             w[0] -= self._stored(t, q, v) - self._stored(t, *first)
         self._record_state(t, q, v, w)
@@ -279,7 +279,7 @@ class _Run:
     # ---- recording --------------------------------------------------------------------------
 
     def _record_step(self, step: Step, until: float, *, at_end: bool) -> None:
-        """What a step has to give up to a time: its end, or the output times in it."""
+        """Record a step up to a time: its end, or the output times in it."""
         if self.times is None:
             if at_end:
                 self._row(step.t1, step.q1, step.v1, step.w1)
@@ -292,7 +292,7 @@ class _Run:
             self._row(t, *self._on_constraints(t, *step.at(t)), step.quadratures_at(t))
 
     def _record_state(self, t: float, q: Array, v: Array, w: Array) -> None:
-        """A state that is no end of a step: the initial one, or after an event."""
+        """A state that does not end a step: the initial one, or one after an event."""
         if self.times is None:
             self._row(t, q, v, w)
         elif self._next < len(self.times) and self.times[self._next] == t:

@@ -30,7 +30,7 @@ from phipsi.algorithms.forms import IMPULSE
 from phipsi.backends.failures import is_failure
 from phipsi.compiler import compile
 from phipsi.errors import InputError
-from phipsi.model.closure_text import ends
+from phipsi.model.closure_names import ends
 from phipsi.motion.motion import Motion, not_closed
 from phipsi.simulation.stepper import Diverged
 
@@ -42,9 +42,9 @@ _NEAR, _STAGE, _STEADY = 0.03, 1e-9, 1e-3
 # Still nearer, the curvature of the constraints is interpolated between states on both sides, the
 # first of them this far away (rad or m, along the fastest rate).
 _CLOSE, _REACH, _NEWTON = 0.02, 0.05, 8
-# Further away than this from singular configurations, only every so many steps end with a look.
+# Further away than this from singular configurations, only every so many steps decide about rank.
 _FAR, _LOOK = 0.2, 4
-# With more rates than this, singular values, whose cost is cubic, are computed only in need.
+# With more rates than this, singular values, whose cost is cubic, are computed only when needed.
 _LARGE = 300
 _NODES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
 _NEAREST = slice(3, 5)
@@ -60,7 +60,7 @@ class _Residual(NamedTuple):
 
 
 class _Irregular(Exception):
-    """Compiled elimination does not do: rows are dependent, or nearly."""
+    """Compiled elimination does not suffice: rows are dependent, or nearly."""
 
 
 @final
@@ -74,7 +74,7 @@ class RunConstraints:
     def __init__(self, motion: Motion, method: str, tolerance: float, rate: float) -> None:
         if method not in METHODS:
             raise InputError(
-                f"stabilization={method!r} is none of {', '.join(map(repr, METHODS))}."
+                f"stabilization={method!r} is not one of {', '.join(map(repr, METHODS))}."
             )
         assert motion.system is not None
         self.motion, self.system = motion, motion.system
@@ -87,12 +87,12 @@ class RunConstraints:
         self._has_other_side = True
         self.is_close = False  # to a singular configuration
         self.is_regular = False  # whether rows without pivoting are as good as singular values
-        self._unseen = 0  # steps that may go by without a look at the singular values
+        self._unseen = 0  # steps that may pass without computing the singular values
         self.project_stages = False  # for a solver whose state cannot be projected
 
     @property
     def compiles(self) -> bool:
-        """Whether compiled forward dynamics, which does not look for rank, may be used here."""
+        """Whether compiled forward dynamics, which does not decide rank, may be used here."""
         return self.is_regular and self.method != "baumgarte" and self._all_move
 
     @property
@@ -252,11 +252,11 @@ class RunConstraints:
 
     @property
     def rank(self) -> int:
-        """How many rows are independent, as decided at the last look."""
+        """How many rows are independent, as last decided."""
         return self._rank or 0
 
     def start(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """The initial state on the constraints; refuses one that is not nearly there."""
+        """The initial state on the constraints; rejects one that is not nearly there."""
         gap = self.motion.check_start(q[None], v[None])
         if self.projects and gap > 0:
             if self._is_large:
@@ -291,7 +291,7 @@ class RunConstraints:
         self._steady = not self.is_close  # the next step can hardly change the rank
         self._careful = self.projects and 0 < self._rank and smallest < _NEAR
         self.is_regular = smallest > _NEAR
-        # far from singular configurations, a look now and then is enough
+        # far from singular configurations, deciding now and then is enough
         self._unseen = _LOOK if smallest > _FAR else 0
 
     def contradiction(self, q: Array, v: Array, free: Array) -> str:

@@ -1,4 +1,4 @@
-"""Step: what every stepper hands to the loop, and the base class of steppers."""
+"""Step: the result of every stepper, and the base class of steppers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Step(ABC):
     """One accepted step from t0 to t1, with the state at every time between.
 
     **Attributes:** `t0`, `t1`, s; `q1`, `v1`, the state at the end, and `w1` of the quadratures;
-    `samples`, times in (t0, t1] at which event functions are looked at.
+    `samples`, times in (t0, t1] at which event functions are evaluated.
     """
 
     t0: float
@@ -58,11 +58,11 @@ class Stepper(ABC):
 
     @abstractmethod
     def step(self) -> Step:
-        """Make one step; raise `Diverged` if there is none."""
+        """Take one step; raise `Diverged` if there is none."""
 
 
 def check_speed(v: Array, t: float) -> None:
-    """Refuse rates that are not finite or faster than anything."""
+    """Reject rates that are not finite or faster than any mechanism."""
     if v.size and not float(np.abs(v).max()) < FASTEST:
         fastest = float(np.abs(v).max())
         what = "are not finite" if not np.isfinite(fastest) else f"reach {fastest:.3g} (rad/s, m/s)"

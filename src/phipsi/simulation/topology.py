@@ -81,12 +81,12 @@ class Topology:
                 return HeldObject(
                     model, object=held, contacts=touching, constraints=others, stages=stages
                 )
-            except ModelError:  # an object that is locked to something else is no object
+            except ModelError:  # an object that is locked to something else is not one
                 pass
         return System(model, acting, stages=stages)
 
     def index(self, name: str) -> int:
-        """Place of a constraint; refuses names that do not act."""
+        """Place of a constraint; rejects names that do not act."""
         names = [c.name for c in self.constraints]
         if name not in names:
             raise InputError(f"no constraint {name!r} acts now. {did_you_mean(name, names)}")
@@ -101,7 +101,7 @@ class Change(ABC):
         """The topology afterwards, and the state (all coordinates) before velocities jump."""
 
     def check(self, model: Model) -> None:  # noqa: B027
-        """Refuse names that the model does not have, before a run begins."""
+        """Reject names that the model does not have, before a run begins."""
 
 
 @dataclass(frozen=True, init=False)
@@ -217,7 +217,7 @@ class Unlock(_Named):
     """Locked joints move again, from rest where they stand."""
 
     def apply(self, now: Topology, q: Array, v: Array) -> tuple[Topology, Array, Array]:
-        """Let them go."""
+        """Release them."""
         locked = dict(now.locked)
         for name in self.names:
             if name not in locked:

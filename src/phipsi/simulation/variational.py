@@ -51,7 +51,9 @@ def variational(
 ) -> Callable[[float, Array, Array, float], tuple[Array, Array, Array]]:
     """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
     model, chart = equations.model, equations.chart
-    by_q = _evaluated(compile(SLOPE_WITH_FORCES if equations.has_loads else SLOPE, model))
+    by_q = _evaluated(
+        compile(SLOPE_WITH_FORCES if equations.forces.act_on_bodies else SLOPE, model)
+    )
     momenta, rates = (_evaluated(compile(x, model)) for x in (MOMENTA, RATES_OF_MOMENTA))
 
     def slope(t: float, q: Array, w: Array) -> Array:

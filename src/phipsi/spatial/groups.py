@@ -36,7 +36,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.spatial.exponential import ARRAYS, FLOATS, cot_gap, screw_gaps
-from phipsi.spatial.turns import PLANE, SPACE, Numbers, Rotation, add, cross, plus, powers, times
+from phipsi.spatial.rotation_groups import (
+    PLANE,
+    SPACE,
+    Numbers,
+    Rotation,
+    add,
+    cross,
+    plus,
+    powers,
+    times,
+)
 from phipsi.spatial.vectors import Array
 
 
@@ -108,7 +118,7 @@ class Group(ABC):
     def wanted(
         self, w: Numbers, h: Any, p: Numbers, force: Numbers, now: Numbers, ops: Any
     ) -> Numbers:
-        """What momenta `now` at the middle ought to be, after p and with the forces there."""
+        """The momenta at the middle that follow from p and the forces; `now` are those of w."""
 
     @abstractmethod
     def after(

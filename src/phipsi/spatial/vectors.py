@@ -52,25 +52,6 @@ def crq(forces: ArrayLike) -> Array:
     return out
 
 
-def inertia_regressor(motions: ArrayLike) -> Array:
-    """The matrices Y(z) (..., 6, 10) with M z = Y(z) π of motions z = [ω; v] (..., 6).
-
-    π = [m, m c (3), Jxx, Jyy, Jzz, Jxy, Jxz, Jyz], and M z = [J ω + m c × v; m v − m c × ω].
-    """
-    z = numbers(motions)
-    x, y, w = (z[..., i] for i in range(3))
-    out = np.zeros((*z.shape[:-1], 6, 10), dtype=z.dtype)
-    out[..., 3:, 0] = z[..., 3:]
-    out[..., :3, 1:4] = -skew(z[..., 3:])
-    out[..., 3:, 1:4] = skew(z[..., :3])
-    for column, entries in enumerate(
-        [(x, 0, 0), (0, y, 0), (0, 0, w), (y, x, 0), (w, 0, x), (0, w, y)]
-    ):
-        for row, entry in enumerate(entries):
-            out[..., row, 4 + column] = entry
-    return out
-
-
 def inertia_of(parameters: ArrayLike) -> Array:
     """The matrices M(π) (..., 6, 6) of inertial parameters (..., 10), [[J, h~], [−h~, m]]."""
     pi = numbers(parameters)

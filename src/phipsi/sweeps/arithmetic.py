@@ -1,7 +1,7 @@
-"""What a backend provides to the bodies of operations, wherever it is in the mechanism.
+"""The arithmetic that a backend provides to the bodies of operations.
 
 The reference backend computes with arrays, the native backend writes machine code for lanes. A
-backend for another target provides the same and gets every operation that has a body.
+backend for another target that provides this can run every operation with a body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Block = Any
 
 
 class Arithmetic(Protocol):
-    """What a backend provides to the bodies, at the place that it visits."""
+    """The arithmetic at the body, point, link or row that a backend visits."""
 
     # ---- values of fields
 
@@ -41,7 +41,7 @@ class Arithmetic(Protocol):
         ...
 
     def by_column(self, x: Field, make: Callable[[Any], list[Entry]]) -> Block:
-        """The block whose columns are made from those of x."""
+        """The block whose columns `make` computes from those of x."""
         ...
 
     # ---- blocks

@@ -1,4 +1,4 @@
-"""What operations do, written once for every backend.
+"""The bodies of the operations, written once for every backend.
 
 A body gets the backend's arithmetic at one body, point, link or row, and the field to compute. Its
 entries (`sweeps/entries.py`) are lanes of machine code in one backend and arrays in another;
@@ -381,7 +381,7 @@ def inertia_rate(a: Arithmetic, x: Field) -> Block:
 
 
 def regress(a: Arithmetic, x: Field) -> Block:
-    """M(π) z by its columns: made in the body's own axes, in which π is, then turned back."""
+    """M(π) z by its columns: computed in the body's own axes, those of π, then rotated back."""
     turn, z = a.turn(), a.column(x.args[0])
     w, v = matvec(turn, z[:3]), matvec(turn, z[3:])
     moments = [
@@ -410,7 +410,7 @@ def inertia_trace(a: Arithmetic, x: Field) -> Block:
 
 
 def inertia_of(a: Arithmetic, x: Field) -> Block:
-    """M(π), turned from the body's own axes."""
+    """M(π), rotated from the body's own axes."""
     m, hx, hy, hz, xx, yy, zz, xy, xz, yz = a.column(x.args[0])
     turn = a.turn()
     back = transpose_rows(turn)

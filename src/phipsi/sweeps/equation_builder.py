@@ -1,7 +1,7 @@
-"""Building fields: interned, typed, and simplified as they are made.
+"""Building fields: interned, typed, and simplified as they are built.
 
-The simplifications are ordinary algebra that holds block by block, and they are what turns the
-papers' operator forms into the recursions one would write by hand:
+The simplifications are ordinary algebra that holds block by block. They turn the operator forms of
+the papers into the recursions one would write by hand:
 
 - zeros and identities vanish;
 - terms of a sum that start with the same block are collected: ``G y − G H z = G (y − H z)``, and
@@ -32,11 +32,11 @@ from phipsi.sweeps.operations import operation
 _SYMMETRIC = (Kind.SYMMETRIC, Kind.INERTIA)
 _STRONGER = (Kind.SYMMETRIC, Kind.INERTIA)
 MOST_WORK = 10_000
-"""The most blocks to make for one program; the largest of the library makes 1,300."""
+"""The most blocks to build for one program; the largest of the library has 1,300."""
 
 
 class Builder:
-    """Makes the fields of one program."""
+    """Builds the fields of one program."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[object, ...], Field] = {}
@@ -51,9 +51,9 @@ class Builder:
         self._work += 1
         if self._work > MOST_WORK:
             raise LoweringError(
-                f"the program is too large: more than {MOST_WORK:,} operations on blocks were "
-                f"made, {self._count:,} of them different. Compile a part of the expression by "
-                "itself, and let its value be an input of the rest"
+                f"the program is too large: it has more than {MOST_WORK:,} operations on blocks, "
+                f"{self._count:,} of them different. Compile a part of the expression "
+                "separately, and make its value an input of the rest"
             )
         if found is None:
             found = self._made[key] = Field(operation(op), args, data, type_, self._count)
@@ -207,7 +207,7 @@ class Builder:
         return [*((c, x) for c, x in terms if x not in gone), (1, both)]
 
     def _made_transpose(self, x: Field) -> Field | None:
-        """The transpose of a block if there is one; a symmetric block has none."""
+        """The transpose of a block, if it was built; None for a symmetric block."""
         t = x.type
         if t.rows != t.cols or _symmetric(x):
             return None
@@ -252,7 +252,7 @@ class Builder:
     ) -> Field:
         """Block inverse; `definite` blocks are factored by Cholesky, others by elimination.
 
-        `scale` (r × 1) is what the pivots are compared with to tell a singular hinge from a light
+        The pivots are compared with `scale` (r × 1), to distinguish a singular hinge from a light
         one.
         """
         if x.op == "eye":
@@ -266,7 +266,7 @@ class Builder:
         return self.make("inv", args, data, Type(t.domain, t.cols, t.rows, kind))
 
     def apply(self, op: str, *args: Field, data: Hashable = None) -> Field:
-        """An operation whose row says what it gives; zero if it is linear in an argument that is.
+        """An operation whose row has the type of its result; zero if linear in a zero argument.
 
         It is evaluated at the bodies, points, links or rows that its first argument has.
         """
@@ -343,7 +343,7 @@ class Builder:
 
 
 def _contains(x: Field, z: Field) -> bool:
-    """True if the unknown z stands in x; what was made before z does not contain it."""
+    """True if the unknown z stands in x; fields built before z do not contain it."""
     seen, stack = {x}, [x]
     while stack:
         y = stack.pop()
@@ -359,8 +359,8 @@ def _contains(x: Field, z: Field) -> bool:
 def same_equation(x: Field, y: Field) -> bool:
     """True if the equations of two fields differ in nothing but the names of their unknowns.
 
-    Fields without unknowns are interned, so equal ones are the same object; and what was made
-    before the unknown x does not depend on it.
+    Fields without unknowns are interned, so equal ones are the same object; and fields built
+    before the unknown x do not depend on it.
     """
     assumed, stack = {(x, y)}, [(x, y)]
     while stack:
@@ -382,7 +382,7 @@ def same_equation(x: Field, y: Field) -> bool:
 
 
 def _head(x: Field) -> tuple[object, ...]:
-    """What a term starts with; terms with equal heads can be collected."""
+    """The head of a term; terms with equal heads can be collected."""
     if x.op == "mul":
         return ("mul", x.args[0], x.args[1].type.cols)
     if x.op == "down":

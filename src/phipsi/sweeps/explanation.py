@@ -16,7 +16,7 @@ from phipsi.sweeps.recursion import Recursion
 
 @dataclass(frozen=True)
 class Sweep:
-    """One step as people read it: its kind, what it loops over, and its equations."""
+    """One step as people read it: its kind, its loop, and its equations."""
 
     kind: str
     heading: str
@@ -30,7 +30,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `phipsi.explain` returns; `str()` is the text.
+    """The result of `phipsi.explain`; `str()` is the text.
 
     **Attributes:** `expressions` as given, `lowered` after rewriting, `rewrites` (name, before,
     after, source), `sweeps` (kind, heading, equations), `flops` (per evaluation, or per body with a

@@ -12,8 +12,7 @@ with X(k) = φ(parent, k). So causal operators become loops over `up` (tip_to_ba
 anticausal ones loops over `down` (base_to_tip sweeps): that is the one sentence tying the two
 vocabularies together.
 
-What an operation is stands in one row of `sweeps/operations.py`, an `Operation`: everything else
-asks the row.
+An operation is one row of `sweeps/operations.py`, an `Operation`: everything else asks the row.
 
 Blocks are matrices `rows × cols`; sizes are "6", "r" (width of the body's hinge, 0–6), "1", "4",
 "10" (inertial parameters), "c" (columns of an operand) or "all:efforts" (one column for every
@@ -45,7 +44,9 @@ def is_vector_like(cols: str) -> bool:
 
 
 class Domain(Enum):
-    """What the blocks of a field are indexed by."""
+    """The index set of the blocks of a field."""
+
+    __hash__ = object.__hash__  # of Enum it is a Python function; fields are looked up often
 
     BODY = "body"
     POINT = "point"
@@ -58,6 +59,8 @@ class Domain(Enum):
 
 class Kind(Enum):
     """Structure of a block."""
+
+    __hash__ = object.__hash__  # of Enum it is a Python function; fields are looked up often
 
     GENERAL = "general"
     SYMMETRIC = "symmetric"
@@ -112,7 +115,7 @@ class Loop(Enum):
 
 
 class Keep(Enum):
-    """What happens to a value that a later step needs."""
+    """The treatment of a value that a later step needs."""
 
     STORED = "stored"
     AGAIN = "again"  # it is computed again: reading its parts costs no more than reading it
@@ -129,7 +132,7 @@ class Naming(Enum):
 
 
 class Variant(Enum):
-    """What the code of an operation is written for."""
+    """What the code of an operation depends on."""
 
     ANY = "any"
     JOINT = "joint"  # each type of joint
@@ -152,7 +155,7 @@ Body = Callable[[Any, "Field"], Any]
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """One row of the table of operations: all that is known about an operation.
+    """One row of the table of operations: everything that is known about an operation.
 
     **Attributes:** `meaning` in a few words; `reads` and `runs`, what it needs and in which loop it
     runs; `rows`, `cols`, `kind` and `domain` of the result, where they do not depend on the
@@ -222,11 +225,11 @@ _OPERATIONS: dict[str, Operation] = {}
 
 
 class Field:
-    """One node of the equation graph. Made by a `Builder`, which interns it.
+    """One node of the equation graph. A `Builder` builds and interns it.
 
     `operation` is its row in the table of operations and `op` the name of it, `args` are fields,
-    `data` what else the operation needs. `equation` is set for op "rec" only: the field is defined
-    by an equation that may contain the field itself behind `up` or `down`.
+    `data` the other parameters of the operation. `equation` is set for op "rec" only: the field is
+    defined by an equation that may contain the field itself behind `up` or `down`.
     """
 
     __slots__ = ("args", "data", "equation", "label", "number", "op", "operation", "type")
@@ -273,7 +276,7 @@ def parts_of(x: Field) -> list[tuple[Any, Field]]:
 
 
 class StepKind(Enum):
-    """The six kinds of step a program is made of."""
+    """The six kinds of step of a program."""
 
     MEMORYLESS = "memoryless"
     TIP_TO_BASE = "tip_to_base"

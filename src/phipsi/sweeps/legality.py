@@ -1,7 +1,7 @@
-"""What is legal after each pass that makes or changes steps, as a table of rules.
+"""Legality of the steps after each pass, as a table of rules.
 
-A rule gets what a pass has made and yields a sentence for everything that must not be. The tests
-run with the rules (``PHIPSI_CHECK=1``); programs of users are compiled without them. The back half
+A rule gets the result of a pass and yields a sentence for every fault. The tests run with the rules
+(``PHIPSI_CHECK=1``); programs of users are compiled without them. The back half
 of compilation has a table of its own, in `backends/native/native_legality.py`.
 """
 
@@ -19,11 +19,11 @@ Rule = Callable[..., Iterator[str]]
 
 
 class IllegalProgram(AssertionError):
-    """A pass of the compiler made something that the next one cannot take: a fault of phipsi."""
+    """A pass of the compiler gave a result that the next one cannot take: a fault of phipsi."""
 
 
 def check(table: Mapping[str, tuple[Rule, ...]], stage: str, *made: Any) -> None:
-    """Apply the rules for what a pass has made, whether or not checks are on."""
+    """Apply the rules to the result of a pass, whether or not checks are on."""
     for rule in table[stage]:
         for complaint in rule(*made):
             raise IllegalProgram(f"after {stage!r}, {rule.__name__}: {complaint}")
@@ -50,7 +50,7 @@ def computed_once(steps: list[Step], outputs: list[Field]) -> Iterator[str]:
 
 
 def all_that_is_needed(steps: list[Step], outputs: list[Field]) -> Iterator[str]:
-    """What the outputs need is computed, and nothing else."""
+    """All fields that the outputs need are computed, and no others."""
     needed, there = set(reachable(outputs)), {x for step in steps for x in step.fields}
     yield from (f"{x!r} is needed, but not computed" for x in needed - there)
     yield from (f"{x!r} is computed, but not needed" for x in there - needed)
@@ -77,7 +77,7 @@ def after_what_it_reads(steps: list[Step], outputs: list[Field]) -> Iterator[str
 def reads_too_early(
     step: Step, done: set[Field], shown: Callable[[Field], Field] = lambda x: x
 ) -> Iterator[str]:
-    """What a step reads before it is there, where `done` are the fields of earlier ones.
+    """The fields that a step reads too early, where `done` are the fields of earlier steps.
 
     Where views are not computed, `shown` is the field whose value one shows.
     """
@@ -117,4 +117,4 @@ LEGAL: dict[str, tuple[Rule, ...]] = {
     "schedule": _ORDER,
     "plan buffers": (*_ORDER, kept_while_needed, local_to_a_body),
 }
-"""For every pass of the front half, what is legal after it."""
+"""The rules after every pass of the front half."""

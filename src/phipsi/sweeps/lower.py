@@ -43,12 +43,12 @@ def field_type(space: Space, cols: str = "1") -> Type:
 
 @dataclass(frozen=True)
 class Options:
-    """What suits the backend and the model.
+    """Choices that depend on the backend and the model.
 
-    `flat`: paths of φ may be walked in the frame of their root body; `simplify`: what stands inside
-    leaves is rewritten too; `grams`: C* S C is made from C instead of where paths meet; `several`:
-    several matrices share these frames; `pairs`: which products of two paths the backend can make,
-    "all" or "symmetric".
+    `flat`: paths of φ may be walked in the frame of their root body; `simplify`: operators inside
+    leaves are rewritten too; `grams`: C* S C is computed from C instead of where paths meet;
+    `several`: several matrices share these frames; `pairs`: the products of two paths that the
+    backend can compute, "all" or "symmetric".
     """
 
     flat: bool = False

@@ -6,8 +6,8 @@ products block (i, j) goes through the nearest common ancestor c of i and j (dua
 
     (T₁* X T₂)(i, j) = T₁(c, i)* Y(c) T₂(c, j),    Y = bd(T₁* X T₂)
 
-A `pairs` step multiplies what the two paths have at c. What has neither form is applied to the
-columns of the identity.
+A `pairs` step multiplies the values of the two paths at c. Operators of neither form are applied to
+the columns of the identity.
 
 Reasons: docs/decisions/0010.
 """
@@ -68,7 +68,7 @@ def whole_matrix(low: Lowering, x: Expr, local: bool) -> Field:
 
 
 def lower_matrix(low: Lowering, x: Expr, *, local: bool = False) -> Field | None:
-    """A field with the whole matrix of x, made from its blocks; None if x has no such form.
+    """A field with the whole matrix of x, computed from its blocks; None if x has no such form.
 
     `local` pairs leave the admittance of hubs apart where the backend does so.
     """
@@ -247,8 +247,8 @@ def _path(low: Lowering, x: Expr, *, flat: bool = False) -> Field:
 def _flat_path(low: Lowering, x: Expr) -> Field | None:
     """The same in the axes and about the origin of the path's root body, where φ is all ones.
 
-    φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: what is carried along
-    the path stays the same, and a block is a product of what the two bodies have.
+    φ = W⁻¹ T W with W(k) = φ(root, k) and T(j, k) = I for k outboard of j: values do not change
+    along the path, and a block is a product of values of the two bodies.
     """
     at = _transition(x) if x.takes.per_body else None
     if at is None or plain_transition(x.factors[at]) is not phi:
@@ -336,7 +336,7 @@ def _pair(low: Lowering, factors: tuple[Expr, ...], local: bool) -> Field | None
 
 
 def _local(low: Lowering, transition: Expr, core: Expr) -> Field:
-    """bd(T* X T), begun anew below every hub."""
+    """bd(T* X T), restarted below every hub."""
     b, step = low.builder, transition_step(transition)
     source = low.blocks.block(core)
     type_ = Type(Domain.BODY, "6", "6", source.type.kind)

@@ -34,9 +34,9 @@ _OWN_INERTIA = frozenset(("M", "P", "D", "placement", "pose"))
 
 
 class Blocks:
-    """Block formulas of the leaves, and what is memoryless by construction.
+    """Block formulas of the leaves, and of products and functions that are memoryless.
 
-    `vector` lowers the vectors that blocks are made from, and `diagonal` the products inside bd(·).
+    `vector` lowers the vectors inside blocks, and `diagonal` the products inside bd(·).
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Blocks:
         return times(left, b.transpose(right))
 
     def _gyration(self, x: Expr) -> Field | None:
-        """c (cross(V)* M + M cross(V) + cross_force(M V)), which twelve numbers make up.
+        """c (cross(V)* M + M cross(V) + cross_force(M V)), which has twelve independent numbers.
 
         Of a rigid inertia it acts on the angular part only: [[A, 0], [−p~, 0]]. Without the last
         term it is how the inertia changes when the body moves: ten numbers, as the inertia has.
@@ -223,7 +223,7 @@ class Blocks:
         """V ↦ Ḃ{…; V}* y (dBT) or Ḃ{…; V} f (dB), 6 × 6 per point.
 
         Every direction of Ḃ is a factor between the lever and the turn of a point: −spin in world
-        axes; in spatial axes cross* in front of what is there.
+        axes; in spatial axes cross* in front of the other factors.
         """
         b = self.builder
         force, place = x.name == "dB", place_of(x)
@@ -249,7 +249,7 @@ class Blocks:
         return out
 
     def _point_factors(self, motions: list[Field]) -> tuple[Field, list[Field], Field]:
-        """B = first · last, and what every motion puts between them."""
+        """B = first · last, and the factor that every motion puts between them."""
         b = self.builder
         pose = b.shift("gather", self.pose())
         gathered = [b.shift("gather", m) for m in motions]
@@ -282,7 +282,7 @@ class Blocks:
         return self.builder.apply("relative", self.pose())
 
     def link_block(self, x: Expr) -> Field:
-        """A* or its change along motions: what a row has at a point, in the axes of the point."""
+        """A* or its change along motions: the part of a row at a point, in the point's axes."""
         b = self.builder
         relative = self.relative()
         seen = b.shift("of_point", relative)
@@ -353,7 +353,7 @@ class Blocks:
         def invert(p: Field, d: Field) -> Field:
             if not (_positive(f.Jr) and _positive(f.M)):  # D can be anything but singular
                 return b.inverse(d, definite=False, owner=f.D.text("ascii"))
-            # rounding errors are as large as what cancels: the inertias of the bodies outboard
+            # rounding errors are as large as the terms that cancel: inertias of bodies outboard
             known = f.M == Riccati().M and not _OWN_INERTIA.intersection(self.given)
             sizes = None if known else "given"
             scale = b.apply("hinge_scale", p, axes, data=sizes)

@@ -1,8 +1,8 @@
 """The operations of the intermediate form: one row each, and nothing about them anywhere else.
 
-A row says what an operation reads and in which loop it runs, what it gives and in what it is
-linear, whether its value is kept or computed again, what it costs, how it is printed, and what it
-is (`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
+A row has the arguments and the loop of an operation, its result and the arguments in which it is
+linear, whether its value is kept or computed again, its cost, its printed form, and its body
+(`Operation` explains the columns). The builder, the schedule, the buffers, the printed recursion
 and the backends ask the row.
 
 Printed forms name arguments by number: {0} is the first one, {0*} its transpose, {0^} its inverse,
@@ -172,7 +172,7 @@ def _selection_form(to: Any, x: Field, at: str) -> str:
     return f"select_{x.data}({at})"
 
 
-# ---- leaves: what is read, or known --------------------------------------------------------------
+# ---- leaves: inputs and constants ---------------------------------------------------------------
 
 _LEAF: dict[str, Any] = {"keep": Keep.AGAIN, "naming": Naming.INLINE}
 _BODY6: dict[str, Any] = {"domain": Domain.BODY, "rows": "6", "cols": "6"}
@@ -183,7 +183,7 @@ Operation("zero", "the block of zeros", body=bodies.zero, **_LEAF, form="0")
 Operation("eye", "the identity", body=bodies.eye, **_LEAF, form="I")
 Operation("seed", "columns of the identity of a space", **_LEAF, form="I({at})")
 Operation(
-    "path_seed", "what a column has where its path starts", **_LEAF, domain=Domain.BODY,
+    "path_seed", "the value of a column where its path starts", **_LEAF, domain=Domain.BODY,
     reads=Reads.SEED, form=_seed_form,
 )  # fmt: skip
 Operation("M", "inertia", **_BODY6, **_LEAF, kind=Kind.INERTIA, form="M({at})")
@@ -445,13 +445,9 @@ _shift(
 )
 _shift("of_mate", "the block of the mate of a point", Domain.POINT, Reads.MATE, "{0@C'}")
 _shift(
-    "of_point",
-    "the block of the point of a link",
-    Domain.LINK,
-    Reads.POINT,
-    "{0@C}",
+    "of_point", "the block of the point of a link", Domain.LINK, Reads.POINT, "{0@C}",
     back="to_point",
-)
+)  # fmt: skip
 _shift("of_row", "the block of the row of a link", Domain.LINK, Reads.ROW, "{0@i}", back="to_row")
 _shift(
     "spread", "the block of the world, everywhere", Domain.BODY, Reads.HERE, "{0}",

@@ -46,7 +46,7 @@ class Recursion:
         self._name(steps)
 
     def heading(self, step: Step) -> str:
-        """What the loop of a step runs over."""
+        """The loop of a step in words."""
         if step.kind is StepKind.MEMORYLESS and step.domain in _LOOPS:
             return _LOOPS[step.domain]
         return _HEADINGS[step.kind]
@@ -65,7 +65,7 @@ class Recursion:
         return out
 
     def _roots(self) -> str:
-        """What stands for the parent's value where there is no parent."""
+        """The value that replaces that of the parent at roots."""
         if not self.at_roots:
             return ""
         values = ", ".join(f"{name} = {value}" for name, value in self.at_roots.items())
@@ -183,7 +183,7 @@ class Recursion:
 
 
 def _spelled_out(x: Field) -> bool:
-    """True for what is clearer without a name of its own: −X, and P H*."""
+    """True for fields that are clearer without a name of their own: −X, and P H*."""
     if x.op == "add" and len(x.args) == 1:
         return True
     return x.op == "mul" and x.args[1].op == "hinge_axes" and x.args[0].op in ("rec", "input")

@@ -1,4 +1,4 @@
-"""What is to be compiled, checked; and its lowering to the fields of one program."""
+"""The arguments of `compile`, checked; and their lowering to the fields of one program."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Request:
         single = isinstance(expr, Expr | str)
         if not isinstance(cast(object, expr), (Expr, Sequence)):
             advice = check.advice(expr)
-            raise InputError(f"{expr!r} is no operator expression, nor a sequence of them{advice}")
+            raise InputError(
+                f"{expr!r} is neither an operator expression nor a sequence of them{advice}"
+            )
         several = (expr,) if isinstance(expr, Expr | str) else tuple(expr)
         expressions = tuple(as_expression(x) for x in several)
         modes = _strings("mode", mode)
@@ -87,7 +89,7 @@ def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _pair(block: Any) -> tuple[Any, Any]:
-    text = f"blocks= takes pairs (row, column) of names, but {block!r} is none"
+    text = f"blocks= takes pairs (row, column) of names, not {block!r}"
     if isinstance(block, str):
         raise InputError(text)
     try:
@@ -130,7 +132,7 @@ class Lowered:
 
 
 def check_request(request: Request, *, has_points: bool, has_model: bool = True) -> None:
-    """Refuse what cannot be compiled, with the reason.
+    """Reject a request that cannot be compiled, with the reason.
 
     Without a model there may be any points, rows and selections.
     """
@@ -152,7 +154,7 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
         _check_given(name)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
-            raise InputError(f"{x!r} is no operator expression{check.advice(x)}")
+            raise InputError(f"{x!r} is not an operator expression{check.advice(x)}")
         if x.takes is UNKNOWN:
             raise SpaceError(check.undetermined(x))
         check_pairs(x)
@@ -211,10 +213,10 @@ def _check_given(name: str) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
     if name in _INPUTS:
-        raise InputError(f"given={name!r}: {name} is an input already")
+        raise InputError(f"given={name!r}: {name} is already an input")
     if name in _NO_QUANTITIES:
         raise InputError(
-            f"given={name!r}: {name} stands for something else at every place, by what is in its "
+            f"given={name!r}: {name} stands for something else at every place, depending on its "
             "braces or brackets; only quantities that are the same everywhere can be given"
         )
     row = CATALOGUE.get(name)

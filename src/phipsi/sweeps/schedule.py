@@ -2,8 +2,8 @@
 
 In a tip_to_base step a body may use anything of itself that is computed before in the same step,
 and, through `up`, everything of its children; in a base_to_tip step, through `down`, everything of
-its parent. What a step needs of other bodies in the other direction, of points or of the whole,
-must have been computed by an earlier step. A step takes all equations that can run in it, so
+its parent. Values of other bodies in the other direction, of points or of the whole must have been
+computed by an earlier step. A step takes all equations that can run in it, so
 sweeps of equal direction fuse whenever the second needs the first only at bodies already visited
 (theory/open-chains 14.2).
 
@@ -94,7 +94,7 @@ class _Left:
         return sum(map(len, self.places.values()))
 
     def take(self, step: Step) -> None:
-        """Put the fields of a step behind us."""
+        """Mark the fields of a step as done."""
         self.done.update(step.fields)
         rest = [x for x in self.places[step.domain] if x not in self.done]
         self.places[step.domain] = rest
@@ -129,8 +129,8 @@ def _greedy(fields: list[Field], first: StepKind) -> list[Step]:
         if work > MOST_WORK:
             raise LoweringError(
                 f"the program is too large: it has more than {len(steps)} sweeps one after the "
-                f"other, with {len(fields):,} blocks. Compile a part of the expression by itself, "
-                "and let its value be an input of the rest"
+                f"other, with {len(fields):,} blocks. Compile a part of the expression separately, "
+                "and make its value an input of the rest"
             )
         step = _next_step(left, direction) or _next_step(left, _OTHER[direction])
         if step is None:

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (tables: one row, one line)
 """Equations of motion, the four forward dynamics, forces, innovations, and the papers' recursions.
 
-theory/open-chains 5 to 8, 10, 11 and 13. A recursion is what the compiler makes of an expression:
+theory/open-chains 5 to 8, 10, 11 and 13. A recursion is the compiled form of an expression:
 its sweeps run on exact numbers, and the result is compared with dense matrices. It is compiled as
 it is written, and rewritten.
 

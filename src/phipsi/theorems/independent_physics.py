@@ -175,7 +175,7 @@ def _inverse_dynamics(bias: Expr) -> Callable[[State], Claim]:
 
 
 def _forward_dynamics(case: State) -> Claim:
-    """What compiled forward dynamics makes of any efforts needs these efforts, by virtual power."""
+    """The accelerations of compiled forward dynamics need the given efforts, by virtual power."""
     tau, way = case.random(2, case.model.nv)
     vdot = case.swept(_FORWARD, tau=tau)[:, 0]
     applied = tau - case.dense(parse("J* f0"))

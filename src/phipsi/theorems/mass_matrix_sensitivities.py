@@ -353,8 +353,8 @@ def _all_ones(case: State) -> Claim:
 def _changes_about_the_point(case: State) -> Claim:
     """L_a s_k = s_a~ s_k outboard, 0 inboard and aside; L_a M_I = S[s] M_I + M_I S[s]*.
 
-    Along random rates. For s, those of half of the bodies at a time: any two bodies are told apart
-    by a digit of their numbers, so every body is without its own rates, and with any other's, once.
+    Along random rates. For s, those of half of the bodies at a time: any two bodies differ
+    in a digit of their numbers, so every body is without its own rates, and with any other's, once.
     """
     view, rates = PointView(case), case.random(case.model.nv)
     inertias, S = view.of_bodies(M), crf(view.moved_by(rates))
@@ -402,7 +402,7 @@ def _components(case: State) -> Claim:
 
 
 class _Halves(View):
-    """What lemmas 5.3 and 5.4 are made of, about the body origins: blocks of φ and R."""
+    """The parts of lemmas 5.3 and 5.4, about the body origins: blocks of φ and R."""
 
     def __init__(self, case: State) -> None:
         super().__init__(case)

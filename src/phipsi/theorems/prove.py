@@ -84,7 +84,7 @@ def _book() -> tuple[Identity, ...]:
 
 
 def identity_named(name: str) -> Identity:
-    """The identity with this name; an error with close matches if there is none."""
+    """The identity with this name, or an error with close matches."""
     known = {identity.name: identity for identity in (*_book(), *RULES)}
     if name not in known:
         raise InputError(
@@ -109,12 +109,12 @@ def prove(
     decimals are exact; `model`, or a system for claims about its rows A; `q` (nq,) and `v` (nv,),
     if it is to be decided in this state only. Everything that is not given is random, from the
     seed, and loops are open.
-    **Returns:** a `Proof`, true if the identity holds for this model. It answers two questions: on
-    this tree with any numbers, and with this model's own; both without a tolerance, modulo random
-    primes, and wrong with a probability below 1e-14. Angles that are given and square roots are not
-    rational: there the sides are compared in fifty digits, and the answer says so. A mechanism with
-    a hinge that has nothing to move is a `SingularHingeError` for the identities that invert its
-    inertia. **Cost:** O(N³).
+    **Returns:** a `Proof`, true if the identity holds for this model. It answers two questions:
+    does it hold on this tree with any numbers, and with this model's own; both without a tolerance,
+    modulo random primes, and wrong with a probability below 1e-14. Angles that are given and square
+    roots are not rational: there the sides are compared in fifty digits, and the answer says so. A
+    mechanism with a hinge that has nothing to move is a `SingularHingeError` for the identities
+    that invert its inertia. **Cost:** O(N³).
 
     >>> import phipsi as pp
     >>> arm = pp.examples.seven_joint_arm()
@@ -155,7 +155,7 @@ def _decided(
     if general.method != "exact":
         here = in_digits(identity, model, seed)
     else:
-        # what holds for all numbers holds for these, unless something has no inverse with them:
+        # an identity of all numbers holds for these, unless a matrix has no inverse with them:
         # one point shows that
         here = _with_own_numbers(identity, model, seed, 1.0 if general.holds else GOAL)
         if here.holds and general.holds:
@@ -216,7 +216,7 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
     return float(gap.max(initial=0.0))
 
 
-# ---- what is to be proved ------------------------------------------------------------------------
+# ---- claims and states ---------------------------------------------------------------------------
 
 
 def _found(text: str) -> Identity:
@@ -266,7 +266,7 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
     if any(np.iscomplexobj(x) for x in inputs.arguments.values()):
         raise InputError("a proof is about real numbers, but q or v is complex")
     if q is not None:
-        dense(_POSE, model, q=q)  # refuses what is no configuration
+        dense(_POSE, model, q=q)  # rejects arrays that are not configurations
     return inputs.arguments
 
 
@@ -279,7 +279,7 @@ def _about_rows(identity: Identity) -> bool:
 
 
 def _singular(identity: Identity, model: Model, seed: int) -> PhipsiError:
-    """What cannot be inverted: the hinge by name if there is one."""
+    """The error for a singular matrix, with the name of the hinge if it is one."""
     try:
         tree = parts(model)[0]
         dense(_HINGE_INERTIA, tree, q=tree.random_configuration(seed))

@@ -1,6 +1,6 @@
-"""What the checks are made of: blocks of operators, steps between bodies, derivatives in a state.
+"""Parts of the checks: blocks of operators, steps between bodies, derivatives in a state.
 
-A check makes its arrays by `case.zeros`, `case.eye` and `case.random`, by `np.stack` or
+A check builds its arrays by `case.zeros`, `case.eye` and `case.random`, by `np.stack` or
 `zeros_like`, and never by `np.array`: the numbers are exact, and their arrays are of a class of
 their own.
 """
@@ -23,7 +23,7 @@ Array = Any  # of exact numbers
 
 
 def gathered(case: State, blocks: Sequence[Any], *shape: int) -> Array:
-    """Blocks of one shape as one array, also if there are none."""
+    """Blocks of one shape as one array; there may be no blocks."""
     return np.stack(blocks) if len(blocks) else case.zeros(0, *shape)
 
 
@@ -143,7 +143,7 @@ def _in_state(case: State, expr: Expr, options: dict[str, Any], q: Array, v: Arr
 
 
 def along(case: State, value: Callable[[Array], Array], rates: Array) -> Array:
-    """The derivative of a function of q along N(q) rates: what all rates do, in one direction."""
+    """The derivative of a function of q along N(q) rates."""
     return case.derivative(value, (case.q,), (case.model.qdot(case.q, rates),))
 
 

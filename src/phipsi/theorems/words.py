@@ -110,7 +110,7 @@ def theorem(
 def sweep(
     name: str, before: str, after: str, source: str, mode: str = "apply", condition: str = ""
 ) -> Identity:
-    """A recursion: what the sweeps give that are compiled from the left side is the right side.
+    """A recursion: the sweeps that are compiled from the left side give the right side.
 
     An operator is applied to a random vector, or written out as a matrix (mode "dense").
     """

@@ -1,1 +1,1 @@
-"""Recorded motions: what `simulate` returns, between the samples, in files and in figures."""
+"""Recorded motions: the results of `simulate`, between samples, in files and in figures."""

@@ -1,4 +1,4 @@
-"""EventRecord: what a trajectory keeps of an event."""
+"""EventRecord: an event in a trajectory."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def load(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, 
             raise ParseError(f"{where} has a model that cannot be: {error}") from error
         except Exception as error:  # whatever a broken archive makes of zipfile, json or NumPy
             raise ParseError(
-                f"{where} is no trajectory file: {type(error).__name__}: {shown(error)}. "
+                f"{where} is not a trajectory file: {type(error).__name__}: {shown(error)}. "
                 f"Write one with trajectory.save(path)."
             ) from error
 
@@ -149,7 +149,7 @@ def _opened(path: str | os.PathLike[str], where: str) -> BinaryIO:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(path, flags), "rb", closefd=True) if not os.path.isdir(path) else None
     if file is None or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        what = "a folder" if file is None else "no regular file"
+        what = "a folder" if file is None else "not a regular file"
         if file is not None:
             file.close()
         raise ParseError(f"{where} is {what}; give the path of a file that save wrote.")
@@ -177,7 +177,7 @@ class _Archive:
                 )
 
     def take(self, count: int) -> None:
-        """Count memory that is about to be used, and refuse to go beyond `max_bytes`."""
+        """Count memory that is about to be used, and reject more than `max_bytes`."""
         self._used += count
         if self._used > self._max_bytes:
             raise ParseError(
@@ -200,7 +200,9 @@ class _Archive:
         """One member; its type, size and content must be what its headers say."""
         info = self._members.get(f"{name}.npy")
         if info is None:
-            raise ParseError(f"{self._where} lacks the array {name!r}; it is no trajectory file.")
+            raise ParseError(
+                f"{self._where} lacks the array {name!r}; it is not a trajectory file."
+            )
         with self._archive.open(info) as stream:
             version = npy.read_magic(stream)
             if version == (1, 0):
@@ -229,7 +231,7 @@ class _Archive:
 def _read(archive: _Archive, where: str) -> dict[str, Any]:
     header = archive.header()
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ParseError(f'{where} is no trajectory file: its "format" is not "{FORMAT}".')
+        raise ParseError(f'{where} is not a trajectory file: its "format" is not "{FORMAT}".')
     if header.get("version") != VERSION:
         raise ParseError(
             f"{where} has the format version {shown(repr(header.get('version')), 80)}, which is "

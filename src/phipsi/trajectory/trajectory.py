@@ -1,4 +1,4 @@
-"""Trajectory: what a run recorded, and what follows from it."""
+"""Trajectory: the record of a run, and the quantities that follow from it."""
 
 from __future__ import annotations
 

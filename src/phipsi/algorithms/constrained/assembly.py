@@ -13,7 +13,7 @@ from phipsi.algorithms.constrained.constraint_rows import ClosureRows
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates, bounded_steps
 from phipsi.compiler import compile
-from phipsi.model.closure_text import ends, loop_bodies
+from phipsi.model.closure_names import ends, loop_bodies
 from phipsi.model.closures import Closure
 from phipsi.operators import mass_matrix
 
@@ -64,7 +64,7 @@ def search(
         A, slope = np.swapaxes(G, -1, -2) @ G, np.einsum("nmk,nm->nk", G, g)
         cost = 0.5 * (g * g).sum(axis=-1)
         # G* G in units of ℳ: its largest eigenvalue is at most the trace of ℳ⁻¹ G* G. It is taken
-        # of each mechanism by itself, like the error, so that one does not hold another
+        # of each mechanism separately, like the error, so that one does not hold another
         size = np.einsum("nkk->nk", np.linalg.solve(M, A)) @ together
         size = np.where(size > 0, size, 1.0)  # nothing moves the rows: stay
         error = 0.5 * (g * g) @ its_rows
@@ -116,7 +116,7 @@ def close_loops(
 ) -> tuple[Array, Array, Any]:
     """Newton's method onto the constraints: configurations (n, nq), whether they are closed (n,).
 
-    ``state(q)`` is what is known at q, with the `residual` (n, rows), and is returned last;
+    ``state(q)`` are the quantities at q, with the `residual` (n, rows), and is returned last;
     ``correct(state, taken)`` are the steps (n, nv) of those that still move, ``move(q, step)``
     makes them. After a residual within the tolerance comes one step more: it squares the error.
     """
@@ -232,7 +232,7 @@ def rate_errors(at: ConstraintMetric, v: Array) -> str:
     size = np.abs(at.jacobian).max(axis=(-1, -2), initial=0.0) * np.abs(v).max(axis=-1, initial=0.0)
     scale = size + np.abs(rates).max(initial=0.0)
     bad = np.abs(wrong) > _RATE_ERROR * scale[:, None]
-    # without prescribed rates v = 0 is always admissible: what is left is rounding near a rank drop
+    # without prescribed rates v = 0 is always admissible: the rest is rounding near a rank drop
     if not rates.any() or not bad.any():
         return ""
     element = int(np.flatnonzero(bad.any(axis=1))[0])

@@ -24,6 +24,7 @@ from phipsi.algorithms.constrained.row_rank import (
     multiples,
     rank_limit,
 )
+from phipsi.backends.failures import ROW_GAP, ROW_GAP_LEAST
 from phipsi.compiler import compile
 from phipsi.errors import SingularMatrixError
 from phipsi.operators import mass_matrix
@@ -46,7 +47,7 @@ class ConstraintMetric:
     fills in the others. `inertia` (n, nv, nv) stands for the mass matrix.
 
     **Attributes:** `matrix`, A (n, rows, 6 P); `motion`, J (n, 6 P, nv); `jacobian`, G (n, rows,
-    nv), and `whole`, that of all rates; `size` (n, rows), what a row is divided by; `back`, L⁻*
+    nv), and `whole`, that of all rates; `size` (n, rows), the divisor of each row; `back`, L⁻*
     (n, nv, nv); `residual`, `gap`, `singular`, `rank` and `smallest`, computed when they are asked
     for.
     """
@@ -164,7 +165,7 @@ class ConstraintMetric:
 
     @cached_property
     def reach(self) -> Array:
-        """ℳ⁻¹ G* S⁺ (n, nv, rows): the x of `solve`, by what is wanted."""
+        """ℳ⁻¹ G* S⁺ (n, nv, rows): the x of `solve`, by `wanted`."""
         return self.back @ self._decided.pseudo_inverse() / self.size[..., None, :]
 
     @cached_property
@@ -182,6 +183,32 @@ class ConstraintMetric:
         """Accelerations by efforts (n, nv, nv) that keep the rows: ℳ⁻¹ − ℳ⁻¹ G* S⁺ G ℳ⁻¹."""
         carried = self.back @ self.free
         return carried @ np.swapaxes(carried, -1, -2)
+
+    def unconstrained(self, load: Array) -> Array:
+        """ℳ⁻¹ load (n, nv) of loads (n, nv), as if nothing held the rows."""
+        return (self.back @ (np.swapaxes(self.back, -1, -2) @ load[..., None]))[..., 0]
+
+    def accelerations(self, free: Array, asked: Array) -> tuple[Array, Array, Array]:
+        """x (n, nv), f (n, rows) with ℳ x + G* f = ℳ free and G x = asked (n, rows); their gap.
+
+        This is the one dense solution of the equations of motion with constraints: `free` are the
+        accelerations as if nothing held the rows, f is the least. The gap is what the rows ask for
+        beyond `free`; `contradicted` says whether they can have it.
+        """
+        gap = asked - np.einsum("nrv,nv->nr", self.jacobian, free)
+        f = -self.without_self_stress(self.multipliers(gap))
+        return free + self.solve(gap), f, gap
+
+    def contradicted(self, gap: Array) -> tuple[Array, Array]:
+        """The row (n,) that asks for most beyond what the others allow, and by how much (n,).
+
+        The amount is zero where no row contradicts the others.
+        """
+        wrong = np.abs(self.contradiction(gap))
+        limit = ROW_GAP * np.abs(gap).max(axis=-1, initial=0.0) + ROW_GAP_LEAST
+        most = wrong.max(axis=-1, initial=0.0)
+        row = wrong.argmax(axis=-1) if wrong.shape[-1] else np.zeros(len(wrong), dtype=int)
+        return row, np.where(most > limit, most, 0.0)
 
     def multipliers(self, wanted: Array) -> Array:
         """p (n, rows) with ℳ x = G* p for the x of `solve`."""
@@ -225,7 +252,7 @@ class ConstraintMetric:
     # ---- coordinates of one element -------------------------------------------------------------
 
     def coordinates(self, element: int = 0) -> Array:
-        """What each rate (nv, nv) does in motions that keep the rows, in natural size.
+        """The part of each rate (nv, nv) in motions that keep the rows, in natural size.
 
         Row i is that of rate i, divided by how fast it could be with the same energy if it alone
         moved freely: at most of length one, and zero where the rows hold the joint.
@@ -237,7 +264,7 @@ class ConstraintMetric:
     def independent_rates(
         self, first: tuple[int, ...] = (), among: Array | None = None, element: int = 0
     ) -> Array:
-        """As many rates as there are freedoms that determine the others, those of `first` too."""
+        """As many rates as degrees of freedom that determine the others, `first` among them."""
         rows = self.coordinates(element)
         count = len(rows) - int(self.rank[element])
         if among is not None:

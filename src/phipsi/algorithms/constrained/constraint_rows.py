@@ -1,9 +1,9 @@
 """Constraint rows as arrays: residuals, Jacobian and velocity terms of all closures at once.
 
-G = A J and its rate times v are compiled. What nothing compiles is here: residuals, the rows that
-tell a closure from one turned over, and how large a row would be if nothing in it cancelled. With
-R = R_a* R_b, r = R_a* (x_b − x_a) of the two frames of a closure, all of them are affine in the
-entries of R and r, but for distances; the coefficients are read off the formulas of
+G = A J and its rate times v are compiled. The parts that are not compiled are here: residuals, the
+rows that distinguish a closure from one turned over, and how large a row would be if nothing in it
+cancelled. With R = R_a* R_b, r = R_a* (x_b − x_a) of the two frames of a closure, all of them are
+affine in the entries of R and r, but for distances; the coefficients are read off the formulas of
 `model.closure_rows`.
 """
 
@@ -50,7 +50,7 @@ class Relative(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One row: which closure it belongs to, what it measures, its weight."""
+    """One row: its closure, the quantity it measures, its weight."""
 
     closure: int
     form: str
@@ -216,7 +216,7 @@ class ClosureRows:
         return self._coupled_rates(self._program(CLOSURE_JACOBIAN, "dense")(q))
 
     def bias(self, q: Array, v: Array) -> Array:
-        """Ġ v (..., rows): what the rows accelerate by at vdot = 0."""
+        """Ġ v (..., rows): accelerations of the rows at vdot = 0."""
         if not self.n_rows:
             return np.zeros((*np.broadcast_shapes(q.shape[:-1], v.shape[:-1]), 0))
         out = self._program(ROW_DRIFT, "apply")(q, v)
@@ -345,7 +345,7 @@ class ClosureRows:
         return poses, rows, motion, self._coupled_rates(jacobian), mass
 
     def _program(self, expr: Expr | tuple[Expr, ...], mode: str | tuple[str, ...]) -> Any:
-        """The compiled terms, looked up by themselves because searches ask for them often."""
+        """The compiled terms, in a table of their own because searches ask for them often."""
         if expr not in self._programs:
             self._programs[expr] = compile(expr, self.model, mode=mode, points=self._where)
         return self._programs[expr]
@@ -354,7 +354,9 @@ class ClosureRows:
 def rows_of(system: Model) -> ClosureRows:
     """The rows of a system as arrays."""
     rows = getattr(system, "rows", None)
-    if rows is None:  # a forest with rows that is no `System`: they bind rates, and prescribe none
+    if (
+        rows is None
+    ):  # a forest with rows that is not a `System`: they bind rates, and prescribe none
         rows = ClosureRows(system.model, system.closures, np.zeros(system.closures.n_rows), {})
     return rows
 

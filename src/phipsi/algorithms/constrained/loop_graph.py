@@ -1,7 +1,7 @@
 """From a graph of bodies and joints to a tree with constraints: which joints are cut, and how.
 
-A spanning tree takes the joints with few freedoms and cuts those with many: a cut joint of k
-freedoms adds 6 − k rows, while its k coordinates leave q.
+A spanning tree takes the joints with few degrees of freedom and cuts those with many: a cut joint
+of k of them adds 6 − k rows, while its k coordinates leave q.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class GraphJoint:
     def __post_init__(self) -> None:
         if not isinstance(cast(object, self.joint), Joint):
             raise ModelError(
-                f"graph joint {self.name!r}: joint={self.joint!r} is no joint; give one of "
+                f"graph joint {self.name!r}: joint={self.joint!r} is not a joint; give one of "
                 f"pp.joints, such as pp.joints.Revolute((0, 0, 1))."
             )
 
 
 class Opened(NamedTuple):
-    """A graph as a tree: the model, the constraints instead of the joints cut, and what was done.
+    """A graph as a tree: the model, the constraints in place of the joints cut, and a record of it.
 
     `reversed` are joints of the tree that lead from `b` to `a`; `floating`, bodies that nothing
     joins to the world and that got a free joint.
@@ -251,7 +251,7 @@ def _swapped(values: Any) -> Any:
 def _checked(
     bodies: Mapping[str, SpatialInertia], graph_joints: Sequence[GraphJoint], cut: Iterable[str]
 ) -> list[tuple[tuple[str, Pose], tuple[str, Pose]]]:
-    """The ends of every joint, or an error that names what is unknown."""
+    """The ends of every joint, or an error with the unknown name."""
     if not isinstance(bodies, Mapping) or WORLD_NAME in bodies:
         raise ModelError(
             "bodies must map names to inertias, without 'world', which is the inertial frame:\n"
@@ -259,14 +259,16 @@ def _checked(
         )
     for name, inertia in bodies.items():
         if not isinstance(cast(object, inertia), SpatialInertia):
-            raise ModelError(f"body {name!r}: {inertia!r} is no pp.SpatialInertia.")
+            raise ModelError(f"body {name!r}: {inertia!r} is not a pp.SpatialInertia.")
     names = [joint.name for joint in graph_joints]
     for name in names:
         if names.count(name) > 1:
             raise ModelError(f"two joints are called {name!r}; each needs a name of its own.")
     for name in [cut] if isinstance(cut, str) else cut:
         if name not in names:
-            raise ModelError(f"cut= names {name!r}, which is no joint. {did_you_mean(name, names)}")
+            raise ModelError(
+                f"cut= names {name!r}, which is not a joint. {did_you_mean(name, names)}"
+            )
     out = []
     for joint in graph_joints:
         pair = []
@@ -274,7 +276,7 @@ def _checked(
             name, place = (side, Pose()) if isinstance(side, str) else side
             if name not in bodies and name != WORLD_NAME:
                 raise ModelError(
-                    f"joint {joint.name!r} is on {name!r}, which is no body of the graph. "
+                    f"joint {joint.name!r} is on {name!r}, which is not a body of the graph. "
                     + did_you_mean(name, [*bodies, WORLD_NAME])
                 )
             pair.append((name, place if isinstance(place, Pose) else Pose(translation=place)))

@@ -106,12 +106,12 @@ class Ranked:
         return half @ np.swapaxes(half, -1, -2)
 
     def across(self) -> Array:
-        """The projector (n, k, k) onto what the matrix maps to something."""
+        """The projector (n, k, k) onto the span of the rows."""
         kept = self.right * self.kept[..., None]
         return np.swapaxes(kept, -1, -2) @ kept
 
     def onto(self) -> Array:
-        """The projector (n, m, m) onto what the matrix gives."""
+        """The projector (n, m, m) onto the range of the matrix."""
         kept = self.left * self.kept[..., None, :]
         return kept @ np.swapaxes(kept, -1, -2)
 
@@ -170,11 +170,11 @@ class Independent:
         return out
 
     def across(self) -> Array:
-        """The projector (n, k, k) onto what the matrix maps to something."""
+        """The projector (n, k, k) onto the span of the rows."""
         return self.Q @ np.swapaxes(self.Q, -1, -2)
 
     def onto(self) -> Array:
-        """The projector (n, m, m) onto what the matrix gives."""
+        """The projector (n, m, m) onto the range of the matrix."""
         one = np.diag(self._alive.astype(float))
         return np.broadcast_to(one, (len(self.Q), *one.shape))
 
@@ -194,9 +194,9 @@ def least(projector: Array, units: Array) -> Array:
     """L (n, m, m): of all z with projector z = projector y, z = L y has the least |units · z|.
 
     `projector` (n, m, m) is orthogonal, y and z are in natural size, and `units` (n, m), above 0,
-    takes them to what is to be least. What may change is spanned by W with as many of the numbers
-    as parameters as there are freedoms. Those are taken that cost most, so that V = units · W /
-    units[chosen], an identity with further rows of the order of one, can be solved for however
+    takes them to the numbers to be minimised. The admissible changes are spanned by W with as many
+    of the numbers as parameters as its rank. Those are taken that cost most, so that V = units · W
+    / units[chosen], an identity with further rows of the order of one, can be solved for however
     different the units are. Entries of the projector that are rounding become zero, so that
     separate mechanisms stay separate.
     """
@@ -204,9 +204,9 @@ def least(projector: Array, units: Array) -> Array:
     other = np.eye(m) - projector
     other = np.where(np.abs(other) > _ROUNDING, other, 0.0)
     out = np.broadcast_to(np.eye(m), other.shape).copy()
-    freedoms = np.rint(np.einsum("nii->n", other)).astype(int)
-    for k in set(freedoms.tolist()) - {0}:
-        here = np.flatnonzero(freedoms == k)
+    ranks = np.rint(np.einsum("nii->n", other)).astype(int)
+    for k in set(ranks.tolist()) - {0}:
+        here = np.flatnonzero(ranks == k)
         Q, unit = other[here], units[here]
         chosen = _largest_rows(unit[..., None] * Q, k)
         across = np.take_along_axis(Q, chosen[..., None], axis=1)

@@ -1,6 +1,6 @@
-"""Steps A–F at one state, where only what a change touches is executed again.
+"""Steps A–F at one state, of which only those that a change affects are executed again.
 
-Every body and every tree of the forest keeps what it computed, with what that depends on:
+Every body and every tree of the forest keeps its results, with the inputs they depend on:
 
     articulated   P, D, G (and with them K, ψ)   per body: it, its q, and all that hangs on it
     free          steps A and B: v̇_free, α̃        per tree: the tree, its q, v, tau
@@ -11,23 +11,23 @@ Every body and every tree of the forest keeps what it computed, with what that d
     solve         step D                         everything: executed at every call
     correct       step E, per tree with rows     everything: executed at every call
 
-The quantities are handed on as values to programs compiled with `given=`, so what a change costs is
-what the table of theory/closed-chains 11 says and no more: a constraint that is switched on, a new
+The quantities are passed as values to programs compiled with `given=`, so the cost of a change is
+that of the table of theory/closed-chains 11 and no more: a constraint that is switched on, a new
 closure frame, another secondary system; and of the articulated quantities only the path to the
-base if a body's inertia or coordinates change, only what is inboard of a joint that is locked or
-let go. `counts` says how often each step was executed.
+base if a body's inertia or coordinates change, only those inboard of a joint that is locked or
+released. `counts` says how often each step was executed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.constrained.kept_bodies import KeptBodies
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, ROW_DRIFT, WHITEN
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.array_algebra import natural_square, solve_semidefinite
@@ -47,8 +47,12 @@ from phipsi.operators import (
     A,
     B,
     D,
+    E_phi,
+    E_psi,
+    G,
     H,
     J,
+    P,
     Upsilon,
     mass_matrix,
     phi,
@@ -64,6 +68,138 @@ _CORRECT = WHITEN.T @ D.inv @ H @ psi @ B
 @cache
 def _free_terms() -> tuple[Expr, Expr]:
     return FORWARD_DYNAMICS, phi.T @ H.T @ FORWARD_DYNAMICS
+
+
+_Stale = dict[int, tuple[tuple[Any, ...], int]]
+
+ARTICULATED = (P, D, G)
+HANDED_ON = E_psi @ P @ E_phi.T
+"""Contributions of the children of each body to its inertia, as blocks; with armature too."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The blocks of one body, the inputs of their computation, and a number for this execution."""
+
+    inputs: tuple[Any, ...]
+    number: int
+    P: Array
+    D: Array
+    G: Array
+
+
+@final
+class KeptBodies:
+    """The last P, D, G of every body: only bodies inboard of a change are executed again.
+
+    In body axes, P(k), D(k) and G(k) depend on body k and on what hangs on it:
+
+        P(k) = M(k) + Σ_c φ(k,c) [P(c) − G(c) H(c) P(c)] φ*(k,c)    D = Jr + H P H*    G = P H* D⁻¹
+
+    so a change of body k (inertia, joint, armature, coordinates) affects its path to the base only.
+    Every body keeps its last values with the inputs they were computed from. Bodies are compared by
+    name, so a joint that is locked (its body becomes part of the one inboard of it) and released
+    again finds the values of its body. The path is a model of its own: the contributions of bodies
+    beside the path are added to the inertias of the path, and P, D, G are compiled with these
+    given.
+
+    >>> import numpy as np, phipsi as pp
+    >>> from phipsi.algorithms.constrained.stages import KeptBodies
+    >>> arm, kept = pp.examples.planar_arm(4), KeptBodies()
+    >>> _, executed = kept.articulated(arm, np.zeros(4))
+    >>> _, executed = kept.articulated(arm, np.array([0, 0.5, 0, 0]))
+    >>> executed
+    ('link1', 'link2')
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+        self._executions = 0
+
+    def articulated(
+        self, model: Model, q: Array
+    ) -> tuple[tuple[Array, Array, Array], tuple[str, ...]]:
+        """P, D, G of a model at q in storage layout, and the bodies executed for it.
+
+        **Cost:** O(executed bodies and their children), and O(N) comparisons.
+        """
+        stale = self._stale(model, q)
+        if stale:
+            self._execute(model, q, stale)
+        return self._stored(model), tuple(model.body_names[k] for k in sorted(stale))
+
+    def _stale(self, model: Model, q: Array) -> _Stale:
+        """Bodies whose inputs are not those of their kept values, with these and a new number."""
+        stale: _Stale = {}
+        numbers: dict[int, int] = {}
+        for k in model.tree.tip_to_base():
+            children = model.tree.children[k]
+            inputs = (
+                model.inertia_matrices[k].tobytes(),
+                model.joints[k],
+                q[model.q_slices[k]].tobytes(),
+                model.armature[model.v_slices[k]].tobytes(),
+                # numbers distinguish executions, and with them all that is outboard of a child
+                tuple((model.placements[c], numbers[c]) for c in children),
+            )
+            kept = self._kept.get(model.body_names[k])
+            if kept is None or kept.inputs != inputs:
+                self._executions += 1
+                stale[k], numbers[k] = (inputs, self._executions), self._executions
+            else:
+                numbers[k] = kept.number
+        return stale
+
+    def _execute(self, model: Model, q: Array, stale: _Stale) -> None:
+        if len(stale) == model.n_bodies:
+            path, found = model, compile(ARTICULATED, model, mode="blocks")(q)
+        else:
+            path = _paths(model, tuple(sorted(stale)))
+            inertias = path.inertia_matrices + self._handed_on(model, q, stale)
+            program = compile(ARTICULATED, path, mode="blocks", given=("M",))
+            found = program(_entries(model, path, q), inertias)
+        articulated, hinge, gain = found
+        for k, (inputs, number) in stale.items():
+            name = model.body_names[k]
+            i = path.body_index(name)
+            at, width = path.v_slices[i], path.joints[i].nv
+            blocks = articulated[i], hinge[i, :width, :width], gain[:, at]
+            self._kept[name] = _Kept(inputs, number, *(x.copy() for x in blocks))
+
+    def _handed_on(self, model: Model, q: Array, stale: _Stale) -> Array:
+        """Inertias (bodies of the path, 6, 6) that bodies beside the path add to those on it."""
+        beside = {c for k in stale for c in model.tree.children[k]} - set(stale)
+        if not beside:
+            return np.zeros((len(stale), 6, 6))
+        wide = _paths(model, tuple(sorted(beside | set(stale))))
+        known, gain = np.zeros((wide.n_bodies, 6, 6)), np.zeros((6, wide.nv))
+        for c in beside:
+            kept = self._kept[model.body_names[c]]
+            i = wide.body_index(model.body_names[c])
+            known[i], gain[:, wide.v_slices[i]] = kept.P, kept.G
+        program = compile(HANDED_ON, wide, mode="blocks", given=("P", "G"))
+        found = program(_entries(model, wide, q), known, gain)
+        return found[[wide.body_index(model.body_names[k]) for k in sorted(stale)]]
+
+    def _stored(self, model: Model) -> tuple[Array, Array, Array]:
+        kept = [self._kept[name] for name in model.body_names]
+        widest = max((joint.nv for joint in model.joints), default=0)
+        hinge = np.zeros((model.n_bodies, widest, widest))
+        for k, body in enumerate(kept):
+            hinge[k, : len(body.D), : len(body.D)] = body.D
+        articulated = np.array([body.P for body in kept]).reshape(-1, 6, 6)
+        return articulated, hinge, np.concatenate([np.zeros((6, 0)), *(x.G for x in kept)], axis=1)
+
+
+def _paths(model: Model, bodies: tuple[int, ...]) -> Model:
+    """The model of bodies that include their parents; kept with the model they are of."""
+    names = [model.body_names[k] for k in bodies]
+    return model.cached((KeptBodies, bodies), lambda: model.with_paths(names))
+
+
+def _entries(model: Model, part: Model, q: Array) -> Array:
+    """The coordinates of the joints of a part."""
+    return np.concatenate([np.zeros(0), *(q[model.q_slice(n)] for n in part.joint_names)])
 
 
 @final
@@ -153,7 +289,7 @@ class Stages:
 
     @staticmethod
     def _check_rows(system: Model, gap: Array, right: Array) -> None:
-        """Refuse rows that ask for something else than those they depend on, as programs do."""
+        """Reject rows that ask for something else than those they depend on, as programs do."""
         limit = ROW_GAP * float(np.abs(right).max(initial=0.0)) + ROW_GAP_LEAST
         for i in np.flatnonzero(np.abs(gap) > limit):
             name = system.closures.row_names[i]
@@ -206,7 +342,7 @@ class Stages:
             out[tree.at_v] = tree.correct(self, system, q[tree.at_q], forces[where])
         return out
 
-    # ---- what is kept -------------------------------------------------------------------------
+    # ---- kept results -----------------------------------------------------------------------
 
     def articulated(self, tree: _Tree, q: Array) -> tuple[Array, ...]:
         """P, D, G of a tree."""
@@ -232,7 +368,7 @@ class Stages:
         return value
 
     def _of(self, tree: _Tree) -> dict[Any, Any]:
-        """What is kept of a tree; of another tree on the same first body nothing is."""
+        """The kept results of a tree; those of another tree on the same first body are dropped."""
         if tree.name not in self._kept or self._kept[tree.name][0] != tree.model:
             self._kept[tree.name] = (tree.model, {})
         return self._kept[tree.name][1]

@@ -26,7 +26,7 @@ from phipsi.backends.arguments import state_arrays
 from phipsi.constraints import Constraint
 from phipsi.errors import ConvergenceError, InputError, ModelError
 from phipsi.model.body import Description
-from phipsi.model.closure_text import loop_bodies
+from phipsi.model.closure_names import loop_bodies
 from phipsi.model.closures import Closure, closure_set
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
@@ -62,8 +62,9 @@ class System(Model):
 
     The motion obeys ℳ vdot + (A J)* f = tau − bias with A J v = rates. A system is a `Model`: it
     has the bodies, joints, names and coordinates of its tree `system.model`, and changed copies
-    keep the constraints. Functions that take a model take a system too, or say why not: what is
-    about the given motion answers as for the tree, what constraint forces would change is rejected.
+    keep the constraints. Functions that take a model take a system too, or reject it: answers
+    about the given motion are those of the tree; those that constraint forces would change are
+    rejected with the reason.
 
     **Arguments:** `model`, a tree or forest; `constraints`, from `phipsi.constraints`; `primary`,
     `secondary`, names of bodies: a selection for the operators ``A["P"]``, ``Lambda["S"]`` (if only
@@ -141,9 +142,9 @@ class System(Model):
     ) -> System:
         """A system from bodies and all their joints, loops included.
 
-        A spanning tree is found that keeps the joints with few freedoms; the others are cut and
-        become constraints of the same name, listed in `cut_joints` and in `summary()`. Bodies that
-        nothing joins to the world float on a free joint.
+        A spanning tree is found that keeps the joints with few degrees of freedom; the others are
+        cut and become constraints of the same name, listed in `cut_joints` and in `summary()`.
+        Bodies that nothing joins to the world float on a free joint.
 
         **Arguments:** `bodies`, name → inertia, each in a frame of its own; `joints`,
         `GraphJoint`s, in any order; `cut`, joints to be cut rather than others.
@@ -216,7 +217,7 @@ class System(Model):
         """Rejected: constraints have no stored form."""
         raise ModelError(
             "to_dict stores trees, and this system has constraints, which would be lost. Store the "
-            "tree, system.model.to_dict(), and make the system again:\n"
+            "tree, system.model.to_dict(), and build the system again:\n"
             "    pp.System(pp.Model.from_dict(data), constraints)"
         )
 
@@ -258,7 +259,7 @@ class System(Model):
         return self.rows.jacobian(flat).reshape(*batch, self.n_rows, self.model.nv)
 
     def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """d/dt(A J) v: what the rows accelerate by at vdot = 0; the papers' U is its negative.
+        """d/dt(A J) v: accelerations of the rows at vdot = 0; the papers' U is its negative.
 
         **Arguments:** `q` (..., nq), `v` (..., nv). **Returns:** (..., rows).
         **Cost:** one sweep, O(N + rows). **Source:** SOA eq. 0.22 corrected.
@@ -485,7 +486,7 @@ def _again(
 
 
 def _check_search(**options: Any) -> None:
-    """Refuse numbers with which a search would end before it begins."""
+    """Reject numbers with which a search would end before it begins."""
     for name, value in options.items():
         counts = name != "tolerance"
         fits = isinstance(value, (int, np.integer) if counts else (int, float, np.number))
@@ -504,7 +505,7 @@ def _checked(constraints: Any) -> tuple[Constraint, ...]:
     for c in listed:
         if not isinstance(c, Constraint):
             raise ModelError(
-                f"constraints has {c!r}, which is no constraint. For example:\n"
+                f"constraints has {c!r}, which is not a constraint. For example:\n"
                 f"    pp.constraints.Spherical(name='ball', a=('rod', (1, 0, 0)), b='world')"
             )
         if c.name in seen:

@@ -1,4 +1,4 @@
-"""What constraints do: multipliers, forces at closures, impulses, the matrix of the rows."""
+"""Effects of constraints: multipliers, forces at closures, impulses, the matrix of the rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
-from phipsi.algorithms.constrained.constraint_rows import rows_of
-from phipsi.algorithms.dynamics.near_singular_rows import (
-    accelerations,
-    impulses,
-    with_near_singular_rows,
-)
+from phipsi.algorithms.constrained.constraint_rows import ClosureRows, rows_of
 from phipsi.algorithms.dynamics.reflected import secondary_dynamics
 from phipsi.algorithms.forms import (
     FORMS,
@@ -28,6 +23,7 @@ from phipsi.algorithms.forms import (
     through_hinges,
 )
 from phipsi.backends.arguments import state_arrays
+from phipsi.backends.failures import CONTRADICTION
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
 from phipsi.compiler import compile, program_of
@@ -37,6 +33,7 @@ from phipsi.model.model import Model
 from phipsi.operators import A
 
 Array = NDArray[Any]
+Inputs = dict[str, Array]
 WITHOUT_OPTIONS = Calls({})
 
 
@@ -257,7 +254,7 @@ def constraint_impulse(
     wanted = np.zeros(model.closures.n_rows) if rates is None else rates
     program = program_of((VELOCITY_CHANGE, IMPULSE), model)
     if program.resolve is None:
-        with_near_singular_rows(program, model, impulses)
+        program.resolve = partial(_impulses, rows_of(model))
     change, p = calls(program, q, v, wanted)
     return calls.finish(Impulse(np.asarray(v, dtype=np.float64) - change, p))
 
@@ -302,5 +299,41 @@ def _program(
     else:
         program = compile(pair, system, rewrite="as_written")
     if program.resolve is None:
-        with_near_singular_rows(program, system, accelerations)
+        program.resolve = partial(_accelerations, rows_of(system))
     return program, extras
+
+
+# ---- rows in doubt -----------------------------------------------------------------------------
+#
+# Machine code eliminates rows in a fixed order and takes a pivot that is rounding error for a row
+# that follows from those before it. Where such a row then asks for something else than they give,
+# the row may be independent after all (near a singular configuration), the loops may be open a
+# little, or the constraints contradict each other. These elements of a batch are flagged, and are
+# solved here by singular values. Those of G L⁻*, ℳ = L L*, are the roots of those of A Λ A*, so
+# that rows count as independent down to 1e-9 of the largest instead of 1e-5, and not down to what
+# the gap of the loops explains (`row_rank`): redundant rows are as far from dependent as the loops
+# are open.
+
+
+def _accelerations(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array], Array]:
+    """(vdot, f) of constrained dynamics at n states, and a status for each."""
+    q, v, tau = (inputs[name] for name in ("q", "v", "tau"))
+    loads = [inputs["f_ext"]] if "f_ext" in inputs else []
+    free = program_of(loaded(forward, bool(loads)), rows.model)(q, v, tau, *loads)
+    at = ConstraintMetric(rows, q)
+    vdot, f, gap = at.accelerations(free, inputs.get("Udot", 0.0) - rows.bias(q, v))
+    return (vdot, f), _status(at, gap)
+
+
+def _impulses(rows: ClosureRows, inputs: Inputs) -> tuple[tuple[Array, Array], Array]:
+    """(v − v⁺, p) of rows that are switched on at n states, and a status for each."""
+    q, v = inputs["q"], inputs["v"]
+    at = ConstraintMetric(rows, q)
+    wanted = np.einsum("nrv,nv->nr", at.jacobian, v) - inputs["Udot"]
+    return (at.solve(wanted), at.multipliers(wanted)), _status(at, wanted)
+
+
+def _status(at: ConstraintMetric, gap: Array) -> Array:
+    """0, or that of the row that is furthest from the motions that the others allow."""
+    row, amount = at.contradicted(gap)
+    return np.where(amount > 0, CONTRADICTION + 8 * (row + 1), 0)

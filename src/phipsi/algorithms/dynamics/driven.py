@@ -17,7 +17,7 @@ from phipsi.model.model import Model
 Array = NDArray[Any]
 
 _ADMISSIBLE = 1e-6  # what rates and accelerations may miss the constraints by, relative
-_UNDRIVEN, _ROUNDING = 1e-9, 1e-13  # of what is needed, and of what everything needs
+_UNDRIVEN, _ROUNDING = 1e-9, 1e-13  # of the efforts needed here, and of those needed in all
 _SLOW = 1e-6  # rad/s, m/s: slower motions are measured as if they were as fast
 
 
@@ -73,14 +73,14 @@ def driving_efforts(
     wanted = at.free @ x[..., None]
     ranked = Ranked(through)
     found = ranked.pseudo_inverse() @ wanted
-    if not (ranked.rank == len(driven)).all():  # more drives than freedoms
+    if not (ranked.rank == len(driven)).all():  # more drives than degrees of freedom
         found = least(ranked.across(), np.sqrt(cost) / size) @ found
     return found[..., 0] / size, (wanted - through @ found)[..., 0]
 
 
 def _check_motion(system: Model, at: ConstraintMetric, q: Array, v: Array, vdot: Array) -> None:
     drift = at.rows.bias(q, v)
-    # what a row may miss is measured by its own terms, so that a large mechanism hides no small one
+    # the error of a row is measured by its own terms, so that a large mechanism hides no small one
     together = np.stack([np.ones_like(v), v, vdot], axis=-1)
     unit, speed, gain = np.moveaxis(at.rows.rate_sizes(at.matrix, at.motion, together), -1, 0)
     fast = np.abs(v).max(axis=-1, initial=0.0, keepdims=True)
@@ -111,7 +111,7 @@ def _check_motion(system: Model, at: ConstraintMetric, q: Array, v: Array, vdot:
 def _check_driven(
     system: Model, back: Array, missing: Array, x: Array, actuated: Sequence[str] | None
 ) -> None:
-    # what a mechanism lacks is measured by what it needs itself, and by the rounding of the whole
+    # missing efforts are measured by those the mechanism needs, and by the rounding of the whole
     label = rows_of(system).components
     together = (label[:, None] == label).astype(float)
     left, own = (np.sqrt(np.square(a) @ together) for a in (missing, x))
@@ -142,7 +142,7 @@ def _check_driven(
         f"{names} cannot drive this motion: nothing acts along the admissible motion\n    {shown}\n"
         f"(rates relative to each other), which needs {float(needs):.4g} (N·m or N along it). "
         f"Actuate one of these joints too, for example {best!r}, or ask for the motion that the "
-        f"mechanism makes there by itself."
+        f"mechanism makes there without them."
     )
 
 

@@ -94,38 +94,33 @@ def _on_bodies(
 # ---- the named functions ----------------------------------------------------------------------
 
 
-@overload
-def inverse_dynamics(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    vdot: ArrayLike,
-    f_ext: ArrayLike | None = None,
-    *,
-    points: Points | None = None,
-    f0: ArrayLike | None = None,
-    actuated: Sequence[str] | None = None,
-    weights: ArrayLike | None = None,
-    multipliers: Literal[False] = False,
-    **options: Unpack[CallOptions],
-) -> Array: ...
+class _Loads(CallOptions, total=False):
+    points: Points | None
+    f0: ArrayLike | None
+
+
+class _Driven(_Loads, total=False):
+    actuated: Sequence[str] | None
+    weights: ArrayLike | None
+
+
+class _Forced(_Loads, total=False):
+    algorithm: str | None
+    Udot: ArrayLike | None
 
 
 @overload
 def inverse_dynamics(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    vdot: ArrayLike,
-    f_ext: ArrayLike | None = None,
-    *,
-    points: Points | None = None,
-    f0: ArrayLike | None = None,
-    actuated: Sequence[str] | None = None,
-    weights: ArrayLike | None = None,
-    multipliers: Literal[True],
-    **options: Unpack[CallOptions],
-) -> Dynamics: ...
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[False] = False, **more: Unpack[_Driven],
+) -> Array: ...  # fmt: skip
+
+
+@overload
+def inverse_dynamics(
+    model: Model, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[True], **more: Unpack[_Driven],
+) -> Dynamics: ...  # fmt: skip
 
 
 @of_mechanisms
@@ -197,36 +192,16 @@ def inverse_dynamics(
 
 @overload
 def forward_dynamics(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    tau: ArrayLike,
-    f_ext: ArrayLike | None = None,
-    *,
-    points: Points | None = None,
-    f0: ArrayLike | None = None,
-    algorithm: str | None = None,
-    Udot: ArrayLike | None = None,
-    multipliers: Literal[False] = False,
-    **options: Unpack[CallOptions],
-) -> Array: ...
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[False] = False, **more: Unpack[_Forced],
+) -> Array: ...  # fmt: skip
 
 
 @overload
 def forward_dynamics(
-    model: Model,
-    q: ArrayLike,
-    v: ArrayLike,
-    tau: ArrayLike,
-    f_ext: ArrayLike | None = None,
-    *,
-    points: Points | None = None,
-    f0: ArrayLike | None = None,
-    algorithm: str | None = None,
-    Udot: ArrayLike | None = None,
-    multipliers: Literal[True],
-    **options: Unpack[CallOptions],
-) -> Dynamics: ...
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+    multipliers: Literal[True], **more: Unpack[_Forced],
+) -> Dynamics: ...  # fmt: skip
 
 
 @of_mechanisms
@@ -273,7 +248,7 @@ def forward_dynamics(
 
     >>> import phipsi as pp
     >>> arm = pp.examples.planar_arm(1)
-    >>> pp.forward_dynamics(arm, [0.0], [0.0], [0.0])            # a rod let go: 3 g / 2 l
+    >>> pp.forward_dynamics(arm, [0.0], [0.0], [0.0])            # a rod released: 3 g / 2 l
     array([-14.715])
     >>> pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
     >>> four_bar = pp.System(pp.examples.planar_arm(3), [pin])

@@ -24,7 +24,6 @@ from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.dynamics.constraint_forces import Dynamics
 from phipsi.algorithms.forms import A_G, INVERSE_DYNAMICS
 from phipsi.backends.arguments import state_arrays
-from phipsi.backends.failures import ROW_GAP, ROW_GAP_LEAST
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, did_you_mean
@@ -179,25 +178,19 @@ def _with_constraints(
     load = (tau - inverse(q, v, held))[:, free]
     jacobian = rows.jacobian(q)
     wanted = -rows.bias(q, v) - np.einsum("nrv,nv->nr", jacobian, held)
-    alone = np.einsum("nij,nkj,nk->ni", at.back, at.back, load)  # as if nothing held the rows
-    asked = wanted - np.einsum("nrv,nv->nr", at.jacobian, alone)
-    _check_agreement(model, at, asked)
     motion = held.copy()
-    motion[:, free] = alone + at.solve(asked)
-    f = -at.without_self_stress(at.multipliers(asked))
+    motion[:, free], f, gap = at.accelerations(at.unconstrained(load), wanted)
+    _check_agreement(model, *at.contradicted(gap))
     needed = inverse(q, v, motion) + np.einsum("nrv,nr->nv", jacobian, f)
     return motion, np.where(mask > 0, tau, needed), f
 
 
-def _check_agreement(model: Model, at: ConstraintMetric, wanted: Array) -> None:
-    wrong = np.abs(at.contradiction(wanted))
-    limit = ROW_GAP * np.abs(wanted).max(axis=-1, initial=0.0, keepdims=True) + ROW_GAP_LEAST
-    bad = (wrong > limit).any(axis=0)
-    if bad.any():
-        row = int(wrong.max(axis=0).argmax())
+def _check_agreement(model: Model, row: Array, amount: Array) -> None:
+    if amount.any():
+        worst = int(amount.argmax())
         raise InputError(
             f"the prescribed accelerations contradict the constraints: row "
-            f"{model.row_names[row]!r} would accelerate by {float(wrong[:, row].max()):.4g}, and "
+            f"{model.row_names[row[worst]]!r} would accelerate by {float(amount[worst]):.4g}, and "
             f"the joints that are not prescribed cannot make up for it. Prescribe fewer joints, or "
             f"accelerations that keep the loops closed:\n"
             f"    G = system.jacobian(q);  G @ vdot = -system.bias(q, v)"

@@ -34,7 +34,7 @@ from phipsi.operators import A, J, Lambda, Udot, mass_matrix
 Array = NDArray[Any]
 
 SINGULAR = DEPENDENT**2
-"""Eigenvalues of A_P Λ A_P*, in natural size, below which the form is refused."""
+"""Eigenvalues of A_P Λ A_P*, in natural size, below which the form is rejected."""
 
 _REFLECTED = A["P"] @ Lambda @ A["P"].T
 _BACK = mass_matrix.inv @ J.T @ A["P"].T
@@ -137,8 +137,8 @@ class _Blocks:
                     f"algorithm='secondary' needs A_P Λ A_P* to be invertible, but the primary "
                     f"system cannot give way along all of the rows {names} (smallest eigenvalue "
                     f"{float(low.min()):.2g} of their scale). An arm is in a singular position or "
-                    f"has fewer freedoms than the contact has rows. Leave algorithm=None, which "
-                    f"solves for the rows of the whole system."
+                    f"has fewer degrees of freedom than the contact has rows. Leave "
+                    f"algorithm=None, which solves for the rows of the whole system."
                 )
             self._parts.append((block, part))
 
@@ -151,7 +151,7 @@ class _Blocks:
 
 
 def split(system: Model) -> _Split:
-    """How a system falls into primary and secondary; refuses one whose trees mix them."""
+    """The split of a system into primary and secondary; rejects one whose trees mix them."""
     chosen = system.closures.selections
     if "P" not in chosen or not chosen["S"]:
         raise InputError(
@@ -198,16 +198,10 @@ def _solved(
     load, wanted = right
     if not len(mine.inner):
         return np.linalg.solve(inertia, load[..., None])[..., 0], wanted
-    batch, n, inner = load.shape[:-1], load.shape[-1], mine.inner
-    rows, at = rows_of(system), q.reshape(-1, q.shape[-1])
+    rows, inner = rows_of(system), mine.inner
     used = np.isin(np.arange(rows.n_rows), inner)
-    metric = ConstraintMetric(
-        rows, at, rows_used=used, rates_used=mine.rates, inertia=inertia.reshape(-1, n, n)
-    )
-    asked = np.zeros((len(at), rows.n_rows))
-    asked[:, inner] = wanted.reshape(-1, len(inner))
-    force = load.reshape(-1, n, 1)
-    x = (metric.by_efforts @ force + metric.reach @ asked[..., None])[..., 0]
-    left = (force - inertia.reshape(-1, n, n) @ x[..., None])[..., 0]
-    f = metric.multipliers_of(left)[:, inner]
-    return x.reshape(*batch, n), f.reshape(*batch, len(inner))
+    at = ConstraintMetric(rows, q, rows_used=used, rates_used=mine.rates, inertia=inertia)
+    asked = np.zeros((len(q), rows.n_rows))
+    asked[:, inner] = wanted
+    x, f, _ = at.accelerations(at.unconstrained(load), asked)
+    return x, f[:, inner]

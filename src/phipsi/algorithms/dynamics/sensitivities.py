@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, Unpack
@@ -10,7 +11,6 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.algorithms.dynamics.dof_levels import dof_levels
 from phipsi.algorithms.dynamics.operational import LOG_DET, OPERATIONAL_SPACE_INERTIA
 from phipsi.algorithms.forms import BIAS_FORCES, MASS_MATRIX_INVERSE
 from phipsi.backends.options import CallOptions, Calls
@@ -136,7 +136,7 @@ def christoffel_symbols(
     program = program_of(_by_rates(), model, "dense")
     if v is not None:
         return program(q, v, **options)
-    levels, calls = dof_levels(model), Calls(options)
+    levels, calls = _dof_levels(model), Calls(options)
     if not levels.worth_it:
         return calls.finish(calls(partial(along_units, program, {"q": q}, "v")))
     found = calls(partial(along_units, program, {"q": q}, "v", units=levels.units))
@@ -269,3 +269,51 @@ def operational_space_inertia_sensitivity(
     at = np.asarray(q)[..., None, :]
     columns = calls(change, at, forces, extra=1)  # (..., column, row, dof)
     return calls.finish(np.moveaxis(-(whole[..., None, :, :] @ columns), -3, -2))
+
+
+# ---- levels of degrees of freedom -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """Degrees of freedom by their level: how many there are above them on their path.
+
+    No body moves with two of the same level, because neither is on the path of the other. A tensor
+    that is bilinear in rates of bodies can therefore be found for all of a level at once.
+
+    **Attributes:** `units` (levels, nv), the unit rates of each level;
+    `places` (nv, nv, nv): with D[l] (nv, nv) the tensor C contracted with the rates of level l,
+    C[i, j, k] is number `places[i, j, k]` of D. Of j and k the one above gives the level and the
+    other the column; if neither is above the other, the entry is one that is always zero.
+    """
+
+    units: Array
+    places: Array
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether levels are so much fewer than degrees of freedom that collecting pays."""
+        levels, nv = self.units.shape
+        return 2 * levels <= nv
+
+
+def _dof_levels(model: Model) -> _Levels:
+    """The levels of a model's degrees of freedom."""
+    return model.cached(_Levels, lambda: _levels(model))
+
+
+def _levels(model: Model) -> _Levels:
+    nv = model.nv
+    bodies = np.repeat(np.arange(model.n_bodies), [joint.nv for joint in model.joints])
+    # [j, k]: k is on the path of j, or j itself; of one joint those before it
+    above = np.tril(model.tree.on_path(bodies[None, :], bodies[:, None]))
+    level = above.sum(axis=1) - 1
+    units = (level == np.arange(level.max(initial=-1) + 1)[:, None]).astype(float)
+    i, j, k = np.indices((nv, nv, nv))
+    upper, lower = np.where(above[j, k], k, j), np.where(above[j, k], j, k)
+    places = (level[upper] * nv + i) * nv + lower
+    related = above | above.T
+    if not related.all():
+        a, b = np.argwhere(~related)[0]
+        places = np.where(related[j, k], places, a * nv + b)
+    return _Levels(units, places)

@@ -68,7 +68,7 @@ class _Barrier:
         self.degree = sum(2 if len(x) > 1 else 1 for x in self.starts)
 
     def inside(self) -> tuple[Array, bool]:
-        """z with all margins above 0 (relative to what is asked), or the best one there is."""
+        """z with all margins above 0 (relative to those asked for), or the best one found."""
         worst = min(float(x[0] - np.linalg.norm(x[1:])) for x in self.starts)
         if worst > 1e-9:
             return np.zeros(self.k), True

@@ -114,7 +114,7 @@ class Grasp(System):
         for c in listed:
             if not isinstance(c, Contact):
                 raise ModelError(
-                    f"contacts has {c!r}, which is no contact. For example:\n"
+                    f"contacts has {c!r}, which is not a contact. For example:\n"
                     f"    pp.contacts.Point(0.6, name='thumb', finger='tip', "
                     f"object=({held[0] if held else 'box'!r}, (0.1, 0, 0)))"
                 )
@@ -282,7 +282,7 @@ class Grasp(System):
         `margin` N. The efforts that produce them are those of `efforts`.
 
         **Arguments:** `q` (nq,); `load` (object rates,), for example that of `object_load`.
-        **Returns:** f (rows,), zero for rows that are no contacts. It raises `InputError` if the
+        **Returns:** f (rows,), zero for rows that are not contacts. It raises `InputError` if the
         contacts cannot give that load, and `SingularMatrixError` if no forces inside the friction
         cones do. **Cost:** O(rows³). **Source:** theory/closed-chains 9.
         """
@@ -326,7 +326,7 @@ class Grasp(System):
         return np.concatenate([f, np.zeros(self.n_rows - len(f))])
 
     def object_load(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike) -> Array:
-        """What the contacts must exert on the object's rates (..., object rates) for a motion."""
+        """Load that the contacts exert on the object's rates (..., object rates) for a motion."""
         return inverse_dynamics(self.model, q, v, vdot)[..., self.object_rates]
 
     def efforts(self, q: ArrayLike, v: ArrayLike, vdot: ArrayLike, f: ArrayLike) -> Array:
@@ -367,7 +367,7 @@ class Grasp(System):
             return Grasp(
                 model, object=held, contacts=touching, constraints=others, stages=self.stages
             )
-        except ModelError:  # an object that is locked to something else is no object
+        except ModelError:  # an object that is locked to something else cannot be held
             return System(model, constraints, stages=self.stages)
 
     def _key(self) -> tuple[Any, ...]:

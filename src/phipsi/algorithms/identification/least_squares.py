@@ -21,10 +21,10 @@ Array = NDArray[Any]
 class Identification:
     """Estimated base parameters, and how well they are known.
 
-    `base`, what is estimated; `values` (nb,); `covariance` (nb, nb) of the errors of `values`;
-    `noise` (nv,), the standard deviation of the efforts of every degree of freedom that the data
-    show; `condition`, the condition number of the weighted regressor with columns of norm one,
-    about 10 … 100 for a well-chosen motion.
+    `base`, the estimated combinations; `values` (nb,); `covariance` (nb, nb) of the errors of
+    `values`; `noise` (nv,), the standard deviation of the efforts of every degree of freedom that
+    the data show; `condition`, the condition number of the weighted regressor with columns of norm
+    one, about 10 … 100 for a well-chosen motion.
     """
 
     base: BaseParameters
@@ -59,7 +59,7 @@ class Identification:
         Base parameters leave open how the inertias are spread over the bodies, and noise makes some
         of the obvious choices ones that no rigid body has. Here every body has positive mass and
         moments that fulfil the triangle inequality, the base parameters are those of the data
-        within their covariance, and what the data leave open is close to the guess.
+        within their covariance, and the parameters that the data leave open are close to the guess.
 
         **Arguments:** `guess`, a model of the same geometry with inertias of about the right size
         (default: the one the base parameters were made of); `prior`, how uncertain its inertias
@@ -77,7 +77,7 @@ class Identification:
         return guess.with_inertial_parameters(p[: 10 * guess.n_bodies], **friction)
 
     def table(self) -> str:
-        """The parameters as text: value, standard deviation in percent, and what it is."""
+        """The parameters as text: value, standard deviation in percent, and name."""
         rows = zip(self.values, self.relative_deviations, self.base.names, strict=True)
         return "\n".join(f"{x:12.5g}  ± {100 * r:6.2f} %   {name}" for x, r, name in rows)
 
@@ -159,7 +159,7 @@ def _solve(base: BaseParameters, Y: Array, tau: Array, sigma: Array) -> Identifi
     Q, R = np.linalg.qr(W / scale)
     U, sizes, Vt = np.linalg.svd(R)
     if sizes[-1] < 1e-10 * sizes[0]:
-        _refuse(base, Vt[sizes < 1e-10 * sizes[0]])
+        _reject(base, Vt[sizes < 1e-10 * sizes[0]])
     values = (Vt.T / sizes) @ (U.T @ (Q.T @ (tau / sigma).reshape(-1)))
     root = (Vt.T / sizes) / scale[:, None]
     return Identification(
@@ -178,7 +178,7 @@ def _check_excited(base: BaseParameters, scale: Array) -> None:
         )
 
 
-def _refuse(base: BaseParameters, directions: Array) -> None:
+def _reject(base: BaseParameters, directions: Array) -> None:
     mixed = np.flatnonzero(np.abs(directions).max(axis=0) > 0.1)
     names = "\n".join(f"    {shown(base.names[i])}" for i in mixed[:8])
     raise SingularMatrixError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,18 +25,26 @@ Array = NDArray[Any]
 _DEPENDENT = 1e-9
 
 
+class JointColumns(TypedDict):
+    """Which parameters of joints have columns behind those of the bodies."""
+
+    armature: bool
+    viscous: bool
+    coulomb: bool
+
+
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
     """A minimal set of parameters: π_base = `combinations` @ π determines all joint efforts.
 
     `model`; `options`, which columns of friction and armature there are; `columns` (nb,), the
     parameters of π each base parameter begins with; `combinations` (nb, p), 1 in those columns and
-    the weights of the parameters that cannot be told from it; `parameters` (p,), the names of π;
-    `unidentifiable`, the names of those without any effect.
+    the weights of the parameters that cannot be distinguished from it; `parameters` (p,), the names
+    of π; `unidentifiable`, the names of those without any effect.
     """
 
     model: Model
-    options: dict[str, bool]
+    options: JointColumns
     columns: NDArray[np.intp]
     combinations: Array
     parameters: tuple[str, ...]
@@ -126,7 +134,7 @@ def base_parameters(
     'link1.mcx + link2.m'
     """
     model = tree_of(model, base_parameters)
-    options = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
+    options: JointColumns = {"armature": armature, "viscous": viscous, "coulomb": coulomb}
     names = parameter_names(model, **options)
     if samples is None:
         samples = 20 + 4 * len(names) // max(1, model.nv)

@@ -110,7 +110,7 @@ def inertial_parameters(
 def parameter_names(
     model: Model, *, armature: bool = False, viscous: bool = False, coulomb: bool = False
 ) -> tuple[str, ...]:
-    """What the columns of `regressor` belong to, such as "hand.mcx" or "wrist.armature".
+    """Names of the columns of `regressor`, such as "hand.mcx" or "wrist.armature".
 
     **Returns:** one name per column. The degrees of freedom of a joint with several are numbered,
     "base.viscous[0]".

@@ -132,7 +132,7 @@ def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:
         try:
             matrices = np.asarray(goal, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InputError(_goal_text(point, f"{_shown(goal)} is no array")) from None
+            raise InputError(_goal_text(point, f"{_shown(goal)} is not an array")) from None
     if not np.isfinite(matrices).all():
         raise InputError(f"the target of {point!r} has numbers that are not finite")
     if matrices.ndim and matrices.shape[-1] == 3:
@@ -144,7 +144,7 @@ def _goal(point: Any, goal: Any) -> tuple[Array | None, Array]:
     flat = bool((matrices[..., 3, :] == (0, 0, 0, 1)).all())
     if gap > 1e-8 or (np.linalg.det(R) < 0).any() or not flat:
         raise InputError(
-            f"the target of {point!r} has a matrix that is no pose: it must be [[R, p], [0, 1]] "
+            f"the target of {point!r} has a matrix that is not a pose: it must be [[R, p], [0, 1]] "
             f"with R a rotation, but |R* R − I| = {gap:.3g} and the last row is "
             f"{'right' if flat else 'not (0, 0, 0, 1)'}"
         )
@@ -166,7 +166,7 @@ def _weights(
     for point, weight in (given or {}).items():
         if point not in points:
             hint = did_you_mean(str(point), [str(p) for p in points])
-            raise InputError(f"weights= names {point!r}, which is no target. {hint}")
+            raise InputError(f"weights= names {point!r}, which is not a target. {hint}")
         try:
             pair = np.broadcast_to(np.asarray(weight, dtype=float), (2,))
         except (TypeError, ValueError):

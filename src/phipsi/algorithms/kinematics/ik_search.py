@@ -32,7 +32,7 @@ _PULL_FALLS, _PULL_ENDS = 0.3, 1e-11
 @final
 @dataclass(frozen=True, eq=False)
 class IKResult:
-    """What `inverse_kinematics` found.
+    """The result of `inverse_kinematics`.
 
     **Attributes:** `q` (..., nq), the best configurations; `converged` (...), whether all targets
     are met within the tolerances; `position_error` (..., T) in m and `rotation_error` (..., T) in
@@ -160,7 +160,7 @@ class Search:
         return np.logical_not(np.any(far, axis=-1)) & (now.gap <= CLOSED)
 
     def _keep(self, q: Array, now: Residuals, elements: Array, met: Array) -> None:
-        """Remember configurations that are better than what there was."""
+        """Keep configurations that are better than those before."""
         error = 0.5 * np.sum(now.rows**2, axis=-1)
         away = np.sum(self._towards(q, elements) ** 2, axis=-1)
         nearer = ~self.met[elements] | (away <= self.away[elements])

@@ -61,7 +61,7 @@ def inverse_kinematics(
     found, or "return" it.
     **Returns:** `IKResult` (q, converged, position_error, rotation_error, iterations, …).
     **Cost:** per step O(N) for poses and Jacobian and O(nv³) for the solve. It finds local minima:
-    failing is no proof that a target is out of reach.
+    a failure does not prove that a target is out of reach.
     **Source:** Sugihara 2011, IEEE Trans. Robotics 27 (damping).
 
     >>> import phipsi as pp
@@ -132,7 +132,7 @@ def _configurations(model: Model, q: ArrayLike, what: str) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = model.integrate(values, np.zeros(model.nv))  # quaternions of unit length
     if not np.isfinite(unit).all():
-        raise InputError(f"{what} has a quaternion (0, 0, 0, 0), which is no rotation")
+        raise InputError(f"{what} has a quaternion (0, 0, 0, 0), which is not a rotation")
     return unit
 
 

@@ -1,7 +1,7 @@
 """Any expression as a dense matrix, by plain linear algebra: the explicit O(N³) route, the oracle.
 
 φ is the inverse of I − E_φ, an inverse is an inverse, bd is a mask. No sweep, no rewriting: nothing
-of the compiler is used, so what it makes can be compared with this.
+of the compiler is used, so that compiled programs can be compared with it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
 
 
 def check_arrangement(order: str, axes: str) -> None:
-    """Refuse what is neither an order of bodies nor a set of axes."""
+    """Reject unknown orders of bodies and unknown axes."""
     if order not in ("base_to_tip", "tip_to_base"):
         raise InputError(f"order={order!r} is not 'base_to_tip' or 'tip_to_base'")
     if axes not in ("body", "inertial"):

@@ -2,7 +2,7 @@
 
 Everything is in body axes, about the body's origin, angular part first. Nothing here conjugates, so
 complex configurations give complex-step derivatives. The arrays may be of a class of their own with
-exact arithmetic (`proofs`): what is made here is made by `Configuration.zeros`, `array` and `eye`.
+exact arithmetic (`proofs`): new arrays come from `Configuration.zeros`, `array` and `eye`.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ COLUMNS: dict[str, tuple[Callable[..., Array], bool]] = {
     "dA": (row_variation, False),
     "dAT": (row_variation, True),
 }
-"""u ↦ X{directions; u} x, linear in u and made column by column."""
+"""u ↦ X{directions; u} x, linear in u and computed column by column."""
 
 OF_ONE: dict[str, Callable[[Configuration, Array], Array]] = {
     "cross": cross,

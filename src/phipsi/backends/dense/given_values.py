@@ -1,4 +1,4 @@
-"""What `dense` is handed: shapes, batches, finite numbers, and `given` values in storage layout."""
+"""The arguments of `dense`: shapes, batches, finite numbers, `given` values in storage layout."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Inputs:
 
 
 def check_expression(expr: Expr) -> None:
-    """Refuse what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
+    """Reject what has no matrix: an I or 0 without a space, and a mix of the two bias pairs."""
     if not isinstance(cast(object, expr), Expr):
-        raise InputError(f"{expr!r} is no operator expression{check.advice(expr)}")
+        raise InputError(f"{expr!r} is not an operator expression{check.advice(expr)}")
     if expr.takes is UNKNOWN:
         raise SpaceError(check.undetermined(expr))
     check_pairs(expr)
 
 
 def check_points(expr: Expr) -> None:
-    """Refuse an expression about points when no points were named."""
+    """Reject an expression about points if no points were named."""
     for x in sorted(leaves_of(expr), key=str):
         if "point" in {s.index for s in (x.takes, x.gives) if s is not None}:
             raise InputError(

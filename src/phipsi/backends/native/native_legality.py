@@ -1,4 +1,4 @@
-"""What is legal after each pass of the back half of compilation (see `pipeline.py`)."""
+"""Rules for what is legal after each pass of the back half of compilation (see `pipeline.py`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _steps(phases: list[Phase]) -> list[Any]:
 
 
 def phases_in_order(phases: list[Phase], before: set[Field]) -> Iterator[str]:
-    """Nothing is read before it is there; what two paths make together is there after them."""
+    """Nothing is read before it is computed; products of two paths are there after them."""
     done: set[Field] = set()
     for phase in phases:
         for step in phase.steps:

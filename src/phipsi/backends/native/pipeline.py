@@ -51,7 +51,7 @@ _LARGE = 1 << 20  # bytes of scratch of a group
 
 
 def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
-    """The passes: what code is written from, the code, and the record that it works on."""
+    """The passes: the unit that code is written from, the code, and the record it works on."""
     target = target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
@@ -213,8 +213,8 @@ class Unit:
     def _fewest(self, scratch: int) -> int:
         """How many configurations pay for the wide kernel, as measured.
 
-        Two, three if one alone makes several columns of a matrix at once, four if the numbers of a
-        group are too many for the second level of caches.
+        Two, three if one alone computes several columns of a matrix at once, four if the numbers of
+        a group are too many for the second level of caches.
         """
         fewest = 4 if scratch > _LARGE else 3 if any(map(is_matrix, self.results)) else 2
         return min(fewest, self.target.lanes)

@@ -1,4 +1,4 @@
-"""Model constants for generated code, with every body in a frame that makes its joint simple.
+"""Model constants for generated code, with every body in a frame in which its joint is simple.
 
 Axes are rotated onto z (planar joints onto x, y), so that the code of a joint type has no axis in
 it and multiplies by no component that is known to be 0 or 1. Values that users see in body axes are
@@ -10,6 +10,7 @@ Reasons: docs/decisions/0018.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ LINK_POINT, LINK_ROW, LINK_KIND, N_LINK_INTEGERS = range(4)
 
 @dataclass(frozen=True)
 class JointCode:
-    """What distinguishes the code of one joint type from another.
+    """The properties in which the code of one joint type differs from another.
 
     `params` holds the numbers that are known when the code is written; None stands for a number
     from the model's table. Joints with the same `key` share their code.
@@ -128,64 +129,72 @@ def _frame(z: np.ndarray) -> np.ndarray:
 
 def model_tables(model: Model, points: PointSet) -> Tables:
     """The tables of a model and its points."""
-    n = model.n_bodies
     codes = joint_codes(model)
-    index = {c.key: i for i, c in enumerate(codes)}
-    widest = max((len(j.params) for j in model.joints), default=0)
-    integers = np.zeros((n, N_INTEGERS), dtype=np.int64)
-    doubles = np.zeros((n, PARAMS + widest))
-    doubles[:, SIZES:PARAMS] = outboard_sizes(model)
     turns = [_turn(j) for j in model.joints]
     closures = points.closures or NO_CLOSURES
-    rows = row_order(model, closures, with_hubs=False)
     with_hubs = row_order(model, closures, with_hubs=True)
-    number = {int(body): i for i, body in enumerate(with_hubs.hubs)}
-    for k, joint in enumerate(model.joints):
-        code = _code(joint)
-        qs, vs = model.q_slices[k], model.v_slices[k]
-        parent = model.parent[k]
-        hub, on_hub = number.get(k, -1), int(parent in number)
-        kind = index[code.key]
-        last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
-        top = parent < 0 or (integers[parent, TOP] and model.joints[parent].nv == 0)
-        integers[k, :OLD_SUM] = parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top
-        above = np.eye(3) if parent < 0 else turns[parent]
-        c = turns[k]
-        doubles[k, :9] = (above.T @ model.placement_rotations[k] @ c).ravel()
-        doubles[k, 9:12] = above.T @ model.placement_translations[k]
-        m = model.inertia_matrices[k]
-        first = c.T @ np.array([m[2, 4], m[0, 5], m[1, 3]])  # m p from the corner m p~
-        moment = c.T @ m[:3, :3] @ c
-        doubles[k, INERTIA : INERTIA + 10] = (
-            m[5, 5], *first, moment[0, 0], moment[1, 0], moment[1, 1], *moment[2],
-        )  # fmt: skip
-        doubles[k, TURN : TURN + 9] = c.ravel()
-        doubles[k, TURN_ABOVE : TURN_ABOVE + 9] = above.ravel()
-        doubles[k, ARMATURE : ARMATURE + joint.nv] = model.armature[vs]
-        doubles[k, PARAMS : PARAMS + len(joint.params)] = _table_params(joint, c)
-    integers[:, OLD_SUM], integers[:, SUM] = _sums(model)
-    where = np.array(points.body, dtype=np.int64).reshape(-1)
-    mate = closures.mate if len(closures) else np.arange(len(points))
     names = tuple(sorted(closures.selections))
-    chosen = np.zeros(len(points), dtype=np.int64)
-    for bit, name in enumerate(names):
-        inside = [k in closures.selections[name] for k in points.body]
-        chosen |= np.array(inside, dtype=np.int64).reshape(-1) << bit
     links, link_codes = _links(closures)
     return Tables(
         codes,
         link_codes,
         names,
-        integers,
-        doubles,
-        np.column_stack([where, mate, chosen]),
+        _integers(model, {code.key: i for i, code in enumerate(codes)}, with_hubs),
+        _doubles(model, turns),
+        _point_integers(points, closures, names),
         _point_doubles(points, turns),
         np.concatenate([np.zeros(3), -model.gravity]),
         links,
         np.ascontiguousarray(closures.link_constant),
-        rows,
+        row_order(model, closures, with_hubs=False),
         with_hubs,
     )
+
+
+def _integers(model: Model, kinds: dict[Any, int], hubs: RowOrder) -> np.ndarray:
+    out = np.zeros((model.n_bodies, N_INTEGERS), dtype=np.int64)
+    number = {int(body): i for i, body in enumerate(hubs.hubs)}
+    for k, joint in enumerate(model.joints):
+        kind, parent = kinds[_code(joint).key], model.parent[k]
+        qs, vs = model.q_slices[k], model.v_slices[k]
+        hub, on_hub = number.get(k, -1), int(parent in number)
+        last = model.v_slices[model.tree.subtree(k)[-1]].stop  # bodies are numbered depth first
+        top = parent < 0 or (out[parent, TOP] and model.joints[parent].nv == 0)
+        out[k, :OLD_SUM] = parent, kind, qs.start, vs.start, vs.stop, last, hub, on_hub, top
+    out[:, OLD_SUM], out[:, SUM] = _sums(model)
+    return out
+
+
+def _doubles(model: Model, turns: list[np.ndarray]) -> np.ndarray:
+    widest = max((len(j.params) for j in model.joints), default=0)
+    out = np.zeros((model.n_bodies, PARAMS + widest))
+    out[:, SIZES:PARAMS] = outboard_sizes(model)
+    for k, joint in enumerate(model.joints):
+        row, c, m, parent = out[k], turns[k], model.inertia_matrices[k], model.parent[k]
+        above = np.eye(3) if parent < 0 else turns[parent]
+        row[:9] = (above.T @ model.placement_rotations[k] @ c).ravel()
+        row[9:12] = above.T @ model.placement_translations[k]
+        first = c.T @ np.array([m[2, 4], m[0, 5], m[1, 3]])  # m p from the corner m p~
+        moment = c.T @ m[:3, :3] @ c
+        lower = moment[0, 0], moment[1, 0], moment[1, 1], *moment[2]
+        row[INERTIA : INERTIA + 10] = m[5, 5], *first, *lower
+        row[TURN : TURN + 9], row[TURN_ABOVE : TURN_ABOVE + 9] = c.ravel(), above.ravel()
+        row[ARMATURE : ARMATURE + joint.nv] = model.armature[model.v_slices[k]]
+        row[PARAMS : PARAMS + len(joint.params)] = _table_params(joint, c)
+    return out
+
+
+def _point_integers(
+    points: PointSet, closures: ClosureSet, selections: tuple[str, ...]
+) -> np.ndarray:
+    """Body and mate of every point, and the selections that it belongs to, bit by bit."""
+    where = np.array(points.body, dtype=np.int64).reshape(-1)
+    mate = closures.mate if len(closures) else np.arange(len(points))
+    chosen = np.zeros(len(points), dtype=np.int64)
+    for bit, name in enumerate(selections):
+        inside = [k in closures.selections[name] for k in points.body]
+        chosen |= np.array(inside, dtype=np.int64).reshape(-1) << bit
+    return np.column_stack([where, mate, chosen])
 
 
 def _sums(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,16 @@ from phipsi.interfaces.cli.common import SOURCE, Base, Source, aligned, command,
 if TYPE_CHECKING:
     from phipsi.model import Model
 
-ALGORITHMS = (
-    "forward_dynamics",
-    "inverse_dynamics",
-    "mass_matrix",
-    "mass_matrix_inverse",
-    "bias_forces",
-    "body_poses",
-    "jacobian",
-)
+# What is timed, with its arguments: q, v, x (accelerations or efforts), and a point p.
+ALGORITHMS = {
+    "forward_dynamics": "qvx",
+    "inverse_dynamics": "qvx",
+    "mass_matrix": "q",
+    "mass_matrix_inverse": "q",
+    "bias_forces": "qv",
+    "body_poses": "q",
+    "jacobian": "qp",
+}
 _ROUNDS, _TARGET = 12, 0.004
 _ROLLOUT_STEPS = 100
 Function = Callable[[], Any]
@@ -109,14 +111,9 @@ def _call(model: Model, name: str, q: Any, v: Any, x: Any) -> Function:
     from phipsi.algorithms.kinematics import motions as kinematics
 
     function = getattr(dynamics, name, None) or getattr(kinematics, name)
-    if name in ("forward_dynamics", "inverse_dynamics"):
-        return lambda: function(model, q, v, x)
-    if name == "bias_forces":
-        return lambda: function(model, q, v)
-    if name == "jacobian":
-        points = [model.body_names[-1]]
-        return lambda: function(model, q, points)
-    return lambda: function(model, q)
+    given = {"q": q, "v": v, "x": x, "p": [model.body_names[-1]]}
+    arguments = [given[key] for key in ALGORITHMS[name]]
+    return lambda: function(model, *arguments)
 
 
 def _rollout(model: Model, q: Any, batch: int) -> Row:
@@ -231,15 +228,16 @@ def _pinocchio(model: Model, file: Path, base: Base | None) -> tuple[dict[str, f
     gap = float(np.abs(answer - state.vdot).max() / max(1.0, float(np.abs(answer).max())))
     if not gap < 1e-6:
         return {}, f"Pinocchio's accelerations differ by {gap:.1e}, so it is not compared."
-    calls: dict[str, Function] = {
-        "forward_dynamics": lambda: pin.aba(theirs, data, pq, pv, px),
-        "inverse_dynamics": lambda: pin.rnea(theirs, data, pq, pv, px),
-        "mass_matrix": lambda: pin.crba(theirs, data, pq),
-        "mass_matrix_inverse": lambda: pin.computeMinverse(theirs, data, pq),
-        "bias_forces": lambda: pin.nonLinearEffects(theirs, data, pq, pv),
-        "body_poses": lambda: pin.forwardKinematics(theirs, data, pq),
-        "jacobian": lambda: pin.computeJointJacobian(theirs, data, pq, theirs.njoints - 1),
+    theirs_by_name: dict[str, tuple[Any, ...]] = {
+        "forward_dynamics": (pin.aba, pq, pv, px),
+        "inverse_dynamics": (pin.rnea, pq, pv, px),
+        "mass_matrix": (pin.crba, pq),
+        "mass_matrix_inverse": (pin.computeMinverse, pq),
+        "bias_forces": (pin.nonLinearEffects, pq, pv),
+        "body_poses": (pin.forwardKinematics, pq),
+        "jacobian": (pin.computeJointJacobian, pq, theirs.njoints - 1),
     }
+    calls = {name: partial(f, theirs, data, *x) for name, (f, *x) in theirs_by_name.items()}
     remark = (
         f"Pinocchio {pin.__version__} agrees on forward dynamics to {gap:.1e}. Both ratios are to\n"
         f"its single calls from Python; its own batch calls are not timed here."

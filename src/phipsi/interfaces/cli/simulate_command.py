@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_JOINTS = 60
 _MOST_EVENTS = 10
+_LONG = 0.5  # s of compiling that are reported
 Several = Annotated[list[str] | None, Parameter(negative=())]
 Vector = Annotated[tuple[float, float, float] | None, Parameter(negative=())]
 
@@ -160,12 +161,15 @@ class _Steps:
         from phipsi.simulation.progress import make_progress
 
         self.count, self._t = 0, 0.0
+        self.start = self.first = time.perf_counter()  # of the run, and end of its first step
         self._bar = make_progress(None, duration)
 
     def update(self, n: float) -> None:
         """One step of n simulated seconds."""
         self.count += 1
         self._t += n
+        if self.count == 1:
+            self.first = time.perf_counter()
         self._bar.advance(self._t)
 
     def refresh(self) -> None:
@@ -179,21 +183,20 @@ def _run(scenario: Scenario) -> int:
 
     steps = _Steps(scenario.duration)
     failure = ""
-    started = time.perf_counter()
     with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always", PhipsiWarning)
         try:
             trajectory = scenario.simulate(steps)
         except SimulationError as error:
             failure, trajectory = str(error), cast(Trajectory, error.trajectory)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - steps.first
     interrupted = not failure and not trajectory.complete
     for warning in reported:
         if not interrupted or "interrupted" not in str(warning.message):
             complain(f"warning: {warning.message}")
     if not len(trajectory):
         raise InputError(failure or "the run recorded nothing")
-    for line in summary(scenario, trajectory, steps.count, seconds):
+    for line in summary(scenario, trajectory, steps, seconds):
         say(line)
     written = scenario.write(trajectory)
     for path in written:
@@ -210,8 +213,8 @@ def _run(scenario: Scenario) -> int:
     return 0
 
 
-def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: float) -> list[str]:
-    """What a user wants to know about a run, as lines."""
+def summary(scenario: Scenario, trajectory: Trajectory, steps: _Steps, seconds: float) -> list[str]:
+    """The result of a run, as lines; `seconds` it took after its first step, which compiles."""
     from phipsi.algorithms.dynamics.energy import kinetic_energy
     from phipsi.errors import shown
     from phipsi.motion.tableaux import METHODS
@@ -220,10 +223,12 @@ def summary(scenario: Scenario, trajectory: Trajectory, steps: int, seconds: flo
     method = METHODS[trajectory.integrator]
     how = f"rtol {scenario.rtol:g}" if method.is_adaptive else f"dt {scenario.dt:g} s"
     span = float(trajectory.t[-1])
-    rate = f", {span / seconds:.3g}× real time" if seconds > 0 else ""
+    compiled = steps.first - steps.start
+    speed = f"{seconds:.3g} s, {span / seconds:.3g}× real time" if seconds > 0 else "0 s"
+    speed += f", after {compiled:.3g} s of compiling" if compiled > _LONG else ""
     lines = [
         f"{shown(scenario.title)}: {model.n_bodies} bodies, nq = {model.nq}, nv = {model.nv}",
-        f"simulated     {span:.6g} s in {seconds:.3g} s{rate}; {steps} steps of "
+        f"simulated     {span:.6g} s in {speed}; {steps.count} steps of "
         f"{trajectory.integrator} ({how}), {len(trajectory)} samples",
     ]
     energy = trajectory.energy

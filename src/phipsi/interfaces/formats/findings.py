@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 
 from phipsi.errors import FileError, warn
-from phipsi.interfaces.formats.files import Place
 from phipsi.model import SpatialInertia
 from phipsi.model.extras import Coupling, Finding
 
@@ -23,85 +20,56 @@ DUST = 1e-12  # kg·m²: smaller principal moments are rounding, zero in effect
 _ROUNDING = 1e-9  # of the largest principal moment
 
 
-@final
-@dataclass(frozen=True)
-class Source:
-    """An inertia and where the file states it."""
-
-    element: str
-    body: str
-    at: Place
-    inertia: SpatialInertia
-
-    def finding(
-        self, kind: str, message: str, numbers: tuple[float, ...] = (), is_problem: bool = False
-    ) -> Finding:
-        """Return a remark about it."""
-        at = self.at
-        return Finding(
-            kind, self.element, self.body, message, numbers, at.file, at.line, is_problem
-        )
+Remark = tuple[str, str, tuple[float, ...], bool]
+"""Kind, message, numbers, and whether it is a problem."""
 
 
-def inertia_findings(sources: Sequence[Source]) -> Iterator[Finding]:
-    """Yield findings about each inertia; one may have several.
+def inertia_remarks(inertia: SpatialInertia, moments: Sequence[float]) -> Iterator[Remark]:
+    """Yield remarks about an inertia with these principal moments; there may be several.
 
     Kinds: "massless" (mass ≤ 0) and "singular" (a principal moment is zero) are notes, since links
     without mass and thin rods exist; "negative" and "triangle" are problems.
     """
-    if not sources:
-        return
-    principal = np.linalg.eigvalsh(np.stack([s.inertia.moment_about_com_B for s in sources]))
-    for source, moments in zip(sources, principal.tolist(), strict=True):
-        a, b, c = moments
-        listed = f"({a:.4g}, {b:.4g}, {c:.4g}) kg·m²"
-        if source.inertia.mass <= 0:
-            yield source.finding("massless", "it has no mass.", (source.inertia.mass,))
-        if abs(a) <= DUST:
-            message = f"principal moments {listed}: the smallest is zero."
-            yield source.finding("singular", message, (a, b, c))
-        if a < -DUST:
-            yield source.finding(
-                "negative",
-                f"principal moments {listed} are not all ≥ 0, so no rigid body has them. "
-                f"Are the products of inertia too large, or their signs reversed?",
-                (a, b, c),
-                True,
-            )
-        if a + b < c * (1 - _ROUNDING):
-            yield source.finding(
-                "triangle",
-                f"principal moments {listed} break the triangle inequality ({a:.4g} + {b:.4g} < "
-                f"{c:.4g}), so no rigid body has them. They are wanted about the mass centre; were "
-                f"they given about the joint?",
-                (a, b, c),
-                True,
-            )
+    a, b, c = moments
+    listed = f"principal moments ({a:.4g}, {b:.4g}, {c:.4g}) kg·m²"
+    if inertia.mass <= 0:
+        yield "massless", "it has no mass.", (inertia.mass,), False
+    if abs(a) <= DUST:
+        yield "singular", f"{listed}: the smallest is zero.", (a, b, c), False
+    if a < -DUST:
+        message = (
+            f"{listed} are not all ≥ 0, so no rigid body has them. "
+            f"Are the products of inertia too large, or their signs reversed?"
+        )
+        yield "negative", message, (a, b, c), True
+    if a + b < c * (1 - _ROUNDING):
+        message = (
+            f"{listed} break the triangle inequality ({a:.4g} + {b:.4g} < {c:.4g}), so no rigid "
+            f"body has them. They are wanted about the mass centre; were they given about the "
+            f"joint?"
+        )
+        yield "triangle", message, (a, b, c), True
 
 
-def repaired(source: Source) -> tuple[SpatialInertia, Finding | None]:
+def repaired(inertia: SpatialInertia) -> tuple[SpatialInertia, Remark | None]:
     """The nearest inertia that a rigid body can have, and the remark that says what changed.
 
     Negative second moments become zero; mass, mass centre and principal axes stay.
     """
-    J = source.inertia.moment_about_com_B
-    principal, axes = np.linalg.eigh(J)
+    principal, axes = np.linalg.eigh(inertia.moment_about_com_B)
     a, b, c = principal
     if a >= -DUST and a + b >= c * (1 - _ROUNDING):
-        return source.inertia, None
+        return inertia, None
     second = np.maximum(principal.sum() / 2 - principal, 0)
     nearest = second.sum() - second
     moment = axes @ np.diag(nearest) @ axes.T
     old, new = (", ".join(f"{x:.6g}" for x in values) for values in (principal, nearest))
-    finding = source.finding(
-        "repaired",
-        f"principal moments changed from ({old}) to ({new}) kg·m², the nearest a rigid body "
-        "can have.",
-        (*principal.tolist(), *nearest.tolist()),
-        True,
+    message = (
+        f"principal moments changed from ({old}) to ({new}) kg·m², the nearest a rigid body can "
+        "have."
     )
-    inertia = source.inertia
-    return SpatialInertia(inertia.mass, inertia.com_B, (moment + moment.T) / 2), finding
+    remark = ("repaired", message, (*principal.tolist(), *nearest.tolist()), True)
+    return SpatialInertia(inertia.mass, inertia.com_B, (moment + moment.T) / 2), remark
 
 
 # ---- reaching the user: one warning, or an error if asked for ------------------------------------

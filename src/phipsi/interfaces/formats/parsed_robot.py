@@ -20,18 +20,18 @@ from phipsi.errors import FileError, ModelError, cut, did_you_mean
 from phipsi.interfaces.formats.document import Element, Spelling, shortened
 from phipsi.interfaces.formats.files import Place, unused, where
 from phipsi.interfaces.formats.findings import (
-    Source,
-    inertia_findings,
+    Remark,
+    inertia_remarks,
     repaired,
     report_findings,
 )
 from phipsi.interfaces.formats.load_options import Base, Options
 from phipsi.model import Body, Model, Pose, SpatialInertia, joints
-from phipsi.model.assemble import parent_indices
 from phipsi.model.body import WORLD_NAME, Description, Frame, LimitsArgument
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.extras import Coupling, Extras, Finding, Rating, Shape
 from phipsi.model.validate import check_body
+from phipsi.model.weld_fixed_joints import parent_indices
 
 ROOT_JOINT = "root_joint"
 _LOOP_HINT = (
@@ -326,20 +326,26 @@ class ParsedRobot:
 
     # ---------------------------------------------------------------- judgements
 
-    def _source(self, link: Link, name: str | None = None) -> Source:
-        element = f"{self.link_word} {shortened(link.name)}"
-        return Source(element, name or link.name, link.inertia_at or link.at, link.inertia)
+    def _remark(self, link: Link, remark: Remark, name: str = "") -> None:
+        kind, message, numbers, is_problem = remark
+        who, at = self.who(link), link.inertia_at or link.at
+        about = (message, numbers, at.file, at.line, is_problem)
+        self.findings.append(Finding(kind, who, name or link.name, *about))
 
     def _judge_inertias(self) -> None:
-        stated = [self._source(link) for link in self.links.values() if link.has_inertia]
-        self.findings.extend(inertia_findings(stated))
+        stated = [link for link in self.links.values() if link.has_inertia]
+        matrices = [link.inertia.moment_about_com_B for link in stated]
+        principal = np.linalg.eigvalsh(np.reshape(matrices, (-1, 3, 3))).tolist()
+        for link, moments in zip(stated, principal, strict=True):
+            for remark in inertia_remarks(link.inertia, moments):
+                self._remark(link, remark)
 
     def _repair(self) -> None:
         for link in self.links.values():
             if link.has_inertia:
-                link.inertia, finding = repaired(self._source(link))
-                if finding is not None:
-                    self.findings.append(finding)
+                link.inertia, remark = repaired(link.inertia)
+                if remark is not None:
+                    self._remark(link, remark)
 
     def _judge_moving(self, description: Description, names: dict[str, str]) -> None:
         """Moving bodies without any inertia, their own or of what is fixed to them."""
@@ -366,15 +372,11 @@ class ParsedRobot:
                 "forward dynamics will say so. Give it inertia, or hold the joint still:  "
                 f"model.with_locked({shortened(body.joint_name)}, model.neutral())."
             )
-            self.findings.append(
-                self._source(link, name).finding(
-                    "immovable",
-                    f"it moves on joint {shortened(body.joint_name)} but has neither mass nor "
-                    f"moment of inertia; {carried}",
-                    (0.0,),
-                    True,
-                )
+            message = (
+                f"it moves on joint {shortened(body.joint_name)} but has neither mass nor moment "
+                f"of inertia; {carried}"
             )
+            self._remark(link, ("immovable", message, (0.0,), True), name)
 
     def _couplings(self) -> tuple[Coupling, ...]:
         kept: list[Coupling] = []

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.kinematics.motions import body_poses
 from phipsi.constraints import Constraint
-from phipsi.interfaces.report.drawn_solids import FOOT, PIN, Solid, Spans, solids_of, tips
+from phipsi.interfaces.report.shapes_and_colors import FOOT, PIN, Solid, Spans, solids_of, tips
 from phipsi.model import Model
 from phipsi.model.closures import Closure
 from phipsi.model.tree import WORLD
-from phipsi.simulation.phase import Phase
+from phipsi.simulation.run_phase import Phase
 from phipsi.spatial import matrix_to_quat
 from phipsi.trajectory.trajectory import Trajectory
 

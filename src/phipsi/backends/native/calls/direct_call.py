@@ -1,8 +1,8 @@
 """A call of one configuration without NumPy's ufunc machinery.
 
 A gufunc costs about a microsecond before its loop starts, as much as the dynamics of an arm. The
-function made here is a Python builtin of generated code: if all arguments are plain arrays of
-float64 of exactly the right shape, it makes the results, runs the one-lane kernel on the arrays
+function defined here is a Python builtin of generated code: if all arguments are plain arrays of
+float64 of exactly the right shape, it creates the results, runs the one-lane kernel on the arrays
 themselves and returns; in every other case (lists, batches, a failure) it returns None and the
 caller goes the ordinary way, which also explains failures.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, final
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -21,7 +21,7 @@ import numpy._core._multiarray_umath as umath
 
 from phipsi.backends.native.calls import scratch
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I1, I8, I32, I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I1, I32, I64, POINTER, i64
 
 # Places in NumPy's PyArrayObject, which is part of its stable binary interface.
 _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 16, 24, 32, 56, 64
@@ -54,112 +54,123 @@ def define_direct(
     `self` is the data record as a NumPy array: `size_word` holds the scratch size, then come the
     scratch slots, the `WORDS` of Python, and the core sizes of all arguments.
     """
-    w = _Writer(module)
-    b, this, args, count = w.b, *w.function.args
-    data = w.at(this, _DATA, POINTER)
-    python = size_word + 1 + scratch.SLOTS
-    array, float64, none = (w.at(data, 8 * (python + i), POINTER) for i in range(WORDS))
-    sizes: list[int] = []  # where the sizes of each argument begin
-    place = sizes_after(size_word)
-    for shape in pattern:
-        sizes.append(place)
-        place += len(shape)
-    buffers = b.alloca(POINTER, size=len(pattern))
-    status = b.alloca(I64)
-    outputs = range(n_inputs, len(pattern) - 1)
-
-    def give(i: int, address: Any) -> None:
-        b.store(address, b.gep(buffers, [i64(8 * i)], source_etype=I8))
-
-    w.require(b.icmp_signed("==", count, i64(n_inputs)))
-    for i in range(n_inputs):
-        a = w.at(args, 8 * i, POINTER)
-        w.require(b.icmp_unsigned("==", w.at(a, _TYPE, POINTER), array))
-        w.require(b.icmp_unsigned("==", w.at(a, _DTYPE, POINTER), float64))
-        plain = ir.Constant(I32, _PLAIN)
-        w.require(b.icmp_signed("==", b.and_(w.at(a, _FLAGS, I32), plain), plain))
-        w.require(b.icmp_signed("==", w.at(a, _RANK, I32), ir.Constant(I32, len(pattern[i]))))
-        shape = w.at(a, _SHAPE, POINTER)
-        for d in range(len(pattern[i])):
-            wanted = w.at(data, 8 * (sizes[i] + d), I64)
-            w.require(b.icmp_signed("==", w.at(shape, 8 * d, I64), wanted))
-        give(i, w.at(a, _DATA, POINTER))
-    results: list[Any] = []
-    null, zero = ir.Constant(POINTER, None), ir.Constant(I32, 0)
-    for i in outputs:
-        rank = ir.Constant(I32, len(pattern[i]))
-        shape = b.gep(data, [i64(8 * sizes[i])], source_etype=I8)
-        kind = ir.Constant(I32, _DOUBLE)
-        a = w.call(
-            "phipsi_PyArray_New", POINTER, array, rank, shape, kind, null, null, zero, zero, null
-        )
-        w.made(a, results)
-        give(i, w.at(a, _DATA, POINTER))
-        results.append(a)
-    give(len(pattern) - 1, status)
-    failed, fine = (w.function.append_basic_block(n) for n in ("failed", "fine"))
-    block, memory = scratch.acquire(b, data, size_word, failed)
-    b.call(kernel, [data, memory, buffers, ir.Constant(I1, 1)])
-    scratch.release(b, data, size_word, block)
-    b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), i64(0)), fine, failed)
-    b.position_at_end(failed)
-    w.drop(results)
-    b.branch(w.refuse)
-    b.position_at_end(fine)
-    for j, i in enumerate(outputs):
-        if not pattern[i]:  # arrays without axes become NumPy's numbers
-            results[j] = w.call("phipsi_PyArray_Return", POINTER, results[j])
-    if len(results) == 1:
-        b.ret(results[0])
-    else:
-        whole = w.call("PyTuple_New", POINTER, i64(len(results)))
-        w.made(whole, results)
-        for j, a in enumerate(results):
-            w.call("PyTuple_SetItem", I32, whole, i64(j), a)
-        b.ret(whole)
-    b.position_at_end(w.refuse)
-    w.call("Py_IncRef", ir.VoidType(), none)
-    b.ret(none)
+    _DirectCall(module, pattern, n_inputs, size_word).write(kernel)
 
 
-class _Writer:
-    """Writes the tests and calls of the function."""
+@final
+class _DirectCall:
+    """Writes the function: it returns None for arguments that are out of the ordinary."""
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(
+        self, module: ir.Module, pattern: list[tuple[int, ...]], n_inputs: int, size_word: int
+    ) -> None:
+        self.pattern, self.n_inputs, self.size_word = pattern, n_inputs, size_word
         kind = ir.FunctionType(POINTER, [POINTER, POINTER, I64])
         self.function = ir.Function(module, kind, "phipsi_direct")
-        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        b = self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.refuse = self.function.append_basic_block("refuse")
+        this, self.args, self.count = self.function.args
+        self.data = self._at(this, _DATA, POINTER)
+        python = 8 * (size_word + 1 + scratch.SLOTS)
+        self.array, self.float64, self.none = (
+            self._at(self.data, python + 8 * i, POINTER) for i in range(WORDS)
+        )
+        first, lengths = sizes_after(size_word), [len(shape) for shape in pattern]
+        self.sizes = [8 * (first + sum(lengths[:i])) for i in range(len(pattern))]  # in the data
+        self.buffers = b.alloca(POINTER, size=len(pattern))
 
-    def at(self, base: Any, offset: int, kind: Any) -> Any:
+    def write(self, kernel: ir.Function) -> None:
+        """The whole function."""
+        b = self.b
+        status = b.alloca(I64)
+        self._require(b.icmp_signed("==", self.count, i64(self.n_inputs)))
+        for i in range(self.n_inputs):
+            self._give(i, self._checked_input(i))
+        results: list[Any] = []
+        for i in range(self.n_inputs, len(self.pattern) - 1):
+            results.append(self._new_result(i, results))
+            self._give(i, self._at(results[-1], _DATA, POINTER))
+        b.store(status, b.at(self.buffers, 8 * (len(self.pattern) - 1)))
+        failed, fine = (self.function.append_basic_block(n) for n in ("failed", "fine"))
+        block, memory = scratch.acquire(b, self.data, self.size_word, failed)
+        b.call(kernel, [self.data, memory, self.buffers, ir.Constant(I1, 1)])
+        scratch.release(b, self.data, self.size_word, block)
+        b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), i64(0)), fine, failed)
+        b.position_at_end(failed)
+        self._drop(results)
+        b.branch(self.refuse)
+        b.position_at_end(fine)
+        self._return(results)
+        b.position_at_end(self.refuse)
+        b.call_named("Py_IncRef", ir.VOID, [self.none])
+        b.ret(self.none)
+
+    def _give(self, i: int, address: Any) -> None:
+        """Argument i of the kernel is at this address."""
+        self.b.store(address, self.b.at(self.buffers, 8 * i))
+
+    def _checked_input(self, i: int) -> Any:
+        """The address of the numbers of argument i, if it is a plain array of the right shape."""
+        b, rank = self.b, len(self.pattern[i])
+        a = self._at(self.args, 8 * i, POINTER)
+        self._require(b.icmp_unsigned("==", self._at(a, _TYPE, POINTER), self.array))
+        self._require(b.icmp_unsigned("==", self._at(a, _DTYPE, POINTER), self.float64))
+        plain = ir.Constant(I32, _PLAIN)
+        self._require(b.icmp_signed("==", b.and_(self._at(a, _FLAGS, I32), plain), plain))
+        self._require(b.icmp_signed("==", self._at(a, _RANK, I32), ir.Constant(I32, rank)))
+        shape = self._at(a, _SHAPE, POINTER)
+        for d in range(rank):
+            wanted = self._at(self.data, self.sizes[i] + 8 * d, I64)
+            self._require(b.icmp_signed("==", self._at(shape, 8 * d, I64), wanted))
+        return self._at(a, _DATA, POINTER)
+
+    def _new_result(self, i: int, others: list[Any]) -> Any:
+        """An array for argument i; the others are released if there is no memory for it."""
+        b, null, zero = self.b, ir.Constant(POINTER, None), ir.Constant(I32, 0)
+        rank, kind = ir.Constant(I32, len(self.pattern[i])), ir.Constant(I32, _DOUBLE)
+        shape = b.at(self.data, self.sizes[i])
+        arguments = [self.array, rank, shape, kind, null, null, zero, zero, null]
+        out = b.call_named("phipsi_PyArray_New", POINTER, arguments)
+        self._made(out, others)
+        return out
+
+    def _return(self, results: list[Any]) -> None:
+        """Return the results: one as it is, several as a tuple."""
+        b = self.b
+        for j, shape in enumerate(self.pattern[self.n_inputs : -1]):
+            if not shape:  # arrays without axes become NumPy's numbers
+                results[j] = b.call_named("phipsi_PyArray_Return", POINTER, [results[j]])
+        if len(results) == 1:
+            b.ret(results[0])
+            return
+        whole = b.call_named("PyTuple_New", POINTER, [i64(len(results))])
+        self._made(whole, results)
+        for j, a in enumerate(results):
+            b.call_named("PyTuple_SetItem", I32, [whole, i64(j), a])
+        b.ret(whole)
+
+    def _at(self, base: Any, offset: int, kind: Any) -> Any:
         """What stands `offset` bytes after an address."""
-        return self.b.load(self.b.gep(base, [i64(offset)], source_etype=I8), typ=kind)
+        return self.b.load(self.b.at(base, offset), typ=kind)
 
-    def require(self, condition: Any) -> None:
-        """Go on if the condition holds, else refuse."""
+    def _require(self, condition: Any) -> None:
+        """Continue if the condition holds, otherwise return None."""
         following = self.function.append_basic_block("so_far")
         self.b.cbranch(condition, following, self.refuse)
         self.b.position_at_end(following)
 
-    def call(self, name: str, gives: Any, *arguments: Any) -> Any:
-        """Call a function of Python or NumPy."""
-        kind = ir.FunctionType(gives, [a.type for a in arguments])
-        module = self.b.module
-        function = module.globals.get(name) or ir.Function(module, kind, name)
-        return self.b.call(function, arguments)
-
-    def drop(self, objects: list[Any]) -> None:
-        """Give up references."""
+    def _drop(self, objects: list[Any]) -> None:
+        """Release references."""
         for x in objects:
-            self.call("Py_DecRef", ir.VoidType(), x)
+            self.b.call_named("Py_DecRef", ir.VOID, [x])
 
-    def made(self, x: Any, others: list[Any]) -> None:
-        """Leave with Python's error if an object could not be made."""
+    def _made(self, x: Any, others: list[Any]) -> None:
+        """Leave with Python's error if an object could not be created."""
         nothing, following = (self.function.append_basic_block(n) for n in ("nothing", "made"))
         null = ir.Constant(POINTER, None)
         self.b.cbranch(self.b.icmp_unsigned("==", x, null), nothing, following)
         self.b.position_at_end(nothing)
-        self.drop(others)
+        self._drop(others)
         self.b.ret(null)
         self.b.position_at_end(following)
 

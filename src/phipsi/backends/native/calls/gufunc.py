@@ -11,7 +11,7 @@ import numpy._core._multiarray_umath as umath
 _FROM_SIGNATURE = 31  # PyUFunc_FromFuncAndDataAndSignature in the table of NumPy's C interface
 _DOUBLE, _INT64 = 12, 7  # NPY_DOUBLE, NPY_LONG
 # Places in NumPy's PyUFuncObject, which is part of its stable binary interface: the name, and an
-# object that the ufunc owns and lets go when it is deleted.
+# object that the ufunc owns and releases when it is deleted.
 _NAME_FIELD, _OWNED_FIELD = 56, 88
 
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from phipsi.backends.native.targets.target import release_memory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I8, I64, POINTER, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, i64
 
 SLOTS = 16  # how many scratch blocks are kept for reuse by later calls
 
 
 def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, Any]:
-    """(block to give back, its first cache line): memory nobody else uses, zero where fresh.
+    """(block to return, its first cache line): memory that no other call uses, zero where fresh.
 
     Control goes to `without` if there is none.
     """
@@ -27,15 +27,14 @@ def acquire(b: Any, data: Any, size_word: int, without: ir.Block) -> tuple[Any, 
     found = f.append_basic_block("found")
     values: list[tuple[Any, Any]] = []
     for i in range(SLOTS):
-        place = b.gep(data, [i64(8 * (size_word + 1 + i))], source_etype=I8)
+        place = b.at(data, 8 * (size_word + 1 + i))
         taken = b.atomic_rmw("xchg", place, i64(0), "acq_rel")
         values.append((taken, b.block))
         following = f.append_basic_block("next")
         b.cbranch(b.icmp_signed("!=", taken, i64(0)), found, following)
         b.position_at_end(following)
-    calloc = _library(b.module, "calloc", POINTER, [I64, I64])
-    size = b.load(b.gep(data, [i64(8 * size_word)], source_etype=I8), typ=I64)
-    fresh = b.ptrtoint(b.call(calloc, [size, i64(1)]), I64)
+    size = b.word(data, size_word)
+    fresh = b.ptrtoint(b.call_named("calloc", POINTER, [size, i64(1)]), I64)
     values.append((fresh, b.block))
     b.cbranch(b.icmp_signed("!=", fresh, i64(0)), found, without)
     b.position_at_end(found)
@@ -50,20 +49,14 @@ def release(b: Any, data: Any, size_word: int, block: Any) -> None:
     f = b.function
     done = f.append_basic_block("done")
     for i in range(SLOTS):
-        place = b.gep(data, [i64(8 * (size_word + 1 + i))], source_etype=I8)
+        place = b.at(data, 8 * (size_word + 1 + i))
         pair = b.cmpxchg(place, i64(0), block, "acq_rel", "monotonic")
         following = f.append_basic_block("next")
         b.cbranch(b.extract_value(pair, 1), done, following)
         b.position_at_end(following)
-    free = _library(b.module, "free", ir.VoidType(), [POINTER])
-    b.call(free, [b.inttoptr(block, POINTER)])
+    b.call_named("free", ir.VOID, [b.inttoptr(block, POINTER)])
     b.branch(done)
     b.position_at_end(done)
-
-
-def _library(module: ir.Module, name: str, gives: Any, takes: list[Any]) -> Any:
-    found = module.globals.get(name)
-    return found or ir.Function(module, ir.FunctionType(gives, takes), name)
 
 
 class Scratch:

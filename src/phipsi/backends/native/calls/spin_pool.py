@@ -2,14 +2,14 @@
 
 A thread of Python that is given a task has to be woken up and to take the GIL, each of which may
 take as long as a small batch. The threads of a pool live in machine code, without the GIL, and wait
-for the address of a task: the arguments of a compiled loop. They look for the next one a little
-while (`SPINS`), giving way to others after every look, and go to sleep then.
+for the address of a task: the arguments of a compiled loop. They poll for the next one a little
+while (`SPINS`), yielding the processor after every poll, and then go to sleep.
 
-Handing out tasks, waking sleepers, waiting for all of them and letting the pool go is one call of
+Handing out tasks, waking sleepers, waiting for all of them and releasing the pool is one call of
 machine code. Python handles signals and raises the exceptions that other threads set between its
-own instructions only, so nothing can be raised before every thread has let go of the arrays. What
-Python does before that call may be cut off anywhere: a thread that was started takes the next free
-slot by itself, and tasks that no thread has taken are run by the caller.
+own instructions only, so nothing can be raised before every thread has released the arrays. The
+Python code before that call may be interrupted anywhere: a thread that was started takes the next
+free slot on its own, and the caller runs the tasks that no thread has taken.
 
 Reasons: docs/decisions/0026.
 """
@@ -29,7 +29,14 @@ import numpy as np
 from phipsi.backends.native.calls.direct_call import address_of
 from phipsi.backends.native.targets.target import MachineCode, host_target, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I8, I32, I64, POINTER, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    I32,
+    I64,
+    POINTER,
+    fold_loop,
+    i64,
+    write_loop,
+)
 
 SPINS = 500  # some 0.2 ms
 MOST = 63  # threads of a pool, besides the caller's
@@ -88,7 +95,7 @@ class WorkerPool:
 
 
 def _live(functions: _Functions, memory: np.ndarray) -> None:
-    """What a thread does; it keeps the code and the memory that it uses."""
+    """The life of a thread; it keeps the code and the memory that it uses."""
     functions.serve(address_of(memory), SPINS)
 
 
@@ -178,66 +185,58 @@ def _function(module: ir.Module, name: str, gives: ir.Type, takes: list[ir.Type]
     return ir.IRBuilder(function.append_basic_block("entry")), function.args
 
 
-def _word(b: Any, base: Any, i: int) -> Any:
-    return b.load(b.gep(base, [i64(8 * i)], source_etype=I8), typ=I64)
-
-
-def _place(b: Any, base: Any, i: int) -> Any:
-    return b.gep(base, [i64(8 * i)], source_etype=I8)
-
-
 def _slot(b: Any, pool: Any, i: Any) -> Any:
-    return b.gep(pool, [b.mul(b.add(i, i64(1)), i64(8 * _LINE))], source_etype=I8)
+    return b.at(pool, b.mul(b.add(i, i64(1)), i64(8 * _LINE)))
 
 
 def _task(b: Any, tasks: Any, step: Any, i: Any) -> Any:
-    return b.gep(tasks, [b.mul(i, step)], source_etype=I8)
+    return b.at(tasks, b.mul(i, step))
 
 
 def _swap(b: Any, base: Any, i: int, x: Any) -> Any:
     """Write a word, in one order that all threads see; what was there."""
-    return b.atomic_rmw("xchg", _place(b, base, i), x, "seq_cst")
+    return b.atomic_rmw("xchg", b.at(base, 8 * i), x, "seq_cst")
 
 
 def _swap_if(b: Any, base: Any, i: int, old: Any, new: Any) -> Any:
     """The same if a certain word is there; whether it was."""
-    return b.extract_value(b.cmpxchg(_place(b, base, i), old, new, "seq_cst", "seq_cst"), 1)
+    return b.extract_value(b.cmpxchg(b.at(base, 8 * i), old, new, "seq_cst", "seq_cst"), 1)
 
 
 def _seen(b: Any, base: Any, i: int) -> Any:
-    return b.load_atomic(_place(b, base, i), typ=I64, ordering="seq_cst", align=8)
+    return b.load_atomic(b.at(base, 8 * i), typ=I64, ordering="seq_cst", align=8)
 
 
 def _call_word(b: Any, pool: Any, i: int, arguments: list[Any]) -> None:
     """Call the function whose address the pool's memory has."""
-    kind = ir.FunctionType(ir.VoidType(), [x.type for x in arguments])
-    b.call_address(kind, b.inttoptr(_word(b, pool, i), POINTER), arguments)
+    kind = ir.FunctionType(ir.VOID, [x.type for x in arguments])
+    b.call_address(kind, b.inttoptr(b.word(pool, i), POINTER), arguments)
 
 
 def _define_run(module: ir.Module) -> None:
-    """Run a task, and look through its status while this processor has it at hand."""
-    b, (task,) = _function(module, "run", ir.VoidType(), [POINTER])
-    words = [b.inttoptr(_word(b, task, i), POINTER) for i in range(_HEAD)]
-    kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
+    """Run a task, and inspect its status while this processor has it in its cache."""
+    b, (task,) = _function(module, "run", ir.VOID, [POINTER])
+    words = [b.inttoptr(b.word(task, i), POINTER) for i in range(_HEAD)]
+    kind = ir.FunctionType(ir.VOID, [POINTER] * 4)
     b.call_address(kind, words[_LOOP], [words[i] for i in (_ARGS, _SIZES, _STRIDES, _DATA)])
 
     def add(i: Any, found: list[Any]) -> list[Any]:
-        one = b.load(b.gep(words[_STATUS], [b.mul(i, i64(8))], source_etype=I8), typ=I64)
+        one = b.load(b.at(words[_STATUS], b.mul(i, i64(8))), typ=I64)
         return [b.or_(found[0], one)]
 
-    (found,) = fold_loop(b, _word(b, task, _COUNT), 1, [i64(0)], add)
-    b.store(found, _place(b, task, _FAILED))
+    (found,) = fold_loop(b, b.word(task, _COUNT), 1, [i64(0)], add)
+    b.store(found, b.at(task, 8 * _FAILED))
     b.ret_void()
 
 
 def _define_serve(module: ir.Module) -> None:
-    b, (pool, spins) = _function(module, "serve", ir.VoidType(), [POINTER, I64])
+    b, (pool, spins) = _function(module, "serve", ir.VOID, [POINTER, I64])
     f = b.function
     enter, look, take, run, nothing, tired, sleep, end = (
         f.append_basic_block(n)
         for n in ("enter", "look", "take", "run", "nothing", "tired", "sleep", "end")
     )
-    number = b.atomic_rmw("add", _place(b, pool, _COME), i64(1), "seq_cst")
+    number = b.atomic_rmw("add", b.at(pool, 8 * _COME), i64(1), "seq_cst")
     slot = _slot(b, pool, number)
     b.cbranch(b.icmp_unsigned("<", number, i64(MOST)), enter, end)
     b.position_at_end(enter)
@@ -258,12 +257,12 @@ def _define_serve(module: ir.Module) -> None:
     b.branch(look)
 
     b.position_at_end(nothing)
-    b.call(_yield_processor(module), [])
+    _yield_processor(b)
     fewer = b.sub(left, i64(1))
     left.add_incoming(fewer, nothing)
     b.cbranch(b.icmp_signed(">", fewer, i64(0)), look, tired)
 
-    b.position_at_end(tired)  # whoever posts a task from now on sees the flag
+    b.position_at_end(tired)  # a caller that posts a task from now on sees the flag
     _swap(b, slot, _ASLEEP, i64(1))
     with b.if_then(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0))):
         woken = b.icmp_signed("==", _swap(b, slot, _ASLEEP, i64(0)), i64(0))
@@ -272,7 +271,7 @@ def _define_serve(module: ir.Module) -> None:
         b.position_at_end(f.append_basic_block("unreached"))
     b.branch(sleep)
     b.position_at_end(sleep)
-    bed = b.inttoptr(_word(b, slot, _BED), POINTER)
+    bed = b.inttoptr(b.word(slot, _BED), POINTER)
     _call_word(b, pool, _LOCK, [bed, ir.Constant(I32, 1)])
     left.add_incoming(spins, b.block)
     b.branch(look)
@@ -294,7 +293,7 @@ def _define_lead(module: ir.Module) -> None:
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
         _swap(b, slot, _JOB, b.ptrtoint(task, I64))
         with b.if_then(b.icmp_signed("!=", _swap(b, slot, _ASLEEP, i64(0)), i64(0))):
-            _call_word(b, pool, _UNLOCK, [b.inttoptr(_word(b, slot, _BED), POINTER)])
+            _call_word(b, pool, _UNLOCK, [b.inttoptr(b.word(slot, _BED), POINTER)])
 
     write_loop(b, posted, post)
     run = module.globals["phipsi_run"]
@@ -305,7 +304,7 @@ def _define_lead(module: ir.Module) -> None:
         offered, here, look, rest, done = (b.function.append_basic_block(n) for n in names)
         slot, task = _slot(b, pool, i), _task(b, tasks, step, b.add(i, i64(1)))
         b.cbranch(b.icmp_signed("<", i, posted), offered, here)
-        b.position_at_end(offered)  # take it back if nobody has begun
+        b.position_at_end(offered)  # take it back if no thread has begun
         b.cbranch(_swap_if(b, slot, _JOB, b.ptrtoint(task, I64), i64(0)), here, look)
         b.position_at_end(here)
         b.call(run, [task])
@@ -313,12 +312,12 @@ def _define_lead(module: ir.Module) -> None:
         b.position_at_end(look)
         b.cbranch(b.icmp_signed("!=", _seen(b, slot, _JOB), i64(0)), rest, done)
         b.position_at_end(rest)
-        b.call(_yield_processor(module), [])
+        _yield_processor(b)
         b.branch(look)
         b.position_at_end(done)
-        return [b.or_(found[0], _word(b, task, _FAILED))]
+        return [b.or_(found[0], b.word(task, _FAILED))]
 
-    (found,) = fold_loop(b, count, 1, [_word(b, tasks, _FAILED)], finish)
+    (found,) = fold_loop(b, count, 1, [b.word(tasks, _FAILED)], finish)
     _swap(b, pool, _TAKEN, i64(0))
     b.ret(_whether(b, found))
 
@@ -329,7 +328,7 @@ def _define_alone(module: ir.Module) -> None:
     def one(i: Any, found: list[Any]) -> list[Any]:
         task = _task(b, tasks, step, i)
         b.call(module.globals["phipsi_run"], [task])
-        return [b.or_(found[0], _word(b, task, _FAILED))]
+        return [b.or_(found[0], b.word(task, _FAILED))]
 
     (found,) = fold_loop(b, count, 1, [i64(0)], one)
     b.ret(_whether(b, found))
@@ -339,10 +338,9 @@ def _whether(b: Any, x: Any) -> Any:
     return b.zext(b.icmp_signed("!=", x, i64(0)), I64)
 
 
-def _yield_processor(module: ir.Module) -> ir.Function:
-    """What is waited for may need this processor."""
-    found = module.globals.get("sched_yield")
-    return found or ir.Function(module, ir.FunctionType(I32, []), "sched_yield")
+def _yield_processor(b: ir.IRBuilder) -> None:
+    """Let other threads run: the one that is waited for may need this processor."""
+    b.call_named("sched_yield", I32, [])
 
 
 # ---- the pools of a process ----------------------------------------------------------------------
@@ -364,7 +362,7 @@ def run_tasks(tasks: np.ndarray) -> bool:
 
 
 def _of_this_process() -> Iterator[WorkerPool]:
-    """Crews, made when they are asked for. After a fork the threads are gone: start anew."""
+    """The pools, created on demand. After a fork the threads are gone, and there are new pools."""
     global _pools
     pools, process = _pools, os.getpid()
     if pools and pools[0].process != process:

@@ -6,7 +6,7 @@ from typing import Any
 
 from phipsi.backends.failures import HINGE_TOLERANCE
 from phipsi.backends.native.kernel import lane_blocks as bl
-from phipsi.backends.native.text.lanes import Emitter
+from phipsi.backends.native.text.lane_arithmetic import Emitter
 from phipsi.sweeps import entries as en
 
 BLOCK_TOLERANCE = 1e-15

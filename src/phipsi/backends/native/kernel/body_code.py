@@ -16,8 +16,8 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import is_remade, is_zero, root, shown
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.lanes import Emitter, Lane, known
-from phipsi.backends.native.text.logarithm import define_log
+from phipsi.backends.native.text.elementary import define_log
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane, known
 from phipsi.sweeps.entries import Rows, add, identity, lower_half, transpose_rows
 from phipsi.sweeps.ir import Field, Kind, Reads
 
@@ -30,7 +30,7 @@ class _InTable:
 
 
 def _template(x: Any) -> Any:
-    """What is known of a number in the code of every body with the same joint type, or None."""
+    """The known part of a number in the code of every body with the same joint type, or None."""
     if known(x):
         return x
     return None if x.place is None else _InTable(x.place)
@@ -163,7 +163,7 @@ class BodyCode:
         return value.m, value.h, value.moment.dense()
 
     def by_column(self, x: Field, make: Callable[[Any], list[Any]]) -> bl.Block:
-        """The block whose columns are made from those of x."""
+        """The block whose columns are computed from those of x."""
         return bl.Dense(transpose_rows([make(c) for c in transpose_rows(self.rows(x))]))
 
     def eye(self, x: Field) -> bl.Block:

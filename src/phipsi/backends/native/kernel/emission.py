@@ -17,10 +17,10 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.kernel.plan import Plan, entry_count, is_column, shown
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.elementary import define_sincos
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I1,
-    I8,
     I64,
     POINTER,
     Emitter,
@@ -29,7 +29,6 @@ from phipsi.backends.native.text.lanes import (
     scaled,
     write_loop,
 )
-from phipsi.backends.native.text.trigonometry import define_sincos
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps.ir import Domain, Field
 from phipsi.sweeps.request import Result
@@ -119,7 +118,7 @@ class Emission:
         self.status = self.b.alloca(self.config.integers)
 
     def _function(self) -> ir.Function:
-        kind = ir.FunctionType(ir.VoidType(), [POINTER] * 3 + [I1])
+        kind = ir.FunctionType(ir.VOID, [POINTER] * 3 + [I1])
         name = f"phipsi_kernel_{self.config.lanes}"
         if name in self.module.globals:  # of another program
             name = f"{name}_{len(self.module.globals)}"
@@ -137,7 +136,7 @@ class Emission:
 
     def at(self, base: Any, offset: Any) -> Any:
         """base + offset bytes."""
-        return self.b.gep(base, [offset], source_etype=I8)
+        return self.b.at(base, offset)
 
     def area(self, word: int, unit: int) -> Any:
         """The start of a scratch area, which the data record gives in numbers of `unit` bytes."""

@@ -24,7 +24,7 @@ from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.paths import Paths
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import Lane, i64, write_cases, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_cases, write_loop
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Loop, Reads, Step, StepKind, Variant

@@ -10,8 +10,8 @@ from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.tables import JointCode
-from phipsi.backends.native.text.lanes import Lane, i64, write_loop
-from phipsi.backends.native.text.trigonometry import define_sincos
+from phipsi.backends.native.text.elementary import define_sincos
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field
 

@@ -1,4 +1,4 @@
-"""Blocks in generated code, each kind with the operations its structure makes cheap.
+"""Blocks in generated code, each kind with the operations that are cheap for its structure.
 
 Entries are `Lane` values or Python numbers; a number known to be 0 or 1 costs nothing.
 """
@@ -304,7 +304,7 @@ def _move_inertia(x: Rigid, s: Inertia) -> Inertia:
 
 
 def _move_gyration(x: Rigid, s: Gyration) -> Gyration:
-    """φ G φ*: A about the other point in the other axes, p turned."""
+    """φ G φ*: A about the other point in the other axes, p rotated."""
     p = matvec(x.turn, s.p)
     a = matmul(matmul(x.turn, s.a), transpose_rows(x.turn))
     along = dot(x.arm, p)

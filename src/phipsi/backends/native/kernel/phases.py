@@ -1,4 +1,4 @@
-"""The phases of a kernel: what does not depend on a column runs once, the rest once per column."""
+"""The phases of a kernel: steps without columns run once, the others once per column."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _with_sources(mine: set[Field], kinds: dict[Field, tuple[Any, ...]]) -> set[
 
 
 def _meets(x: Field) -> bool:
-    """True for what the paths of two columns make together."""
+    """True for a product of the paths of two columns."""
     return x.operation.runs is Loop.PAIRS
 
 

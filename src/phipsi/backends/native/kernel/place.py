@@ -10,7 +10,7 @@ from phipsi.backends.native import tables
 from phipsi.backends.native.kernel import lane_blocks as bl
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.plan import is_column
-from phipsi.backends.native.text.lanes import DOUBLE, I64, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Reads
 

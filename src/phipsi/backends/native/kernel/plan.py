@@ -19,7 +19,7 @@ _OTHER_RECORD = (*_OTHER_BODY, Reads.MATE, Reads.POINT, Reads.ROW)
 
 
 def is_remade(x: Field) -> bool:
-    """True for what is computed again where it is needed instead of being kept."""
+    """True for a value that is computed again where it is needed instead of being kept."""
     return x.operation.keep is Keep.AGAIN
 
 
@@ -141,7 +141,7 @@ def is_local(x: Field) -> bool:
 
 
 def _of_pairs(x: Field) -> bool:
-    """True for a matrix between rows that is made pair by pair, within its envelope."""
+    """True for a matrix between rows that is computed pair by pair, within its envelope."""
     blocks = x.operation.reads is Reads.BLOCKS
     return blocks and all(part.how == "pairs" for part, _ in parts_of(x))
 

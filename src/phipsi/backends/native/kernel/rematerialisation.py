@@ -1,11 +1,11 @@
-"""Values that are made late: in the sweeps that use them, if less has to be kept that way.
+"""Values that are computed in the sweeps that use them, if less has to be kept that way.
 
 The schedule computes everything as early as it can. What is then used in a later sweep only must
 be written and read again, and with eight configurations side by side the records of the bodies do
-not fit the fastest memory. So a field moves to the sweep that uses it if what it is made from takes
-no more room than the field itself, or is kept anyway: V ×* M V and M α of inverse dynamics, say,
-are made from V and α, which children need too. What costs no more than reading it is made in every
-sweep that uses it: V × H* v in forward dynamics.
+not fit the fastest memory. So a field moves to the sweep that uses it if its arguments take
+no more room than the field itself, or are kept anyway: V ×* M V and M α of inverse dynamics, say,
+are computed from V and α, which children need too. A value that costs no more than reading it is
+computed in every sweep that uses it: V × H* v in forward dynamics.
 
 Reasons: docs/decisions/0028.
 """
@@ -21,7 +21,7 @@ from phipsi.sweeps.ir import Domain, Field, Keep, Reads, StepKind, dependencies
 from phipsi.sweeps.operations import flops
 
 _SWEEPS = (StepKind.BASE_TO_TIP, StepKind.TIP_TO_BASE, StepKind.MEMORYLESS)
-_CHEAP = 5  # operations for every number of a field that is made twice
+_CHEAP = 5  # operations for every number of a field that is computed twice
 
 Where = tuple[int, int]  # number of the phase, and of the step in it
 
@@ -37,7 +37,7 @@ def rematerialise(phases: list[Phase], results: Iterable[Field]) -> list[Phase]:
 
 
 class _Program:
-    """Which step makes a field, and which use it; views count as the fields they show."""
+    """The steps that compute a field, and those that use it; views count as what they show."""
 
     def __init__(self, phases: list[Phase], results: Iterable[Field]) -> None:
         self._phases = phases
@@ -100,7 +100,7 @@ class _Program:
         return uses if fits else set()
 
     def move(self, x: Field) -> None:
-        """Make x where it is used, if that is one step and no more is kept."""
+        """Compute x where it is used, if that is one step and no more is kept."""
         uses = self._later(x)
         if len(uses) != 1:
             return
@@ -110,7 +110,7 @@ class _Program:
             self._new.setdefault(new, []).insert(0, x)
 
     def copy(self, x: Field) -> None:
-        """Make x in every step that uses it, if it costs next to nothing."""
+        """Compute x in every step that uses it, if it costs next to nothing."""
         uses = self._later(x)
         if len(uses) < 2 or not self._is_cheap(x):
             return
@@ -129,5 +129,5 @@ class _Program:
 
 
 def _of_roots(x: Field) -> bool:
-    """True for what only roots get from above: the same where it is made early or late."""
+    """True for what only roots get from above: the same wherever it is computed."""
     return x.operation.reads is Reads.PARENT and len(x.args) == 2 and is_zero(x.args[0])

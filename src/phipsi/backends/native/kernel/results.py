@@ -15,7 +15,7 @@ from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.products import Products
 from phipsi.backends.native.matrices.structural_zeros import written_once
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I32, fold_loop, i64, plus_scaled
+from phipsi.backends.native.text.lane_arithmetic import I32, fold_loop, i64, plus_scaled
 from phipsi.expressions.spaces import Space
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Step, parts_of

@@ -18,7 +18,7 @@ from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import shown
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import DOUBLE, I8, I32, Lane, i64, plus_scaled, scaled
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I32, Lane, i64, plus_scaled, scaled
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Domain, Field, Kind
@@ -208,4 +208,4 @@ class Columns:
         # lanes without a column read the first one's entry, and never write
         number = ir.Constant(I32, lane)
         step = b.select(b.extract_element(self.valid, number), stride, i64(0))
-        return b.gep(where, [b.mul(step, i64(8 * lane))], source_etype=I8)
+        return b.at(where, b.mul(step, i64(8 * lane)))

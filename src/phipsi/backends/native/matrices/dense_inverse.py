@@ -14,7 +14,7 @@ from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
-from phipsi.backends.native.text.lanes import Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Field
 

@@ -17,7 +17,7 @@ from phipsi.backends.native.kernel.body_code import BodyCode
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.matrices.columns import Columns
-from phipsi.backends.native.text.lanes import DOUBLE, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, Lane, i64, write_loop
 from phipsi.sweeps.ir import Field
 
 

@@ -22,7 +22,7 @@ from phipsi.backends.native.matrices.structural_zeros import (
 )
 from phipsi.backends.native.matrices.tiles import mirror_tiles
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I1, I8, i64
+from phipsi.backends.native.text.lane_arithmetic import I1, I8, i64
 from phipsi.expressions.spaces import space_named
 from phipsi.sweeps.ir import Domain, Field, Kind, Reads, parts_of
 from phipsi.sweeps.request import Result
@@ -34,7 +34,7 @@ class MatrixMemory:
 
     **Attributes:** `dense` and `rows`, the matrices that are solved with, dense ones and those
     between constraint rows; `grams`, the products of columns; `from_blocks`, all matrices that are
-    made from blocks, whether they are results or solved with.
+    assembled from blocks, whether they are results or solved with.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class MatrixMemory:
         k, b = self.k, self.k.b
         size = b.mul(entries, i64(k.bytes))
         arguments = [base, ir.Constant(I8, 0), size, ir.Constant(I1, 0)]
-        b.call_named("llvm.memset.p0.i64", ir.VoidType(), arguments)
+        b.call_named("llvm.memset.p0.i64", ir.VOID, arguments)
 
     def _clear_result(self, r: Result) -> None:
         self._clear(self.k.result_base(r), self.k.buffer_size(self.k.buffer_of(r)))
@@ -152,7 +152,7 @@ class MatrixMemory:
         return once and paths == back and diagonal
 
     def in_halves(self, r: Result) -> bool:
-        """True for a matrix between constraint rows that pairs of paths made in two halves."""
+        """True for a matrix between constraint rows that pairs of paths filled in two halves."""
         if r.layout != "blocks" or not of_blocks(r.field) or r.takes.index != "row":
             return False
         return any(part.how == "pairs" for part, _ in parts_of(r.field))

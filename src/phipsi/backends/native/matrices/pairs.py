@@ -2,7 +2,8 @@
 
 z is what a column has along its path, Y a symmetric block of every body. When the path of column j
 comes to c, the columns i before it that meet it there have left z_i(c), so one walk per column
-computes the whole matrix; the other half is its mirror image. See `path_tables` for who meets whom.
+computes the whole matrix; the other half is its mirror image. `path_tables` has
+the columns that meet at each body.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from phipsi.backends.native.kernel.place import Place
 from phipsi.backends.native.kernel.plan import parts_of
 from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
-from phipsi.backends.native.text.lanes import I64, POINTER, Lane, i64
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Lane, i64
 from phipsi.sweeps import entries as en
 from phipsi.sweeps.ir import Field
 from phipsi.sweeps.request import Result

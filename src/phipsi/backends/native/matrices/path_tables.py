@@ -1,4 +1,4 @@
-"""Tables of the columns that run along paths: which columns go together, and who meets whom.
+"""Tables of the columns that run along paths: which of them go together, and which meet where.
 
 A column of a causal operator lives on the path from its seed's body to the root. A kernel for many
 configurations takes one column at a time; a kernel for one configuration takes several at once,
@@ -8,7 +8,7 @@ Two paths meet at the nearest common ancestor c of their starts. With bodies num
 the seeds that meet the path of a later seed at c are a range: those in the subtree of c before the
 child d through which the path came (``first[c] … first[d]``), or, if the first step goes to the
 parent, those after c up to and including d. What a path leaves for later ones is kept where it
-starts and at bodies with several children; elsewhere nobody asks.
+starts and at bodies with several children; it is not read elsewhere.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from phipsi.backends.native.matrices.columns import Columns
 from phipsi.backends.native.matrices.gram import Gram
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.matrices.pairs import Pairs
-from phipsi.backends.native.text.lanes import I64, POINTER, Lane, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Lane, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field, Reads, Step, Variant, dependencies
 
 
@@ -102,7 +102,7 @@ class Paths:
         return not all(needs_joint(pair.field.args[0]) for pair in self._pairs)
 
     def visit(self, step: Step, values: BodyCode) -> None:
-        """What a path leaves at a body in products, and what it hands on.
+        """What a path contributes to products at a body, and what it carries to the next one.
 
         All is read before anything is written.
         """

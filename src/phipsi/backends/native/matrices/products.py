@@ -3,7 +3,7 @@
 B is written into the buffer of the result like any other matrix; when all is written, blocks of its
 columns are moved aside and multiplied with A. Rows of a block that are all zero are left out: on a
 tree most joints have nothing to do with each other. In a kernel for many configurations every entry
-is a vector of lanes and the loops run over squares of entries; in a kernel for one configuration
+is a vector of lanes and the loops run over tiles of entries; in a kernel for one configuration
 the entries of a row lie side by side and lanes are columns.
 """
 
@@ -16,7 +16,7 @@ from phipsi.backends.native import data_record as record
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.matrices.matrix_memory import MatrixMemory
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I8,
     I64,

@@ -23,7 +23,7 @@ from phipsi.backends.native.matrices.row_order import (
     ROW_PLACE,
     ROW_WIDTH,
 )
-from phipsi.backends.native.text.lanes import I64, Lane, fold_loop, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I64, Lane, fold_loop, i64, write_loop
 from phipsi.sweeps.ir import Domain, Field
 
 
@@ -150,15 +150,13 @@ class RowMatrix:
             self._write_hubs()
 
         def eliminate(p: Any) -> None:
-            row = self.integer(p, ROW_AT)
-            base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
+            _, base, first = self._row_at(p)
             diagonal = self.k.load(self.matrix, b.add(base, p))
 
             # first the entries of L D, then of L, because D L* of earlier columns is needed
             def column(n: Any) -> None:
                 j = b.add(first, n)
-                other = self.integer(j, ROW_AT)
-                base_j, first_j = self.integer(other, ROW_BASE), self.integer(other, ROW_FIRST)
+                _, base_j, first_j = self._row_at(j)
                 start = b.select(b.icmp_signed(">", first, first_j), first, first_j)
                 here = b.add(base, j)
                 value = self._dot(
@@ -196,78 +194,100 @@ class RowMatrix:
     def solve(self, x: Field) -> None:
         """S⁻¹ u of a vector, or of the current columns: forward and back substitution."""
         k, b, e = self.k, self.k.b, self.k.emitter
-        u, vector = x.args[1], x.type.cols == "1"
-
-        def get(p: Any) -> Lane:
-            return self.k.load(self.work, p) if vector else k.load_entry(x, self.integer(p, ROW_AT))
-
-        def put(p: Any, value: Lane) -> None:
-            if vector:
-                self.k.store(value, self.work, p)
-            else:
-                k.store_entry(x, self.integer(p, ROW_AT), value)
-
-        if vector:  # rows of hubs have a zero on the right
-            write_loop(b, self.places, lambda p: put(p, e.constant(0.0)))
+        y = _Unknowns(self, x)
+        if y.in_work:  # rows of hubs have a zero on the right
+            write_loop(b, self.places, lambda p: y.put(p, e.constant(0.0)))
 
         def given(row: Any, largest: list[Any]) -> list[Any]:
-            value = k.load_entry(u, row)
-            put(self.integer(row, ROW_PLACE), value)
+            value = k.load_entry(x.args[1], row)
+            y.put(self.integer(row, ROW_PLACE), value)
             return [e.intrinsic("maxnum", Lane(e, largest[0]), e.intrinsic("fabs", value)).value]
 
         zero = e.constant(0.0).value
         largest = Lane(e, fold_loop(b, k.word(record.N_ROWS), 1, [zero], given)[0])
+        self._substitute_forward(y, largest)
+        write_loop(b, self.places, lambda p: y.put(p, y.get(p) * k.load(self.recips, p)))
+        self._substitute_back(y)
+        if y.in_work:
+            write_loop(
+                b,
+                k.word(record.N_ROWS),
+                lambda row: k.store_entry(x, row, y.get(self.integer(row, ROW_PLACE))),
+            )
+
+    def _row_at(self, p: Any) -> tuple[Any, Any, Any]:
+        """The row at a place, where its entries begin, and the first place of its stretch."""
+        row = self.integer(p, ROW_AT)
+        return row, self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
+
+    def _substitute_forward(self, y: _Unknowns, largest: Lane) -> None:
+        """L⁻¹ y; what dependent rows ask for beyond the others is compared with the largest u."""
+        k, b, e, fail = self.k, self.k.b, self.k.emitter, self.place.fail
         limit = largest * failures.ROW_GAP + failures.ROW_GAP_LEAST
         doubt = largest * failures.ROW_DOUBT + failures.ROW_DOUBT_LEAST
 
         def forward(p: Any) -> None:
-            row = self.integer(p, ROW_AT)
-            base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
+            row, base, first = self._row_at(p)
             value = self._dot(
-                first, p, get(p), lambda m: (self.k.load(self.matrix, b.add(base, m)), get(m))
+                first, p, y.get(p), lambda m: (k.load(self.matrix, b.add(base, m)), y.get(m))
             )
-            put(p, value)
-            if not vector:
+            y.put(p, value)
+            if not y.in_work:
                 return
             # a dependent row must ask for what those before it give
-            unused = e.compare("==", self.k.load(self.recips, p), 0.0)
+            unused = e.compare("==", k.load(self.recips, p), 0.0)
             gap = e.intrinsic("fabs", value)
             ours = b.icmp_signed("<", row, k.word(record.N_ROWS))
             unused = b.select(ours, unused, b.xor(unused, unused))
-            self.place.fail(
-                b.and_(unused, e.compare(">", gap, limit)),
-                failures.CONTRADICTION,
-                row,
-                over=failures.DOUBTFUL,
-            )
-            self.place.fail(b.and_(unused, e.compare(">", gap, doubt)), failures.DOUBTFUL, row)
+            wrong, doubtful = failures.CONTRADICTION, failures.DOUBTFUL
+            fail(b.and_(unused, e.compare(">", gap, limit)), wrong, row, over=doubtful)
+            fail(b.and_(unused, e.compare(">", gap, doubt)), doubtful, row)
 
         write_loop(b, self.places, forward)
-        write_loop(b, self.places, lambda p: put(p, get(p) * self.k.load(self.recips, p)))
+
+    def _substitute_back(self, y: _Unknowns) -> None:
+        """L⁻* y."""
+        k, b = self.k, self.k.b
 
         def back(n: Any) -> None:
             p = b.sub(b.sub(self.places, n), i64(1))
-            row = self.integer(p, ROW_AT)
-            base, first = self.integer(row, ROW_BASE), self.integer(row, ROW_FIRST)
-            value = get(p)
+            _, base, first = self._row_at(p)
+            value = y.get(p)
 
             def spread(m: Any) -> None:
                 j = b.add(first, m)
-                entry = -self.k.load(self.matrix, b.add(base, j))
-                put(j, entry.times_plus(value, get(j)))
+                entry = -k.load(self.matrix, b.add(base, j))
+                y.put(j, entry.times_plus(value, y.get(j)))
 
             write_loop(b, b.sub(p, first), spread)
 
         write_loop(b, self.places, back)
-        if vector:
-            write_loop(
-                b,
-                k.word(record.N_ROWS),
-                lambda row: k.store_entry(x, row, get(self.integer(row, ROW_PLACE))),
-            )
+
+
+@final
+class _Unknowns:
+    """The vector that is solved for, by place; columns are solved for where they are stored."""
+
+    def __init__(self, matrix: RowMatrix, x: Field) -> None:
+        self.matrix, self.x, self.in_work = matrix, x, x.type.cols == "1"
+
+    def get(self, p: Any) -> Lane:
+        """The number at a place."""
+        m = self.matrix
+        if self.in_work:
+            return m.k.load(m.work, p)
+        return m.k.load_entry(self.x, m.integer(p, ROW_AT))
+
+    def put(self, p: Any, value: Lane) -> None:
+        """Write the number at a place."""
+        m = self.matrix
+        if self.in_work:
+            m.k.store(value, m.work, p)
+        else:
+            m.k.store_entry(self.x, m.integer(p, ROW_AT), value)
 
 
 def _diagonal_sum(lower: list[Lane], rows: range) -> Lane:
     """Part of the trace of a symmetric matrix, given by its lower half."""
-    parts = [lower[i * (i + 1) // 2 + i] for i in rows]
-    return parts[0] + parts[1] + parts[2]
+    first, second, third = (lower[i * (i + 1) // 2 + i] for i in rows)
+    return first + second + third

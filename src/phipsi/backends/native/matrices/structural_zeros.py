@@ -21,7 +21,7 @@ _PER_BODY = ("joint", "body", "parameter", "point")
 
 
 def of_blocks(x: Field) -> bool:
-    """True for a whole matrix that is made from blocks, part by part."""
+    """True for a whole matrix that is assembled from blocks, part by part."""
     return x.operation.reads is Reads.BLOCKS
 
 
@@ -34,7 +34,7 @@ def zeros_stay(r: Result) -> bool:
 
 
 def of_branches(r: Result) -> bool:
-    """True for a matrix between joints that is made of paths, each entry written once.
+    """True for a matrix between joints that consists of paths, each entry written once.
 
     Of a product this is the right factor, which the product overwrites, zeros and all.
     """
@@ -95,7 +95,7 @@ def written_once(matrix: Field) -> bool:
         return False
     paths = [(p, y) for p, y in parts if p.how.startswith("path")]
     several = len({p.how for p, _ in paths}) < len(paths) or any(p.how == "pairs" for p, _ in parts)
-    alone = len(parts) == 1  # nobody else writes where the path starts
+    alone = len(parts) == 1  # nothing else is written where the path starts
     return not several and all(p.coefficient == 1 and (alone or _behind_up(y)) for p, y in paths)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from phipsi.backends.native.kernel.emission import Emission
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import I32, i64, write_loop
+from phipsi.backends.native.text.lane_arithmetic import I32, i64, write_loop
 
 
 def transpose(b: Any, rows: list[Any]) -> list[Any]:
-    """The transpose of a square of vectors, by exchanging halves, then quarters and so on."""
+    """The transpose of a tile of vectors, by exchanging halves, then quarters and so on."""
     n = len(rows)
     width = n // 2
     while width:

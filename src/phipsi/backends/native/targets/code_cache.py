@@ -30,7 +30,7 @@ _MAGIC = b"phipsi machine code 2\n"
 _DIGEST = 32
 _OFF = ("0", "off", "no", "false", "none")
 _NEW = ".new-"  # what temporary names begin with
-_ABANDONED = 3600  # s after which nobody is writing a file any more
+_ABANDONED = 3600  # s after which no process is writing a file any more
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LIMIT = 256 * 2**20  # about five thousand programs
 
@@ -40,7 +40,7 @@ LIMIT = 256 * 2**20  # about five thousand programs
 
 @cache
 def folder() -> Path | None:
-    """The folder of the cache, made if needed; None if there is none to use."""
+    """The folder of the cache, created if needed; None if no folder can be used."""
     path = _wanted()
     if path is None:
         return None
@@ -128,7 +128,7 @@ def _unsafe(path: Path) -> str:
 
 
 def _writable_by_others(status: os.stat_result) -> bool:
-    """Whether anybody but the owner may write; a group that is the user's own does not count."""
+    """Whether others than the owner may write; a group that is the user's own does not count."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
@@ -173,7 +173,7 @@ def read(key: str) -> bytes | None:
 
 
 def _own_file(path: Path) -> bytes | None:
-    """What is in a plain file of the user that nobody else can write."""
+    """The contents of a plain file that belongs to the user and that no one else can write."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
         status = os.fstat(file.fileno())
@@ -189,7 +189,7 @@ def _head(key: str) -> bytes:
 
 
 def write(key: str, code: bytes) -> None:
-    """Keep the code; a full or read-only disk is no error."""
+    """Keep the code; a full or read-only disk is not an error."""
     where = folder()
     if where is None:
         return

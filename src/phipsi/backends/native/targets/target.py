@@ -20,11 +20,12 @@ FULL_EFFORT = 3
 
 @dataclass(frozen=True)
 class Target:
-    """What code is written and compiled for: a processor, and how many numbers it has side by side.
+    """A processor that code is written and compiled for, and how many numbers it has side by side.
 
     `lanes` is the width of a vector in doubles, `fused` whether x y + z is rounded once. Text is
-    written for `lanes` and `fused`; `object_code` makes an object file of it, which `MachineCode`
-    loads if it is for this processor. Other targets differ in `triple`, as LLVM spells it.
+    written for `lanes` and `fused`; `object_code` compiles it to an object file, which
+    `MachineCode` loads if it is for this processor. Other targets differ in `triple`, as LLVM
+    spells it.
     """
 
     cpu: str

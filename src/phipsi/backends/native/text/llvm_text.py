@@ -1,4 +1,4 @@
-"""Writing LLVM's text: the instructions that generated code is made of.
+"""Writing LLVM's text: types, values and instructions.
 
 The names are those of llvmlite's own writer, which does more (it checks types, keeps every operand
 as an object and renders them at the end) and takes five times as long: 40 % of a cold compilation
@@ -11,57 +11,266 @@ Reasons: docs/decisions/0025.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-from phipsi.backends.native.text.llvm_values import (
-    ADDRESS,
-    BIT,
-    Block,
-    Constant,
-    DoubleType,
-    Function,
-    FunctionType,
-    IntType,
-    LiteralStructType,
-    Module,
-    Phi,
-    PointerType,
-    Switch,
-    Table,
-    Type,
-    Undefined,
-    Value,
-    VectorType,
-    VoidType,
-)
+# ---- types ---------------------------------------------------------------------------------------
 
-__all__ = [
-    "Block",
-    "Constant",
-    "DoubleType",
-    "Function",
-    "FunctionType",
-    "IRBuilder",
-    "IntType",
-    "LiteralStructType",
-    "Module",
-    "Phi",
-    "PointerType",
-    "Switch",
-    "Table",
-    "Type",
-    "Undefined",
-    "Value",
-    "VectorType",
-    "VoidType",
-    "number",
-]
 
+class Type:
+    """A type, by its text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class IntType(Type):
+    """Integers of some bits."""
+
+    __slots__ = ("width",)
+
+    def __init__(self, width: int) -> None:
+        super().__init__(f"i{width}")
+        self.width = width
+
+
+class VectorType(Type):
+    """Several elements side by side."""
+
+    __slots__ = ("count", "element")
+
+    def __init__(self, element: Type, count: int) -> None:
+        super().__init__(f"<{count} x {element}>")
+        self.element, self.count = element, count
+
+
+class LiteralStructType(Type):
+    """A record without a name."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: Sequence[Type]) -> None:
+        super().__init__("{" + ", ".join(x.text for x in elements) + "}")
+        self.elements = tuple(elements)
+
+
+class FunctionType(Type):
+    """The types that a function returns and takes."""
+
+    __slots__ = ("gives", "takes")
+
+    def __init__(self, gives: Type, takes: Sequence[Type]) -> None:
+        super().__init__(f"{gives} ({', '.join(x.text for x in takes)})")
+        self.gives, self.takes = gives, tuple(takes)
+
+
+DOUBLE, POINTER, VOID = Type("double"), Type("ptr"), Type("void")
+BIT = IntType(1)
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+class Value:
+    """An operand of instructions; `typed` is its type and name."""
+
+    __slots__ = ("name", "type", "typed")
+
+    def __init__(self, type_: Type, name: str) -> None:
+        self.type, self.name = type_, name
+        self.typed = f"{type_.text} {name}"
+
+
+class _Undefined:
+    """Any value will do."""
+
+
+Undefined: Final = _Undefined()
+
+
+class Constant(Value):
+    """A known number, several of them, no address (None), or `Undefined`."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, type_: Type, value: Any) -> None:
+        super().__init__(type_, _known(type_, value))
+        self.number: int | None = value if isinstance(type_, IntType) else None
+
+
+def _known(type_: Type, value: Any) -> str:
+    if value is Undefined:
+        return "undef"
+    if value is None:
+        return "null"
+    if isinstance(type_, VectorType):
+        element = type_.element
+        return "<" + ", ".join(f"{element.text} {_known(element, x)}" for x in value) + ">"
+    if type_ is DOUBLE:
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    return str(int(value))
+
+
+class Function(Value):
+    """A function of a module: declared, and defined once it has blocks."""
+
+    __slots__ = ("_labels", "_names", "args", "blocks", "linkage", "module", "signature")
+
+    def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
+        super().__init__(POINTER, f"@{name}")
+        self.module, self.signature, self.linkage = module, signature, ""
+        self.args = [Argument(x, f"%a{i}") for i, x in enumerate(signature.takes)]
+        self.blocks: list[Block] = []
+        self._names = self._labels = 0
+        module.globals[name] = self
+
+    def append_basic_block(self, name: str) -> Block:
+        """A new block at the end."""
+        self._labels += 1
+        self.blocks.append(Block(self, f"{name}.{self._labels}"))
+        return self.blocks[-1]
+
+    def fresh(self) -> str:
+        """The name of the next value."""
+        self._names += 1
+        return f"%v{self._names}"
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        if not self.blocks:
+            takes = ", ".join(a.type.text for a in self.args)
+            yield f"declare {self.signature.gives} {self.name}({takes})"
+            return
+        takes = ", ".join(f"{a.type} {a.attributes}{a.name}" for a in self.args)
+        linkage = f"{self.linkage} " if self.linkage else ""
+        yield f"define {linkage}{self.signature.gives} {self.name}({takes})"
+        yield "{"
+        for block in self.blocks:
+            yield f"{block.label}:"
+            for line in block.lines:
+                yield line if isinstance(line, str) else line.text()
+        yield "}"
+
+
+class Argument(Value):
+    """An argument of a function."""
+
+    __slots__ = ("attributes",)
+
+    def __init__(self, type_: Type, name: str) -> None:
+        super().__init__(type_, name)
+        self.attributes = ""
+
+    def add_attribute(self, name: str) -> None:
+        """Promise something, e.g. "noalias"."""
+        self.attributes += f"{name} "
+
+
+class Block:
+    """Instructions that run one after the other."""
+
+    __slots__ = ("function", "label", "lines")
+
+    def __init__(self, function: Function, label: str) -> None:
+        self.function, self.label = function, label
+        self.lines: list[str | Phi | Switch] = []
+
+
+class Phi(Value):
+    """The value that belongs to the block control came from."""
+
+    __slots__ = ("_incoming",)
+
+    def __init__(self, type_: Type, name: str) -> None:
+        super().__init__(type_, name)
+        self._incoming: list[tuple[Value, Block]] = []
+
+    def add_incoming(self, value: Value, block: Block) -> None:
+        """The value when control comes from a block."""
+        self._incoming.append((value, block))
+
+    def text(self) -> str:
+        """The line."""
+        parts = ", ".join(f"[{value.name}, %{block.label}]" for value, block in self._incoming)
+        return f"  {self.name} = phi {self.type} {parts}"
+
+
+class Switch:
+    """A jump to the block of the case."""
+
+    def __init__(self, value: Value, default: Block) -> None:
+        self._value, self._default = value, default
+        self._cases: list[tuple[Value, Block]] = []
+
+    def add_case(self, value: Value, block: Block) -> None:
+        """Where to go for a value."""
+        self._cases.append((value, block))
+
+    def text(self) -> str:
+        """The line."""
+        cases = " ".join(f"{value.typed}, label %{block.label}" for value, block in self._cases)
+        return f"  switch {self._value.typed}, label %{self._default.label} [{cases}]"
+
+
+class Table(Value):
+    """Known numbers in memory."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, module: Module, element: Type, numbers: Sequence[Any], name: str) -> None:
+        super().__init__(POINTER, f"@{name}")
+        listed = ", ".join(Constant(element, x).typed for x in numbers)
+        kind = f"[{len(numbers)} x {element}]"
+        self._line = f"{self.name} = internal constant {kind} [{listed}], align 8"
+        module.tables.append(self)
+
+    def lines(self) -> Iterator[str]:
+        """The text."""
+        yield self._line
+
+
+class Module:
+    """Functions that are compiled together, and their tables."""
+
+    def __init__(self) -> None:
+        self.globals: dict[str, Function] = {}
+        self.tables: list[Table] = []
+
+    def __str__(self) -> str:
+        parts = (*self.tables, *self.globals.values())
+        return "\n".join(line for part in parts for line in part.lines()) + "\n"
+
+
+_WORD = IntType(64)
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
 _UNSIGNED = {"<": "ult", "<=": "ule", ">": "ugt", ">=": "uge", "==": "eq", "!=": "ne"}
 _FLOATING = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+# ---- instructions --------------------------------------------------------------------------------
+
+_Binary = Callable[["IRBuilder", Value, Value], Value]
+_Cast = Callable[["IRBuilder", Value, Type], Value]
+
+
+def _binary(name: str) -> _Binary:
+    """An instruction on two values of one type."""
+    return lambda b, x, y: b._value(x.type, f"{name} {x.typed}, {y.name}")
+
+
+def _cast(name: str) -> _Cast:
+    """An instruction that gives the same bits, or the same number, another type."""
+    return lambda b, x, type_: b._value(type_, f"{name} {x.typed} to {type_}")
+
+
+_add, _sub, _mul = _binary("add"), _binary("sub"), _binary("mul")
 
 
 class IRBuilder:
@@ -81,9 +290,6 @@ class IRBuilder:
         self._write(f"  {out.name} = {text}")
         return out
 
-    def _binary(self, operation: str, x: Value, y: Value) -> Value:
-        return self._value(x.type, f"{operation} {x.typed}, {y.name}")
-
     # -- integers
 
     def add(self, x: Value, y: Value) -> Value:
@@ -91,56 +297,28 @@ class IRBuilder:
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a + b)
-        return y if a == 0 else x if b == 0 else self._binary("add", x, y)
+        return y if a == 0 else x if b == 0 else _add(self, x, y)
 
     def sub(self, x: Value, y: Value) -> Value:
         """x − y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a - b)
-        return x if b == 0 else self._binary("sub", x, y)
+        return x if b == 0 else _sub(self, x, y)
 
     def mul(self, x: Value, y: Value) -> Value:
         """x y."""
         a, b = number(x), number(y)
         if a is not None and b is not None:
             return Constant(x.type, a * b)
-        return y if a == 1 else x if b == 1 else self._binary("mul", x, y)
+        return y if a == 1 else x if b == 1 else _mul(self, x, y)
 
-    def sdiv(self, x: Value, y: Value) -> Value:
-        """x / y, rounded towards zero."""
-        return self._binary("sdiv", x, y)
-
-    def udiv(self, x: Value, y: Value) -> Value:
-        """The same without signs."""
-        return self._binary("udiv", x, y)
-
-    def srem(self, x: Value, y: Value) -> Value:
-        """What x / y leaves."""
-        return self._binary("srem", x, y)
-
-    def and_(self, x: Value, y: Value) -> Value:
-        """Bits of both."""
-        return self._binary("and", x, y)
-
-    def or_(self, x: Value, y: Value) -> Value:
-        """Bits of either."""
-        return self._binary("or", x, y)
-
-    def xor(self, x: Value, y: Value) -> Value:
-        """Bits that differ."""
-        return self._binary("xor", x, y)
-
-    def shl(self, x: Value, y: Value) -> Value:
-        """Bits moved up."""
-        return self._binary("shl", x, y)
-
-    def lshr(self, x: Value, y: Value) -> Value:
-        """Bits moved down."""
-        return self._binary("lshr", x, y)
+    sdiv, udiv, srem = _binary("sdiv"), _binary("udiv"), _binary("srem")
+    and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
+    shl, lshr = _binary("shl"), _binary("lshr")
 
     def not_(self, x: Value) -> Value:
-        """All bits turned."""
+        """All bits inverted."""
         if isinstance(x.type, VectorType):
             return self.xor(x, Constant(x.type, [-1] * x.type.count))
         return self.xor(x, Constant(x.type, -1))
@@ -155,21 +333,7 @@ class IRBuilder:
 
     # -- numbers
 
-    def fadd(self, x: Value, y: Value) -> Value:
-        """x + y."""
-        return self._binary("fadd", x, y)
-
-    def fsub(self, x: Value, y: Value) -> Value:
-        """x − y."""
-        return self._binary("fsub", x, y)
-
-    def fmul(self, x: Value, y: Value) -> Value:
-        """x y."""
-        return self._binary("fmul", x, y)
-
-    def fdiv(self, x: Value, y: Value) -> Value:
-        """x / y."""
-        return self._binary("fdiv", x, y)
+    fadd, fsub, fmul, fdiv = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
 
     def fneg(self, x: Value) -> Value:
         """−x."""
@@ -185,40 +349,9 @@ class IRBuilder:
 
     # -- other forms of the same bits, or of the same number
 
-    def _cast(self, operation: str, x: Value, type_: Type) -> Value:
-        return self._value(type_, f"{operation} {x.typed} to {type_}")
-
-    def bitcast(self, x: Value, type_: Type) -> Value:
-        """The same bits."""
-        return self._cast("bitcast", x, type_)
-
-    def inttoptr(self, x: Value, type_: Type) -> Value:
-        """An integer as an address."""
-        return self._cast("inttoptr", x, type_)
-
-    def ptrtoint(self, x: Value, type_: Type) -> Value:
-        """An address as an integer."""
-        return self._cast("ptrtoint", x, type_)
-
-    def zext(self, x: Value, type_: Type) -> Value:
-        """A wider integer."""
-        return self._cast("zext", x, type_)
-
-    def trunc(self, x: Value, type_: Type) -> Value:
-        """A narrower integer."""
-        return self._cast("trunc", x, type_)
-
-    def sitofp(self, x: Value, type_: Type) -> Value:
-        """An integer with a sign as a number."""
-        return self._cast("sitofp", x, type_)
-
-    def uitofp(self, x: Value, type_: Type) -> Value:
-        """An integer as a number."""
-        return self._cast("uitofp", x, type_)
-
-    def fptosi(self, x: Value, type_: Type) -> Value:
-        """A number as an integer, rounded towards zero."""
-        return self._cast("fptosi", x, type_)
+    bitcast, inttoptr, ptrtoint = _cast("bitcast"), _cast("inttoptr"), _cast("ptrtoint")
+    zext, trunc = _cast("zext"), _cast("trunc")  # wider and narrower integers
+    sitofp, uitofp, fptosi = _cast("sitofp"), _cast("uitofp"), _cast("fptosi")
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         """x where the condition holds, else y."""
@@ -249,12 +382,16 @@ class IRBuilder:
 
     # -- memory
 
-    def gep(self, base: Value, indices: Sequence[Value], *, source_etype: Type) -> Value:
-        """The address so many elements further."""
-        (i,) = indices
+    def at(self, base: Value, offset: Value | int) -> Value:
+        """The address so many bytes further."""
+        i = Constant(_WORD, offset) if isinstance(offset, int) else offset
         if number(i) == 0:
             return base
-        return self._value(ADDRESS, f"getelementptr {source_etype}, {base.typed}, {i.typed}")
+        return self._value(POINTER, f"getelementptr i8, {base.typed}, {i.typed}")
+
+    def word(self, base: Value, i: int) -> Value:
+        """The 64-bit word number i after an address."""
+        return self.load(self.at(base, 8 * i), typ=_WORD)
 
     def load_atomic(self, where: Value, *, typ: Type, ordering: str, align: int) -> Value:
         """Read what another thread may be writing."""
@@ -275,7 +412,7 @@ class IRBuilder:
 
         Where control comes by more than once it would take more of the stack every time.
         """
-        out = Value(ADDRESS, self.function.fresh())
+        out = Value(POINTER, self.function.fresh())
         entry = self.function.blocks[0]
         entry.lines.insert(0, f"  {out.name} = alloca {type_}, i32 {size}")
         return out
@@ -297,7 +434,7 @@ class IRBuilder:
         """Call a function."""
         gives = function.signature.gives
         text = f"call {gives} {function.name}({', '.join([x.typed for x in args])})"
-        if isinstance(gives, VoidType):
+        if gives is VOID:
             self._write(f"  {text}")
             return Value(gives, "")
         return self._value(gives, text)

@@ -81,12 +81,12 @@ class _Reader:
         m, name = self.m, self.names[i]
         at = self._at("body", name)
         parent = int(m.body_parentid[i])
-        X_link = Pose(_unit(m.body_quat[i]), m.body_pos[i])
+        X_link = _pose(m.body_quat[i], m.body_pos[i])
         rows = range(int(m.body_jntadr[i]), int(m.body_jntadr[i]) + int(m.body_jntnum[i]))
         try:
             chain = chain_of(m, rows, name)
             inertia = SpatialInertia(float(m.body_mass[i]), (0, 0, 0), m.body_inertia[i])
-            inertia = inertia.transformed(Pose(_unit(m.body_iquat[i]), m.body_ipos[i]))
+            inertia = inertia.transformed(_pose(m.body_iquat[i], m.body_ipos[i]))
             inertia = inertia.transformed(in_body(chain.shift))
         except ModelError as error:
             raise self.robot.error(at, f"body {shortened(name)}", str(error)) from error
@@ -185,7 +185,7 @@ class _Reader:
                 name = new
             taken.add(name)
             host = int(m.site_bodyid[k])
-            X = in_body(self.shifts[host]) @ Pose(_unit(m.site_quat[k]), m.site_pos[k])
+            X = in_body(self.shifts[host]) @ _pose(m.site_quat[k], m.site_pos[k])
             body = "world" if host == 0 else self.names[host]
             robot.frames.append(Frame(name, body, X))
 
@@ -274,11 +274,6 @@ class _Reader:
         self.robot.note("ignored", who, name, message, self._at(tag, name), is_problem)
 
 
-def _unit(quaternion: Any) -> np.ndarray:
-    values = np.asarray(quaternion, dtype=np.float64)
-    return values / np.linalg.norm(values)
-
-
 # ---- equality constraints: connect, weld and joint -----------------------------------------------
 
 _CONNECT, _WELD, _JOINT = 0, 1, 2
@@ -308,7 +303,7 @@ def equality(m: Any, k: int, name: str, end: LinkEnd, joint_name: Callable[[int]
         hosts, places = ids, (Pose(translation=data[0:3]), Pose(translation=data[3:6]))
     else:  # pose of body 2 in body 1, about an anchor that is given in body 2
         hosts = ids
-        places = (Pose(quat_normalize(data[6:10]), data[3:6]), Pose(translation=data[0:3]))
+        places = (_pose(data[6:10], data[3:6]), Pose(translation=data[0:3]))
     a, b = (end(int(i), X) for i, X in zip(hosts, places, strict=True))
     return (c.Spherical if kind == _CONNECT else c.Weld)(name=name, a=a, b=b)
 
@@ -325,28 +320,29 @@ def _coupling(
             "relation between coordinates; use polycoef with two numbers."
         )
     ref = [float(m.qpos0[int(m.jnt_qposadr[i])]) for i in ids if i >= 0]
-    if second < 0 or factor == 0:
-        return c.Coupling(
-            name=name,
-            joints=(joint_name(first),),
-            coefficients=(1.0,),
-            offset=ref[0] + constant,
-        )
-    return c.Coupling(
-        name=name,
-        joints=(joint_name(first), joint_name(second)),
-        coefficients=(1.0, -factor),
-        offset=ref[0] + constant - factor * ref[1],
-    )
+    named, coefficients, offset = (joint_name(first),), (1.0,), ref[0] + constant
+    if second >= 0 and factor != 0:
+        named, coefficients = (*named, joint_name(second)), (1.0, -factor)
+        offset -= factor * ref[1]
+    return c.Coupling(name=name, joints=named, coefficients=coefficients, offset=offset)
 
 
 def _site(m: Any, k: int) -> tuple[int, Pose]:
-    return int(m.site_bodyid[k]), Pose(quat_normalize(m.site_quat[k]), m.site_pos[k])
+    return int(m.site_bodyid[k]), _pose(m.site_quat[k], m.site_pos[k])
 
 
 # ---- shapes --------------------------------------------------------------------------------------
 
-_PLANE, _SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX, _MESH = 0, 2, 3, 4, 5, 6, 7
+# MuJoCo's types of geoms, and how many times its three numbers ours are.
+_SHAPES: dict[int, tuple[str, tuple[int, ...]]] = {
+    0: ("plane", (1, 1)),
+    2: ("sphere", (1,)),
+    3: ("capsule", (1, 2)),
+    4: ("ellipsoid", (1, 1, 1)),
+    5: ("cylinder", (1, 2)),
+    6: ("box", (2, 2, 2)),
+    7: ("mesh", ()),
+}
 
 
 def shapes_of(
@@ -357,7 +353,8 @@ def shapes_of(
         host = int(m.geom_bodyid[k])
         role = "collision" if m.geom_contype[k] or m.geom_conaffinity[k] else "visual"
         X = in_body(shifts[host]) @ _pose(m.geom_quat[k], m.geom_pos[k])
-        kind, size = _size(int(m.geom_type[k]), m.geom_size[k].tolist())
+        kind, factors = _SHAPES.get(int(m.geom_type[k]), ("", ()))
+        size = tuple(x * n for x, n in zip(m.geom_size[k].tolist(), factors, strict=False))
         uri, file = "", None
         if kind == "mesh":
             mesh = int(m.geom_dataid[k])
@@ -371,20 +368,5 @@ def shapes_of(
             yield Shape(link, role, kind, size, X, m.names["geom"][k], uri, file, color)
 
 
-def _size(kind: int, size: list[float]) -> tuple[str, tuple[float, ...]]:
-    a, b, c = size
-    known: dict[int, tuple[str, tuple[float, ...]]] = {
-        _PLANE: ("plane", (a, b)),
-        _SPHERE: ("sphere", (a,)),
-        _CAPSULE: ("capsule", (a, 2 * b)),
-        _CYLINDER: ("cylinder", (a, 2 * b)),
-        _ELLIPSOID: ("ellipsoid", (a, b, c)),
-        _BOX: ("box", (2 * a, 2 * b, 2 * c)),
-        _MESH: ("mesh", (1.0, 1.0, 1.0)),
-    }
-    return known.get(kind, ("", ()))
-
-
 def _pose(quaternion: Any, position: Any) -> Pose:
-    values = np.asarray(quaternion, dtype=np.float64)
-    return Pose(values / np.linalg.norm(values), position)
+    return Pose(quat_normalize(np.asarray(quaternion, dtype=np.float64)), position)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,11 +20,11 @@ from phipsi.errors import ModelError, warn
 from phipsi.interfaces.formats.files import unused
 from phipsi.interfaces.formats.parsed_robot import ROOT_JOINT, mimicry
 from phipsi.model import Model, Pose, SpatialInertia, joints
-from phipsi.model.assemble import weld
 from phipsi.model.body import WORLD_NAME, Body, Description
 from phipsi.model.extras import Coupling, Rating, Shape
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.rotations import plane_axes, rpy_of_rotation
+from phipsi.model.weld_fixed_joints import weld
 
 _UNBOUNDED = 1.7976931348623157e308
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -59,43 +60,13 @@ def save_urdf(model: Model, path: str | os.PathLike[str] | None = None) -> str:
 
 def _warn_of_losses(model: Model) -> None:
     lost: list[str] = []
-    turning = [
-        n
-        for n, b in zip(model.joint_names, model.description.bodies, strict=True)
-        if any(b.armature)
-    ]
+    turning = [body.joint_name for body in model.description.bodies if any(body.armature)]
     if turning:
         lost.append(f"the armature of {len(turning)} joint(s), for example {turning[0]!r}")
     if tuple(model.gravity.tolist()) != _GRAVITY:
         lost.append(f"gravity {tuple(model.gravity.tolist())}")
     if lost:
         warn(f"URDF cannot say {' and '.join(lost)}; they are left out.")
-
-
-@final
-@dataclass(frozen=True)
-class _Link:
-    """One link to write, with the joint that attaches it to its parent."""
-
-    name: str
-    parent: str
-    joint_name: str
-    joint: joints.Joint
-    placement: Pose
-    inertia: SpatialInertia
-    body: Body | None = None
-
-
-def _link_of(stated: Body, body: Body | None) -> _Link:
-    return _Link(
-        stated.name,
-        stated.parent,
-        stated.joint_name,
-        stated.joint,
-        stated.placement,
-        stated.inertia,
-        body,
-    )
 
 
 @final
@@ -132,7 +103,7 @@ class _Writer:
                 self._write_joint(link)
         return "\n".join([*self.lines, "</robot>", ""])
 
-    def _links(self) -> list[_Link]:
+    def _links(self) -> list[Body]:
         """Every body and frame as a link: as the file had it where nothing was changed since."""
         model = self.model
         parts = {part.name: part for part in model.description.parts}
@@ -140,28 +111,26 @@ class _Writer:
         host, unchanged = self._unchanged(tuple(parts.values()), bodies)
         if WORLD_NAME not in unchanged:
             self.on_world = model.description.world_inertia
-        links: dict[str, _Link] = {}
+        links: dict[str, Body] = {}
         taken = set(model.joint_names)
-
-        def as_frame(name: str) -> _Link:
-            at, pose = model.frames[name]
-            parent = WORLD_NAME if at < 0 else model.body_names[at]
-            joint_name = parts[name].joint_name if name in parts else f"{name}_joint"
-            taken.add(joint_name := unused(joint_name, taken))
-            return _Link(name, parent, joint_name, joints.Fixed(), pose, SpatialInertia())
-
-        for name in [*parts, *bodies, *model.frames]:
-            if name in links:
-                continue
+        for name in dict.fromkeys([*parts, *bodies, *model.frames]):
             part, body = parts.get(name), bodies.get(name)
             kept = part is not None and host.get(name) in unchanged
             if part is not None and kept and (body is not None or part.joint.nv == 0):
                 taken.add(part.joint_name)
-                links[name] = _link_of(part, body)
+                now = body or part
+                links[name] = replace(part, limits=now.limits, damping=now.damping)
             elif body is not None:
-                links[name] = _link_of(body, body)
+                links[name] = body
             elif name in model.frames:
-                links[name] = as_frame(name)
+                at, pose = model.frames[name]
+                parent = WORLD_NAME if at < 0 else model.body_names[at]
+                joint_name = unused(part.joint_name if part else f"{name}_joint", taken)
+                taken.add(joint_name)
+                inertia = SpatialInertia()
+                links[name] = Body(
+                    name, parent, joints.Fixed(), pose, inertia, joint_name, (), (), None
+                )
         return list(links.values())
 
     def _unchanged(
@@ -193,15 +162,13 @@ class _Writer:
             return
         self.lines.append(f"  <link name={_quoted(name)}>")
         if stated:
-            J = inertia.moment_about_com_B
-            moments = " ".join(
-                f'i{"xyz"[i]}{"xyz"[j]}="{_number(J[i, j])}"' for i in range(3) for j in range(i, 3)
-            )
+            J, names = inertia.moment_about_com_B, "xyz"
+            pairs = [(i, j) for i in range(3) for j in range(i, 3)]
             self.lines += [
                 "    <inertial>",
                 f"      {_origin(Pose(translation=inertia.com_B))}",
-                f'      <mass value="{_number(inertia.mass)}"/>',
-                f"      <inertia {moments}/>",
+                f"      {_tag('mass', value=inertia.mass)}",
+                f"      {_tag('inertia', **{f'i{names[i]}{names[j]}': J[i, j] for i, j in pairs})}",
                 "    </inertial>",
             ]
         for shape in shapes:
@@ -216,71 +183,64 @@ class _Writer:
             f"      <geometry>{_geometry(shape)}</geometry>",
         ]
         if shape.color:
-            rgba = " ".join(map(_number, shape.color))
             number = self.colors.setdefault(shape.color, len(self.colors) + 1)
-            color = f'<color rgba="{rgba}"/>'
+            color = _tag("color", rgba=shape.color)
             self.lines.append(f'      <material name="color_{number}">{color}</material>')
         self.lines.append(f"    </{shape.role}>")
 
-    def _write_joint(self, link: _Link) -> None:
-        joint, rating = link.joint, self.ratings.get(link.joint_name)
+    def _write_joint(self, link: Body) -> None:
+        rating, coupling = self.ratings.get(link.joint_name), self.couplings.get(link.joint_name)
         kind, axis = _urdf_type(link, rating)
-        self.lines += [
-            f'  <joint name={_quoted(link.joint_name)} type="{kind}">',
-            f"    {_origin(link.placement)}",
-            f"    <parent link={_quoted(link.parent)}/>",
-            f"    <child link={_quoted(link.name)}/>",
+        inner = [
+            _origin(link.placement),
+            _tag("parent", link=link.parent),
+            _tag("child", link=link.name),
         ]
         if axis is not None:
-            self.lines.append(f'    <axis xyz="{" ".join(map(_number, axis))}"/>')
-        if joint.nv:
-            self._write_limits(link, kind, rating)
-        coupling = self.couplings.get(link.joint_name)
+            inner.append(_tag("axis", xyz=axis))
+        if link.joint.nv:
+            inner += _limits(link, kind, rating)
         if coupling is not None:
-            self.lines.append(
-                f"    <mimic joint={_quoted(coupling.of)} "
-                f'multiplier="{_number(coupling.multiplier)}" '
-                f'offset="{_number(coupling.offset)}"/>'
-            )
-        self.lines.append("  </joint>")
-
-    def _write_limits(self, link: _Link, kind: str, rating: Rating | None) -> None:
-        body = link.body
-        bounds = ""
-        if kind in ("revolute", "prismatic"):
-            low, high = (0.0, 0.0) if rating else (-_UNBOUNDED, _UNBOUNDED)
-            if body is not None and body.limits is not None:
-                (low,), (high,) = body.limits
-            bounds = f'lower="{_number(low)}" upper="{_number(high)}" '
-        effort, velocity = (rating.effort, rating.velocity) if rating else (np.inf, np.inf)
-        if bounds or np.isfinite([effort, velocity]).any():
-            self.lines.append(
-                f'    <limit {bounds}effort="{_number(effort)}" velocity="{_number(velocity)}"/>'
-            )
-        damping = set(body.damping) if body is not None else set()
-        if len(damping) > 1:
-            raise ModelError(
-                f"joint {link.joint_name!r}: URDF has one damping per joint, not "
-                f"{body and body.damping}."
-            )
-        friction = rating.friction if rating else 0.0
-        if any(damping) or friction:
-            self.lines.append(
-                f'    <dynamics damping="{_number(max(damping, default=0.0))}" '
-                f'friction="{_number(friction)}"/>'
-            )
+            multiplier, offset = coupling.multiplier, coupling.offset
+            inner.append(_tag("mimic", joint=coupling.of, multiplier=multiplier, offset=offset))
+        self.lines += [
+            f'  <joint name={_quoted(link.joint_name)} type="{kind}">',
+            *(f"    {line}" for line in inner),
+            "  </joint>",
+        ]
 
 
-def _urdf_type(link: _Link, rating: Rating | None) -> tuple[str, tuple[float, ...] | None]:
+def _limits(link: Body, kind: str, rating: Rating | None) -> Iterator[str]:
+    """The elements <limit> and <dynamics>, if they say anything."""
+    bounds = {}
+    if kind in ("revolute", "prismatic"):
+        low, high = (0.0, 0.0) if rating else (-_UNBOUNDED, _UNBOUNDED)
+        if link.limits is not None:
+            (low,), (high,) = link.limits
+        bounds = {"lower": low, "upper": high}
+    effort, velocity = (rating.effort, rating.velocity) if rating else (np.inf, np.inf)
+    if bounds or np.isfinite([effort, velocity]).any():
+        yield _tag("limit", **bounds, effort=effort, velocity=velocity)
+    damping = set(link.damping)
+    if len(damping) > 1:
+        raise ModelError(
+            f"joint {link.joint_name!r}: URDF has one damping per joint, not {link.damping}."
+        )
+    friction = rating.friction if rating else 0.0
+    if any(damping) or friction:
+        yield _tag("dynamics", damping=max(damping, default=0.0), friction=friction)
+
+
+def _urdf_type(link: Body, rating: Rating | None) -> tuple[str, tuple[float, ...] | None]:
     """URDF's word for the joint, and its axis."""
     joint = link.joint
     arguments = joint.as_arguments()
     if joint.nv == 0:
         return "fixed", None
     if isinstance(joint, joints.Revolute):
-        limited = link.body is not None and link.body.limits is not None
         was_revolute = rating is not None and rating.source_type == "revolute"
-        return "revolute" if limited or was_revolute else "continuous", arguments["axis"]
+        limited = link.limits is not None or was_revolute
+        return "revolute" if limited else "continuous", arguments["axis"]
     if isinstance(joint, joints.Prismatic):
         return "prismatic", arguments["axis"]
     if isinstance(joint, joints.Free):
@@ -301,43 +261,47 @@ def _urdf_type(link: _Link, rating: Rating | None) -> tuple[str, tuple[float, ..
     )
 
 
-def _is_added_by_load(root: _Link) -> bool:
-    made = root.joint_name.rstrip("_").endswith(ROOT_JOINT) and root.placement.is_identity
-    return made and isinstance(root.joint, joints.Free | joints.Fixed)
+def _is_added_by_load(root: Body) -> bool:
+    added = root.joint_name.rstrip("_").endswith(ROOT_JOINT) and root.placement.is_identity
+    return added and isinstance(root.joint, joints.Free | joints.Fixed)
 
 
 def _geometry(shape: Shape) -> str:
-    numbers = " ".join(map(_number, shape.size))
-    if shape.kind == "mesh":
-        return f'<mesh filename={_quoted(shape.uri)} scale="{numbers}"/>'
-    if shape.kind == "box":
-        return f'<box size="{numbers}"/>'
-    if shape.kind == "sphere":
-        return f'<sphere radius="{numbers}"/>'
-    if shape.kind in ("cylinder", "capsule"):
-        radius, length = map(_number, shape.size)
-        return f'<{shape.kind} radius="{radius}" length="{length}"/>'
-    raise ModelError(
-        f"link {shape.link!r}: URDF has no {shape.kind}. Replace the shape, or leave it out."
-    )
+    size = shape.size
+    sizes = {
+        "mesh": {"filename": shape.uri, "scale": size},
+        "box": {"size": size},
+        "sphere": {"radius": size},
+        "cylinder": {"radius": size[:1], "length": size[1:]},
+        "capsule": {"radius": size[:1], "length": size[1:]},
+    }
+    if shape.kind not in sizes:
+        raise ModelError(
+            f"link {shape.link!r}: URDF has no {shape.kind}. Replace the shape, or leave it out."
+        )
+    return _tag(shape.kind, **sizes[shape.kind])
 
 
 def _origin(pose: Pose) -> str:
-    xyz = " ".join(map(_number, pose.translation.tolist()))
-    rpy = " ".join(map(_number, rpy_of_rotation(pose.rotation)))
-    return f'<origin xyz="{xyz}" rpy="{rpy}"/>'
+    return _tag("origin", xyz=pose.translation.tolist(), rpy=rpy_of_rotation(pose.rotation))
+
+
+def _tag(name: str, **attributes: Any) -> str:
+    """An element without children; the values are texts, numbers or sequences of numbers."""
+    return f"<{name} {' '.join(f'{key}={_quoted(x)}' for key, x in attributes.items())}/>"
+
+
+def _quoted(value: Any) -> str:
+    if not isinstance(value, str):
+        return f'"{" ".join(map(_number, np.ravel(value).tolist()))}"'
+    if _UNWRITABLE.search(value):
+        raise ModelError(f"the name {value!r} has a character that XML cannot hold. Rename it.")
+    from xml.sax.saxutils import quoteattr
+
+    return quoteattr(value)
 
 
 def _number(value: float) -> str:
-    value = float(value)
     if not np.isfinite(value):
         value = float(np.copysign(_UNBOUNDED, value))
     return repr(value + 0.0)
-
-
-def _quoted(text: str) -> str:
-    if _UNWRITABLE.search(text):
-        raise ModelError(f"the name {text!r} has a character that XML cannot hold. Rename it.")
-    from xml.sax.saxutils import quoteattr
-
-    return quoteattr(text)

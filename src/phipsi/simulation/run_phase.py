@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phipsi.algorithms.constrained.stages import Stages
 from phipsi.algorithms.constrained.system import System
-from phipsi.forces.force import Force, State, provides
+from phipsi.forces.force import Elements, Force, State
 from phipsi.simulation.topology import Change, Topology
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -93,7 +93,7 @@ class Phase:
 class Carried(Force):
     """Force elements of the whole mechanism on the reduced model of a phase."""
 
-    def __init__(self, phase: Phase, elements: Sequence[Force]) -> None:
+    def __init__(self, phase: Phase, elements: Elements) -> None:
         self._phase, self._elements = phase, elements
         whole, model = phase.topology.model, phase.model
         self._host = np.full(whole.n_bodies, -1)
@@ -107,25 +107,18 @@ class Carried(Force):
 
     def _state(self, state: State) -> State:
         q, v = self._phase.lift(state.q, state.v)
-        return State(self._phase.topology.model, self._phase.t0 + state.t, q, v)
+        return self._elements.state(self._phase.t0 + state.t, q, v)
 
     def efforts(self, state: State) -> Any:
         """Efforts of the joints that move."""
         whole = self._state(state)
-        out = np.zeros(state.v.shape)
-        for element in self._elements:
-            if provides(element, "efforts"):
-                out = out + np.asarray(element.efforts(whole))[..., self._phase.at_v]
-        return out
+        return self._elements.efforts(whole, np.zeros(whole.v.shape))[..., self._phase.at_v]
 
     def body_forces(self, state: State) -> Any:
         """Forces on bodies, those on welded ones at what they are welded to."""
         whole, model = self._state(state), self._phase.model
         out = np.zeros((*state.v.shape[:-1], model.n_bodies, 6))
-        for element in self._elements:
-            if not provides(element, "body_forces"):
-                continue
-            load = np.asarray(element.body_forces(whole))
+        for load in self._elements.loads(whole):
             moment = np.einsum("bij,...bj->...bi", self._turn, load[..., :3])
             force = np.einsum("bij,...bj->...bi", self._turn, load[..., 3:])
             moment = moment + np.cross(self._arm, force)
@@ -137,8 +130,7 @@ class Carried(Force):
 
     def potential_energy(self, state: State) -> Any:
         """Of all elements."""
-        whole = self._state(state)
-        return sum(np.asarray(x.potential_energy(whole)) for x in self._elements)
+        return self._elements.potential_energy(self._state(state))
 
 
 def places_of(slices: Sequence[slice]) -> Array:

@@ -11,9 +11,9 @@ from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
 
-DOUBLE, I64, I32, I8 = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(8)
+DOUBLE, I64, I32, I8 = ir.DOUBLE, ir.IntType(64), ir.IntType(32), ir.IntType(8)
 I1 = ir.IntType(1)
-POINTER = ir.PointerType()
+POINTER = ir.POINTER
 
 
 _ALIGNED = ir.Constant(I32, 8)
@@ -96,7 +96,7 @@ class Emitter:
     def masked_store(self, value: Any, where: Any, mask: Any) -> None:
         """Write the lanes in the mask."""
         name = f"llvm.masked.store.v{self.lanes}f64.p0"
-        self.builder.call_named(name, ir.VoidType(), [value, where, _ALIGNED, mask])
+        self.builder.call_named(name, ir.VOID, [value, where, _ALIGNED, mask])
 
 
 def write_loop(b: Any, count: Any, body: Callable[[Any], None], step: int = 1) -> None:
@@ -158,7 +158,7 @@ class Lane:
     def _binary(self, name: str, x: Any, y: Any) -> Any:
         e = self.emitter
         if not isinstance(x, (Lane, int, float)) or not isinstance(y, (Lane, int, float)):
-            return NotImplemented  # numbers made of lanes know what to do
+            return NotImplemented  # numbers that consist of lanes have operators of their own
         operation = getattr(e.builder, name)
         return Lane(e, operation(e.lift(x).value, e.lift(y).value))
 

@@ -1,0 +1,345 @@
+"""Elementary functions of vector registers, within 1 ulp: sine and cosine, logarithm.
+
+What a lane gets depends on its own argument only, never on its neighbours, and on no library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I1, I32, I64, Emitter, Lane, i64
+
+# ---- sine and cosine -----------------------------------------------------------------------------
+#
+# Argument reduction by π/2 in three exact parts (Cody and Waite) for |x| ≤ 2^20, lane by lane by
+# whole numbers beyond; then minimax polynomials on [−π/4, π/4], with the low part of the reduced
+# argument carried along.
+
+LARGEST = 2.0**20
+_TWO_OVER_PI = 6.36619772367581382433e-01
+_WHOLE = 1.5 * 2.0**52  # a number added to this is rounded to a whole one, to the even one of two
+# π/2 = P1 + P2 + P3 + …, each part of 33 bits, so that n · P is exact for |n| < 2^20
+_P1, _P2 = 1.57079632673412561417e00, 6.07710050630396597660e-11
+_P3, _P3T = 2.02226624871116645580e-21, 8.47842766036889956997e-32
+_SIN = (
+    -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+    2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10,
+)  # fmt: skip
+_COS = (
+    4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+    -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11,
+)  # fmt: skip
+
+
+def define_sincos(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
+    """Add the function ``{sin, cos} sincos(x)`` to the module."""
+    name = f"phipsi_sincos_{lanes}"
+    if name in module.globals:
+        return module.globals[name]
+    rare = _define_sincos_of_any(module, lanes, fused=fused)
+    e, function, x, inside = _begin(module, lanes, fused, name)
+    b, kind = e.builder, ir.IntType(lanes)
+    near, far = (function.append_basic_block(n) for n in ("near", "far"))
+    every = ir.Constant(kind, 2**lanes - 1)
+    b.cbranch(b.icmp_unsigned("==", b.bitcast(inside, kind), every), near, far)
+    b.position_at_end(far)
+    b.ret(b.call(rare, [x.value]))
+    b.position_at_end(near)
+    b.ret(_polynomials(e, *_reduced(e, x)))
+    return function
+
+
+def _define_sincos_of_any(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
+    """The same function where some angles are large or not finite."""
+    e, function, x, inside = _begin(module, lanes, fused, f"phipsi_sincos_of_any_{lanes}")
+    # 0 stands in for the large ones, which are reduced later
+    y0, y1, quadrant = _reduced(e, e.select(inside, x, 0.0))
+    y0, y1, quadrant = _reduced_one_by_one(e, x, inside, [y0.value, y1.value, quadrant])
+    e.builder.ret(_polynomials(e, Lane(e, y0), Lane(e, y1), quadrant))
+    return function
+
+
+def _begin(
+    module: ir.Module, lanes: int, fused: bool, name: str
+) -> tuple[Emitter, ir.Function, Lane, Any]:
+    """A function of angles: its emitter, itself, the angles, and which of them are small."""
+    e = Emitter(lanes, fused=fused)
+    pair = ir.LiteralStructType([e.vector, e.vector])
+    function = ir.Function(module, ir.FunctionType(pair, [e.vector]), name)
+    function.linkage = "internal"
+    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    x = Lane(e, function.args[0])
+    return e, function, x, e.compare("<=", e.intrinsic("fabs", x), LARGEST)
+
+
+def _reduced_one_by_one(e: Emitter, x: Lane, inside: Any, values: list[Any]) -> list[Any]:
+    """The same values, with those of large angles put in."""
+    b = e.builder
+    reduce = define_reduction(b.module)
+    for i in range(e.lanes):
+        at = ir.Constant(I32, i)
+        before, large, after = b.block, *(b.function.append_basic_block(n) for n in ("one", "on"))
+        b.cbranch(b.extract_element(inside, at), after, large)
+        b.position_at_end(large)
+        found = b.call(reduce, [b.extract_element(x.value, at)])
+        new = [b.insert_element(v, b.extract_value(found, k), at) for k, v in enumerate(values)]
+        b.branch(after)
+        b.position_at_end(after)
+        for k, (old, put) in enumerate(zip(values, new, strict=True)):
+            values[k] = b.phi(old.type)
+            values[k].add_incoming(old, before)
+            values[k].add_incoming(put, large)
+    return values
+
+
+def _reduced(e: Emitter, x: Lane) -> tuple[Lane, Lane, Any]:
+    """(y0, y1, n) with x = n π/2 + y0 + y1 for |x| ≤ 2^20; only the last bits of n are right."""
+    shifted = x.times_plus(_TWO_OVER_PI, _WHOLE)
+    n = shifted - _WHOLE
+    t = n.times_plus(-_P1, x)
+    w = n * _P2
+    first = t - w
+    low = n.times_plus(_P3, w - (t - first))
+    y0 = first - low
+    y1 = n.times_plus(-_P3T, (first - y0) - low)
+    return y0, y1, e.builder.bitcast(shifted.value, e.integers)
+
+
+def _polynomials(e: Emitter, y0: Lane, y1: Lane, quadrant: Any) -> Any:
+    """{sin, cos} of the reduced angle, exchanged and with signs as the quadrant asks for."""
+    b = e.builder
+    z = y0 * y0
+    sine = _kernel_sine(y0, y1, z)
+    cosine = _kernel_cosine(y0, y1, z)
+    one = ir.Constant(e.integers, [1] * e.lanes)
+    two = ir.Constant(e.integers, [2] * e.lanes)
+    zero = ir.Constant(e.integers, [0] * e.lanes)
+    swap = b.icmp_signed("!=", b.and_(quadrant, one), zero)
+    negative_sine = b.icmp_signed("!=", b.and_(quadrant, two), zero)
+    shifted = b.add(quadrant, one)
+    negative_cosine = b.icmp_signed("!=", b.and_(shifted, two), zero)
+    s, c = e.select(swap, cosine, sine), e.select(swap, sine, cosine)
+    s, c = e.select(negative_sine, -s, s), e.select(negative_cosine, -c, c)
+    pair = ir.Constant(ir.LiteralStructType([e.vector, e.vector]), ir.Undefined)
+    return b.insert_value(b.insert_value(pair, s.value, 0), c.value, 1)
+
+
+def _kernel_sine(x: Lane, y: Lane, z: Lane) -> Lane:
+    v = z * x
+    r = _horner(z, _SIN[1:])
+    inner = r.times_plus(-v, 0.5 * y)
+    return x - v.times_plus(-_SIN[0], z.times_plus(inner, -y))
+
+
+def _kernel_cosine(x: Lane, y: Lane, z: Lane) -> Lane:
+    r = z * _horner(z, _COS)
+    half = 0.5 * z
+    w = 1.0 - half
+    return w + (((1.0 - w) - half) + z.times_plus(r, -(x * y)))
+
+
+def _horner(z: Lane, coefficients: tuple[float, ...]) -> Any:
+    out: Any = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        out = z.times_plus(out, c)
+    return out
+
+
+# ---- large angles --------------------------------------------------------------------------------
+#
+# Large angles less a multiple of a quarter turn, exactly (Payne and Hanek 1983).
+#
+# x = m 2^e with a whole number m < 2^53. Of x · 2/π only what it leaves modulo 4 matters. The bits
+# of 2/π that come long before the point contribute multiples of 4 there, those long behind it
+# nothing that counts: 192 bits from place e − 2 on are enough. No number of 64 bits is closer to a
+# multiple of π/2 than 2^-61.5 of a quarter turn (Kahan), so that 75 bits of the rest are right at
+# least. All of it is arithmetic on whole numbers: the same bits on every machine.
+
+I128 = ir.IntType(128)
+# 2/π = 0.A2F9836E…, behind one word of zeros
+_BITS = (
+    "0000000000000000"
+    "A2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561"
+    "B7246E3A424DD2E006492EEA09D1921CFE1DEB1CB129A73EE88235F52EBB4484"
+    "E99C7026B45F7E413991D639835339F49C845F8BBDF9283B1FF897FFDE05980F"
+    "EF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D7527BAC7EBE5F17B"
+    "3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BAB"
+)
+TABLE = [int(_BITS[i : i + 16], 16) for i in range(0, len(_BITS), 16)]
+HALF_PI = 0xC90FDAA22168C234C4C6628B80DC1CD1  # π/2 · 2^127
+REDUCED = ir.LiteralStructType([DOUBLE, DOUBLE, I64])
+
+
+def define_reduction(module: ir.Module) -> ir.Function:
+    """Add ``{y0, y1, n} phipsi_reduce(x)``: x = n π/2 + y0 + y1 modulo 2π, for |x| ≥ 2^20.
+
+    |y0 + y1| ≤ π/4, y1 being what y0 lacks; both are NaN if x is infinite or NaN.
+    """
+    name = "phipsi_reduce"
+    if name in module.globals:
+        return module.globals[name]
+    table = ir.Table(module, I64, TABLE, "phipsi_two_over_pi")
+    function = ir.Function(module, ir.FunctionType(REDUCED, [DOUBLE]), name)
+    function.linkage = "internal"
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    finite, other = (function.append_basic_block(n) for n in ("finite", "other"))
+    (x,) = function.args
+    bits = b.bitcast(x, I64)
+    exponent = b.and_(b.lshr(bits, i64(52)), i64(2047))
+    b.cbranch(b.icmp_unsigned("<", exponent, i64(2047)), finite, other)
+    b.position_at_end(other)
+    nothing = b.fsub(x, x)
+    b.ret(_triple(b, nothing, nothing, i64(0)))
+    b.position_at_end(finite)
+    whole = b.or_(b.and_(bits, i64(2**52 - 1)), i64(2**52))
+    quarters, rest, mirrored = _turns(b, table, whole, b.sub(exponent, i64(1075 - 62)))
+    high, low = _radians(b, *rest)
+    backwards = b.icmp_signed("<", bits, i64(0))
+    negative = b.xor(mirrored, backwards)
+    high, low = (b.select(negative, b.fneg(y), y) for y in (high, low))
+    quarters = b.select(backwards, b.sub(i64(0), quarters), quarters)
+    b.ret(_triple(b, high, low, quarters))
+    return function
+
+
+def _turns(b: Any, table: Any, whole: Any, place: Any) -> tuple[Any, list[Any], Any]:
+    """Quarter turns of whole · 2^e, and the rest to the nearest one.
+
+    `place` is the bit of the table that counts 2 quarter turns. The rest is a fraction of 192 bits,
+    less than half, and whether it is to be taken away.
+    """
+    first, shift = b.lshr(place, i64(6)), b.and_(place, i64(63))
+    words = [
+        b.load(
+            b.at(table, b.mul(b.add(first, i64(i)), i64(8))),
+            typ=I64,
+            align=8,
+        )
+        for i in range(4)
+    ]
+    window = [_moved(b, x, y, shift) for x, y in zip(words, words[1:], strict=False)]
+    wide = b.zext(whole, I128)
+    product = [b.mul(wide, b.zext(w, I128)) for w in window]
+    middle = b.add(product[1], b.lshr(product[2], _wide(64)))
+    top = b.add(product[0], b.lshr(middle, _wide(64)))
+    r = [b.trunc(p, I64) for p in (top, middle, product[2])]
+    quarters = b.lshr(r[0], i64(62))
+    two = i64(2)
+    rest = [_moved(b, r[0], r[1], two), _moved(b, r[1], r[2], two), b.shl(r[2], two)]
+    mirrored = b.icmp_signed("<", rest[0], i64(0))  # more than half
+    turned = b.select(mirrored, i64(-1), i64(0))
+    rest = [b.xor(w, turned) for w in rest]
+    return b.add(quarters, b.zext(mirrored, I64)), rest, mirrored
+
+
+def _radians(b: Any, first: Any, second: Any, third: Any) -> tuple[Any, Any]:
+    """A fraction of a quarter turn in rad, as a number and what it lacks."""
+    kind = ir.FunctionType(I64, [I64, I1])
+    zeros = b.module.globals.get("llvm.ctlz.i64") or ir.Function(b.module, kind, "llvm.ctlz.i64")
+    shift = b.call(zeros, [first, ir.Constant(I1, 1)])
+    high, low = _moved(b, first, second, shift), _moved(b, second, third, shift)
+    top, bottom = (ir.Constant(I128, x) for x in (HALF_PI >> 64, HALF_PI % 2**64))
+    high, low = b.zext(high, I128), b.zext(low, I128)
+    out = b.mul(high, top)
+    for part in (b.mul(high, bottom), b.mul(low, top)):
+        out = b.add(out, b.lshr(part, _wide(64)))
+    # 128 bits, of which the first or the second is set: 53 exactly, and the next 62
+    parts = [b.lshr(out, _wide(75)), b.and_(b.lshr(out, _wide(13)), _wide(2**62 - 1))]
+    numbers: list[Any] = []
+    for part, unit in zip(parts, (-52, -114), strict=True):
+        scale = b.shl(b.sub(i64(1023 + unit), shift), i64(52))
+        number = b.sitofp(b.trunc(part, I64), DOUBLE)
+        numbers.append(b.fmul(number, b.bitcast(scale, DOUBLE)))
+    whole = b.fadd(*numbers)
+    return whole, b.fsub(numbers[1], b.fsub(whole, numbers[0]))
+
+
+def _moved(b: Any, x: Any, y: Any, shift: Any) -> Any:
+    """The first word of two that are moved up by less than 64 bits."""
+    back = b.sub(i64(63), shift)
+    return b.or_(b.shl(x, shift), b.lshr(b.lshr(y, i64(1)), back))
+
+
+def _triple(b: Any, *members: Any) -> Any:
+    out: Any = ir.Constant(REDUCED, ir.Undefined)
+    for i, x in enumerate(members):
+        out = b.insert_value(out, x, i)
+    return out
+
+
+def _wide(x: int) -> ir.Constant:
+    return ir.Constant(I128, x)
+
+
+# ---- logarithm -----------------------------------------------------------------------------------
+#
+# The natural logarithm of vector registers, within 1 ulp.
+#
+# x = 2^k (1 + f) with 1 + f between √½ and √2, and with s = f/(2 + f)
+#
+#     log(1 + f) = log(1 + s) − log(1 − s) = f − f²/2 + s (f²/2 + R(s²)),
+#
+# R being a minimax polynomial; the method and the numbers are those of FreeBSD's e_log.c. k log 2
+# is added in two parts, the first of which is exact.
+
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_R = (
+    6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
+    2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01,
+    1.479819860511658591e-01,
+)  # fmt: skip
+_SMALLEST = 2.0**-1022  # below it numbers have fewer bits
+_ROOT = 0x3FE6A09E << 32  # bits of √½, shortened
+_ONE = 0x3FF << 52
+_MANTISSA = 2**52 - 1
+_COUNT = 0x433 << 52  # bits of 2^52: or-ing a whole number to it gives 2^52 + that number
+
+
+def define_log(module: ir.Module, lanes: int, *, fused: bool) -> ir.Function:
+    """Add the function ``log(x)``: −inf of 0, NaN of negative numbers."""
+    name = f"phipsi_log_{lanes}"
+    if name in module.globals:
+        return module.globals[name]
+    e = Emitter(lanes, fused=fused)
+    function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), name)
+    function.linkage = "internal"
+    e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+    x = Lane(e, function.args[0])
+
+    def integers(value: int) -> Any:
+        return ir.Constant(e.integers, [value] * lanes)
+
+    tiny = e.compare("<", x, _SMALLEST)
+    start, rare, usual = b.block, *(function.append_basic_block(n) for n in ("rare", "usual"))
+    kind = ir.IntType(lanes)
+    b.cbranch(b.icmp_unsigned("!=", b.bitcast(tiny, kind), ir.Constant(kind, 0)), rare, usual)
+    b.position_at_end(rare)
+    scaled = e.select(tiny, x * 2.0**54, x)
+    offset = e.select(tiny, 2.0**52 + 1077, 2.0**52 + 1023)
+    b.branch(usual)
+    b.position_at_end(usual)
+    normal, zero = b.phi(e.vector), b.phi(e.vector)
+    for phi, values in ((normal, (x, scaled)), (zero, (e.constant(2.0**52 + 1023), offset))):
+        for value, origin in zip(values, (start, rare), strict=True):
+            phi.add_incoming(value.value, origin)
+    bits = b.add(b.bitcast(normal, e.integers), integers(_ONE - _ROOT))
+    exponent = b.or_(b.lshr(bits, integers(52)), integers(_COUNT))
+    k = Lane(e, b.bitcast(exponent, e.vector)) - Lane(e, zero)
+    near_one = b.add(b.and_(bits, integers(_MANTISSA)), integers(_ROOT))
+    f = Lane(e, b.bitcast(near_one, e.vector)) - 1.0
+    half = 0.5 * f * f
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    even = w * w.times_plus(w.times_plus(_R[5], _R[3]), _R[1])
+    odd = w.times_plus(w.times_plus(w.times_plus(_R[6], _R[4]), _R[2]), _R[0])
+    rest = z.times_plus(odd, even)
+    low = s.times_plus(half + rest, k * _LN2_LOW)
+    out = k.times_plus(_LN2_HIGH, f - (half - low))
+    out = e.select(e.compare(">", x, 0.0), out, e.select(e.compare("==", x, 0.0), -_INF, _NAN))
+    b.ret(e.select(e.compare("==", x, _INF), x, out).value)
+    return function
+
+
+_INF, _NAN = float("inf"), float("nan")
