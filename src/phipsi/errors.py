@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 __all__ = [
-    "ConvergenceError", "FileError", "InputError", "LoweringError", "ModelError", "ParseError",
-    "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError", "SingularMatrixError",
-    "SpaceError",
+    "ConvergenceError", "FileError", "InputError", "LawError", "LoweringError", "ModelError",
+    "ParseError", "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError",
+    "SingularMatrixError", "SpaceError",
 ]  # fmt: skip
 
 

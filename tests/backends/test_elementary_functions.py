@@ -15,7 +15,7 @@ import pytest
 from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lanes import I8, I64, POINTER, write_loop
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, POINTER, write_loop
 
 
 @cache
@@ -26,14 +26,14 @@ def function(name: str, lanes: int, fused: bool) -> Callable[..., np.ndarray]:
     module = ir.Module()
     inner = define(module, name, lanes, fused=fused)
     arity = FUNCTIONS[name][0]
-    kind = ir.FunctionType(ir.VoidType(), [*([POINTER] * (arity + 1)), I64])
+    kind = ir.FunctionType(ir.VOID, [*([POINTER] * (arity + 1)), I64])
     outer = ir.Function(module, kind, "go")
     b: Any = ir.IRBuilder(outer.append_basic_block("entry"))
     *arrays, count = outer.args
-    vector = ir.VectorType(ir.DoubleType(), lanes)
+    vector = ir.VectorType(DOUBLE, lanes)
 
     def group(i: Any) -> None:
-        places = [b.gep(x, [b.mul(i, ir.Constant(I64, 8))], source_etype=I8) for x in arrays]
+        places = [b.at(x, b.mul(i, ir.Constant(I64, 8))) for x in arrays]
         values = [b.load(place, align=8, typ=vector) for place in places[:-1]]
         b.store(b.call(inner, values), places[-1], align=8)
 

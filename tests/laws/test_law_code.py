@@ -15,11 +15,11 @@ from traced_functions import ALL, traced, values
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import POINTER, Emitter
-from phipsi.laws import operations as ops
-from phipsi.laws.derivatives import adjoints, ones
-from phipsi.laws.evaluation import evaluate
+from phipsi.backends.native.text.lane_arithmetic import POINTER, Emitter
+from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import in_order
+from phipsi.laws.law_derivatives import adjoints, ones
+from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced, as_node
 
 LANES = 4
@@ -35,7 +35,7 @@ def compiled(results, lanes, fused, shared=()):
     )
     module = ir.Module()
     count = len(inputs) + len(results)
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * count), "go")
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), "go")
     e = Emitter(lanes, fused=fused)
     e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
     given = {

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from traced_functions import ALL, FUNCTIONS, REAL_ONLY, A, S, X, Y, traced, values
 
 from phipsi.errors import LawError
-from phipsi.laws import operations as ops
-from phipsi.laws.derivatives import adjoints, tangents
-from phipsi.laws.evaluation import evaluate
+from phipsi.laws import law_operations as ops
+from phipsi.laws.law_derivatives import adjoints, tangents
+from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import Traced
 
 

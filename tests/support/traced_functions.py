@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from phipsi.laws import operations as ops
+from phipsi.laws import law_operations as ops
 from phipsi.laws.trace import Traced, as_node
 
 X = ops.given("x", (4,))

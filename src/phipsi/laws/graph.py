@@ -1,7 +1,7 @@
 """The graph of a law: interned nodes, each an operation on arrays of known shape.
 
 A node stands for one array per configuration; its shape has at most two axes and leaves out those
-of the batch. The operations are the rows of `operations.py`; nothing here depends on which they
+of the batch. The operations are the rows of `law_operations.py`; nothing here depends on which they
 are. Nodes that are built alike are one node, so that a subexpression that a law writes twice is
 computed once.
 """

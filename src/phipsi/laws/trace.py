@@ -16,7 +16,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from phipsi.errors import LawError
-from phipsi.laws import operations as ops
+from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node, Shape
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])

@@ -13,18 +13,16 @@ from typing import Any, final
 import numpy as np
 
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary import define_log, define_sincos
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lanes import (
+from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
-    I8,
     Emitter,
     Lane,
     fold_loop,
     i64,
     write_loop,
 )
-from phipsi.backends.native.text.logarithm import define_log
-from phipsi.backends.native.text.trigonometry import define_sincos
 from phipsi.laws.graph import Node, in_order
 
 SMALL = 24
@@ -80,7 +78,7 @@ class LawCode:
         place = i64(i) if isinstance(i, int) else i
         place = b.add(place, i64(value.start))
         size = 8 if value.shared else 8 * e.lanes
-        where = b.gep(value.base, [b.mul(place, i64(size))], source_etype=I8)
+        where = b.at(value.base, b.mul(place, i64(size)))
         if value.shared:
             return e.splat(b.load(where, align=8, typ=DOUBLE))
         return Lane(e, b.load(where, align=8, typ=e.vector))
@@ -89,7 +87,7 @@ class LawCode:
         """Store entry i of an area."""
         b = self.e.builder
         place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
-        where = b.gep(area.base, [b.mul(place, i64(8 * self.e.lanes))], source_etype=I8)
+        where = b.at(area.base, b.mul(place, i64(8 * self.e.lanes)))
         b.store(self.e.lift(x).value, where, align=8)
 
     def _stored(self, value: Value) -> Area:

@@ -19,9 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.lanes import Emitter, Lane
-from phipsi.backends.native.text.logarithm import define_log
-from phipsi.backends.native.text.trigonometry import define_sincos
+from phipsi.backends.native.text.elementary import define_log, define_sincos
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
 
 _INF, _NAN = float("inf"), float("nan")
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10

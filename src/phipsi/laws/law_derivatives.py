@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from phipsi.laws.graph import Node, in_order
-from phipsi.laws.operations import apply, constant, expand, total
+from phipsi.laws.law_operations import apply, constant, expand, total
 
 
 def tangents(results: Sequence[Node], directions: Mapping[Node, Node]) -> list[Node | None]:

@@ -1,7 +1,7 @@
 """The operations of laws: a row each, with its value on arrays and its derivatives.
 
 Entrywise operations take arguments of one shape, or scalars. Truth is 1 and falsehood is 0. Code
-for lanes is in `backends/native/laws`; a row without it there is an error in its test.
+for lanes is in `backends/native/kernel/law_code.py`; a row without code there fails its test.
 """
 
 from __future__ import annotations
