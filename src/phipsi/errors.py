@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 __all__ = [
-    "ConvergenceError", "FileError", "InputError", "LoweringError", "ModelError", "ParseError",
-    "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError", "SingularMatrixError",
-    "SpaceError",
+    "ConvergenceError", "FileError", "InputError", "LawError", "LoweringError", "ModelError",
+    "ParseError", "PhipsiError", "PhipsiWarning", "SimulationError", "SingularHingeError",
+    "SingularMatrixError", "SpaceError",
 ]  # fmt: skip
 
 
@@ -101,6 +101,10 @@ class LoweringError(PhipsiError, ValueError):
 
 class InputError(PhipsiError, ValueError):
     """Arrays or options handed to a function that do not fit the model or the program."""
+
+
+class LawError(PhipsiError, ValueError):
+    """A law cannot be traced, or does not fit the mechanism."""
 
 
 class SingularHingeError(PhipsiError, ArithmeticError):

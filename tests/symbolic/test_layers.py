@@ -29,6 +29,7 @@ LAYERS = [
     "operators",
     "rewrite",
     "sweeps",
+    "laws",
     "backends",
     "compiler",
     "calculus",

@@ -1,0 +1,318 @@
+"""Machine code of laws: the nodes of a graph on lanes.
+
+Small arrays are registers, entry by entry; larger ones are memory, and loops run over them. What is
+small is decided by shape alone, so that the code of a law does not depend on its surroundings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary import define_log, define_sincos
+from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
+from phipsi.backends.native.text.lane_arithmetic import (
+    DOUBLE,
+    Emitter,
+    Lane,
+    fold_loop,
+    i64,
+    write_loop,
+)
+from phipsi.laws.graph import Node, in_order
+
+SMALL = 24
+"""Arrays of at most so many entries are registers."""
+
+_ROWS = 8  # rows of a product that are summed side by side
+
+
+@dataclass(frozen=True)
+class Area:
+    """Numbers in memory, one after the other: each a vector of lanes, or shared by all lanes."""
+
+    base: Any
+    shared: bool = False
+    start: int = 0
+
+
+Value = list[Lane] | Area
+
+
+@final
+class LawCode:
+    """Writes the code of nodes where its emitter is.
+
+    `inputs` says where quantities are that are given, by name: lanes, or an `Area`. `memory` gives
+    room for so many numbers of every lane.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        emitter: Emitter,
+        inputs: Mapping[str, Value],
+        memory: Callable[[int], Any],
+    ) -> None:
+        self.module, self.e, self._inputs, self._memory = module, emitter, inputs, memory
+        self._known: dict[Node, Value] = {}
+
+    def write(self, results: Sequence[Node]) -> list[Value]:
+        """The values of nodes; those written before are not written again."""
+        for x in in_order(results):
+            if x not in self._known:
+                self._known[x] = self._value(x)
+        return [self._known[x] for x in results]
+
+    # ---- values
+
+    def entry(self, value: Value, i: Any) -> Lane:
+        """Entry i of a value; a number that is known now, or for areas one of the code."""
+        if not isinstance(value, Area):
+            return value[i]
+        b, e = self.e.builder, self.e
+        place = i64(i) if isinstance(i, int) else i
+        place = b.add(place, i64(value.start))
+        size = 8 if value.shared else 8 * e.lanes
+        where = b.at(value.base, b.mul(place, i64(size)))
+        if value.shared:
+            return e.splat(b.load(where, align=8, typ=DOUBLE))
+        return Lane(e, b.load(where, align=8, typ=e.vector))
+
+    def put(self, x: Lane, area: Area, i: Any) -> None:
+        """Store entry i of an area."""
+        b = self.e.builder
+        place = b.add(i64(i) if isinstance(i, int) else i, i64(area.start))
+        where = b.at(area.base, b.mul(place, i64(8 * self.e.lanes)))
+        b.store(self.e.lift(x).value, where, align=8)
+
+    def _stored(self, value: Value) -> Area:
+        """The same numbers in memory."""
+        if isinstance(value, Area):
+            return value
+        area = Area(self._memory(len(value)))
+        for i, x in enumerate(value):
+            self.put(x, area, i)
+        return area
+
+    def _value(self, x: Node) -> Value:
+        name = x.operation.name
+        if name == "input":
+            return self._inputs[x.data[0]]
+        if name == "constant":
+            return self._constant(x)
+        if x.operation.is_entrywise:
+            return self._entrywise(x)
+        return getattr(self, f"_{name}")(x, *(self._known[y] for y in x.args))
+
+    def _constant(self, x: Node) -> Value:
+        numbers = x.data.ravel()
+        if x.size <= SMALL:
+            return [self.e.constant(float(c)) for c in numbers]
+        area = Area(self._memory(x.size))
+        for i, c in enumerate(numbers):
+            self.put(self.e.constant(float(c)), area, i)
+        return area
+
+    def _over(self, size: int, make: Callable[[Any], Lane]) -> Value:
+        """An array of entries make(i)."""
+        if size <= SMALL:
+            return [make(i) for i in range(size)]
+        area = Area(self._memory(size))
+        write_loop(self.e.builder, i64(size), lambda i: self.put(make(i), area, i))
+        return area
+
+    # ---- entry by entry
+
+    def _entrywise(self, x: Node) -> Value:
+        args = [(self._known[y], bool(y.shape)) for y in x.args]
+        # a small array that meets large ones is read in a loop
+        args = [(self._stored(v) if whole and x.size > SMALL else v, whole) for v, whole in args]
+
+        def one(i: Any) -> Lane:
+            entries = [self.entry(v, i if whole else 0) for v, whole in args]
+            return self.e.lift(self.scalar(x, entries))
+
+        return self._over(x.size, one)
+
+    def scalar(self, x: Node, args: list[Lane]) -> Lane:
+        """One entry of an entrywise operation."""
+        name, e = x.operation.name, self.e
+        if name in _ARITHMETIC:
+            return _ARITHMETIC[name](e, *args)
+        if name == "curve":
+            return self._curve(x, args[0])
+        if name in ("sin", "cos"):
+            function = define_sincos(self.module, e.lanes, fused=e.fused)
+            pair = e.builder.call(function, [args[0].value])
+            return Lane(e, e.builder.extract_value(pair, int(name == "cos")))
+        if name == "log":
+            function = define_log(self.module, e.lanes, fused=e.fused)
+        else:
+            assert name in FUNCTIONS, f"{name} has no machine code"
+            function = define(self.module, name, e.lanes, fused=e.fused)
+        return Lane(e, e.builder.call(function, [y.value for y in args]))
+
+    def _curve(self, x: Node, at: Lane) -> Lane:
+        """A piecewise polynomial: the coefficients are chosen knot by knot."""
+        knots, coefficients = x.data
+        e = self.e
+        chosen = [e.constant(float(c)) for c in (knots[0], *coefficients[0])]
+        for knot, row in zip(knots[1 : len(coefficients)], coefficients[1:], strict=True):
+            beyond = e.compare(">=", at, float(knot))
+            new = [float(c) for c in (knot, *row)]
+            chosen = [e.select(beyond, n, old) for n, old in zip(new, chosen, strict=True)]
+        s, out = at - chosen[0], chosen[-1]
+        for c in chosen[-2:0:-1]:
+            out = out * s + c
+        return e.select(e.compare("==", at, at), out, at)
+
+    # ---- moving entries, sums, products
+
+    def _pick(self, x: Node, value: Value) -> Value:
+        places = x.data.ravel()
+        first = int(places[0]) if len(places) else 0
+        if isinstance(value, Area) and np.array_equal(places, first + np.arange(len(places))):
+            part = Area(value.base, value.shared, value.start + first)
+            return part if x.size > SMALL else [self.entry(part, i) for i in range(x.size)]
+        return self._gathered([self.entry(value, int(i)) for i in places])
+
+    def _gathered(self, entries: list[Lane]) -> Value:
+        return entries if len(entries) <= SMALL else self._stored(entries)
+
+    def _scatter(self, x: Node, value: Value) -> Value:
+        out: list[Any] = [0] * x.size
+        for i, place in enumerate(x.data[0].ravel()):
+            out[place] = out[place] + self.entry(value, i)
+        return self._gathered([self.e.lift(y) for y in out])
+
+    def _join(self, x: Node, *values: Value) -> Value:
+        entries = [
+            self.entry(value, i)
+            for y, value in zip(x.args, values, strict=True)
+            for i in range(y.size)
+        ]
+        return self._gathered(entries)
+
+    def _total(self, x: Node, value: Value) -> Value:
+        (y,) = x.args
+        if x.data is None:
+            return [self._sum(value, y.size)]
+        numbers = np.moveaxis(np.arange(y.size).reshape(y.shape), x.data, -1)
+        rows = numbers.reshape(x.size, y.shape[x.data])
+        return self._gathered([_added([self.entry(value, int(i)) for i in row]) for row in rows])
+
+    def _sum(self, value: Value, size: int) -> Lane:
+        if not isinstance(value, Area):
+            return _added(value)
+
+        def more(i: Any, sums: list[Any]) -> list[Any]:
+            return [(Lane(self.e, sums[0]) + self.entry(value, i)).value]
+
+        start = [self.e.constant(0.0).value]
+        return Lane(self.e, fold_loop(self.e.builder, i64(size), 1, start, more)[0])
+
+    def _matmul(self, x: Node, left: Value, right: Value) -> Value:
+        a, b = x.args
+        rows, between = a.shape if len(a.shape) == 2 else (1, *a.shape)
+        columns = b.shape[1] if len(b.shape) == 2 else 1
+        if max(a.size, b.size, x.size) <= SMALL:
+            return [
+                _products(
+                    [self.entry(left, i * between + j) for j in range(between)],
+                    [self.entry(right, j * columns + k) for j in range(between)],
+                )
+                for i in range(rows)
+                for k in range(columns)
+            ]
+        out = Area(self._memory(x.size))
+        left, right = self._stored(left), self._stored(right)
+        for k in range(columns):
+            for i in range(0, rows, _ROWS):
+                count = min(_ROWS, rows - i)
+                sums = self._row_sums(left, right, i, count, between, columns, k)
+                for n, total in enumerate(sums):
+                    self.put(total, out, (i + n) * columns + k)
+        return out if x.size > SMALL else [self.entry(out, i) for i in range(x.size)]
+
+    def _row_sums(
+        self, left: Area, right: Area, first: int, count: int, between: int, columns: int, k: int
+    ) -> list[Lane]:
+        """Rows `first` to `first + count` of the left times column k of the right."""
+        b, e = self.e.builder, self.e
+
+        def more(j: Any, sums: list[Any]) -> list[Any]:
+            factor = self.entry(right, b.add(b.mul(j, i64(columns)), i64(k)))
+            return [
+                self.entry(left, b.add(j, i64((first + n) * between)))
+                .times_plus(factor, Lane(e, total))
+                .value
+                for n, total in enumerate(sums)
+            ]
+
+        starts = [e.constant(0.0).value] * count
+        return [Lane(e, x) for x in fold_loop(b, i64(between), 1, starts, more)]
+
+
+def _added(entries: Sequence[Lane]) -> Lane:
+    out = entries[0]
+    for x in entries[1:]:
+        out = out + x
+    return out
+
+
+def _products(x: Sequence[Lane], y: Sequence[Lane]) -> Lane:
+    out = x[0] * y[0]
+    for a, b in zip(x[1:], y[1:], strict=True):
+        out = a.times_plus(b, out)
+    return out
+
+
+def _relation(name: str) -> Callable[..., Lane]:
+    return lambda e, x, y: e.select(e.compare(name, x, y), 1.0, 0.0)
+
+
+def _either(e: Emitter, x: Lane, y: Lane) -> Lane:
+    return _not(e, _both(e, _not(e, x), _not(e, y)))
+
+
+def _both(e: Emitter, x: Lane, y: Lane) -> Lane:
+    return e.select(_true(e, x), e.select(_true(e, y), 1.0, 0.0), 0.0)
+
+
+def _not(e: Emitter, x: Lane) -> Lane:
+    return e.select(_true(e, x), 0.0, 1.0)
+
+
+def _true(e: Emitter, x: Lane) -> Any:
+    """Not zero; NaN is true, as in NumPy."""
+    return e.builder.fcmp_unordered("!=", x.value, e.constant(0.0).value)
+
+
+def _sign(e: Emitter, x: Lane) -> Lane:
+    return e.select(e.compare(">", x, 0.0), 1.0, e.select(e.compare("<", x, 0.0), -1.0, x))
+
+
+def _least(relation: str) -> Callable[..., Lane]:
+    """The smaller or larger number; NaN if one is."""
+
+    def choose(e: Emitter, x: Lane, y: Lane) -> Lane:
+        chosen = e.select(e.compare(relation, x, y), x, y)
+        return e.select(e.compare("==", x, x), chosen, x)
+
+    return choose
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": lambda e, x, y: x + y, "sub": lambda e, x, y: x - y, "mul": lambda e, x, y: x * y,
+    "div": lambda e, x, y: x / y, "neg": lambda e, x: -x,
+    "abs": lambda e, x: e.intrinsic("fabs", x), "sign": _sign,
+    "floor": lambda e, x: e.intrinsic("floor", x), "sqrt": lambda e, x: e.intrinsic("sqrt", x),
+    "minimum": _least("<"), "maximum": _least(">"), "less": _relation("<"),
+    "less_equal": _relation("<="), "equal": _relation("=="), "both": _both, "either": _either,
+    "not": _not, "where": lambda e, c, x, y: e.select(_true(e, c), x, y),
+}  # fmt: skip

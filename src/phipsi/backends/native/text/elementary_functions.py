@@ -1,0 +1,298 @@
+"""Elementary functions of vector registers besides sine, cosine and logarithm.
+
+    exp                 x = k log 2 + r, a rational function of r², then 2^k in two factors
+    sinh, cosh, tanh    rational functions near 0, exponentials beyond
+    arctan, arctan2     reduction to |x| < 0.66 by tan(π/4), tan(3π/8), a rational function
+    arcsin, arccos      by arctan2 of the sides of the triangle
+    tan                 sin / cos
+    power               exp(y log x), the logarithm in two numbers
+
+The rational functions are those of FreeBSD's e_exp.c and of Moshier's Cephes library. What a lane
+gets depends on its own argument only, and on no library. Errors in ulp, measured against many
+digits: exp, sinh, cosh, tanh, arctan 1–2; arctan2, arcsin, arccos, tan 2–3; power 2 where the
+result is between 1e-30 and 1e30, up to 12 at the ends of the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary import define_log, define_sincos
+from phipsi.backends.native.text.lane_arithmetic import Emitter, Lane
+
+_INF, _NAN = float("inf"), float("nan")
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_PER_LN2 = 1.44269504088896338700
+_EXP = (
+    1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
+    -1.65339022054652515390e-06, 4.13813679705723846039e-08,
+)  # fmt: skip
+_WHOLE = 1.5 * 2.0**52  # a number added to this is rounded to a whole one
+_WHOLE_BITS = 0x4338 << 48
+_TANH = (
+    (-1.61468768441708447952e3, -9.92877231001918586564e1, -9.64399179425052238628e-1),
+    (4.84406305325125486048e3, 2.23548839060100448583e3, 1.12811678491632931402e2, 1.0),
+)
+_SINH = (
+    (-3.51754964808151394800e5, -1.15614435765005216044e4, -1.63725857525983828727e2,
+     -7.89474443963537015605e-1),
+    (-2.11052978884890840399e6, 3.61578279834431989373e4, -2.77711081420602794433e2, 1.0),
+)  # fmt: skip
+_ARCTAN = (
+    (-6.485021904942025371773e1, -1.228866684490136173410e2, -7.500855792314704667340e1,
+     -1.615753718733365076637e1, -8.750608600031904122785e-1),
+    (1.945506571482613964425e2, 4.853903996359136964868e2, 4.328810604912902668951e2,
+     1.650270098316988542046e2, 2.485846490142306297962e1, 1.0),
+)  # fmt: skip
+_TAN_3_8 = 2.41421356237309504880  # tan(3π/8)
+_HALF_PI, _HALF_PI_REST = 1.57079632679489661923, 6.123233995736765886130e-17
+_PI, _PI_REST = 2 * _HALF_PI, 2 * _HALF_PI_REST
+
+Body = Callable[..., Lane]
+
+
+def define(module: ir.Module, name: str, lanes: int, *, fused: bool) -> ir.Function:
+    """Add one of the functions to a module, by its name in the table."""
+    full = f"phipsi_{name}_{lanes}"
+    if full in module.globals:
+        return module.globals[full]
+    count, body = FUNCTIONS[name]
+    e = Emitter(lanes, fused=fused)
+    tools = _Tools(module, e)
+    function = ir.Function(module, ir.FunctionType(e.vector, [e.vector] * count), full)
+    function.linkage = "internal"
+    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    e.builder.ret(body(tools, *(Lane(e, x) for x in function.args)).value)
+    return function
+
+
+class _Tools:
+    """What the functions are written with: choices, other functions, bits."""
+
+    def __init__(self, module: ir.Module, emitter: Emitter) -> None:
+        self.module, self.e = module, emitter
+
+    def call(self, name: str, *args: Lane) -> Lane:
+        """Another function of the table."""
+        inner = define(self.module, name, self.e.lanes, fused=self.e.fused)
+        return Lane(self.e, self.e.builder.call(inner, [x.value for x in args]))
+
+    def log(self, x: Lane) -> Lane:
+        inner = define_log(self.module, self.e.lanes, fused=self.e.fused)
+        return Lane(self.e, self.e.builder.call(inner, [x.value]))
+
+    def sincos(self, x: Lane) -> tuple[Lane, Lane]:
+        inner = define_sincos(self.module, self.e.lanes, fused=self.e.fused)
+        pair = self.e.builder.call(inner, [x.value])
+        sine, cosine = (self.e.builder.extract_value(pair, i) for i in range(2))
+        return Lane(self.e, sine), Lane(self.e, cosine)
+
+    def pick(self, relation: str, x: Any, y: Any, then: Any, other: Any) -> Lane:
+        return self.e.select(self.e.compare(relation, x, y), then, other)
+
+    def abs(self, x: Lane) -> Lane:
+        return self.e.intrinsic("fabs", x)
+
+    def sign_of(self, x: Lane, sign: Lane) -> Lane:
+        return self.e.intrinsic("copysign", x, sign)
+
+    def nan_or(self, x: Lane, out: Lane) -> Lane:
+        """NaN where x is NaN."""
+        return self.pick("==", x, x, out, x)
+
+    def two_to(self, whole: Any) -> Lane:
+        """2^k of whole numbers within the range of exponents."""
+        b = self.e.builder
+        bits = b.shl(b.add(whole, self.e.integer(1023)), self.e.integer(52))
+        return Lane(self.e, b.bitcast(bits, self.e.vector))
+
+
+def _polynomial(x: Lane, coefficients: tuple[float, ...]) -> Lane:
+    """Σ c_i x^i."""
+    out: Any = x.emitter.constant(coefficients[-1])
+    for c in coefficients[-2::-1]:
+        out = out.times_plus(x, c)
+    return out
+
+
+def _ratio(x: Lane, pair: tuple[tuple[float, ...], tuple[float, ...]]) -> Lane:
+    return _polynomial(x, pair[0]) / _polynomial(x, pair[1])
+
+
+def _exp(t: _Tools, x: Lane) -> Lane:
+    """exp(x + 0)."""
+    return _exp_of_sum(t, x, None)
+
+
+def _exp_of_sum(t: _Tools, x: Lane, rest: Lane | None) -> Lane:
+    """exp(x + rest), |rest| below an ulp of x."""
+    e, b = t.e, t.e.builder
+    inside = t.pick("<", x, 710.0, x, 710.0)
+    inside = t.pick(">", inside, -746.0, inside, -746.0)
+    shifted = inside.times_plus(_PER_LN2, _WHOLE)
+    k = shifted - _WHOLE
+    high = (-k).times_plus(_LN2_HIGH, inside)
+    low = k * _LN2_LOW if rest is None else k * _LN2_LOW - rest
+    r = high - low
+    square = r * r
+    c = r - square * _polynomial(square, _EXP)
+    y = 1.0 - ((low - (r * c) / (2.0 - c)) - high)
+    whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(_WHOLE_BITS))
+    # k is within ±1076: half of it is, by a shift of 2000 + k, which is positive
+    half = b.sub(b.lshr(b.add(whole, e.integer(2000)), e.integer(1)), e.integer(1000))
+    out = y * t.two_to(half) * t.two_to(b.sub(whole, half))
+    out = t.pick(">", x, 709.782712893383973096, _INF, out)
+    out = t.pick("<", x, -745.13321910194110842, 0.0, out)
+    return t.nan_or(x, out)
+
+
+def _halves(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
+    """exp(|x|)/2 without overflow before it must be, and exp(−|x|)/2."""
+    size = t.abs(x)
+    large = e_half = t.call("exp", size * 0.5)
+    whole = t.call("exp", size)
+    large = e_half * 0.5 * e_half
+    grown = t.pick(">", size, 709.0, large, whole * 0.5)
+    return grown, 0.5 / whole
+
+
+def _sinh(t: _Tools, x: Lane) -> Lane:
+    z = x * x
+    near = x + x * z * _ratio(z, _SINH)
+    grown, shrunk = _halves(t, x)
+    return t.pick("<=", t.abs(x), 1.0, near, t.sign_of(grown - shrunk, x))
+
+
+def _cosh(t: _Tools, x: Lane) -> Lane:
+    grown, shrunk = _halves(t, x)
+    return t.nan_or(x, grown + shrunk)
+
+
+def _tanh(t: _Tools, x: Lane) -> Lane:
+    z = x * x
+    near = x + x * z * _ratio(z, _TANH)
+    size = t.abs(x)
+    far = 1.0 - 2.0 / (t.call("exp", size + size) + 1.0)
+    return t.nan_or(x, t.pick("<", size, 0.625, near, t.sign_of(far, x)))
+
+
+def _arctan(t: _Tools, x: Lane) -> Lane:
+    size = t.abs(x)
+    far, middle = t.e.compare(">", size, _TAN_3_8), t.e.compare(">", size, 0.66)
+    choose = t.e.select
+    above = choose(far, -1.0, choose(middle, size - 1.0, size))
+    below = choose(far, size, choose(middle, size + 1.0, 1.0))
+    start = choose(far, _HALF_PI, choose(middle, 0.5 * _HALF_PI, 0.0))
+    rest = choose(far, _HALF_PI_REST, choose(middle, 0.5 * _HALF_PI_REST, 0.0))
+    y = above / below
+    z = y * y
+    turned = y * (z * _ratio(z, _ARCTAN)) + y
+    return t.nan_or(x, t.sign_of(start + (turned + rest), x))
+
+
+def _arctan2(t: _Tools, y: Lane, x: Lane) -> Lane:
+    """The angle of (x, y), in the quadrants of C's atan2."""
+    rise, run = t.abs(y), t.abs(x)
+    steep = t.e.compare(">", rise, run)
+    large, small = t.e.select(steep, rise, run), t.e.select(steep, run, rise)
+    both = t.pick("==", small, _INF, 1.0, small / large)  # two infinities: the diagonal
+    slope = t.pick("==", large, 0.0, 0.0, both)
+    angle = t.call("arctan", slope)
+    angle = t.e.select(steep, (_HALF_PI - angle) + _HALF_PI_REST, angle)
+    behind = t.pick("<", t.sign_of(t.e.constant(1.0), x), 0.0, 1.0, 0.0)
+    angle = t.pick("==", behind, 1.0, (_PI - angle) + _PI_REST, angle)
+    return t.nan_or(x, t.nan_or(y, t.sign_of(angle, y)))
+
+
+def _side(t: _Tools, x: Lane) -> Lane:
+    return t.e.intrinsic("sqrt", (1.0 - x) * (1.0 + x))
+
+
+def _arcsin(t: _Tools, x: Lane) -> Lane:
+    return t.call("arctan2", x, _side(t, x))
+
+
+def _arccos(t: _Tools, x: Lane) -> Lane:
+    return t.call("arctan2", _side(t, x), x)
+
+
+def _tan(t: _Tools, x: Lane) -> Lane:
+    sine, cosine = t.sincos(x)
+    return sine / cosine
+
+
+def _power(t: _Tools, x: Lane, y: Lane) -> Lane:
+    """x^y of x ≥ 0; of negative x for whole y only, NaN otherwise."""
+    size = t.abs(x)
+    high, low = _log_in_two(t, size)
+    product, error = _product(high, y)
+    rest = low.times_plus(y, error)
+    finite = t.pick("<", t.abs(product), 1e4, rest, 0.0)
+    out = _exp_of_sum(t, product, finite)
+    out = t.pick("==", size, 0.0, t.pick(">", y, 0.0, 0.0, _INF), out)
+    out = t.pick("==", size, _INF, t.pick("<", y, 0.0, 0.0, _INF), out)
+    out = t.pick("==", size, 1.0, 1.0, out)
+    half = y * 0.5
+    whole, even = (t.pick("==", t.e.intrinsic("floor", n), n, 1.0, 0.0) for n in (y, half))
+    odd = whole - even  # an infinite exponent is whole and even
+    signed = t.pick("==", odd, 1.0, t.sign_of(out, x), out)
+    undefined = t.pick("==", size, _INF, 1.0, whole)  # −∞ has all powers
+    signed = t.pick("<", x, 0.0, t.pick("==", undefined, 0.0, _NAN, signed), signed)
+    signed = t.nan_or(x, t.nan_or(y, signed))
+    return t.pick("==", y, 0.0, 1.0, t.pick("==", x, 1.0, 1.0, signed))
+
+
+def _product(x: Lane, y: Lane) -> tuple[Lane, Lane]:
+    """x y as a sum of two numbers (Dekker, or one fused operation)."""
+    e, high = x.emitter, x * y
+    if e.fused:
+        return high, x.times_plus(y, -high)
+    (a, b), (c, d) = _split(x), _split(y)
+    return high, ((a * c - high) + a * d + b * c) + b * d
+
+
+def _split(x: Lane) -> tuple[Lane, Lane]:
+    """The upper half of the bits of a number, and the rest."""
+    e, builder = x.emitter, x.emitter.builder
+    bits = builder.and_(builder.bitcast(x.value, e.integers), e.integer(-(1 << 27)))
+    upper = Lane(e, builder.bitcast(bits, e.vector))
+    return upper, x - upper
+
+
+def _log_in_two(t: _Tools, x: Lane) -> tuple[Lane, Lane]:
+    """log x as a sum of two numbers, some 60 bits; x > 0 and finite.
+
+    x = 2^k m with m between √½ and √2, s = (m − 1)/(m + 1) in two numbers, log m = 2 artanh s.
+    """
+    e, b = t.e, t.e.builder
+    tiny = e.compare("<", x, 2.0**-1022)
+    normal = e.select(tiny, x * 2.0**54, x)
+    bits = b.add(b.bitcast(normal.value, e.integers), e.integer((0x3FF << 52) - (0x3FE6A09E << 32)))
+    exponent = b.or_(b.lshr(bits, e.integer(52)), e.integer(0x433 << 52))
+    k = Lane(e, b.bitcast(exponent, e.vector)) - e.select(tiny, 2.0**52 + 1077, 2.0**52 + 1023)
+    near = b.add(b.and_(bits, e.integer(2**52 - 1)), e.integer(0x3FE6A09E << 32))
+    m = Lane(e, b.bitcast(near, e.vector))
+    above, below = m - 1.0, m + 1.0  # the first is exact
+    below_rest = m - (below - 1.0)
+    s = above / below
+    back, error = _product(s, below)
+    s_rest = ((above - back) - error - s * below_rest) / below
+    z = s * s
+    series = z * _polynomial(z, tuple(2.0 / (2 * i + 1) for i in range(1, 12)))
+    tail = s * series + 2.0 * s_rest
+    first = k * _LN2_HIGH
+    total = first + 2.0 * s
+    carried = t.pick(">=", t.abs(first), t.abs(2.0 * s),
+                     (first - total) + 2.0 * s, (2.0 * s - total) + first)  # fmt: skip
+    low = carried + (tail + k * _LN2_LOW)
+    high = total + low
+    return high, (total - high) + low
+
+
+FUNCTIONS: dict[str, tuple[int, Body]] = {
+    "exp": (1, _exp), "sinh": (1, _sinh), "cosh": (1, _cosh), "tanh": (1, _tanh),
+    "arctan": (1, _arctan), "arctan2": (2, _arctan2), "arcsin": (1, _arcsin),
+    "arccos": (1, _arccos), "tan": (1, _tan), "power": (2, _power),
+}  # fmt: skip

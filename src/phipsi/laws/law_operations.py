@@ -1,0 +1,360 @@
+"""The operations of laws: a row each, with its value on arrays and its derivatives.
+
+Entrywise operations take arguments of one shape, or scalars. Truth is 1 and falsehood is 0. Code
+for lanes is in `backends/native/kernel/law_code.py`; a row without code there fails its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from phipsi.laws.graph import Array, Node, Operation, Shape
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def _row(name: str, *fields: Any, **more: Any) -> None:
+    OPERATIONS[name] = Operation(name, *fields, **more)
+
+
+# ---- building nodes ------------------------------------------------------------------------------
+
+
+def apply(name: str, *args: Node, data: Any = None) -> Node:
+    """A node of an operation by name; constants are computed at once."""
+    operation = OPERATIONS[name]
+    if args and operation.is_entrywise and all(x.operation.name == "constant" for x in args):
+        with np.errstate(all="ignore"):
+            return constant(operation.array(*(x.data for x in args), data=data))
+    return Node(operation, args, data)
+
+
+def constant(values: Any) -> Node:
+    """Known numbers."""
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return Node(OPERATIONS["constant"], (), array)
+
+
+def given(name: str, shape: Shape) -> Node:
+    """A quantity that is given when the law runs."""
+    return Node(OPERATIONS["input"], (), (name, shape))
+
+
+def pick(x: Node, places: Any) -> Node:
+    """The entries of x at `places`, numbers of its entries row by row, in their shape."""
+    places = np.array(places, dtype=np.int64)
+    if places.shape == x.shape and np.array_equal(places.ravel(), np.arange(x.size)):
+        return x
+    if x.operation.name == "constant":
+        return constant(x.data.ravel()[places])
+    if x.operation.name == "pick":
+        return pick(x.args[0], x.data.ravel()[places])
+    places.setflags(write=False)
+    return Node(OPERATIONS["pick"], (x,), places)
+
+
+def expand(x: Node, shape: Shape) -> Node:
+    """x repeated along new axes and axes of length one, as NumPy does it."""
+    return pick(x, np.broadcast_to(np.arange(x.size).reshape(x.shape), shape))
+
+
+def scatter(x: Node, places: Array, shape: Shape) -> Node:
+    """Zeros of a shape, with the entries of x added at `places`."""
+    return Node(OPERATIONS["scatter"], (x,), (places, shape))
+
+
+def join(parts: Iterable[Node], shape: Shape) -> Node:
+    """The entries of several nodes one after the other, in a shape."""
+    parts = tuple(parts)
+    if len(parts) == 1:
+        return pick(parts[0], np.arange(parts[0].size).reshape(shape))
+    if all(x.operation.name == "constant" for x in parts):
+        return constant(np.concatenate([x.data.ravel() for x in parts]).reshape(shape))
+    return Node(OPERATIONS["join"], parts, shape)
+
+
+def transpose(x: Node) -> Node:
+    """Rows and columns exchanged."""
+    return pick(x, np.arange(x.size).reshape(x.shape).T)
+
+
+# ---- entrywise -----------------------------------------------------------------------------------
+
+
+def _entrywise(*args: Node, data: Any) -> Shape:
+    shapes = dict.fromkeys(x.shape for x in args if x.shape)
+    assert len(shapes) <= 1, f"shapes {list(shapes)} of one entrywise operation"
+    return next(iter(shapes), ())
+
+
+def _number(x: float) -> Node:
+    return constant(x)
+
+
+def _plus(x: Node, y: Node) -> Node:
+    return apply("add", x, y)
+
+
+def _times(x: Node, y: Node) -> Node:
+    return apply("mul", x, y)
+
+
+def _over(x: Node, y: Node) -> Node:
+    return apply("div", x, y)
+
+
+def _minus(x: Node) -> Node:
+    return apply("neg", x)
+
+
+def _of(function: Callable[..., Any]) -> Callable[..., Array]:
+    """A NumPy function as the array form of an operation, which also gets data."""
+
+    def call(*values: Array, data: Any) -> Array:
+        return function(*values)
+
+    return call
+
+
+def _entries(
+    name: str,
+    function: Callable[..., Any],
+    text: str,
+    partials: Callable[..., tuple[Node | None, ...]],
+) -> None:
+    _row(name, _entrywise, _of(function), text, partials=partials)
+
+
+def _flat(*_: Node) -> tuple[Node | None, ...]:
+    """The derivatives of a function of steps: none where there is one."""
+    return (None,) * (len(_) - 1)
+
+
+def _truth(function: Callable[..., Any]) -> Callable[..., Array]:
+    return lambda *values: np.asarray(function(*values), dtype=np.float64)
+
+
+ONE, HALF, TWO, ZERO = (
+    lambda: _number(1.0), lambda: _number(0.5), lambda: _number(2.0), lambda: _number(0.0),
+)  # fmt: skip
+
+# Partials get the node itself first, then its arguments.
+_entries("add", np.add, "{0} + {1}", lambda f, x, y: (ONE(), ONE()))
+_entries("sub", np.subtract, "{0} - {1}", lambda f, x, y: (ONE(), _number(-1.0)))
+_entries("mul", np.multiply, "{0} * {1}", lambda f, x, y: (y, x))
+_entries("div", np.divide, "{0} / {1}", lambda f, x, y: (_over(ONE(), y), _minus(_over(f, y))))
+_entries("neg", np.negative, "-{0}", lambda f, x: (_number(-1.0),))
+_entries("abs", np.abs, "abs({0})", lambda f, x: (apply("sign", x),))
+_entries("sign", np.sign, "sign({0})", _flat)
+_entries("floor", np.floor, "floor({0})", _flat)
+_entries("sqrt", np.sqrt, "sqrt({0})", lambda f, x: (_over(HALF(), f),))
+_entries("exp", np.exp, "exp({0})", lambda f, x: (f,))
+_entries("log", np.log, "log({0})", lambda f, x: (_over(ONE(), x),))
+_entries("sin", np.sin, "sin({0})", lambda f, x: (apply("cos", x),))
+_entries("cos", np.cos, "cos({0})", lambda f, x: (_minus(apply("sin", x)),))
+_entries("tan", np.tan, "tan({0})", lambda f, x: (_plus(ONE(), _times(f, f)),))
+_entries("arctan", np.arctan, "arctan({0})",
+         lambda f, x: (_over(ONE(), _plus(ONE(), _times(x, x))),))  # fmt: skip
+_entries("arcsin", np.arcsin, "arcsin({0})", lambda f, x: (_over(ONE(), _cathetus(x)),))
+_entries("arccos", np.arccos, "arccos({0})", lambda f, x: (_over(_number(-1.0), _cathetus(x)),))
+_entries("arctan2", np.arctan2, "arctan2({0}, {1})", lambda f, y, x: _arctan2(y, x))
+_entries("sinh", np.sinh, "sinh({0})", lambda f, x: (apply("cosh", x),))
+_entries("cosh", np.cosh, "cosh({0})", lambda f, x: (apply("sinh", x),))
+_entries("tanh", np.tanh, "tanh({0})", lambda f, x: (apply("sub", ONE(), _times(f, f)),))
+_entries("power", np.power, "{0} ** {1}", lambda f, x, y: _power(f, x, y))
+_entries("minimum", np.minimum, "minimum({0}, {1})", lambda f, x, y: _choice("less_equal", x, y))
+_entries("maximum", np.maximum, "maximum({0}, {1})", lambda f, x, y: _choice("less_equal", y, x))
+_entries("less", _truth(np.less), "{0} < {1}", _flat)
+_entries("less_equal", _truth(np.less_equal), "{0} <= {1}", _flat)
+_entries("equal", _truth(np.equal), "{0} == {1}", _flat)
+_entries("both", _truth(np.logical_and), "({0}) & ({1})", _flat)
+_entries("either", _truth(np.logical_or), "({0}) | ({1})", _flat)
+_entries("not", _truth(np.logical_not), "~({0})", _flat)
+_entries("where", lambda c, x, y: np.where(c != 0, x, y), "where({0}, {1}, {2})",
+         lambda f, c, x, y: (None, apply("where", c, ONE(), ZERO()),
+                             apply("where", c, ZERO(), ONE())))  # fmt: skip
+
+
+def _cathetus(x: Node) -> Node:
+    """√(1 − x²), as (1 − x)(1 + x) near 1."""
+    return apply("sqrt", _times(apply("sub", ONE(), x), _plus(ONE(), x)))
+
+
+def _arctan2(y: Node, x: Node) -> tuple[Node, Node]:
+    square = _plus(_times(x, x), _times(y, y))
+    return _over(x, square), _minus(_over(y, square))
+
+
+def _power(f: Node, x: Node, y: Node) -> tuple[Node, Node | None]:
+    by_x = _times(y, apply("power", x, apply("sub", y, ONE())))
+    if y.operation.name == "constant":
+        return by_x, None
+    # where x = 0 and y > 0 the power does not change with y, though log x is not finite
+    safe = apply("where", apply("equal", x, ZERO()), ONE(), x)
+    return by_x, _times(f, apply("log", safe))
+
+
+def _choice(name: str, x: Node, y: Node) -> tuple[Node, Node]:
+    first = apply(name, x, y)
+    return first, apply("sub", ONE(), first)
+
+
+# ---- curves --------------------------------------------------------------------------------------
+
+
+def curve(x: Node, knots: Array, coefficients: Array) -> Node:
+    """A piecewise polynomial: Σ c_j (x − knot)^j between knots, the first or last piece outside."""
+    return Node(OPERATIONS["curve"], (x,), (knots, coefficients))
+
+
+def _curve(x: Array, *, data: Any) -> Array:
+    knots, coefficients = data
+    piece = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(coefficients) - 1)
+    s, out = x - knots[piece], np.zeros_like(x)
+    for j in reversed(range(coefficients.shape[1])):
+        out = out * s + coefficients[piece, j]
+    return np.where(np.isnan(x), np.nan, out)
+
+
+def _slope_of_curve(f: Node, x: Node) -> tuple[Node | None]:
+    knots, coefficients = f.data
+    if coefficients.shape[1] == 1:
+        return (None,)
+    return (curve(x, knots, coefficients[:, 1:] * np.arange(1, coefficients.shape[1])),)
+
+
+_row("curve", _entrywise, _curve, "curve({0})", partials=_slope_of_curve)
+
+# ---- moving entries, sums, products --------------------------------------------------------------
+
+
+def _flattened(x: Array, shape: Shape) -> Array:
+    """Batch axes, then one for all entries."""
+    batch = x.shape[: x.ndim - len(shape)]
+    return x.reshape(*batch, -1)
+
+
+def _pick(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    return _flattened(x, shapes[0])[..., data]
+
+
+def _scatter(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    places, shape = data
+    flat = _flattened(x, shapes[0])
+    out = np.zeros((*flat.shape[:-1], int(np.prod(shape, dtype=int))))
+    for i, place in enumerate(places.ravel()):  # places may repeat
+        out[..., place] += flat[..., i]
+    return out.reshape(*flat.shape[:-1], *shape)
+
+
+def _join(*parts: Array, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    flat = [_flattened(x, shape) for x, shape in zip(parts, shapes, strict=True)]
+    batch = np.broadcast_shapes(*(x.shape[:-1] for x in flat))
+    whole = np.concatenate([np.broadcast_to(x, (*batch, x.shape[-1])) for x in flat], axis=-1)
+    return whole.reshape(*batch, *data)
+
+
+def _matmul(x: Array, y: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    left, right = (len(shape) for shape in shapes)
+    x = x[..., None, :] if left == 1 else x
+    y = y[..., None] if right == 1 else y
+    out = np.matmul(x, y)
+    out = out[..., 0] if right == 1 else out
+    return (out[..., 0] if right == 1 else out[..., 0, :]) if left == 1 else out
+
+
+def _join_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
+    start = 0
+    for i, x in enumerate(f.args):
+        yield i, pick(bar, start + np.arange(x.size).reshape(x.shape))
+        start += x.size
+
+
+def _matmul_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
+    x, y = f.args
+    rows, between = x.shape if len(x.shape) == 2 else (1, *x.shape)
+    columns = y.shape[1] if len(y.shape) == 2 else 1
+
+    def reshaped(node: Node, shape: Shape) -> Node:
+        return pick(node, np.arange(node.size).reshape(shape))
+
+    X, Y = reshaped(x, (rows, between)), reshaped(y, (between, columns))
+    out = reshaped(bar, (rows, columns))
+    yield 0, reshaped(matmul(out, transpose(Y)), x.shape)
+    yield 1, reshaped(matmul(transpose(X), out), y.shape)
+
+
+def _matmul_shape(x: Node, y: Node, *, data: Any) -> Shape:
+    assert x.shape[-1] == y.shape[0], f"{x.shape} @ {y.shape}"
+    return (*x.shape[:-1], *y.shape[1:])
+
+
+def matmul(x: Node, y: Node) -> Node:
+    """The product of matrices and vectors."""
+    return Node(OPERATIONS["matmul"], (x, y))
+
+
+def total(x: Node, axis: int | None) -> Node:
+    """The sum along an axis, or of all entries."""
+    return Node(OPERATIONS["total"], (x,), axis)
+
+
+def _total_shape(x: Node, *, data: Any) -> Shape:
+    return () if data is None else (*x.shape[:data], *x.shape[data + 1 :])
+
+
+def _total(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
+    rank = len(shapes[0])
+    axes = tuple(range(-rank, 0)) if data is None else (data - rank,)
+    return x.sum(axis=axes)
+
+
+def _total_adjoint(f: Node, bar: Node) -> Iterable[tuple[int, Node]]:
+    (x,) = f.args
+    if f.data is None:
+        return [(0, expand(bar, x.shape))]
+    numbers = np.expand_dims(np.arange(f.size).reshape(f.shape), f.data)
+    return [(0, pick(bar, np.broadcast_to(numbers, x.shape)))]
+
+
+def _linear_tangent(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+    """Of an operation that is linear in its arguments together."""
+    if all(dx is None for dx in tangents):
+        return None
+    zeros = [constant(np.zeros(x.shape)) for x in f.args]
+    args = [z if dx is None else dx for z, dx in zip(zeros, tangents, strict=True)]
+    return join(args, f.data) if f.operation.name == "join" else Node(f.operation, args, f.data)
+
+
+def _matmul_tangent(f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+    (x, y), (dx, dy) = f.args, tangents
+    terms = [matmul(dx, y)] if dx is not None else []
+    terms += [matmul(x, dy)] if dy is not None else []
+    return None if not terms else terms[0] if len(terms) == 1 else _plus(*terms)
+
+
+def _input_value(*, data: Any) -> Array:
+    raise AssertionError(f"{data[0]} is given, not computed")
+
+
+def _none(f: Node, *_: Any) -> Any:
+    return None
+
+
+_row("constant", lambda data: data.shape, lambda data: data, "{data}", tangent=_none,
+     adjoint=lambda f, bar: ())  # fmt: skip
+_row("input", lambda data: data[1], _input_value, "{data}", tangent=_none,
+     adjoint=lambda f, bar: ())  # fmt: skip
+_row("pick", lambda x, data: data.shape, _pick, "{0}[…]", tangent=_linear_tangent,
+     adjoint=lambda f, bar: [(0, scatter(bar, f.data, f.args[0].shape))])  # fmt: skip
+_row("scatter", lambda x, data: data[1], _scatter, "scatter({0})", tangent=_linear_tangent,
+     adjoint=lambda f, bar: [(0, pick(bar, f.data[0]))])  # fmt: skip
+_row("join", lambda *parts, data: data, _join, "join({0}, …)", tangent=_linear_tangent,
+     adjoint=_join_adjoint)  # fmt: skip
+_row("total", _total_shape, _total, "sum({0})", tangent=_linear_tangent, adjoint=_total_adjoint)
+_row("matmul", _matmul_shape, _matmul, "{0} @ {1}", tangent=_matmul_tangent,
+     adjoint=_matmul_adjoint)  # fmt: skip

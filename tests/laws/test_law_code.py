@@ -1,0 +1,157 @@
+"""Laws in machine code equal their reference on arrays; the same bits at every width."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from traced_functions import ALL, traced, values
+
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import POINTER, Emitter
+from phipsi.laws import law_operations as ops
+from phipsi.laws.graph import in_order
+from phipsi.laws.law_derivatives import adjoints, ones
+from phipsi.laws.law_values import evaluate
+from phipsi.laws.trace import Traced, as_node
+
+LANES = 4
+
+
+def compiled(results, lanes, fused, shared=()):
+    """A function of packed inputs, (size, lanes) each, or (size,) for those that lanes share."""
+    machine = host_target() if fused else generic_target()
+    if fused and not machine.fused:
+        pytest.skip("this processor has no fused operation")
+    inputs = sorted(
+        {x.data[0]: x for x in in_order(results) if x.operation.name == "input"}.items()
+    )
+    module = ir.Module()
+    count = len(inputs) + len(results)
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), "go")
+    e = Emitter(lanes, fused=fused)
+    e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+    given = {
+        name: Area(place, name in shared)
+        for (name, _), place in zip(inputs, function.args, strict=False)
+    }
+    code = LawCode(module, e, given, lambda size: b.alloca(e.vector, size=size))
+    found: list[Any] = code.write(results)
+    for x, value, place in zip(results, found, function.args[len(inputs) :], strict=True):
+        for i in range(x.size):
+            code.put(code.entry(value, i), Area(place), i)
+    b.ret_void()
+    machine_code = MachineCode(machine.object_code(str(module)), replace(machine, lanes=lanes))
+    go = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(machine_code.address("go"))
+
+    def call(given: dict[str, np.ndarray], _keep: object = machine_code) -> list[np.ndarray]:
+        packed = [
+            np.ascontiguousarray(given[name].reshape(x.size) if name in shared
+                                 else given[name].reshape(lanes, x.size).T)
+            for name, x in inputs
+        ]  # fmt: skip
+        out = [np.empty((x.size, lanes)) for x in results]
+        go(*(a.ctypes.data for a in (*packed, *out)))
+        return [a.T.reshape(lanes, *x.shape) for a, x in zip(out, results, strict=True)]
+
+    return call
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_values_and_gradients(name, fused):
+    result = traced(ALL[name])
+    inputs = [x for x in in_order([result]) if x.operation.name == "input"]
+    bars = adjoints([result], [ones(result)], inputs)
+    results = [result, *(x for x in bars if x is not None)]
+    given = values((LANES,))
+    found = compiled(results, LANES, fused)(given)
+    for got, wanted in zip(found, evaluate(results, given), strict=True):
+        assert_allclose(got, wanted, rtol=1e-14, atol=2e-15)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_bits_at_every_width(name, fused):
+    result, given = traced(ALL[name]), values((8,))
+    (wanted,) = compiled([result], 8, fused)(given)
+    for lanes in (1, 2, 4):
+        for start in range(0, 8, lanes):
+            part = {n: x[start : start + lanes] for n, x in given.items()}
+            (found,) = compiled([result], lanes, fused)(part)
+            assert np.array_equal(found, wanted[start : start + lanes])
+
+
+@cache
+def policy():
+    """Two layers of 64 tanh, as a graph: 30 observations, 12 actions."""
+    x = Traced(ops.given("x", (30,)))
+    sizes = (30, 64, 64, 12)
+    for i, (n, m) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        w, b = Traced(ops.given(f"w{i}", (m, n))), Traced(ops.given(f"b{i}", (m,)))
+        x = w @ x + b
+        x = np.tanh(x) if i < 2 else x
+    return as_node(x)
+
+
+def weights(batch=()):
+    rng = np.random.default_rng(0)
+    shapes = {x.data[0]: x.shape for x in in_order([policy()]) if x.operation.name == "input"}
+    return {
+        name: rng.standard_normal((*(batch if name == "x" else ()), *shape)) / 8
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_policies_with_shared_weights(fused):
+    given = weights((LANES,))
+    shared = tuple(name for name in given if name != "x")
+    (found,) = compiled([policy()], LANES, fused, shared)(given)
+    (wanted,) = evaluate([policy()], given)
+    assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+    x = given["x"]
+    for i in range(3):
+        x = x @ given[f"w{i}"].T + given[f"b{i}"]
+        x = np.tanh(x) if i < 2 else x
+    assert_allclose(found, x, rtol=1e-13, atol=1e-14)
+
+
+def test_curves():
+    knots = np.array([0.0, 1.0, 3.0])
+    rows = np.array([[1.0, 2.0, 0.5], [3.5, -1.0, 0.25]])
+    x = ops.given("x", (3,))
+    result = ops.curve(x, knots, rows)
+    (slope,) = adjoints([result], [ones(result)], [x])
+    given = {"x": np.array([[-1.0, 0.0, 0.5], [1.0, 2.0, 4.0], [np.nan, 3.0, 0.9], [1.1, 2.9, 0]])}
+    wanted = evaluate([result, slope], given)
+    assert_allclose(wanted[0][0], [-0.5, 1.0, 2.125])
+    for got, exact in zip(compiled([result, slope], LANES, False)(given), wanted, strict=True):
+        assert_allclose(got, exact, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", [n for n, row in ops.OPERATIONS.items() if row.is_entrywise])
+def test_every_operation_has_code_and_numpys_special_values(name):
+    """NaN, infinities and zeros of both signs."""
+    if name == "curve":
+        return
+    row = ops.OPERATIONS[name]
+    arity = row.text.count("{")
+    numbers = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 0.3])
+    grid = [x.ravel() for x in np.meshgrid(*[numbers] * arity)]
+    inputs = [ops.given(f"x{i}", ()) for i in range(arity)]
+    node = ops.apply(name, *inputs)
+    size = len(grid[0])
+    found = np.concatenate([
+        compiled([node], 8, False)({f"x{k}": x[i : i + 8] for k, x in enumerate(grid)})[0]
+        for i in range(0, min(size, 64), 8)
+    ])  # fmt: skip
+    (wanted,) = evaluate([node], {f"x{k}": x for k, x in enumerate(grid)})
+    assert_allclose(found, wanted[: len(found)], rtol=1e-15, atol=0)

@@ -1,0 +1,123 @@
+"""Traced functions equal themselves on arrays; their derivatives equal complex steps."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from traced_functions import ALL, FUNCTIONS, REAL_ONLY, A, S, X, Y, traced, values
+
+from phipsi.errors import LawError
+from phipsi.laws import law_operations as ops
+from phipsi.laws.law_derivatives import adjoints, tangents
+from phipsi.laws.law_values import evaluate
+from phipsi.laws.trace import Traced
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_values(name):
+    given = values((5, 2))
+    (found,) = evaluate([traced(ALL[name])], given)
+    for i in np.ndindex(5, 2):
+        wanted = ALL[name](*(given[n][i] for n in "xyas"))
+        assert_allclose(found[i], wanted, rtol=4e-16, atol=4e-16)
+
+
+def directions():
+    return {n: ops.given(f"d{n.data[0]}", n.shape) for n in (X, Y, A, S)}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tangents_are_complex_steps(name):
+    at, step = values(), values()
+    step = {f"d{n}": 0.7 - x for n, x in step.items()}
+    (tangent,) = tangents([traced(FUNCTIONS[name])], directions())
+    (found,) = evaluate([tangent], at | step)
+    moved = [at[n] + 1e-30j * step[f"d{n}"] for n in "xyas"]
+    assert_allclose(found, np.imag(FUNCTIONS[name](*moved)) / 1e-30, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", REAL_ONLY)
+def test_tangents_are_differences(name):
+    at, step = values(), values()
+    step = {f"d{n}": 0.7 - x for n, x in step.items()}
+    (tangent,) = tangents([traced(ALL[name])], directions())
+    (found,) = evaluate([tangent], at | step)
+    ahead, behind = (ALL[name](*(at[n] + h * step[f"d{n}"] for n in "xyas")) for h in (1e-6, -1e-6))
+    assert_allclose(found, (ahead - behind) / 2e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_adjoints_are_transposed_tangents(name):
+    result, at, step = traced(ALL[name]), values(), values()
+    step = {f"d{n}": 0.7 - x for n, x in step.items()}
+    weight = ops.given("w", result.shape)
+    inputs = [X, Y, A, S]
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal(result.shape)
+    (tangent,) = tangents([result], directions())
+    (change,) = evaluate([tangent], at | step)
+    bars = adjoints([result], [weight], inputs)
+    total = 0.0
+    for x, bar in zip(inputs, bars, strict=True):
+        if bar is not None:
+            assert bar.shape == x.shape
+            (value,) = evaluate([bar], at | {"w": w})
+            total += np.sum(value * step[f"d{x.data[0]}"])
+    assert_allclose(total, np.sum(w * change), rtol=1e-13)
+
+
+def test_equal_subexpressions_are_one_node():
+    x = Traced(X)
+    assert (np.sin(x) + 1).node is (np.sin(x) + 1).node
+    assert (x * 0.0).node is not (x * -0.0).node
+
+
+def branches(x):
+    return x if x[0] > 0 else -x
+
+
+def assigns(x):
+    x[0] = 1.0
+    return x
+
+
+def uses_math(x):
+    import math
+
+    return math.sin(x[0])
+
+
+def loops(x):
+    while x[0] > 1:
+        x = x - 1
+    return x
+
+
+BAD = {
+    "branch": (branches, "branches on a value.*\n.*np.where"),
+    "assignment": (assigns, "cannot be assigned"),
+    "math": (uses_math, "needs the number itself.*\n.*np.sin"),
+    "loop": (loops, "branches on a value"),
+    "chained": (lambda x: 0 < x < 1, "branches on a value.*\n.*&"),
+    "shapes": (lambda x: x + np.ones(3), r"shapes \(4,\) and \(3,\) do not fit"),
+    "product": (lambda x: np.ones((2, 3)) @ x, "do not fit together in a product"),
+    "unknown": (lambda x: np.sort(x), "np.sort is not among the functions"),
+    "ufunc": (lambda x: np.gamma(x) if hasattr(np, "gamma") else np.nextafter(x, 1), "nextafter"),
+    "place": (lambda x: x[x > 0], "chosen by a value"),
+    "range": (lambda x: x[7], "out of bounds"),
+    "constant": (lambda x: x + np.inf, "not finite"),
+    "text": (lambda x: x + "1", "not a number"),
+    "reduce": (lambda x: np.add.reduce(x), "reduce cannot be traced"),
+    "out": (lambda x: np.sin(x, out=np.zeros(4)), "out= cannot be traced"),
+    "float": (lambda x: float(x[0]), "needs the number itself"),
+    "index": (lambda x: [1, 2, 3][x[0]], "needs the number itself"),
+    "array": (lambda x: np.asarray(x), "needs the number itself"),
+    "axes": (lambda x: x + np.ones((2, 2, 4)), "at most two"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_untraceable_laws_name_the_line(name):
+    function, text = BAD[name]
+    with pytest.raises(LawError, match=text) as error:
+        function(Traced(X))
+    assert f"{__name__.rpartition('.')[2]}.py, line " in str(error.value)
