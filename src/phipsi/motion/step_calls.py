@@ -24,6 +24,7 @@ from phipsi.laws.calls import Callee, call
 from phipsi.laws.graph import Array, Node, Shape
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
+from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -206,7 +207,7 @@ def _tangent_graph(group: Group, *, lifts: bool) -> _Graph:
     columns = []
     for along in z:
         change = tangents(graph.results[0], {along: ops.constant(1.0)})
-        columns.append([_placed(x, at_zero) if x else ops.constant(0.0) for x in change])
+        columns.append(substituted([x or ops.constant(0.0) for x in change], at_zero))
     given = tuple(ops.given(f"1.{j}", ()) for j in range(group.nv if lifts else group.nq))
     g = [Traced(x) for x in given]
     T = [[Traced(x) for x in column] for column in columns]
@@ -216,19 +217,6 @@ def _tangent_graph(group: Group, *, lifts: bool) -> _Graph:
     else:
         out = [sum(t * w for t, w in zip(column, g, strict=True)) for column in T]
     return _Graph((q, given), (tuple(as_node(x) for x in out),))
-
-
-def _placed(x: Node, values: dict[Node, Node]) -> Node:
-    """A node with inputs replaced."""
-    known: dict[Node, Node] = dict(values)
-
-    def go(y: Node) -> Node:
-        if y not in known:
-            args = [go(a) for a in y.args]
-            known[y] = ops.apply(y.operation.name, *args, data=y.data) if args else y
-        return known[y]
-
-    return go(x)
 
 
 LIFT = Formula("lift", ("q", "v"), ("q",), lambda *_: ())
