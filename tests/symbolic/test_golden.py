@@ -41,6 +41,7 @@ from phipsi.operators import (
     b,
     bd,
     f0,
+    frame_pose,
     gravity,
     logdet,
     mass_matrix,
@@ -117,6 +118,7 @@ def as_written(x: Expr | tuple[Expr, ...], sweeps: str) -> Case:
 CASES = {
     "velocities": Case(V, "D"),
     "poses": Case(pose, "D"),
+    "frame_poses": Case(frame_pose, "D"),
     "momentum": Case(total(M @ V), "D"),
     "inverse_dynamics": Case(INVERSE_DYNAMICS, "DU"),
     "forward_dynamics": Case(mass_matrix.inv @ (tau - bias), "DUD"),

@@ -52,6 +52,7 @@ from phipsi.expressions.row import Form, Row
 from phipsi.expressions.spaces import (
     EFFORTS,
     FORCES,
+    FRAME_POSES,
     MOTIONS,
     NORMALISED,
     ONE,
@@ -311,6 +312,8 @@ row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     "gyroscopic forces, the papers' pair", "88-11 eq. 2.23",
     definition=lambda x: b - M @ catalogue_leaf("s_gauge"))
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
+    "theory/open-chains 2")
+row("frame_pose", "frame_pose", r"X_{WF}", (ONE, FRAME_POSES), GENERAL, "q", "poses of the points' frames in the world",
     "theory/open-chains 2")
 row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
     "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "",

@@ -335,6 +335,12 @@ def pose_matrix(a: Arithmetic, x: Field) -> Block:
     return a.dense([[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
 
 
+def frame_matrix(a: Arithmetic, x: Field) -> Block:
+    """[[R, l], [0, 1]] of the frame of a point."""
+    turn, arm = a.frame_in_world(x.args[0])
+    return a.dense([[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
+
+
 def rigid_of_pose(a: Arithmetic, x: Field) -> Block:
     """[[R, l~ R], [0, R]] of [[R, l], [0, 1]]."""
     rows = a.rows(x.args[0])

@@ -341,6 +341,10 @@ Operation(
     **_call("pose"),
 )  # fmt: skip
 Operation(
+    "frame_matrix", "the pose of the frame of a point, 4 × 4", body=bodies.frame_matrix,
+    domain=Domain.POINT, rows="4", cols="4", reads=Reads.HOST, cost=63, **_call("frame_pose"),
+)  # fmt: skip
+Operation(
     "below_root", "a product, or the identity at roots", body=bodies.below_root, rows="6", cols="6",
     kind=Kind.RIGID, **_call("below_root", r"\operatorname{below\_root}"),
 )  # fmt: skip

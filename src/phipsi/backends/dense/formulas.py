@@ -192,6 +192,16 @@ def poses(c: Configuration) -> Array:
     return out.reshape(-1, 1)
 
 
+def frame_poses(c: Configuration) -> Array:
+    """World poses of the points' frames, X_WB X_BF, flattened into one column."""
+    bodies = [*poses(c).reshape(-1, 4, 4), c.eye(4)]  # the world is the last: index −1
+    out = c.zeros(len(c.points), 4, 4)
+    for i, k in enumerate(c.points.body):
+        out[i, :3, :3], out[i, :3, 3], out[i, 3, 3] = c.points.rotation[i], c.points.offset[i], 1
+        out[i] = bodies[k] @ out[i]
+    return out.reshape(-1, 1)
+
+
 # ---- how H, B and A change along directions ----------------------------------------------------
 
 
@@ -252,6 +262,7 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "angular": angular,
     "gravity": gravity,
     "pose": poses,
+    "frame_pose": frame_poses,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 

@@ -73,11 +73,11 @@ def dimension(space: Space, model: Model, points: PointSet) -> int:
     if space.index == "joint":
         return model.nv
     if space.index == "body":
-        return model.n_bodies * (16 if space.name == "poses" else 6)
+        return model.n_bodies * (16 if space.of_poses else 6)
     if space.index == "parameter":
         return 10 * model.n_bodies
     if space.index == "point":
-        return 6 * len(points)
+        return len(points) * (16 if space.of_poses else 6)
     if space.index == "row":
         return 0 if points.closures is None else points.closures.n_rows
     return 6 if space.index == "world" else 1
@@ -102,8 +102,8 @@ def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]
     takes, gives = leaf.takes, leaf.gives
     n = model.n_bodies
     if leaf.is_vector:
-        if gives.name == "poses":
-            return (n, 4, 4)
+        if gives.of_poses:
+            return (dimension(gives, model, points) // 16, 4, 4)
         by_index = {"joint": (model.nv,), "body": (n, 6), "point": (len(points), 6), "one": ()}
         by_index |= {"parameter": (n, 10), "world": (6,)}
         by_index["row"] = (dimension(gives, model, points),)

@@ -297,8 +297,6 @@ def _row(name: str) -> Row | None:
 
 def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
     model, points = program.model, program.points
-    if r.layout == "poses":
-        return (model.n_bodies, 4, 4)
     if r.layout == "diagonal":
         return layout.block_shape(r.takes, r.gives, model)
     if r.layout.startswith("matrix") or r.layout == "blocks":
