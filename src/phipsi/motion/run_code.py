@@ -16,7 +16,6 @@ from typing import Any, final
 
 import numpy as np
 
-import phipsi
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
@@ -38,7 +37,10 @@ from phipsi.motion.rollout_loop import LaneCode, Part
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.
-COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, PORTS = range(10)
+(
+    COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
+    PORTS,
+) = range(12)  # fmt: skip
 NOT_FINITE = 6
 """Status of a step after which a number of the state is not finite; kernels use others."""
 
@@ -58,7 +60,8 @@ class Plan:
     **Attributes:** `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
     number of entries; `samples`; `records`, quantities that are written out. Graphs read states,
-    inputs and parameters by their names, and the step length as ``h``.
+    inputs and parameters by their names, the step length as ``h``, and as whole numbers the
+    ``step`` of the run and the ``trajectory``.
     """
 
     states: Mapping[str, Node]
@@ -116,7 +119,11 @@ def _text_of(data: Any, natives: list[int]) -> str:
 
 
 def run_code(plan: Plan, lanes: int) -> MachineCode:
-    """``void phipsi_run(job, 0, 0, 0)`` and ``i64 phipsi_run_size()``, numbers of work memory."""
+    """``void phipsi_run(job, 0, 0, 0)``, which leaves the number of the next step in the job.
+
+    ``i64 phipsi_step(job)`` does the same and returns 0 if no trajectory has failed;
+    ``i64 phipsi_run_size()`` is the size of the working memory in numbers.
+    """
     natives = plan.natives()
     keys = " ".join(native.unit.key() for native in natives)
     text = f"{keys} run {lanes} {_version()} {plan.text()}"
@@ -133,7 +140,7 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
 @cache
 def _version() -> str:
     """A digest of the sources the code comes from."""
-    root = Path(phipsi.__file__).parent
+    root = Path(__file__).parents[1]
     rooms = ("motion", "laws", "spatial", "backends/native/kernel", "backends/native/text")
     sources = sorted(path for room in rooms for path in (root / room).glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
@@ -170,8 +177,16 @@ class Run(LaneCode):
         self._status = self.area(1)
         packed = {**dict.fromkeys(plan.states), **plan.inputs, **plan.own}
         self._areas = {name: self.area(self._ports[name]) for name in packed}
+        self._failures = b.at(job, 8 * FAILURES)
+        b.store(i64(0), self._failures)
         write_loop(b, self._job[COUNT], self._group, lanes)
+        b.store(b.add(self._job[FIRST], self._job[STEPS]), b.at(job, 8 * FIRST))
         b.ret_void()
+        step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
+        b = ir.IRBuilder(step.append_basic_block("entry"))
+        none = ir.Constant(POINTER, None)
+        b.call(function, [step.args[0], none, none, none])
+        b.ret(b.load(b.at(step.args[0], 8 * FAILURES), typ=I64))
         size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_run_size")
         ir.IRBuilder(size.append_basic_block("entry")).ret(i64(self._used * lanes))
 
@@ -192,17 +207,17 @@ class Run(LaneCode):
     def _word_of(self, name: str) -> int:
         return PORTS + 3 * list(self._ports).index(name)
 
-    def _inputs(self) -> dict[str, Any]:
-        """Where graphs find what they read."""
+    def _code(self, number: Any) -> LawCode:
+        """For graphs in the step with this number; where they find what they read."""
         b = self.b
         shared = {
             name: Area(b.inttoptr(self._job[self._word_of(name)], POINTER), shared=True)
             for name in self.plan.shared
         }
-        return {n: Area(place) for n, place in self._areas.items()} | shared | {"h": [self.h]}
-
-    def _code(self) -> LawCode:
-        return LawCode(self.module, self.e, self._inputs(), self.area, self)
+        inputs: dict[str, Any] = {n: Area(place) for n, place in self._areas.items()}
+        step = self.e.splat(b.sitofp(number, DOUBLE))
+        inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
+        return LawCode(self.module, self.e, inputs, self.area, self)
 
     # ---- loops
 
@@ -213,6 +228,11 @@ class Run(LaneCode):
         for lane in range(self.lanes):  # lanes without a trajectory repeat the last one
             row = b.add(first, i64(lane))
             rows.append(b.select(b.icmp_signed("<", row, last), row, last))
+        numbers: Any = ir.Constant(e.vector, ir.Undefined)
+        for lane, row in enumerate(rows):
+            number = b.sitofp(b.add(row, self._job[TRAJECTORY]), DOUBLE)
+            numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
+        self._trajectory = Lane(e, numbers)
         for name in (*plan.states, *plan.own):
             self.pack(self._where(name, rows), self._areas[name], i64(self._ports[name]))
         for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
@@ -221,18 +241,18 @@ class Run(LaneCode):
         out = {name: self._where(f"record {name}", rows) for name in plan.records}
 
         def at(i: Any) -> None:
+            number = b.add(i, self._job[FIRST])
             now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
             if plan.records:
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(i, self._job[EVERY]))
+                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
             with b.if_then(b.icmp_signed("<", i, self._job[STEPS])):
                 for name, bases in given.items():
                     self._read(name, bases, i)
-                number = b.add(i, self._job[FIRST])
                 for sample in plan.samples:
                     hit = b.icmp_signed("==", b.srem(number, i64(sample.period)), i64(0))
                     with b.if_then(hit):
-                        self._update(sample.updates)
+                        self._update(sample.updates, number)
                 self._step(number)
 
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
@@ -241,7 +261,10 @@ class Run(LaneCode):
         for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
             integers = b.load(place, typ=e.integers)
             for lane, where in enumerate(self._integer_rows(word, rows)):
-                b.store(b.extract_element(integers, ir.Constant(I32, lane)), where, align=8)
+                entry = b.extract_element(integers, ir.Constant(I32, lane))
+                b.store(entry, where, align=8)
+                if word == STATUS:
+                    b.store(b.or_(b.load(self._failures, typ=I64), entry), self._failures)
 
     def _integer_rows(self, word: int, rows: Sequence[Any]) -> list[Any]:
         base = self.b.inttoptr(self._job[word], POINTER)
@@ -262,9 +285,9 @@ class Run(LaneCode):
             offset = b.mul(i, step)
             self.pack([b.at(x, offset) for x in bases], self._areas[name], i64(self._ports[name]))
 
-    def _record(self, out: Mapping[str, list[Any]], record: Any) -> None:
+    def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
         """Write out what is recorded; not a number where a trajectory has failed."""
-        b, e, code = self.b, self.e, self._code()
+        b, e, code = self.b, self.e, self._code(number)
         values = code.write(list(self.plan.records.values()))
         over = b.icmp_signed("!=", b.load(self._failed, typ=e.integers), self.zero)
         for (name, node), value in zip(self.plan.records.items(), values, strict=True):
@@ -279,16 +302,16 @@ class Run(LaneCode):
             self._each(value, node.size, one)
             self.unpack(area.base, bases, i64(node.size))
 
-    def _update(self, updates: Mapping[str, Node]) -> None:
+    def _update(self, updates: Mapping[str, Node], number: Any) -> None:
         """New values of states, all from the old ones, where a trajectory has not failed."""
-        code = self._code()
+        code = self._code(number)
         values = self._values(code, updates)
         failed = self.b.load(self._failed, typ=self.e.integers)
         self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
 
     def _step(self, number: Any) -> None:
         """One step of all states; what fails is noted, and the step of its trajectory not taken."""
-        b, e, code = self.b, self.e, self._code()
+        b, e, code = self.b, self.e, self._code(number)
         b.store(self.zero, self._bad)
         values = self._values(code, self.plan.states)
         self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
@@ -307,7 +330,9 @@ class Run(LaneCode):
         for node, value in zip(nodes.values(), code.write(list(nodes.values())), strict=True):
             if isinstance(value, Area) and id(value.base) in own:
                 kept = code.area(node.size)
-                self._each(value, node.size, lambda i, v=value, k=kept: code.put(code.entry(v, i), k, i))
+                self._each(
+                    value, node.size, lambda i, v=value, k=kept: code.put(code.entry(v, i), k, i)
+                )
                 value = kept
             out.append(value)
         return out

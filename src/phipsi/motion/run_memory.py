@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -46,7 +47,7 @@ class RunMemory:
         for piece in pieces:
             job = np.zeros(run_code.PORTS + 3 * len(self._words) + 2 * len(natives), dtype=np.int64)
             job[run_code.COUNT] = piece.stop - piece.start
-            job[run_code.EVERY] = 1
+            job[run_code.EVERY], job[run_code.TRAJECTORY] = 1, piece.start
             job[run_code.WORK] = self._room(size)
             job[run_code.STATUS] = address_of(self.status) + 8 * piece.start
             job[run_code.FAILED_AT] = address_of(self.failed_at) + 8 * piece.start
@@ -84,13 +85,29 @@ class RunMemory:
             job[word] = address_of(array) + piece.start * row + first * step
             job[word + 1], job[word + 2] = row, step
 
+    def stepper(self, h: float, first: int) -> Callable[[], int]:
+        """A function that takes one step; 0 if no trajectory has failed.
+
+        It holds the interpreter, because letting go of it takes as long as a step, and works on
+        this object's memory: keep both.
+        """
+        self._set(h, 1, first, 1, records=False)
+        (job,) = self._jobs
+        function = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(
+            self._code.address("phipsi_step")
+        )
+        return partial(function, address_of(job))
+
+    def _set(self, h: float, steps: int, first: int, every: int, *, records: bool) -> None:
+        for job in self._jobs:
+            job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every
+            job[run_code.RECORDS] = records
+            job[run_code.STEP_LENGTH : run_code.STEP_LENGTH + 1].view(np.float64)[0] = h
+
     def run(self, h: float, steps: int, first: int, every: int = 1, *, records: bool) -> bool:
         """Take steps of all trajectories; whether none has failed, now or before.
 
         No exception can be raised while it runs.
         """
-        for job in self._jobs:
-            job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every
-            job[run_code.RECORDS] = records
-            job[run_code.STEP_LENGTH : run_code.STEP_LENGTH + 1].view(np.float64)[0] = h
+        self._set(h, steps, first, every, records=records)
         return run_tasks(self._tasks)

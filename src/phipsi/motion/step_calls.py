@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
@@ -45,9 +45,14 @@ class ProgramCall(Callee):
     def __init__(self, forms: Sequence[Expr], model: Model, **options: Any) -> None:
         self.forms, self.model, self.options = tuple(forms), model, options
         self.name = ", ".join(map(str, forms))
-        self.native = self._program("native").native
-        assert self.native is not None
-        self.natives = (self.native,)
+        native = self._program("native").native
+        if native is None:
+            raise InputError(
+                f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "
+                "of a compiled run"
+            )
+        self.native = native
+        self.natives = (native,)
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
         self.key = (self.forms, id(model), repr(sorted(options.items())))
@@ -108,7 +113,7 @@ class ProgramCall(Callee):
         for k in range(n):
             at = [[16 * k + 4 * i + j for j in range(4)] for i in range(3)]
             R, bar = X[np.array(at)][:, :3], W[np.array(at)]
-            S = R.T @ bar
+            S = cast(Any, R.T) @ bar
             rows.append([S[2, 1] - S[1, 2], S[0, 2] - S[2, 0], S[1, 0] - S[0, 1]])
             rows[-1] += [S[0, 3], S[1, 3], S[2, 3]]
         forces = as_node([x for row in rows for x in row])
@@ -118,7 +123,7 @@ class ProgramCall(Callee):
         return call(program, *(place[x] for x in program.inputs))[0]
 
 
-# ---- formulas of the groups -----------------------------------------------------------------------
+# ---- formulas of the groups ----------------------------------------------------------------------
 
 
 class Formula(NamedTuple):
@@ -209,8 +214,8 @@ def _tangent_graph(group: Group, *, lifts: bool) -> _Graph:
         change = tangents(graph.results[0], {along: ops.constant(1.0)})
         columns.append(substituted([x or ops.constant(0.0) for x in change], at_zero))
     given = tuple(ops.given(f"1.{j}", ()) for j in range(group.nv if lifts else group.nq))
-    g = [Traced(x) for x in given]
-    T = [[Traced(x) for x in column] for column in columns]
+    g: list[Any] = [Traced(x) for x in given]
+    T: list[list[Any]] = [[Traced(x) for x in column] for column in columns]
     if lifts:
         scaled = [x / sum(t * t for t in column) for x, column in zip(g, T, strict=True)]
         out = [sum(T[j][i] * scaled[j] for j in range(group.nv)) for i in range(group.nq)]
