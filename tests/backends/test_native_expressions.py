@@ -161,6 +161,7 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "inverse mass matrix": (ops.mass_matrix.inv, {"mode": "dense"}),
     "poses": (ops.pose, {}),
     "frame poses": (ops.frame_pose, {"points": POINTS}),
+    "moved": (ops.moved, {}),
     "Jacobian": (ops.J, {"mode": "dense", "points": POINTS}),
     "velocities of points": (ops.B.T @ ops.V, {"points": POINTS}),
     "accelerations of points": (

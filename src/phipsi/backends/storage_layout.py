@@ -58,7 +58,9 @@ def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...
         "world": (6,),
         "one": (),
     }
-    return (*shapes[space.index][:-1], 4, 4) if space.of_poses else shapes[space.index]
+    if space.is_curved:
+        return (*shapes[space.index][:-1], 4, 4) if space.of_poses else (model.nq,)
+    return shapes[space.index]
 
 
 def block_shape(takes: Space, gives: Space, model: Model) -> tuple[int, ...]:

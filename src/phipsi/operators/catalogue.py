@@ -50,6 +50,7 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.row import Form, Row
 from phipsi.expressions.spaces import (
+    CONFIGURATIONS,
     EFFORTS,
     FORCES,
     FRAME_POSES,
@@ -315,6 +316,8 @@ row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the wo
     "theory/open-chains 2")
 row("frame_pose", "frame_pose", r"X_{WF}", (ONE, FRAME_POSES), GENERAL, "q", "poses of the points' frames in the world",
     "theory/open-chains 2")
+row("moved", "moved", r"q \circ \exp v", (ONE, CONFIGURATIONS), GENERAL, "q v",
+    "the configuration after unit time at the rates v", "theory/open-chains 2")
 row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
     "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "",
     brackets="space")

@@ -58,6 +58,15 @@ def joint_transform(a: Arithmetic, x: Field) -> Block:
     return a.rigid_block(turn, list(arm))
 
 
+def moved(a: Arithmetic, x: Field) -> Block:
+    """q ∘ exp(v)."""
+    q, v = a.coordinates("q"), a.coordinates("v")
+    out: list[Entry] = []
+    for group, i, j in a.joint.parts():
+        out += group.moved(q[i : i + group.nq], v[j : j + group.nv], a)
+    return a.dense([[entry] for entry in out], 1)
+
+
 def hinge_axes(a: Arithmetic, x: Field) -> Block:
     """H*."""
     return a.dense(a.joint.hinge_axes(a.params(), a.coordinates("q"), a))

@@ -52,7 +52,7 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
     """Floating-point operations to evaluate a field at one body with an r-dof hinge."""
 
     def size(s: str) -> int:
-        if s == "r":
+        if s in ("r", "q"):
             return r
         return int(s) if s.isdigit() else columns
 
@@ -231,6 +231,11 @@ Operation(
 Operation(
     "joint_transform", "the motion of a joint", body=bodies.joint_transform, **_BODY6,
     kind=Kind.RIGID, variant=Variant.JOINT, form="joint({at})",
+)  # fmt: skip
+Operation(
+    "moved_joint", "the coordinates of a joint after unit time at its rates", body=bodies.moved,
+    domain=Domain.BODY, rows="q", cols="1", cost=20, variant=Variant.JOINT, naming=Naming.INLINE,
+    form="q({at}) ∘ exp v({at})", latex=r"q({at}) \circ \exp v({at})",
 )  # fmt: skip
 Operation(
     "hinge_axes", "H*", body=bodies.hinge_axes, domain=Domain.BODY, rows="6", cols="r",

@@ -229,8 +229,11 @@ def _check_given(name: str) -> None:
 
 
 def _check_poses(x: Expr) -> None:
-    if any(leaf.gives.of_poses for leaf in leaves_of(x)) and not x.gives.of_poses:
-        raise SpaceError(f"{shown(x)}: poses can be returned or given, but not multiplied")
+    curved = {leaf.gives for leaf in leaves_of(x) if leaf.gives.is_curved} - {x.gives}
+    for space in curved:
+        raise SpaceError(
+            f"{shown(x)}: {space.phrase.split()[-1]} can be returned or given, but not multiplied"
+        )
 
 
 def rewrite_request(request: Request, *, armature: bool) -> Rewriting:

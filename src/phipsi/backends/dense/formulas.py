@@ -202,6 +202,14 @@ def frame_poses(c: Configuration) -> Array:
     return out.reshape(-1, 1)
 
 
+def moved(c: Configuration) -> Array:
+    """Every joint after unit time at its rates, by the exponential of its group."""
+    q, v, joints = c.argument("q"), c.argument("v"), c.model.joints
+    pairs = zip(joints, c.model.q_slices, c.model.v_slices, strict=True)
+    out = [joint.integrate(q[i], v[j]) for joint, i, j in pairs]
+    return np.concatenate([*out, np.zeros(0)])[:, None]
+
+
 # ---- how H, B and A change along directions ----------------------------------------------------
 
 
@@ -263,6 +271,7 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "gravity": gravity,
     "pose": poses,
     "frame_pose": frame_poses,
+    "moved": moved,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 

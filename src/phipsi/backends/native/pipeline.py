@@ -318,7 +318,7 @@ def _version() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     package = here.parent.parent
-    folders = (here, here.parent, package / "model", package / "sweeps")
+    folders = (here, here.parent, *(package / name for name in ("spatial", "model", "sweeps")))
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())
