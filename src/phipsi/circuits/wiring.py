@@ -17,6 +17,7 @@ from phipsi.laws.graph import Array, Node, Shape
 from phipsi.laws.law_errors import fail
 from phipsi.laws.program_calls import recording
 from phipsi.laws.signals import noise_numbers
+from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
@@ -43,10 +44,10 @@ class Wiring:
         self._records: dict[str, Node] = {}
         self._held: dict[Node, Node] = {}
         self._names: dict[str, int] = {}
-        self.t = self.given("t", "time", ())
-        self.q = self.given("q", "q", (model.nq,))
-        self.v = self.given("v", "v", (model.nv,))
-        self.tau = self.given("tau", "effort", (model.nv,))
+        self.t: Any = self.given("t", "time", ())
+        self.q: Any = self.given("q", "q", (model.nq,))
+        self.v: Any = self.given("v", "v", (model.nv,))
+        self.tau: Any = self.given("tau", "effort", (model.nv,))
 
     # ---- quantities
 
@@ -82,7 +83,7 @@ class Wiring:
         return self._quantities[name].shape
 
     @property
-    def step(self) -> Traced:
+    def step(self) -> Any:
         """The number of the step."""
         return self.given("step", "noise", ())
 
@@ -225,7 +226,7 @@ class Wiring:
 
     def update(self, period: int, updates: Mapping[str, Node]) -> None:
         """Next values of states at every `period` steps; what is held is taken as it is then."""
-        new = ops.substitute(updates.values(), self._held)
+        new = substituted(list(updates.values()), self._held)
         self._updates.setdefault(period, {}).update(zip(updates, new, strict=True))
 
     def hold(self, period: int, name: str, value: Node, delay: int) -> Traced:

@@ -327,8 +327,7 @@ class Wrench(Force):
         """The six numbers at a time, or at each of several."""
         if self._constant is not None:
             return self._constant
-        function = self.wrench
-        assert callable(function)
+        function: Any = self.wrench
         if isinstance(t, Traced):
             return as_array(function(t))
         if np.ndim(t):

@@ -130,8 +130,10 @@ def law(
     <law hold(q, v, kp, kd, target), kp=array(100.), kd=array(20.), target=array([0.5, 0. ])>
     """
     if function is None:
-        options = dict(name=name, rate=rate, delay=delay, states=states, discrete=discrete,
-                       joints=joints, at=at)  # fmt: skip
+        options: dict[str, Any] = {
+            "name": name, "rate": rate, "delay": delay, "states": states, "discrete": discrete,
+            "joints": joints, "at": at,
+        }  # fmt: skip
         return lambda f: law(f, **options)
     if isinstance(function, Law):
         raise LawError(f"{function!r} is a law already; change it with bind, on, at, sampled")

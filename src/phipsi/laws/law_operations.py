@@ -6,12 +6,12 @@ for lanes is in `backends/native/kernel/law_code.py`; a row without code there f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from phipsi.laws.graph import Array, Node, Operation, Shape, in_order
+from phipsi.laws.graph import Array, Node, Operation, Shape
 
 OPERATIONS: dict[str, Operation] = {}
 
@@ -117,16 +117,6 @@ def _whole_power(x: Node, n: int) -> Node:
     half = _whole_power(x, n // 2) if n > 1 else None
     square = x if half is None else apply("mul", half, half)
     return apply("mul", square, x) if n > 1 and n % 2 else square
-
-
-def substitute(results: Iterable[Node], places: Mapping[Node, Node]) -> list[Node]:
-    """Results with other nodes in the places of some."""
-    results, found = list(results), dict(places)
-    for x in in_order(results):
-        if x not in found:
-            args = tuple(found[y] for y in x.args)
-            found[x] = x if args == x.args else Node(x.operation, args, x.data)
-    return [found[x] for x in results]
 
 
 # ---- entrywise -----------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from phipsi.laws import law_operations as ops
-from phipsi.laws.graph import Node
-from phipsi.laws.interpolation import pieces
+from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_errors import fail
 from phipsi.laws.trace import (
     FUNCTIONS,
@@ -64,7 +63,7 @@ def _axes(x: Node, axis: Any) -> tuple[int, ...]:
     for one in wanted:
         if not -len(x.shape) <= one < len(x.shape):
             fail(f"axis {one} of an array with shape {x.shape}")
-    return tuple(sorted({one % len(x.shape) for one in wanted}, reverse=True))
+    return tuple(sorted({int(one) % len(x.shape) for one in wanted}, reverse=True))
 
 
 def _sum(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
@@ -195,7 +194,7 @@ def _like(value: float | None) -> Callable[..., Traced]:
 def _extreme(name: str) -> Callable[..., Traced]:
     def of(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
         if keepdims:
-            return np.expand_dims(of(x, axis), axis)
+            return of(x, axis).rearranged(lambda numbers: np.expand_dims(numbers, axis))
         whole = Traced(as_node(x))
         rows = whole.reshape(-1) if axis is None else whole.rearranged(_moved(axis, 0))
         out = rows[0]
@@ -217,7 +216,7 @@ def _remainder(x: Any, y: Any) -> Traced:
 def _rint(x: Any) -> Traced:
     """The nearest whole number; of two the even one."""
     below = entrywise("floor", x)
-    rest = entrywise("sub", x, below)
+    rest: Any = entrywise("sub", x, below)
     tie = entrywise("add", below, _remainder(below, 2.0))
     return _where(rest == 0.5, tie, entrywise("add", below, rest > 0.5))
 
@@ -240,13 +239,45 @@ def table(x: Any, xs: Any, ys: Any, kind: str = "linear") -> Any:
     3.0
     """
     try:
-        knots, rows = pieces(xs, ys, kind)
+        knots, rows = _pieces(xs, ys, kind)
     except ValueError as error:
         fail(str(error))
     out = ops.curve(as_node(x), knots, rows)
     if holds_traced(x):
         return Traced(out)
     return out.operation.array(np.asarray(x, dtype=np.float64), data=out.data)
+
+
+def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
+    """Knots and coefficients of the curve through points; constant before and behind them."""
+    xs, ys = (np.array(z, dtype=np.float64) for z in (xs, ys))
+    if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
+        raise ValueError(
+            "a table needs two or more places xs that increase, and as many numbers ys"
+        )
+    if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
+        raise ValueError("a number of a table is not finite")
+    if kind not in ("linear", "cubic"):
+        raise ValueError(f"kind={kind!r} is neither 'linear' nor 'cubic'")
+    width = np.diff(xs)
+    slope = np.diff(ys) / width
+    rows = np.stack([ys[:-1], slope], 1)
+    if kind == "cubic":
+        d = _monotone_slopes(width, slope)
+        bend = (3 * slope - 2 * d[:-1] - d[1:]) / width
+        rows = np.stack([ys[:-1], d[:-1], bend, (d[:-1] + d[1:] - 2 * slope) / width**2], 1)
+    before, behind = np.zeros((2, 1, rows.shape[1]))
+    before[0, 0], behind[0, 0] = ys[0], ys[-1]
+    return np.concatenate([[xs[0] - 1.0], xs]), np.concatenate([before, rows, behind])
+
+
+def _monotone_slopes(width: Array, slope: Array) -> Array:
+    """Slopes at the points: weighted harmonic means of those beside them, zero at extremes."""
+    a, b = slope[:-1], slope[1:]
+    w1, w2 = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
+    with np.errstate(all="ignore"):
+        inner = np.where(a * b > 0, (w1 + w2) / (w1 / a + w2 / b), 0.0)
+    return np.concatenate([slope[:1], inner, slope[-1:]])
 
 
 UFUNCS |= {
