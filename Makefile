@@ -85,6 +85,7 @@ bench: setup  ## time against Pinocchio, MuJoCo and Drake; writes benchmarks/RES
 	$(BIN)/python benchmarks/closed_chains.py
 	$(BIN)/python benchmarks/derivatives.py
 	$(BIN)/python benchmarks/grasps.py
+	$(BIN)/python benchmarks/calls.py
 
 compare: setup  ## two commits against each other, interleaved:  make compare OLD=main NEW=HEAD
 	@$(INSTALL) --editable '.[bench]'

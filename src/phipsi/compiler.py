@@ -91,17 +91,19 @@ def program_of(
     mechanism: Model,
     mode: str = "apply",
     function: Callable[..., Any] | None = None,
+    rewrite: str = "full",
 ) -> Program:
     """The program of a named algorithm, which asks for the same one in every call.
 
     `function` is the public one that asks: with it the program is that of the tree, if the function
     has an answer for this mechanism (`tree_of`); without it a system's rows can be used.
     """
+    key = (expr, mode) if rewrite == "full" else (expr, mode, rewrite)
     try:
-        return mechanism.cache[expr, mode]
+        return mechanism.cache[key]
     except (KeyError, AttributeError):
         where = mechanism if function is None else tree_of(mechanism, function)
-        return mechanism.cached((expr, mode), lambda: compile(expr, where, mode=mode))
+        return mechanism.cached(key, lambda: compile(expr, where, mode=mode, rewrite=rewrite))
 
 
 def program_at(

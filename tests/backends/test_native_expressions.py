@@ -160,6 +160,8 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "mass matrix": (ops.mass_matrix, {"mode": "dense"}),
     "inverse mass matrix": (ops.mass_matrix.inv, {"mode": "dense"}),
     "poses": (ops.pose, {}),
+    "frame poses": (ops.frame_pose, {"points": POINTS}),
+    "moved": (ops.moved, {}),
     "Jacobian": (ops.J, {"mode": "dense", "points": POINTS}),
     "velocities of points": (ops.B.T @ ops.V, {"points": POINTS}),
     "accelerations of points": (

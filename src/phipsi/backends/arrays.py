@@ -22,6 +22,7 @@ from phipsi.expressions.spaces import space_named
 from phipsi.model.closures import NO_CLOSURES
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
+from phipsi.spatial.exponential import ARRAYS, SERIES_BELOW, polynomial
 from phipsi.sweeps.entries import Rows, cross_matrix, identity, is_zero, matmul, matvec, neg, plus
 from phipsi.sweeps.ir import Domain, Field
 
@@ -211,6 +212,18 @@ class ArrayArithmetic:
         out = np.asarray(array, dtype=self.dtype)
         return out * self._one if self.dtype == object else out
 
+    def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Any:
+        """A power series in s, or the closed form beyond its range."""
+        if self.dtype != object:
+            return ARRAYS.pick(s, series, closed)
+        pairs = ((polynomial(series, x) if x < SERIES_BELOW else closed(x, self)) for x in s.flat)
+        return np.array([*pairs, None], dtype=object)[:-1].reshape(s.shape)
+
+    def scaled(self, entries: Sequence[Any]) -> list[Any]:
+        """Entries times a power of two."""
+        whole = np.stack(np.broadcast_arrays(*entries), axis=-1)
+        return list(np.moveaxis(spatial.quat_scaled(whole), -1, 0))
+
     def largest(self, entries: Sequence[Any]) -> Any:
         """The largest absolute value; zero for scalars without an order."""
         if self.dtype != np.float64:
@@ -227,6 +240,8 @@ class ArrayArithmetic:
         """Rows or columns of a block at k."""
         if size == "r":
             return self.model.joints[k].nv
+        if size == "q":
+            return self.model.joints[k].nq
         if size == "c":
             return self.inputs["columns"].shape[0]
         if size.startswith("all:"):

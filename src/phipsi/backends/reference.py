@@ -102,7 +102,7 @@ def write_result(
     model, points = program.model, program.points
     value = values[r.field]
     if r.layout == "poses":
-        return layout.write_poses(value, model, batch, dtype)
+        return layout.write_poses(value, batch, dtype)
     if r.layout == "diagonal":
         return layout.write_blocks(value, r.takes, r.gives, model, batch, dtype)
     if r.layout in ("vector", "columns"):

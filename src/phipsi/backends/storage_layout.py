@@ -58,6 +58,8 @@ def vector_shape(space: Space, model: Model, points: PointSet) -> tuple[int, ...
         "world": (6,),
         "one": (),
     }
+    if space.is_curved:
+        return (*shapes[space.index][:-1], 4, 4) if space.of_poses else (model.nq,)
     return shapes[space.index]
 
 
@@ -194,9 +196,9 @@ def write_blocks(
     return out
 
 
-def write_poses(values: Any, model: Model, batch: tuple[int, ...], dtype: Any) -> Array:
-    """Homogeneous matrices (..., n, 4, 4)."""
-    out = np.zeros((*batch, model.n_bodies, 4, 4), dtype=dtype)
+def write_poses(values: Any, batch: tuple[int, ...], dtype: Any) -> Array:
+    """Homogeneous matrices (..., n, 4, 4) of bodies or of points."""
+    out = np.zeros((*batch, len(values), 4, 4), dtype=dtype)
     for k, value in enumerate(values):
         out[..., k, :, :] = value
     return out

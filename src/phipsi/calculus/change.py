@@ -187,6 +187,11 @@ def no_rule(x: Expr) -> str:
             "When q changes along u, X_WB moves by the body motions φ* H* u, in body axes:\n"
             "    pp.compile(phi.T @ H.T, model)(q, u)"
         ),
+        "frame_pose": (
+            "\nPoses cannot be added, so the change of a pose is not an expression of the algebra. "
+            "When q changes along u, the frames move by J u:\n"
+            "    pp.compile(J, model, points=…)(q, u)"
+        ),
     }.get(x.name, "")
     return f"no derivative is known for  {x}  ({x.row.meaning}).{hint}"
 

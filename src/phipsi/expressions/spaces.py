@@ -35,6 +35,16 @@ class Space:
         """True if there is one block per body (joint, body and parameter spaces)."""
         return self.index in ("joint", "body", "parameter")
 
+    @property
+    def of_poses(self) -> bool:
+        """True if the blocks are 4 × 4 poses."""
+        return self.width == 4
+
+    @property
+    def is_curved(self) -> bool:
+        """True for poses and configurations, which can be returned but not multiplied."""
+        return self.of_poses or self.name == "configurations"
+
     def __repr__(self) -> str:
         return self.phrase
 
@@ -73,4 +83,6 @@ PARAMETER_WEIGHTS = _space(
     "parameter_weights", "weights of inertial parameters", "parameter", 10, "parameters"
 )
 POSES = _space("poses", "body poses", "body", 4, "poses")
+FRAME_POSES = _space("frame_poses", "frame poses", "point", 4, "frame_poses")
+CONFIGURATIONS = _space("configurations", "configurations", "joint", None, "configurations")
 ONE = _space("one", "scalars", "one", 1, "one")

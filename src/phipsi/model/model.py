@@ -16,7 +16,8 @@ from typing import Any, Self, TypeVar, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phipsi.errors import ModelError
+from phipsi.errors import InputError, ModelError
+from phipsi.loaded import public
 from phipsi.model import edit, serialize
 from phipsi.model.body import (
     WORLD_NAME,
@@ -302,9 +303,23 @@ class Model(Value):
     def integrate(self, q: ArrayLike, dv: ArrayLike) -> FloatArray:
         """Configuration (..., nq) after moving from q with constant rates dv for unit time.
 
-        Exact on the group: rotations multiply, a free body follows the screw motion dv.
+        Exact on the group: rotations multiply, a free body follows the screw motion dv. Runs in
+        machine code, the program of the expression ``moved``; NumPy explains what fails there.
         """
-        return self._layout.integrate(q, dv)
+        fast = self.cache.get("moved") or self._compiled("moved")
+        try:
+            out = fast(q, dv)
+        except InputError:  # explained below
+            out = None
+        return self._layout.integrate(q, dv) if out is None else out
+
+    def _compiled(self, name: str) -> Callable[..., Any]:
+        """The program of a catalogue's expression of configurations, in its shortest way."""
+
+        def build() -> Callable[..., Any]:
+            return public("compile")(getattr(public("operators"), name), self.model).fast
+
+        return self.cached(name, build)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> FloatArray:
         """Constant rates (..., nv) that lead from q0 to q1 in unit time; inverse of `integrate`.

@@ -57,8 +57,8 @@ P, D, D_half, G, K, proj, proj_bar, E_psi, psi, psi_tilde, Omega, Upsilon = _lea
 v, vdot, tau, dq, dv, dvdot, dtau, dinertia, f_ext, f0, U, Udot = _leaves(
     "v vdot tau dq dv dvdot dtau dinertia f_ext f0 U Udot"
 )
-gravity, V, a, b, c_J, s_gauge, a_paper, b_paper, pose = _leaves(
-    "gravity V a b c_J s_gauge a_paper b_paper pose"
+gravity, V, a, b, c_J, s_gauge, a_paper, b_paper, pose, frame_pose, moved = _leaves(
+    "gravity V a b c_J s_gauge a_paper b_paper pose frame_pose moved"
 )
 bd = block_diagonal
 
@@ -208,8 +208,8 @@ __all__ = [
     "J", "Jr", "K", "Lambda", "M", "Omega", "P", "R", "Riccati", "U", "Udot", "Upsilon", "V", "a",
     "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "cross", "cross_force", "dA",
     "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "dinertia", "dq", "dtau", "dv", "dvdot", "f0",
-    "f_ext", "gravity", "half", "inertia_of", "inertia_trace", "logdet", "mass_matrix", "operand",
-    "outer", "parse", "phi", "phi_tilde", "pose", "prescribed", "proj", "proj_bar", "psi",
-    "psi_tilde", "regress", "s_gauge", "shift", "tau", "total", "unit_effort", "unit_inertia",
-    "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
+    "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace", "logdet",
+    "mass_matrix", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose", "prescribed",
+    "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "shift", "tau", "total",
+    "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
 ]  # fmt: skip

@@ -50,8 +50,10 @@ from phipsi.expressions.node import (
 )
 from phipsi.expressions.row import Form, Row
 from phipsi.expressions.spaces import (
+    CONFIGURATIONS,
     EFFORTS,
     FORCES,
+    FRAME_POSES,
     MOTIONS,
     NORMALISED,
     ONE,
@@ -312,6 +314,10 @@ row("b_paper", "b_paper", r"b_{\mathrm{paper}}", (ONE, FORCES), GENERAL, "q v",
     definition=lambda x: b - M @ catalogue_leaf("s_gauge"))
 row("pose", "pose", r"X_{WB}", (ONE, POSES), GENERAL, "q", "body poses in the world, a base-to-tip product",
     "theory/open-chains 2")
+row("frame_pose", "frame_pose", r"X_{WF}", (ONE, FRAME_POSES), GENERAL, "q", "poses of the points' frames in the world",
+    "theory/open-chains 2")
+row("moved", "moved", r"q \circ \exp v", (ONE, CONFIGURATIONS), GENERAL, "q v",
+    "the configuration after unit time at the rates v", "theory/open-chains 2")
 row("operand", "operand", r"c", (ONE, EFFORTS), GENERAL, "x",
     "what a gradient is taken with, the operand x as a vector of a space: operand[rates]", "",
     brackets="space")

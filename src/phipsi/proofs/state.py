@@ -138,7 +138,7 @@ class State:
         value = arranged(expr, one, order, axes)
         if expr.is_scalar:
             return value[0, 0]
-        if expr.is_vector and expr.gives.name == "poses":
+        if expr.gives.of_poses:
             return value.reshape(-1, 4, 4)
         return value[:, 0] if expr.is_vector else value
 

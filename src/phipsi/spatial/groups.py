@@ -85,6 +85,10 @@ class Group(ABC):
         """q ∘ exp(z)."""
 
     @abstractmethod
+    def moved(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
+        """The same for quaternions of any length, with ``ops.scaled``."""
+
+    @abstractmethod
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
         """ż = dexp⁻¹(z) v, when q ∘ exp(z) moves with v."""
 
@@ -139,6 +143,8 @@ class _Flat(Group):
 
     def move(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
         return add(q, z)
+
+    moved = move
 
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
         return v
@@ -205,6 +211,10 @@ class _Rigid(Group):
         if not self.space:
             return turned
         return (*turned, *add(x, rotation.apply(r, rotation.way(w, u, ops), ops)))
+
+    def moved(self, q: Numbers, z: Numbers, ops: Any) -> Numbers:
+        r, x = self._places(q)
+        return self.move((*self.rotation.scaled_numbers(r, ops), *x), z, ops)
 
     def rate(self, z: Numbers, v: Numbers, ops: Any) -> Numbers:
         rotation, (w, u), (omega, nu) = self.rotation, self._rates(z), self._rates(v)

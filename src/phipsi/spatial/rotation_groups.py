@@ -137,6 +137,10 @@ class Rotation(ABC):
     def scaled(self, r: Array) -> Array:
         """Coordinates (..., size) whose products keep their digits."""
 
+    @abstractmethod
+    def scaled_numbers(self, r: Numbers, ops: Any) -> Numbers:
+        """The same of numbers, with ``ops.scaled``."""
+
     def back(self, w: Numbers, x: Numbers, ops: Any) -> Numbers:
         """exp(−w) x: a vector that stays where it is, in axes that have turned by w."""
         s, once = self.square(w), self.spin(w, x)
@@ -225,6 +229,9 @@ class _Space(Rotation):
     def scaled(self, r: Array) -> Array:
         return quat_scaled(r)
 
+    def scaled_numbers(self, r: Numbers, ops: Any) -> Numbers:
+        return ops.scaled(r)
+
 
 _QUARTER = np.array([[0.0, -1.0], [1.0, 0.0]])  # of a turn
 
@@ -286,6 +293,9 @@ class _Plane(Rotation):
         return w[..., None] * _QUARTER, -(_QUARTER @ x[..., None])
 
     def scaled(self, r: Array) -> Array:
+        return r
+
+    def scaled_numbers(self, r: Numbers, ops: Any) -> Numbers:
         return r
 
 

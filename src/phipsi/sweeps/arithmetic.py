@@ -112,6 +112,14 @@ class Arithmetic(Protocol):
         """Square root."""
         ...
 
+    def pick(self, s: Entry, series: tuple[float, ...], closed: Callable[..., Any]) -> Entry:
+        """A power series in s, or ``closed(s, self)`` beyond its range; see exponential.py."""
+        ...
+
+    def scaled(self, entries: Vector) -> list[Entry]:
+        """Entries times a power of two, so that the largest is about 1."""
+        ...
+
     def largest(self, entries: Vector) -> Entry:
         """The largest absolute value."""
         ...

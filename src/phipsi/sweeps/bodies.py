@@ -58,6 +58,15 @@ def joint_transform(a: Arithmetic, x: Field) -> Block:
     return a.rigid_block(turn, list(arm))
 
 
+def moved(a: Arithmetic, x: Field) -> Block:
+    """q ∘ exp(v)."""
+    q, v = a.coordinates("q"), a.coordinates("v")
+    out: list[Entry] = []
+    for group, i, j in a.joint.parts():
+        out += group.moved(q[i : i + group.nq], v[j : j + group.nv], a)
+    return a.dense([[entry] for entry in out], 1)
+
+
 def hinge_axes(a: Arithmetic, x: Field) -> Block:
     """H*."""
     return a.dense(a.joint.hinge_axes(a.params(), a.coordinates("q"), a))
@@ -332,6 +341,12 @@ def rigid_inverse(a: Arithmetic, x: Field) -> Block:
 def pose_matrix(a: Arithmetic, x: Field) -> Block:
     """[[R, l], [0, 1]]."""
     turn, arm = a.rigid(x.args[0])
+    return a.dense([[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
+
+
+def frame_matrix(a: Arithmetic, x: Field) -> Block:
+    """[[R, l], [0, 1]] of the frame of a point."""
+    turn, arm = a.frame_in_world(x.args[0])
     return a.dense([[*turn[i], arm[i]] for i in range(3)] + [[0, 0, 0, 1]])
 
 

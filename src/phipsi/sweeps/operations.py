@@ -52,7 +52,7 @@ def flops(x: Field, r: int, columns: int = 1) -> int:
     """Floating-point operations to evaluate a field at one body with an r-dof hinge."""
 
     def size(s: str) -> int:
-        if s == "r":
+        if s in ("r", "q"):
             return r
         return int(s) if s.isdigit() else columns
 
@@ -233,6 +233,11 @@ Operation(
     kind=Kind.RIGID, variant=Variant.JOINT, form="joint({at})",
 )  # fmt: skip
 Operation(
+    "moved_joint", "the coordinates of a joint after unit time at its rates", body=bodies.moved,
+    domain=Domain.BODY, rows="q", cols="1", cost=20, variant=Variant.JOINT, naming=Naming.INLINE,
+    form="q({at}) ∘ exp v({at})", latex=r"q({at}) \circ \exp v({at})",
+)  # fmt: skip
+Operation(
     "hinge_axes", "H*", body=bodies.hinge_axes, domain=Domain.BODY, rows="6", cols="r",
     keep=Keep.KNOWN, naming=Naming.INLINE, form="H*({at})", latex="H^{*}({at})",
     starred=("H({at})", "H({at})"),
@@ -339,6 +344,10 @@ Operation(
 Operation(
     "pose_matrix", "the pose of φ, 4 × 4", body=bodies.pose_matrix, rows="4", cols="4",
     **_call("pose"),
+)  # fmt: skip
+Operation(
+    "frame_matrix", "the pose of the frame of a point, 4 × 4", body=bodies.frame_matrix,
+    domain=Domain.POINT, rows="4", cols="4", reads=Reads.HOST, cost=63, **_call("frame_pose"),
 )  # fmt: skip
 Operation(
     "below_root", "a product, or the identity at roots", body=bodies.below_root, rows="6", cols="6",

@@ -10,7 +10,7 @@ from phipsi.errors import InputError, LoweringError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.check import shown
 from phipsi.expressions.node import SELECTABLE, Expr, Number, block_diagonal
-from phipsi.expressions.spaces import POSES, UNKNOWN, Space
+from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
@@ -27,7 +27,7 @@ MODES = ("apply", "dense", "blocks")
 REWRITES = ("full", "as_written")
 SHALLOW = 24  # rates on the longest path for which Gram products are cheaper than pairs
 FLAT_DEPTH = 32  # bodies on the longest path for which the root's frame keeps 13 digits
-NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0"}
+NEEDS_POINTS = {"B", "Bdot", "J", "Lambda", "f0", "frame_pose"}
 _INPUTS = {*INPUT_ORDER, "operand"}
 _NO_QUANTITIES = {n for n, row in CATALOGUE.items() if row.brackets in ("place", "component")}
 NEEDS_ROWS = {"A", "A_grasp", "Adot", "U", "Udot", "dA", "dAT"}
@@ -229,8 +229,11 @@ def _check_given(name: str) -> None:
 
 
 def _check_poses(x: Expr) -> None:
-    if any(leaf.gives is POSES for leaf in leaves_of(x)) and x.gives is not POSES:
-        raise SpaceError(f"{shown(x)}: poses can be returned or given, but not multiplied")
+    curved = {leaf.gives for leaf in leaves_of(x) if leaf.gives.is_curved} - {x.gives}
+    for space in curved:
+        raise SpaceError(
+            f"{shown(x)}: {space.phrase.split()[-1]} can be returned or given, but not multiplied"
+        )
 
 
 def rewrite_request(request: Request, *, armature: bool) -> Rewriting:
@@ -260,7 +263,7 @@ def lower_request(
     for x, mode in zip(expressions, request.modes, strict=True):
         x = x if mode == "dense" else strip_marks(x)
         if x.is_vector:
-            layout = "poses" if x.gives is POSES else "vector"
+            layout = "poses" if x.gives.of_poses else "vector"
             results.append(Result(low.vector(x), layout, x.takes, x.gives))
         elif mode == "apply":
             name = f"x{len(operands)}" if several else "x"

@@ -30,7 +30,7 @@ from phipsi.algorithms.forms import (
 from phipsi.backends.arguments import state_arrays
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.backends.program import Program
-from phipsi.compiler import compile, program_of
+from phipsi.compiler import compile, program_at, program_of
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, of_trees, tree_of
@@ -55,12 +55,22 @@ def _program(
     _check_tip(points, tip)
     expr = loaded(form, external is not None, tip is not None)
     loads = tuple(x for x in (external, tip) if x is not None)
+    if points is None:
+        return program_of(expr, tree, rewrite=rewrite), loads
+    if rewrite == "full" and type(points) in (list, tuple):
+        return program_at(expr, tree, points, "world", inverse_dynamics), loads
     return compile(expr, tree, points=points, rewrite=rewrite), loads
 
 
-# Where `program_of` keeps the programs without loads: only trees have them, because the way of a
-# mechanism with constraints is another one.
+# Where `program_of` and `program_at` keep the programs of trees. A system with constraints has none
+# of them, because its way is another one.
 _PLAIN_INVERSE, _PLAIN_FORWARD = (INVERSE_DYNAMICS, "apply"), (FORWARD_DYNAMICS, "apply")
+_EXTERNAL_INVERSE, _EXTERNAL_FORWARD = (
+    (loaded(form, True), "apply") for form in (inverse, forward)
+)
+_PLAIN_REACTIONS, _EXTERNAL_REACTIONS = (
+    (loaded(reactions, external), "apply", "as_written") for external in (False, True)
+)
 
 
 def _kept(model: Any, key: Any) -> Program | None:
@@ -69,6 +79,22 @@ def _kept(model: Any, key: Any) -> Program | None:
         return model.cache.get(key)
     except AttributeError:  # not a model, which is reported later
         return None
+
+
+def _kept_at(
+    form: Callable[[Expr], Any],
+    model: Any,
+    f_ext: ArrayLike | None,
+    points: Any,
+    f0: ArrayLike,
+) -> tuple[Program | None, tuple[ArrayLike, ...]]:
+    """The same with forces at points, and the loads it takes as last inputs."""
+    loads = (f0,) if f_ext is None else (f_ext, f0)
+    try:
+        key = (loaded(form, f_ext is not None, True), "apply", "world", tuple(points))
+        return model.cache.get(key), loads
+    except (AttributeError, TypeError):  # not a model, or points that are no keys
+        return None, loads
 
 
 def _check_tip(points: Points | None, tip: ArrayLike | None) -> None:
@@ -171,14 +197,21 @@ def inverse_dynamics(
     >>> bool(abs(pp.forward_dynamics(four_bar, q, rest, held)).max() < 1e-9)
     True
     """
-    if f_ext is points is f0 is actuated is weights is None and not multipliers:
-        program = _kept(model, _PLAIN_INVERSE)
-        if program is not None:
-            return program(q, v, vdot, **options)
+    if actuated is weights is None and not multipliers:
+        if f_ext is points is f0 is None:
+            program = _kept(model, _PLAIN_INVERSE)
+            if program is not None:
+                return program(q, v, vdot, **options)
+        elif points is f0 is None:
+            program = _kept(model, _EXTERNAL_INVERSE)
+            if program is not None:
+                return program(q, v, vdot, f_ext, **options)
+        elif f0 is not None:
+            program, loads = _kept_at(inverse, model, f_ext, points, f0)
+            if program is not None:
+                return program(q, v, vdot, *loads, **options)
     tree = tree_of(model, inverse_dynamics)
-    if not model.n_rows and f_ext is points is f0 is None:
-        program_of(INVERSE_DYNAMICS, model)  # kept for the next call
-    program, loads = _program(inverse, tree, f_ext, points, f0)
+    program, loads = _program(inverse, tree if model.n_rows else model, f_ext, points, f0)
     if not model.n_rows and actuated is weights is None and not multipliers:
         return program(q, v, vdot, *loads, **options)
     calls = Calls(options)
@@ -257,28 +290,35 @@ def forward_dynamics(
     >>> vdot.shape, f.shape
     ((3,), (3,))
     """
-    if f_ext is points is f0 is algorithm is Udot is None and not multipliers:
-        program = _kept(model, _PLAIN_FORWARD)
-        if program is not None:
-            return program(q, v, tau, **options)
-        program = _kept(model, constrained_motion)
-        if program is not None and not options:
-            return program(q, v, tau)[0]
+    if algorithm is Udot is None and not multipliers:
+        if f_ext is points is f0 is None:
+            program = _kept(model, _PLAIN_FORWARD)
+            if program is not None:
+                return program(q, v, tau, **options)
+            program = _kept(model, constrained_motion)
+            if program is not None and not options:
+                return program(q, v, tau)[0]
+        elif points is f0 is None:
+            program = _kept(model, _EXTERNAL_FORWARD)
+            if program is not None:
+                return program(q, v, tau, f_ext, **options)
+        elif f0 is not None:
+            program, loads = _kept_at(forward, model, f_ext, points, f0)
+            if program is not None:
+                return program(q, v, tau, *loads, **options)
     tree = tree_of(model, forward_dynamics)
-    if not model.n_rows and f_ext is points is f0 is None:
-        program_of(FORWARD_DYNAMICS, model)  # kept for the next call
     if model.n_rows or multipliers:
         return _with_constraints(
             model, q, v, tau, _on_bodies(tree, q, f_ext, points, f0), Udot, algorithm, multipliers,
             options,
         )  # fmt: skip
     if algorithm is None:
-        program, loads = _program(forward, tree, f_ext, points, f0)
+        program, loads = _program(forward, model, f_ext, points, f0)
         return program(q, v, tau, *loads, **options)
     if algorithm not in TREE_FORMS:
         known = ", ".join(map(repr, TREE_FORMS))
         raise InputError(f"algorithm={algorithm!r} is not one of {known} (or None, the default)")
-    program, loads = _program(TREE_FORMS[algorithm], tree, f_ext, points, f0, "as_written")
+    program, loads = _program(TREE_FORMS[algorithm], model, f_ext, points, f0, "as_written")
     calls = Calls(options)
     found = calls(program, q, v, tau, *loads)
     return calls.finish(found[0] if isinstance(found, tuple) else found)
@@ -431,9 +471,14 @@ def joint_reactions(
     >>> held.joints[0, 4:5].round(3), held.closures[0, 4:5].round(3)       # half the weight each
     (array([4.905]), array([4.905]))
     """
+    if Udot is None and not options:
+        program = _kept(model, _PLAIN_REACTIONS if f_ext is None else _EXTERNAL_REACTIONS)
+        if program is not None:
+            found = program(q, v, tau) if f_ext is None else program(q, v, tau, f_ext)
+            return Reactions(found, np.zeros((*found.shape[:-2], 0, 6)))
     calls = Calls(options)
     if mechanism_of(model, joint_reactions).n_rows:
         return calls.finish(constrained_reactions(model, q, v, tau, f_ext, Udot=Udot, calls=calls))
-    program, loads = _program(reactions, model.model, f_ext, None, None, "as_written")
+    program, loads = _program(reactions, model, f_ext, None, None, "as_written")
     found = calls(program, q, v, tau, *loads)
     return calls.finish(Reactions(found, np.zeros((*found.shape[:-2], 0, 6))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.options import CallOptions, Calls
 from phipsi.compiler import program_at, program_of
+from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
-from phipsi.model.points import PointSet, point_set
+from phipsi.model.points import PointSet
 from phipsi.operators import (
     B,
     Bdot,
@@ -23,6 +24,7 @@ from phipsi.operators import (
     V,
     a,
     cross,
+    frame_pose,
     phi,
     pose,
     s_gauge,
@@ -85,15 +87,10 @@ def frame_poses(
     >>> frame_poses(planar_arm(2), [0.0, 0.0], ["tip"])[0, :3, 3]
     array([2., 0., 0.])
     """
-    tree = tree_of(model, frame_poses)
-    where = point_set(tree, _listed(tree, points))
-    local = np.zeros((len(where), 4, 4))
-    local[:, :3, :3], local[:, :3, 3], local[:, 3, 3] = where.rotation, where.offset, 1.0
-    calls = Calls(options)
-    bodies = calls(program_of(pose, tree), q)
-    world = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
-    hosts = np.concatenate([bodies, world], axis=-3)  # the world is the last row: index −1
-    return calls.finish(hosts[..., np.array(where.body, dtype=int), :, :] @ local)
+    names = _listed(model, points, frame_poses)
+    if not len(names):
+        return _no_frames(pose, model, frame_poses, options, q)
+    return program_at(frame_pose, model, names, "world", frame_poses)(q, **options)
 
 
 @of_given_motion
@@ -141,12 +138,10 @@ def frame_velocities(
     >>> frame_velocities(planar_arm(2), [0.0, 0.0], [1.0, 1.0], ["tip"])
     array([[0., 0., 2., 0., 3., 0.]])
     """
-    tree = tree_of(model, frame_velocities)
-    names = _listed(tree, points)
+    names = _listed(model, points, frame_velocities)
     if not len(names):
-        calls = Calls(options)
-        return calls.finish(calls(program_of(V, tree), q, v)[..., :0, :])
-    return program_at(POINT_VELOCITIES, tree, names, axes, frame_velocities)(q, v, **options)
+        return _no_frames(V, model, frame_velocities, options, q, v)
+    return program_at(POINT_VELOCITIES, model, names, axes, frame_velocities)(q, v, **options)
 
 
 @of_given_motion
@@ -209,16 +204,14 @@ def frame_accelerations(
     >>> frame_accelerations(arm, q, v, vdot, ["tip"], classical=True)
     array([[ 0.,  0.,  0., -2.,  0.,  0.]])
     """
-    tree = tree_of(model, frame_accelerations)
-    names = _listed(tree, points)
-    calls = Calls(options)
+    names = _listed(model, points, frame_accelerations)
     if not len(names):
-        return calls.finish(calls(program_of(ACCELERATIONS, tree), q, v, vdot)[..., :0, :])
+        return _no_frames(ACCELERATIONS, model, frame_accelerations, options, q, v, vdot)
     if not classical:
-        program = program_at(POINT_ACCELERATIONS, tree, names, axes, frame_accelerations)
+        program = program_at(POINT_ACCELERATIONS, model, names, axes, frame_accelerations)
         return program(q, v, vdot, **options)
-    pair = (POINT_ACCELERATIONS, POINT_VELOCITIES)
-    out, motion = calls(program_at(pair, tree, names, axes, frame_accelerations), q, v, vdot)
+    calls, pair = Calls(options), (POINT_ACCELERATIONS, POINT_VELOCITIES)
+    out, motion = calls(program_at(pair, model, names, axes, frame_accelerations), q, v, vdot)
     out[..., 3:] += np.cross(motion[..., :3], motion[..., 3:])
     return calls.finish(out)
 
@@ -308,8 +301,23 @@ def jacobian_dot_v(
     return calls.finish(rates.reshape(*rates.shape[:-2], 6 * rates.shape[-2]))
 
 
-def _listed(model: Model, points: Any) -> Any:
+def _listed(model: Model, points: Any, function: Callable[..., Any]) -> Any:
     """All frames of the model where none are named; other collections, such as keys, as lists."""
     if points is None:
-        return list(model.frames)
-    return points if isinstance(points, (Sequence, PointSet)) else list(points)
+        try:
+            return model.cache[_listed]
+        except (KeyError, AttributeError):
+            tree = tree_of(model, function)
+            return model.cached(_listed, lambda: tuple(tree.frames))
+    if type(points) in (list, tuple) or isinstance(points, (Sequence, PointSet)):
+        return points
+    return list(points)
+
+
+def _no_frames(
+    expr: Expr, model: Model, function: Callable[..., Any], options: CallOptions, *args: ArrayLike
+) -> Any:
+    """The same quantity of the bodies without any of them: arguments are checked as ever."""
+    calls = Calls(options)
+    found = calls(program_of(expr, tree_of(model, function)), *args)
+    return calls.finish(found[..., :0, :, :] if expr is pose else found[..., :0, :])

@@ -101,9 +101,9 @@ def _inputs(
 def _shape(expr: Expr, model: Model, points: PointSet) -> tuple[int, ...]:
     if expr.is_scalar:
         return ()
-    if expr.is_vector and expr.gives.name == "poses":
-        return (model.n_bodies, 4, 4)
     rows = dimension(expr.gives, model, points)
+    if expr.gives.of_poses:
+        return (rows // 16, 4, 4)
     return (rows,) if expr.is_vector else (rows, dimension(expr.takes, model, points))
 
 

@@ -192,6 +192,24 @@ def poses(c: Configuration) -> Array:
     return out.reshape(-1, 1)
 
 
+def frame_poses(c: Configuration) -> Array:
+    """World poses of the points' frames, X_WB X_BF, flattened into one column."""
+    bodies = [*poses(c).reshape(-1, 4, 4), c.eye(4)]  # the world is the last: index −1
+    out = c.zeros(len(c.points), 4, 4)
+    for i, k in enumerate(c.points.body):
+        out[i, :3, :3], out[i, :3, 3], out[i, 3, 3] = c.points.rotation[i], c.points.offset[i], 1
+        out[i] = bodies[k] @ out[i]
+    return out.reshape(-1, 1)
+
+
+def moved(c: Configuration) -> Array:
+    """Every joint after unit time at its rates, by the exponential of its group."""
+    q, v, joints = c.argument("q"), c.argument("v"), c.model.joints
+    pairs = zip(joints, c.model.q_slices, c.model.v_slices, strict=True)
+    out = [joint.integrate(q[i], v[j]) for joint, i, j in pairs]
+    return np.concatenate([*out, np.zeros(0)])[:, None]
+
+
 # ---- how H, B and A change along directions ----------------------------------------------------
 
 
@@ -252,6 +270,8 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "angular": angular,
     "gravity": gravity,
     "pose": poses,
+    "frame_pose": frame_poses,
+    "moved": moved,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 

@@ -71,13 +71,13 @@ def check_points(expr: Expr) -> None:
 def dimension(space: Space, model: Model, points: PointSet) -> int:
     """Number of components of the vectors of a space."""
     if space.index == "joint":
-        return model.nv
+        return model.nq if space.is_curved else model.nv
     if space.index == "body":
-        return model.n_bodies * (16 if space.name == "poses" else 6)
+        return model.n_bodies * (16 if space.of_poses else 6)
     if space.index == "parameter":
         return 10 * model.n_bodies
     if space.index == "point":
-        return 6 * len(points)
+        return len(points) * (16 if space.of_poses else 6)
     if space.index == "row":
         return 0 if points.closures is None else points.closures.n_rows
     return 6 if space.index == "world" else 1
@@ -102,8 +102,9 @@ def storage_shape(leaf: Expr, model: Model, points: PointSet) -> tuple[int, ...]
     takes, gives = leaf.takes, leaf.gives
     n = model.n_bodies
     if leaf.is_vector:
-        if gives.name == "poses":
-            return (n, 4, 4)
+        if gives.is_curved:
+            size = dimension(gives, model, points)
+            return (size // 16, 4, 4) if gives.of_poses else (size,)
         by_index = {"joint": (model.nv,), "body": (n, 6), "point": (len(points), 6), "one": ()}
         by_index |= {"parameter": (n, 10), "world": (6,)}
         by_index["row"] = (dimension(gives, model, points),)

@@ -297,8 +297,6 @@ def _row(name: str) -> Row | None:
 
 def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
     model, points = program.model, program.points
-    if r.layout == "poses":
-        return (model.n_bodies, 4, 4)
     if r.layout == "diagonal":
         return layout.block_shape(r.takes, r.gives, model)
     if r.layout.startswith("matrix") or r.layout == "blocks":
@@ -320,7 +318,7 @@ def _version() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     package = here.parent.parent
-    folders = (here, here.parent, package / "model", package / "sweeps")
+    folders = (here, here.parent, *(package / name for name in ("spatial", "model", "sweeps")))
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())

@@ -27,7 +27,6 @@ from phipsi.compiler import compile
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions import check
 from phipsi.expressions.node import Expr
-from phipsi.expressions.spaces import POSES
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
@@ -90,7 +89,7 @@ class ExpressionBridge(Bridge):
         points: Sequence[Any] | None,
         backend: str | None,
     ) -> None:
-        if not isinstance(expr, Expr) or not expr.is_vector or expr.gives is POSES:
+        if not isinstance(expr, Expr) or not expr.is_vector or expr.gives.of_poses:
             shown = f"{expr} : {check.signature(expr)}" if isinstance(expr, Expr) else repr(expr)
             raise SpaceError(
                 f"a bridge needs a vector or scalar expression, such as mass_matrix.inv @ tau, but "

@@ -191,6 +191,17 @@ class BodyCode:
         """Square root."""
         return self.emitter.intrinsic("sqrt", self.emitter.lift(x))
 
+    def pick(self, s: Any, series: tuple[float, ...], closed: Callable[..., Any]) -> Any:
+        """A power series in s, or the closed form beyond its range."""
+        return self.emitter.pick(s, series, closed, self)
+
+    def scaled(self, entries: Sequence[Any]) -> list[Any]:
+        """Entries times a power of two: the exponent of the largest one, by its bits."""
+        e, b = self.emitter, self.emitter.builder
+        bits = b.and_(b.bitcast(self.largest(entries).value, e.integers), e.integer(0x7FF << 52))
+        factor = 1.0 / Lane(e, b.bitcast(bits, e.vector))
+        return [x * factor for x in entries]
+
     def largest(self, entries: Sequence[Any]) -> Any:
         """The largest absolute value."""
         e = self.emitter

@@ -21,6 +21,9 @@ def block_size(s: str, code: JointCode | None) -> int:
     if s == "r":
         assert code is not None
         return code.nv
+    if s == "q":
+        assert code is not None
+        return code.nq
     return int(s) if s.isdigit() else 1
 
 
@@ -83,6 +86,8 @@ class Inputs:
         if cols == "1":
             if rows == "r":
                 return b.add(at.v_offset, i64(i))
+            if rows == "q":
+                return b.add(at.q_offset, i64(i))
             return b.add(b.mul(at.index, i64(int(rows))), i64(i))
         if rows == "r" and cols == "r":
             w = k.widest

@@ -59,7 +59,9 @@ def entry_count(x: Field, widest: int) -> int:
     t = x.type
 
     def size(s: str) -> int:
-        return widest if s == "r" else int(s) if s.isdigit() else 1  # one column at a time
+        if s in ("r", "q"):  # a rotation has one coordinate more than rates
+            return widest if s == "r" else 2 * widest
+        return int(s) if s.isdigit() else 1  # one column at a time
 
     if t.kind is Kind.INERTIA:
         return 10

@@ -114,7 +114,7 @@ class Results:
         x, base = r.field, self.k.result_base(r)
         out = bl.Dense(values.value(x).dense())
         gives = r.takes.dual if r.layout == "matrix of adjoint" else r.gives
-        if r.layout == "poses":
+        if r.layout == "poses" and x.type.domain is Domain.BODY:
             turn = en.matmul(
                 [row[:3] for row in out.rows[:3]], en.transpose_rows(self.place.turn())
             )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 
 DOUBLE, I64, I32, I8 = ir.DOUBLE, ir.IntType(64), ir.IntType(32), ir.IntType(8)
 I1 = ir.IntType(1)
@@ -87,6 +88,14 @@ class Emitter:
     def select(self, condition: Any, x: Any, y: Any) -> Lane:
         """x where the condition holds, y elsewhere."""
         return Lane(self, self.builder.select(condition, self.lift(x).value, self.lift(y).value))
+
+    def pick(
+        self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any], ops: Any
+    ) -> Lane:
+        """A power series in s, or ``closed(s, ops)`` beyond its range; see exponential.py."""
+        small = self.compare("<", s, SERIES_BELOW)
+        near, far = self.select(small, s, 0.0), self.select(small, 1.0, s)
+        return self.select(small, polynomial(series, near), closed(far, ops))
 
     def masked_load(self, where: Any, mask: Any) -> Any:
         """A vector of which only the lanes in the mask are read; the others are zero."""

@@ -1,0 +1,136 @@
+"""A circuit: all laws of a run together, as one graph between quantities.
+
+The door between laws and whatever runs them: the kernel of a run, or arrays (`values`). A circuit
+says what must be given, which programs of the algebra it reads, and what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from phipsi.expressions.node import Expr
+from phipsi.laws.graph import Array, Node, Shape
+from phipsi.laws.law_operations import given
+from phipsi.laws.law_values import evaluate
+from phipsi.model.points import PointSet
+
+KINDS = ("time", "q", "v", "effort", "parameter", "state", "result", "noise")
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """An input of the graph.
+
+    **Attributes:** `name`; `kind`: "time" ("t", s), "q", "v", "effort" ("tau", efforts from outside
+    during the step), "parameter", "state", "result" (of an evaluation), "noise" ("step" and
+    "trajectory", whole numbers that number the step of the run and the trajectory); `shape`;
+    `value`, the default of a parameter, the first value of a state.
+    """
+
+    name: str
+    kind: str
+    shape: Shape
+    value: Array | None = None
+
+    def __post_init__(self) -> None:
+        assert self.kind in KINDS, f"{self.kind!r} is not one of {KINDS}"
+
+    @property
+    def node(self) -> Node:
+        """The node that stands for it in the graph."""
+        return given(self.name, self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A program of the algebra whose results laws read.
+
+    **Attributes:** `forms`, expressions; `results`, the names of the quantities of kind "result",
+    one for every form; `modes` and `points` as `compile` takes them; `operands`, the nodes of
+    inputs besides q and v by name ("vdot", "x", …), which may read results of earlier evaluations.
+    """
+
+    forms: tuple[Expr, ...]
+    results: tuple[str, ...]
+    modes: tuple[str, ...]
+    points: PointSet | None = None
+    operands: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Changes at steps whose number is a multiple of `period`, before the step.
+
+    `updates` are the next values of states by name, all from the old values.
+    """
+
+    period: int
+    updates: dict[str, Node]
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """All laws of a run.
+
+    **Attributes:** `quantities`, the inputs by name; `evaluations`, in an order in which they can
+    run; `efforts` (nv,), the sum over all laws, to be added to the given ones; `loads` (n, 6),
+    forces on bodies at their origins in body axes, [moment; force]; `rates`, of continuous states
+    by name; `samplings`, changes of the other states; `records`, named quantities to record;
+    `energy` (), stored in elements, J. None where no law says anything.
+    """
+
+    quantities: dict[str, Quantity]
+    evaluations: tuple[Evaluation, ...] = ()
+    efforts: Node | None = None
+    loads: Node | None = None
+    rates: dict[str, Node] = field(default_factory=dict)
+    samplings: tuple[Sampling, ...] = ()
+    records: dict[str, Node] = field(default_factory=dict)
+    energy: Node | None = None
+
+    def of_kind(self, kind: str) -> dict[str, Quantity]:
+        """The quantities of a kind, by name."""
+        return {name: x for name, x in self.quantities.items() if x.kind == kind}
+
+    @property
+    def results(self) -> list[Node]:
+        """All nodes that are computed while the motion goes on: without samplings and records."""
+        found = [self.efforts, self.loads, *self.rates.values()]
+        return [x for x in found if x is not None]
+
+    def values(
+        self,
+        values: Mapping[str, Any],
+        run: Callable[[Evaluation, dict[str, Array]], Sequence[Array]],
+    ) -> dict[str, Any]:
+        """Everything on arrays: the reference that machine code is compared with.
+
+        **Arguments:** `values` (..., *shape) by name, of all quantities but results; those of
+        parameters and states may be left out; `run`, the results of an evaluation from those of its
+        inputs. **Returns:** "efforts", "loads", "energy" as arrays or None, "rates", "records" as
+        dictionaries, "samplings" as a list of dictionaries.
+        """
+        known = {n: x.value for n, x in self.quantities.items() if x.value is not None}
+        known |= values
+        for one in self.evaluations:
+            nodes = list(one.operands.values())
+            operands = dict(zip(one.operands, evaluate(nodes, known), strict=True))
+            found = run(one, {"q": known["q"], "v": known["v"], **operands})
+            known |= dict(zip(one.results, found, strict=True))
+
+        def of(node: Node | None) -> Array | None:
+            return None if node is None else evaluate([node], known)[0]
+
+        def each(nodes: Mapping[str, Node]) -> dict[str, Array | None]:
+            return {name: of(x) for name, x in nodes.items()}
+
+        return {
+            "efforts": of(self.efforts),
+            "loads": of(self.loads),
+            "energy": of(self.energy),
+            "rates": each(self.rates),
+            "records": each(self.records),
+            "samplings": [each(x.updates) for x in self.samplings],
+        }
