@@ -39,8 +39,8 @@ from phipsi.motion.rollout_loop import LaneCode, Part
 # record), and the data and the scratch memory of every kernel that the run calls.
 (
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
-    PORTS,
-) = range(12)  # fmt: skip
+    DIRECTION, PORTS,
+) = range(13)  # fmt: skip
 NOT_FINITE = 6
 """Status of a step after which a number of the state is not finite; kernels use others."""
 
@@ -57,13 +57,15 @@ class Sample:
 class Plan:
     """What a run computes, as graphs.
 
-    **Attributes:** `states`, each with its value after a step; `inputs`, given for every step;
+    **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
+    `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
     number of entries; `samples`; `records`, quantities that are written out. Graphs read states,
     inputs and parameters by their names, the step length as ``h``, and as whole numbers the
     ``step`` of the run and the ``trajectory``.
     """
 
+    base: NativeCode
     states: Mapping[str, Node]
     inputs: Mapping[str, int]
     own: Mapping[str, int]
@@ -78,7 +80,7 @@ class Plan:
 
     def natives(self) -> list[NativeCode]:
         """The programs that are called, each once; the first has the tables of the model."""
-        found: dict[int, NativeCode] = {}
+        found: dict[int, NativeCode] = {id(self.base): self.base}
         for x in in_order(self.nodes()):
             if x.operation.name == "call":
                 for native in x.data.natives:
@@ -180,7 +182,8 @@ class Run(LaneCode):
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
         write_loop(b, self._job[COUNT], self._group, lanes)
-        b.store(b.add(self._job[FIRST], self._job[STEPS]), b.at(job, 8 * FIRST))
+        moved = b.mul(self._job[STEPS], self._job[DIRECTION])
+        b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
         b.ret_void()
         step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
         b = ir.IRBuilder(step.append_basic_block("entry"))
@@ -241,18 +244,20 @@ class Run(LaneCode):
         out = {name: self._where(f"record {name}", rows) for name in plan.records}
 
         def at(i: Any) -> None:
-            number = b.add(i, self._job[FIRST])
-            now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
-            if plan.records:
-                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
-            with b.if_then(b.icmp_signed("<", i, self._job[STEPS])):
+            number = b.add(b.mul(i, self._job[DIRECTION]), self._job[FIRST])
+            goes_on = b.icmp_signed("<", i, self._job[STEPS])
+            with b.if_then(goes_on):
                 for name, bases in given.items():
                     self._read(name, bases, i)
                 for sample in plan.samples:
                     hit = b.icmp_signed("==", b.srem(number, i64(sample.period)), i64(0))
                     with b.if_then(hit):
                         self._update(sample.updates, number)
+            if plan.records:
+                now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
+                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
+                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
+            with b.if_then(goes_on):
                 self._step(number)
 
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
