@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -53,14 +53,15 @@ class Sample:
     updates: Mapping[str, Node]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What a run computes, as graphs.
 
     **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
     `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
-    number of entries; `samples`; `records`, quantities that are written out. Graphs read states,
+    number of entries; `samples`; `records`, quantities that are written out; `codes`, the
+    machine code by number of lanes, once it is there. Graphs read states,
     inputs and parameters by their names, the step length as ``h``, and as whole numbers the
     ``step`` of the run and the ``trajectory``.
     """
@@ -72,12 +73,14 @@ class Plan:
     shared: Mapping[str, int]
     samples: tuple[Sample, ...]
     records: Mapping[str, Node]
+    codes: dict[int, MachineCode] = field(default_factory=dict, repr=False)
 
     def nodes(self) -> list[Node]:
         """All results, in a fixed order."""
         updates = [x for s in self.samples for x in s.updates.values()]
         return [*self.states.values(), *updates, *self.records.values()]
 
+    @cached_property
     def natives(self) -> list[NativeCode]:
         """The programs that are called, each once; the first has the tables of the model."""
         found: dict[int, NativeCode] = {id(self.base): self.base}
@@ -87,6 +90,7 @@ class Plan:
                     found.setdefault(id(native), native)
         return list(found.values())
 
+    @cached_property
     def ports(self) -> dict[str, int]:
         """The arrays of a job by name, with the entries of one row."""
         states = {name: node.size for name, node in self.states.items()}
@@ -97,7 +101,7 @@ class Plan:
         """All that the code depends on besides the kernels."""
         nodes, numbers = in_order(self.nodes()), {}
         lines = []
-        natives = [id(x) for x in self.natives()]
+        natives = [id(x) for x in self.natives]
         for x in nodes:
             numbers[x] = len(numbers)
             args = [numbers[y] for y in x.args]
@@ -126,7 +130,10 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     ``i64 phipsi_step(job)`` does the same and returns 0 if no trajectory has failed;
     ``i64 phipsi_run_size()`` is the size of the working memory in numbers.
     """
-    natives = plan.natives()
+    found = plan.codes.get(lanes)
+    if found is not None:
+        return found
+    natives = plan.natives
     keys = " ".join(native.unit.key() for native in natives)
     text = f"{keys} run {lanes} {_version()} {plan.text()}"
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -136,7 +143,8 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
         Run(module, plan, natives, lanes)
         return str(module)
 
-    return machine_code(digest, natives[0].target, emit)
+    found = plan.codes[lanes] = machine_code(digest, natives[0].target, emit)
+    return found
 
 
 @cache
@@ -167,7 +175,7 @@ class Run(LaneCode):
         b = self.b = ir.IRBuilder(function.append_basic_block("entry"))
         e = self.e = Emitter(lanes, fused=target.fused)
         e.builder = b
-        job, self._ports = function.args[0], plan.ports()
+        job, self._ports = function.args[0], plan.ports
         count = PORTS + 3 * len(self._ports) + 2 * len(natives)
         self._job = [self.word(job, i) for i in range(count)]
         self._programs = PORTS + 3 * len(self._ports)

@@ -32,14 +32,14 @@ class RunMemory:
 
     def __init__(self, plan: Plan, arrays: Mapping[str, Array], count: int, threads: int = 1):
         self.plan, self.count = plan, count
-        natives = plan.natives()
+        natives = plan.natives
         wide = natives[0].target.lanes
         lanes = 1 if count == 1 else wide
         self._code = run_code.run_code(plan, lanes)
         self._natives = natives
         self.status, self.failed_at = (np.zeros(count, dtype=np.int64) for _ in range(2))
-        self._words = {name: run_code.PORTS + 3 * i for i, name in enumerate(plan.ports())}
-        self._sizes = plan.ports()
+        self._words = {name: run_code.PORTS + 3 * i for i, name in enumerate(plan.ports)}
+        self._sizes = plan.ports
         self._kept: dict[str, Array] = dict(arrays)
         pieces = batch_pieces(count, min(threads, MOST + 1), lanes)
         size = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.address("phipsi_run_size"))()

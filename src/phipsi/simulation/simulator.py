@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
+from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
@@ -42,7 +43,8 @@ _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progr
 class Simulator:
     """A mechanism, the laws that act on it, and a step: compiled to one kernel.
 
-    **Arguments:** `mechanism`, a model; `laws`, those that act on it, as a circuit;
+    **Arguments:** `mechanism`, a model; `laws` that act on it: of `pp.law`, force elements, and
+    controllers in traceable arithmetic;
     `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
     cost); `given`, quantities of the algebra that every trajectory may have its own of, as
     `compile` takes them, such as "M" or "gravity".
@@ -65,7 +67,7 @@ class Simulator:
     def __init__(
         self,
         mechanism: Model,
-        laws: Circuit | None = None,
+        laws: Any = (),
         dt: float = 1e-3,
         *,
         integrator: str = "rk4",
@@ -80,7 +82,7 @@ class Simulator:
             hint = did_you_mean(str(integrator), DIFFERENTIABLE)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         self.integrator = integrator
-        self._circuit = Circuit({}) if laws is None else laws
+        self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
         self._graph = StepGraph(self.model, self._circuit, given)
         place = self._graph.step(METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
