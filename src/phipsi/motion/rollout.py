@@ -419,7 +419,7 @@ def failure(
     status: np.ndarray,
     failed_at: np.ndarray,
     dt: float,
-    found: tuple[Array, Array],
+    found: Any,
 ) -> SimulationError:
     """What went wrong first, in which trajectory and step."""
     bad = np.flatnonzero(status)
