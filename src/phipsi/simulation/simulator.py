@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
+from phipsi.laws.law_operations import given as given_node
 from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -23,7 +24,9 @@ from phipsi.motion.checks import check_quaternions, checked_time, whole_number
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.simulation.episodes import STARTS, Episodes
 from phipsi.simulation.progress import make_progress
+from phipsi.simulation.simulator_results import SimulatorGradient, SimulatorRun
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
@@ -47,7 +50,8 @@ class Simulator:
     controllers in traceable arithmetic;
     `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
     cost); `given`, quantities of the algebra that every trajectory may have its own of, as
-    `compile` takes them, such as "M" or "gravity".
+    `compile` takes them, such as "M" or "gravity"; `episodes`, an `Episodes`: when trajectories
+    start again.
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
@@ -72,6 +76,7 @@ class Simulator:
         *,
         integrator: str = "rk4",
         given: Sequence[str] = (),
+        episodes: Episodes | None = None,
     ) -> None:
         self.model = tree_of(mechanism, Simulator)
         if not self.model.nv:
@@ -87,6 +92,16 @@ class Simulator:
         place = self._graph.step(METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
+        self.episodes, self._restart = episodes, None
+        if episodes is not None:
+            if not isinstance(episodes, Episodes):
+                raise InputError(
+                    f"episodes={episodes!r} must be  pp.Episodes(end=…, limit=…), or None"
+                )
+            self._restart = episodes.restart(self._record, tuple(self._states))
+            for name, node in {**self._restart.checks, **self._restart.results}.items():
+                self._states[name] = given_node(name, node.shape)
+                self._first[name] = np.zeros(node.shape)
         self.parameters: dict[str, Array | None] = {
             name: x.value for name, x in self._circuit.of_kind("parameter").items()
         }
@@ -104,7 +119,8 @@ class Simulator:
     @property
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records)
+        ends = [name for name in self._states if name.startswith("episode.")]
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *ends)
 
     def _record(self, name: str) -> Node:
         graph, start = self._graph, self._graph.start
@@ -115,6 +131,8 @@ class Simulator:
             return acting.efforts if name == "tau" else acting.vdot
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
+        if name in self.recordable:
+            return self._states[name]
         known = ", ".join(map(repr, self.recordable))
         hint = did_you_mean(str(name), self.recordable)
         raise InputError(f"record={name!r} is not among {known}. {hint}")
@@ -128,12 +146,14 @@ class Simulator:
         *,
         t: ArrayLike = 0.0,
         parameters: Mapping[str, ArrayLike] | None = None,
+        restart: SimulatorState | None = None,
     ) -> SimulatorState:
         """States to begin with, of one trajectory or of many on leading axes, which broadcast.
 
         **Arguments:** `q` (..., nq), the neutral configuration if not given; `v` (..., nv), zero;
         `t` (...), s; `parameters`, values (..., *shape) by name, of laws and of what `given` names:
-        with leading axes, every trajectory has its own.
+        with leading axes, every trajectory has its own; `restart`, with `episodes`, another state
+        of this simulator: its trajectories are the starts of later episodes, this state if None.
         """
         model = self.model
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
@@ -154,7 +174,25 @@ class Simulator:
         states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
         kept = {n: _own(x, batch, self._shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
-        return SimulatorState(self, batch, states, kept, shared)
+        return SimulatorState(self, batch, states, kept, shared | self._starts(restart, states))
+
+    def _starts(self, restart: SimulatorState | None, own: dict[str, Array]) -> dict[str, Array]:
+        """The starts of later episodes by name, as the kernel reads them."""
+        if restart is not None and (
+            self._restart is None or getattr(restart, "simulator", None) is not self
+        ):
+            raise InputError(
+                "restart= must be a state of this simulator, which must have episodes:\n"
+                '    sim = pp.Simulator(…, episodes=pp.Episodes(end="task.done"))\n'
+                "    sim.start(q, v, restart=sim.start(many_q, many_v))"
+            )
+        if self._restart is None:
+            return {}
+        rows = {n: x.copy() for n, x in own.items()} if restart is None else restart._rows
+        count = np.array([float(len(rows["q"]))])
+        if not count[0] and len(own["q"]):
+            raise InputError("restart= has no trajectories, so episodes could not start again")
+        return {STARTS: count} | {f"pool {name}": rows[name] for name in self._restart.pools}
 
     def _with_nodes(self, numbers: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], Node]]:
         return (((name, numbers[name]), node) for name, node in self._states.items())
@@ -197,25 +235,46 @@ class Simulator:
                 self._states,
                 {"tau": self.model.nv},
                 {n: size for n, size in sizes.items() if n in key[0]},
-                {n: size for n, size in sizes.items() if n not in key[0]},
+                {n: size for n, size in sizes.items() if n not in key[0]} | self._pools,
                 tuple(samples),
                 {name: self._record(name) for name in records},
+                self._restart,
             )
         return self._plans[key]
 
+    @property
+    def _pools(self) -> dict[str, int]:
+        """What is shared because trajectories start again, with the entries of a row."""
+        if self._restart is None:
+            return {}
+        pools = {f"pool {name}": self._states[name].size for name in self._restart.pools}
+        return {**pools, STARTS: 1}
+
     # ---- runs ---------------------------------------------------------------------------------
 
-    def step(self, state: SimulatorState, tau: ArrayLike | None = None) -> None:
-        """Advance all trajectories of a state by one step, in place.
+    def step(
+        self,
+        state: SimulatorState,
+        tau: ArrayLike | None = None,
+        steps: int = 1,
+        *,
+        threads: int = 1,
+    ) -> None:
+        """Advance all trajectories of a state by one step or several, in place.
 
-        `tau` (..., nv) are efforts besides those of the laws, N·m or N. Raises `SimulationError`
-        if a trajectory fails; it then keeps its last good state, and the others have advanced.
+        `tau` (..., nv) are efforts besides those of the laws, N·m or N, held during these steps;
+        `threads` share the trajectories. Raises `SimulationError` if a trajectory fails; it then
+        keeps its last good state, and the others have advanced. With `episodes`, no steps
+        (``steps=0``) compute what is kept about a state that is new.
         """
         if state.simulator is not self:
             raise InputError("this state belongs to another simulator; make one with sim.start(…)")
         if tau is not None:
             state.set_efforts(tau)
-        state.advance()
+        if steps == threads == 1:
+            state.advance()
+        else:
+            state.advance_by(whole_number("steps", steps, 0), whole_number("threads", threads))
 
     def rollout(
         self,
@@ -324,6 +383,11 @@ class Simulator:
 
         if state.simulator is not self:
             raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if self.episodes is not None:
+            raise InputError(
+                "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
+                "    pp.Simulator(…, episodes=None).gradient(…)"
+            )
         if not of:
             raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
         steps, every = whole_number("steps", steps, 0), whole_number("every", every)
@@ -358,7 +422,7 @@ class Simulator:
             raise failure(self.model, batch, *status, self.dt, None)
         nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
         shaped = {
-            n: x.reshape(*batch, *nodes[n].shape) for n, x in found.states.items() if n != "q"
+            n: x.reshape((*batch, *nodes[n].shape)) for n, x in found.states.items() if n != "q"
         }
         return SimulatorGradient(
             found.value.reshape(batch),
@@ -371,23 +435,6 @@ class Simulator:
                 for n, x in found.parameters.items()
             },
         )
-
-
-class SimulatorGradient(NamedTuple):
-    """The gradient of a run.
-
-    `value` (...), Σ weights · records; by the state at the beginning: `q` (..., nv), in the
-    directions of v, `v` (..., nv), and `laws` by name; by the efforts `tau`, of the shape that they
-    had; by `parameters`, in the shape that they were given in: those that all trajectories share
-    have the sum.
-    """
-
-    value: Array
-    q: Array
-    v: Array
-    laws: dict[str, Array]
-    tau: Array
-    parameters: dict[str, Array]
 
 
 @final
@@ -413,7 +460,7 @@ class SimulatorState:
         self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
         nodes = simulator._states
         self.laws = {
-            n: x.reshape(*batch, *nodes[n].shape)
+            n: x.reshape((*batch, *nodes[n].shape))
             for n, x in shaped.items()
             if n not in ("q", "v", "t")
         }
@@ -422,6 +469,7 @@ class SimulatorState:
         self.status, self.failed_at = (np.zeros(self.count, dtype=np.int64) for _ in range(2))
         self._advance: Callable[[], Any] | None = None
         self._memory: RunMemory | None = None  # kept as long as `_advance` works on it
+        self._threads = 0  # of the memory, if several steps were taken at once
 
     def __repr__(self) -> str:
         which = f"{self.count} trajectories" if self.batch else "one trajectory"
@@ -466,10 +514,24 @@ class SimulatorState:
         if advance():
             raise self.failure(None)
 
+    def advance_by(self, steps: int, threads: int) -> None:
+        """Several steps."""
+        sim = self.simulator
+        if self._threads != threads:
+            self._advance, self._threads = None, threads
+            self._memory = self.memory(sim._plan(self.own, ()), threads)
+            self.status, self.failed_at = self._memory.status, self._memory.failed_at
+        assert self._memory is not None
+        fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
+        self.steps += steps
+        if not fine:
+            raise self.failure(None)
+
     def _stepper(self) -> Callable[[], Any]:
         sim = self.simulator
         if not self.count:
             return lambda: 0
+        self._threads = 0
         memory = self._memory = self.memory(sim._plan(self.own, ()))
         self.status, self.failed_at = memory.status, memory.failed_at
         if self.count <= _FEW:
@@ -480,65 +542,6 @@ class SimulatorState:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
         return failure(sim.model, self.batch, self.status, self.failed_at, sim.dt, found)
-
-
-@final
-class SimulatorRun:
-    """What `Simulator.rollout` recorded.
-
-    **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
-    the first record being the state at the beginning; `state`, the last one, from which another
-    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...).
-    """
-
-    def __init__(self, simulator: Simulator, state: SimulatorState, out: dict[str, Array]) -> None:
-        self.simulator, self.state, self.complete = simulator, state, True
-        self._found = {n: x.reshape(*state.batch, *x.shape[1:]) for n, x in out.items()}
-
-    def end_after(self, kept: int) -> None:
-        """Keep only so many records: the run was interrupted."""
-        rank = len(self.state.batch)
-        self._found = {n: x[(slice(None),) * rank + (slice(kept),)] for n, x in self._found.items()}
-        self.complete = False
-
-    def __getitem__(self, name: str) -> Array:
-        try:
-            return self._found[name]
-        except KeyError:
-            known = ", ".join(map(repr, self._found))
-            raise InputError(
-                f"{name!r} was not recorded, only {known}. Ask for it:  "
-                f"sim.rollout(…, record=('q', 'v', {name!r}))"
-            ) from None
-
-    @property
-    def t(self) -> Array:
-        """Times (..., kept), s."""
-        return self["t"]
-
-    @property
-    def q(self) -> Array:
-        """Configurations (..., kept, nq)."""
-        return self["q"]
-
-    @property
-    def v(self) -> Array:
-        """Rates (..., kept, nv)."""
-        return self["v"]
-
-    @property
-    def status(self) -> Array:
-        """0 where a trajectory went well, (...)."""
-        return self.state.status.reshape(self.state.batch)
-
-    @property
-    def failed_at(self) -> Array:
-        """The number of the last step that was begun, (...)."""
-        return self.state.failed_at.reshape(self.state.batch)
-
-    def __repr__(self) -> str:
-        names = ", ".join(self._found)
-        return f"<run of {self.state!r}: {names}>"
 
 
 def _spread(x: Any, batch: tuple[int, ...], node: Node) -> Array:
