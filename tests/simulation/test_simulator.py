@@ -6,36 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from law_circuits import parameter, start, state, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
 from phipsi.errors import PhipsiError, SimulationError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.circuit import Circuit, Quantity, Sampling
-from phipsi.laws.trace import Traced, as_node
+from phipsi.laws.circuit import Circuit, Sampling
+from phipsi.laws.trace import as_node
 
 H = 2e-3
-
-
-def traced(name: str, *shape: int) -> Any:
-    return Traced(ops.given(name, shape))
-
-
-def parameter(name: str, value: Any) -> tuple[Quantity, Any]:
-    found = Quantity(name, "parameter", np.shape(value), np.asarray(value, float))
-    return found, Traced(found.node)
-
-
-def state(name: str, value: Any) -> tuple[Quantity, Any]:
-    found = Quantity(name, "state", np.shape(value), np.asarray(value, float))
-    return found, Traced(found.node)
-
-
-def start(model: pp.Model, count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    q = np.array([model.random_configuration(rng) for _ in range(count)])
-    return q, 0.3 * rng.normal(size=(count, model.nv))
 
 
 def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):

@@ -21,7 +21,7 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import StepGraph
-from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.simulation.progress import make_progress
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Simulator:
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
-        if integrator not in DIFFERENTIABLE:
-            known = ", ".join(map(repr, DIFFERENTIABLE))
-            hint = did_you_mean(str(integrator), DIFFERENTIABLE)
+        if integrator not in SIMULATED:
+            known = ", ".join(map(repr, SIMULATED))
+            hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         self.integrator = integrator
         self._circuit = Circuit({}) if laws is None else laws
