@@ -7,7 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from law_circuits import parameter, start, state, traced
+from circuits_by_hand import H, parameter, start, state, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
@@ -21,8 +21,6 @@ from phipsi.laws.trace import as_node
 from phipsi.motion.chart import chart_of
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS
-
-H = 2e-3
 
 
 def damped(nv: int, damping: Any, *others: Any) -> Circuit:
