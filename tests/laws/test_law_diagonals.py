@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,7 +16,8 @@ from phipsi.laws.trace import Traced, as_node
 
 N = 5
 X, Y = ops.given("x", (N,)), ops.given("y", (N, N))
-x, y = Traced(X), Traced(Y)
+x: Any = Traced(X)
+y: Any = Traced(Y)
 FULL = np.random.default_rng(0).normal(size=(N, N))
 BAND = np.diag(np.arange(1.0, N + 1)) + np.diag(np.ones(N - 1), 1)
 

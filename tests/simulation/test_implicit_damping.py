@@ -7,7 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from circuits_by_hand import H, parameter, start, state, traced
+from circuits_by_hand import H, parameter, slope, start, state, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
@@ -32,7 +32,7 @@ def damped(nv: int, damping: Any, *others: Any) -> Circuit:
     return Circuit({"damper.c": c}, efforts=as_node(total))
 
 
-def by_hand(model, q, v, T, C, h=H, rotors=0.0):
+def by_hand(model, q, v, T, C, h=H, rotors: Any = 0.0):
     """The step with dense matrices."""
     M = pp.mass_matrix(model, q) + rotors
     return chart_of(model).euler(q, v, np.linalg.solve(M + h * np.diag(C), T), h)
@@ -211,6 +211,30 @@ def test_gradients():
         ]
         assert_allclose(bar, wanted, atol=2e-8)
         assert np.abs(wanted).max() > 1e-3
+
+
+def test_gradients_through_runs():
+    """By the initial rates and the damping of every trajectory, in machine code."""
+    model = random_tree(2, 3, armature=True)
+    nv = model.nv
+    laws = damped(nv, 3.0, -0.3 * np.tanh(traced("v", nv) / 0.2))
+    sim = pp.Simulator(model, laws, 0.02, integrator="implicit_damping")
+    q0, v0 = start(model, 2)
+    rng = np.random.default_rng(1)
+    c = rng.uniform(1, 3, (2, nv))
+    weights = {"q": rng.normal(size=(2, 6, model.nq)), "v": rng.normal(size=(2, 6, nv))}
+
+    def value(v=v0, c=c):
+        run = sim.rollout(sim.start(q0, v, parameters={"damper.c": c}), steps=5)
+        return sum((weights[n] * run[n]).sum(axis=(1, 2)) for n in ("q", "v"))
+
+    found = sim.gradient(sim.start(q0, v0, parameters={"damper.c": c}), steps=5, of=weights)
+    along = rng.normal(size=(2, nv))
+    for got, wanted in (
+        (found.v, slope(lambda e: value(v=v0 + e * along), 1e-3)),
+        (found.parameters["damper.c"], slope(lambda e: value(c=c + e * along), 1e-2)),
+    ):
+        assert_allclose((got * along).sum(axis=1), wanted, rtol=1e-9)
 
 
 def test_not_of_simulate():

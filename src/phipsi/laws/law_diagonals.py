@@ -85,7 +85,7 @@ def _scatter(x: Node, args: Sequence[Array], n: int) -> Array:
 def _total(x: Node, args: Sequence[Array], n: int) -> Array:
     (y,) = x.args
     if x.data is None:
-        return args[0].any(axis=0, keepdims=True)
+        return np.asarray(args[0].any(axis=0, keepdims=True))
     return args[0].reshape(*y.shape, n).any(axis=x.data).reshape(x.size, n)
 
 

@@ -45,9 +45,10 @@ class Simulator:
 
     **Arguments:** `mechanism`, a model; `laws` that act on it: of `pp.law`, force elements, and
     controllers in traceable arithmetic;
-    `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
-    cost); `given`, quantities of the algebra that every trajectory may have its own of, as
-    `compile` takes them, such as "M" or "gravity".
+    `dt`, the step, s; `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the
+    cost), "implicit_damping" (the same, and stable with dampers of any strength at joints);
+    `given`, quantities of the algebra that every trajectory may have its own of, as `compile` takes
+    them, such as "M" or "gravity".
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
