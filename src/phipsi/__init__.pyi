@@ -73,6 +73,7 @@ from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals
 from phipsi.laws.law import Law, law
 from phipsi.laws.numpy_functions import table
+from phipsi.laws.policy import policy
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
@@ -85,6 +86,7 @@ from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
+from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
@@ -93,6 +95,7 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
+    "Episodes",
     "Event",
     "GraphJoint",
     "Grasp",
@@ -166,6 +169,7 @@ __all__ = [
     "operational_space_inertia",
     "operators",
     "parse",
+    "policy",
     "potential_energy",
     "prove",
     "references",

@@ -95,19 +95,17 @@ class Episodes:
                     f"Join the entries in the law:  (x > 1).any()"
                 )
             ended = np.where(Traced(node) != 0, 1.0, ended)
-        t, h = Traced(given("t", ())), Traced(given("h", ()))
         last = np.inf if self.limit is None else self.limit
-        late = np.where(t >= last - h / 2, 1.0, 0.0)
-        failed = Traced(given("failed", ()))
+        late = np.where(_number("t") + 0.5 * _number("h") >= last, 1.0, 0.0)
+        failed = _number("failed")
         over = np.maximum(np.maximum(ended, late), failed)
-        count, trajectory = (Traced(given(n, ())) for n in ("episode.count", "trajectory"))
+        count, starts = _number("episode.count"), _number(STARTS)
         checks: dict[str, Any] = {
             "episode.ended": ended, "episode.late": late, "episode.failed": failed,
             "episode.over": over, "episode.count": count + over,
         }  # fmt: skip
         checks |= {f"episode.final.{name}": Traced(record(name)) for name in self.keep}
-        starts = Traced(given(STARTS, ()))
-        row = np.floor(uniform_numbers(count, trajectory, 1, 0)[0] * starts)
+        row = np.floor(uniform_numbers(count, _number("trajectory"), 1, 0)[0] * starts)
         return Restart(
             self.every,
             {name: as_node(x) for name, x in checks.items()},
@@ -116,3 +114,8 @@ class Episodes:
             states,
             {f"episode.{name}": record(name) for name in self.keep},
         )
+
+
+def _number(name: str) -> Any:
+    """A number that the kernel knows."""
+    return Traced(given(name, ()))
