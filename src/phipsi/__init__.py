@@ -86,6 +86,7 @@ _TABLE = {
     ("Simulation", "simulation.md"): {
         "simulation.run": "simulate",
         "motion.rollout": "rollout",
+        "simulation.simulator": "Simulator",
         "trajectory.trajectory": "Trajectory",
         "simulation.events": "Event",
         "simulation.contact_margins": "contact_events",

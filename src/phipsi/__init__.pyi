@@ -84,6 +84,7 @@ from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
+from phipsi.simulation.simulator import Simulator
 from phipsi.theorems import identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
@@ -98,6 +99,7 @@ __all__ = [
     "Pose",
     "Program",
     "Scenario",
+    "Simulator",
     "SpatialInertia",
     "Stages",
     "System",

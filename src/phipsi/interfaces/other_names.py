@@ -124,7 +124,6 @@ _DRAKE = {
     "MultibodyPlant": "ModelBuilder load",
     "InverseKinematics": "inverse_kinematics",
     "Linearize FirstOrderTaylorApproximation": "linearize",
-    "Simulator": "simulate",
 }
 _NO_DATA = "Data createData MjData mj_makeData mj_resetData CreateDefaultContext Context".split()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from phipsi.laws.calls import pulled
 from phipsi.laws.graph import Node, in_order
 from phipsi.laws.law_operations import apply, constant, expand, total
 
@@ -39,13 +40,19 @@ def adjoints(
 ) -> list[Node | None]:
     """The derivative of Σ weight · result by inputs, in their shapes; None where it is zero."""
     found: dict[Node, Node | None] = {}
+    of_calls: dict[Node, dict[int, Node]] = {}  # by call, the weights of its results
     for x, weight in zip(results, weights, strict=True):
         found[x] = _plus(found.get(x), weight)
     for x in reversed(in_order(results)):
         bar = found.get(x)
-        if bar is None:
+        if x in of_calls:
+            terms = enumerate(pulled(x, of_calls[x]))
+        elif bar is None:
             continue
-        if x.operation.is_entrywise:
+        elif x.operation.name == "result":  # all results are needed to go on
+            of_calls.setdefault(x.args[0], {})[x.data] = bar
+            continue
+        elif x.operation.is_entrywise:
             assert x.operation.partials is not None
             slopes = x.operation.partials(x, *x.args)
             terms = enumerate(_product(slope, bar) for slope in slopes)

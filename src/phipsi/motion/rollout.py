@@ -124,7 +124,7 @@ def rollout(
     arrays = [*flat, *outs, status, failed_at]
     _run(function, natives, method, arrays, (steps, every), dt, model, threads)
     if status.any():
-        raise _failure(model, batch, status, failed_at, dt, (out_q, out_v))
+        raise failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
 
 
@@ -306,6 +306,19 @@ def rollout_arrays(
     return q, v, np.broadcast_to(effort, (*batch, *effort.shape[-core:])), batch
 
 
+def per_step_efforts(
+    model: Model, tau: ArrayLike, batch: tuple[int, ...], steps: int, per_step: bool | None
+) -> Array:
+    """Efforts (n, nv), or (n, steps, nv) if they change from step to step, for a known batch."""
+    start = np.zeros((*batch, model.nq)), np.zeros((*batch, model.nv))
+    q = np.broadcast_to(model.neutral(), start[0].shape)
+    _, _, effort, whole = rollout_arrays(model, q, start[1], tau, steps, per_step)
+    if whole != batch:
+        raise InputError(f"tau has the batch {whole}, but the state has {batch}")
+    core = effort.shape[len(batch) :]
+    return np.array(effort.reshape(math.prod(batch), *core), dtype=np.float64, order="C")
+
+
 def _is_varying(effort: Array, q: Array, v: Array, steps: int) -> bool:
     """Whether the axis before the last of tau is that of the steps; rejects doubtful ones."""
     if effort.ndim > max(q.ndim, v.ndim):
@@ -333,7 +346,7 @@ def _flag(per_step: Any, effort: Array) -> bool:
     return bool(per_step)
 
 
-def _failure(
+def failure(
     model: Model,
     batch: tuple[int, ...],
     status: np.ndarray,

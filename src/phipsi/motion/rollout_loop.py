@@ -72,8 +72,117 @@ class _LaneNumbers:
         return self.e.select(small, polynomial(series, near), closed(far, self))
 
 
+class LaneCode:
+    """Code of loops with trajectories in lanes: memory, packing, joints, failures.
+
+    **Attributes:** `b`, `e`, what instructions are written with; `lanes`; `data`, the
+    record of the model's tables; `codes` of its joints; `sincos`, a function.
+    """
+
+    b: ir.IRBuilder
+    e: Emitter
+    lanes: int
+    bytes: int
+    data: Any
+    codes: Sequence[JointCode]
+    zero: Any
+    sincos: ir.Function
+    _bad: Any
+
+    def word(self, base: Any, i: int) -> Any:
+        """Word i of a record."""
+        return self.b.load(self.b.at(base, 8 * i), typ=I64)
+
+    def note(self, status: Any) -> None:
+        """Keep the first failure of every lane in this step."""
+        b, old = self.b, self.bad()
+        b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
+
+    def bad(self) -> Any:
+        """What has failed in this step, by lane."""
+        return self.b.load(self._bad, typ=self.e.integers)
+
+    def numbers(self) -> _LaneNumbers:
+        """What the formulas of the groups need, again wherever code branches."""
+        return _LaneNumbers(self.e, self.sincos)
+
+    def copy(self, source: Any, target: Any, count: Any) -> None:
+        """One area to another."""
+        write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
+
+    def load(self, base: Any, i: Any) -> Lane:
+        """Number i of an area."""
+        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
+        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
+
+    def store(self, value: Any, base: Any, i: Any) -> None:
+        """Number i of an area."""
+        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
+        self.b.store(self.e.lift(value).value, where, align=8)
+
+    def pack(self, bases: Values, packed: Any, count: Any) -> None:
+        """Rows of numbers, one per lane, into vectors."""
+        b = self.b
+
+        def one(i: Any) -> None:
+            out: Any = ir.Constant(self.e.vector, ir.Undefined)
+            for lane, base in enumerate(bases):
+                where = b.at(base, b.mul(i, i64(8)))
+                entry = b.load(where, align=8, typ=DOUBLE)
+                out = b.insert_element(out, entry, ir.Constant(I32, lane))
+            self.store(Lane(self.e, out), packed, i)
+
+        write_loop(b, count, one)
+
+    def unpack(self, packed: Any, bases: Values, count: Any) -> None:
+        """Vectors into rows of numbers, one per lane."""
+        b = self.b
+
+        def one(i: Any) -> None:
+            value = self.load(packed, i).value
+            for lane, base in enumerate(bases):
+                entry = b.extract_element(value, ir.Constant(I32, lane))
+                where = b.at(base, b.mul(i, i64(8)))
+                b.store(entry, where, align=8)
+
+        write_loop(b, count, one)
+
+    def _each_joint(self, visit: Callable[[JointCode, Any, Any], None]) -> None:
+        """Code for every joint: visit(joint type, start of its part of q, of v)."""
+        b = self.b
+        integers = b.inttoptr(self.word(self.data, INTEGERS), POINTER)
+
+        def one(k: Any) -> None:
+            row = b.at(integers, b.mul(k, i64(8 * tables.N_INTEGERS)))
+            kind, q, v = (
+                self.word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
+            )
+            write_cases(b, kind, len(self.codes), lambda i: visit(self.codes[i], q, v))
+
+        write_loop(b, self.word(self.data, N_BODIES), one)
+
+    def loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
+        """Numbers of one joint."""
+        return [self.load(base, self.b.add(start, i64(first + i))) for i in range(count)]
+
+    def stores(self, values: Any, base: Any, start: Any, first: int) -> None:
+        """Numbers of one joint."""
+        for i, value in enumerate(values):
+            self.store(value, base, self.b.add(start, i64(first + i)))
+
+    def each_part(self, visit: Callable[[Part], None]) -> None:
+        """Code for every joint, or part of a composite one."""
+
+        def joint(code: JointCode, q: Any, v: Any) -> None:
+            numbers = self.numbers()
+            for group, i, j in code.joint.parts():
+                visit(Part(self, group, q, i, v, j, numbers))
+
+        self._each_joint(joint)
+
+
 @final
-class Rollout:
+class Rollout(LaneCode):
     """Writes the loops over groups of trajectories, steps and joints around a step.
 
     `writer` makes the code of one step with the tools of this class: `program` calls any of the
@@ -92,6 +201,7 @@ class Rollout:
         native = natives[0]
         self._kernels = [native.unit.kernel(module, native.target.lanes) for native in natives]
         self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
+        self.sincos = self._kernels[0].sincos_function
         self.codes, self.lanes = native.unit.tables.codes, native.target.lanes
         self.bytes = 8 * self.lanes
         kind = ir.FunctionType(ir.VOID, [POINTER] * 4)  # as the loop of a gufunc
@@ -100,7 +210,7 @@ class Rollout:
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
         self.e = Emitter(self.lanes, fused=native.target.fused)
         self.e.builder = self.b
-        self.job: Values = [self._word(job, i) for i in range(PROGRAMS + 2 * len(natives))]
+        self.job: Values = [self.word(job, i) for i in range(PROGRAMS + 2 * len(natives))]
         self.nq, self.nv = self.job[NQ], self.job[NV]
         dt = self.b.load(self.b.at(job, 8 * DT), typ=DOUBLE)
         self.h = self.e.splat(dt)
@@ -117,9 +227,6 @@ class Rollout:
         self.b.ret_void()
 
     # ---- memory -------------------------------------------------------------------------------
-
-    def _word(self, base: Any, i: int) -> Any:
-        return self.b.load(self.b.at(base, 8 * i), typ=I64)
 
     def area(self, size: Any) -> Any:
         """The next piece of the working memory, for `size` numbers of every lane."""
@@ -153,59 +260,6 @@ class Rollout:
 
         return call
 
-    def note(self, status: Any) -> None:
-        """Keep the first failure of every lane in this step."""
-        b, old = self.b, self.bad()
-        b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
-
-    def bad(self) -> Any:
-        """What has failed in this step, by lane."""
-        return self.b.load(self._bad, typ=self.e.integers)
-
-    def numbers(self) -> _LaneNumbers:
-        """What the formulas of the groups need, again wherever code branches."""
-        return _LaneNumbers(self.e, self._kernels[0].sincos_function)
-
-    def copy(self, source: Any, target: Any, count: Any) -> None:
-        """One area to another."""
-        write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
-
-    def load(self, base: Any, i: Any) -> Lane:
-        """Number i of an area."""
-        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
-        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
-
-    def store(self, value: Any, base: Any, i: Any) -> None:
-        """Number i of an area."""
-        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
-        self.b.store(self.e.lift(value).value, where, align=8)
-
-    def _pack(self, bases: Values, packed: Any, count: Any) -> None:
-        """Rows of numbers, one per lane, into vectors."""
-        b = self.b
-
-        def one(i: Any) -> None:
-            out: Any = ir.Constant(self.e.vector, ir.Undefined)
-            for lane, base in enumerate(bases):
-                where = b.at(base, b.mul(i, i64(8)))
-                entry = b.load(where, align=8, typ=DOUBLE)
-                out = b.insert_element(out, entry, ir.Constant(I32, lane))
-            self.store(Lane(self.e, out), packed, i)
-
-        write_loop(b, count, one)
-
-    def _unpack(self, packed: Any, bases: Values, count: Any) -> None:
-        b = self.b
-
-        def one(i: Any) -> None:
-            value = self.load(packed, i).value
-            for lane, base in enumerate(bases):
-                entry = b.extract_element(value, ir.Constant(I32, lane))
-                where = b.at(base, b.mul(i, i64(8)))
-                b.store(entry, where, align=8)
-
-        write_loop(b, count, one)
-
     def _rows(self, word: int, rows: Values, size: Any) -> Values:
         """The address of each lane's part of an array whose rows have `size` bytes."""
         b = self.b
@@ -222,17 +276,17 @@ class Rollout:
             row = b.add(first, i64(lane))
             rows.append(b.select(b.icmp_signed("<", row, last), row, last))
         size_q, size_v = b.mul(self.nq, i64(8)), b.mul(self.nv, i64(8))
-        self._pack(self._rows(Q0, rows, size_q), self.q, self.nq)
-        self._pack(self._rows(V0, rows, size_v), self.v, self.nv)
+        self.pack(self._rows(Q0, rows, size_q), self.q, self.nq)
+        self.pack(self._rows(V0, rows, size_v), self.v, self.nv)
         efforts = self._rows(TAU, rows, self.job[TAU_ROW])
-        self._pack(efforts, self.tau, self.nv)
+        self.pack(efforts, self.tau, self.nv)
         if "free" in self._slots[0]:
-            self._pack(self._rows(FREE, rows, size_v), self._free, self.nv)
+            self.pack(self._rows(FREE, rows, size_v), self._free, self.nv)
         kept = b.add(b.sdiv(self.job[STEPS], self.job[EVERY]), i64(1))
         out_q = self._rows(OUT_Q, rows, b.mul(size_q, kept))
         out_v = self._rows(OUT_V, rows, b.mul(size_v, kept))
-        self._unpack(self.q, out_q, self.nq)
-        self._unpack(self.v, out_v, self.nv)
+        self.unpack(self.q, out_q, self.nq)
+        self.unpack(self.v, out_v, self.nv)
         zero, failed = self.zero, self.failed
         b.store(zero, failed)
         b.store(zero, self._failed_at)
@@ -241,7 +295,7 @@ class Rollout:
             with b.if_then(b.icmp_signed("!=", self.job[TAU_STEP], i64(0))):
                 offset = b.mul(i, self.job[TAU_STEP])
                 now = [b.at(base, offset) for base in efforts]
-                self._pack(now, self.tau, self.nv)
+                self.pack(now, self.tau, self.nv)
             b.store(zero, self._bad)
             advance()
             old, new = b.load(failed, typ=self.e.integers), self.bad()
@@ -259,7 +313,7 @@ class Rollout:
                 ):
                     offset = b.mul(record, size)
                     now = [b.at(base, offset) for base in outs]
-                    self._unpack(packed, now, count)
+                    self.unpack(packed, now, count)
 
         write_loop(b, self.job[STEPS], step)
         for word, value in ((STATUS, failed), (FAILED_AT, self._failed_at)):
@@ -267,45 +321,12 @@ class Rollout:
             for lane, base in enumerate(self._rows(word, rows, i64(8))):
                 b.store(b.extract_element(integers, ir.Constant(I32, lane)), base, align=8)
 
-    def _each_joint(self, visit: Callable[[JointCode, Any, Any], None]) -> None:
-        """Code for every joint: visit(joint type, start of its part of q, of v)."""
-        b = self.b
-        integers = b.inttoptr(self._word(self.data, INTEGERS), POINTER)
-
-        def one(k: Any) -> None:
-            row = b.at(integers, b.mul(k, i64(8 * tables.N_INTEGERS)))
-            kind, q, v = (
-                self._word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
-            )
-            write_cases(b, kind, len(self.codes), lambda i: visit(self.codes[i], q, v))
-
-        write_loop(b, self._word(self.data, N_BODIES), one)
-
-    def loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
-        """Numbers of one joint."""
-        return [self.load(base, self.b.add(start, i64(first + i))) for i in range(count)]
-
-    def stores(self, values: Any, base: Any, start: Any, first: int) -> None:
-        """Numbers of one joint."""
-        for i, value in enumerate(values):
-            self.store(value, base, self.b.add(start, i64(first + i)))
-
-    def each_part(self, visit: Callable[[Part], None]) -> None:
-        """Code for every joint, or part of a composite one."""
-
-        def joint(code: JointCode, q: Any, v: Any) -> None:
-            numbers = self.numbers()
-            for group, i, j in code.joint.parts():
-                visit(Part(self, group, q, i, v, j, numbers))
-
-        self._each_joint(joint)
-
 
 @dataclass(frozen=True)
 class Part:
     """What a joint moves on that the loop has come to, and where that is in q and in v."""
 
-    r: Rollout
+    r: LaneCode
     group: Group
     q: Any
     i: int

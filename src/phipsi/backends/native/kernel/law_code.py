@@ -48,7 +48,7 @@ class LawCode:
     """Writes the code of nodes where its emitter is.
 
     `inputs` says where quantities are that are given, by name: lanes, or an `Area`. `memory` gives
-    room for so many numbers of every lane.
+    room for so many numbers of every lane; `host` writes what calls need.
     """
 
     def __init__(
@@ -57,9 +57,11 @@ class LawCode:
         emitter: Emitter,
         inputs: Mapping[str, Value],
         memory: Callable[[int], Any],
+        host: Any = None,
     ) -> None:
         self.module, self.e, self._inputs, self._memory = module, emitter, inputs, memory
-        self._known: dict[Node, Value] = {}
+        self.host = host
+        self._known: dict[Node, Any] = {}
 
     def write(self, results: Sequence[Node]) -> list[Value]:
         """The values of nodes; those written before are not written again."""
@@ -90,11 +92,15 @@ class LawCode:
         where = b.at(area.base, b.mul(place, i64(8 * self.e.lanes)))
         b.store(self.e.lift(x).value, where, align=8)
 
-    def _stored(self, value: Value) -> Area:
+    def area(self, size: int) -> Area:
+        """Memory for so many numbers of every lane."""
+        return Area(self._memory(size))
+
+    def stored(self, value: Value) -> Area:
         """The same numbers in memory."""
         if isinstance(value, Area):
             return value
-        area = Area(self._memory(len(value)))
+        area = self.area(len(value))
         for i, x in enumerate(value):
             self.put(x, area, i)
         return area
@@ -113,7 +119,7 @@ class LawCode:
         numbers = x.data.ravel()
         if x.size <= SMALL:
             return [self.e.constant(float(c)) for c in numbers]
-        area = Area(self._memory(x.size))
+        area = self.area(x.size)
         for i, c in enumerate(numbers):
             self.put(self.e.constant(float(c)), area, i)
         return area
@@ -122,7 +128,7 @@ class LawCode:
         """An array of entries make(i)."""
         if size <= SMALL:
             return [make(i) for i in range(size)]
-        area = Area(self._memory(size))
+        area = self.area(size)
         write_loop(self.e.builder, i64(size), lambda i: self.put(make(i), area, i))
         return area
 
@@ -131,7 +137,7 @@ class LawCode:
     def _entrywise(self, x: Node) -> Value:
         args = [(self._known[y], bool(y.shape)) for y in x.args]
         # a small array that meets large ones is read in a loop
-        args = [(self._stored(v) if whole and x.size > SMALL else v, whole) for v, whole in args]
+        args = [(self.stored(v) if whole and x.size > SMALL else v, whole) for v, whole in args]
 
         def one(i: Any) -> Lane:
             entries = [self.entry(v, i if whole else 0) for v, whole in args]
@@ -171,6 +177,14 @@ class LawCode:
             out = out * s + c
         return e.select(e.compare("==", at, at), out, at)
 
+    # ---- calls
+
+    def _call(self, x: Node, *args: Value) -> Any:
+        return x.data.write(self, args)
+
+    def _result(self, x: Node, found: Any) -> Value:
+        return found[x.data]
+
     # ---- moving entries, sums, products
 
     def _pick(self, x: Node, value: Value) -> Value:
@@ -182,7 +196,7 @@ class LawCode:
         return self._gathered([self.entry(value, int(i)) for i in places])
 
     def _gathered(self, entries: list[Lane]) -> Value:
-        return entries if len(entries) <= SMALL else self._stored(entries)
+        return entries if len(entries) <= SMALL else self.stored(entries)
 
     def _scatter(self, x: Node, value: Value) -> Value:
         out: list[Any] = [0] * x.size
@@ -229,8 +243,8 @@ class LawCode:
                 for i in range(rows)
                 for k in range(columns)
             ]
-        out = Area(self._memory(x.size))
-        left, right = self._stored(left), self._stored(right)
+        out = self.area(x.size)
+        left, right = self.stored(left), self.stored(right)
         for k in range(columns):
             for i in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - i)

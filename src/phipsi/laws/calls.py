@@ -1,0 +1,85 @@
+"""Calls in graphs: whole programs, such as forward dynamics, as nodes among the arithmetic.
+
+A `Callee` is anything that computes arrays from arrays: a program of the algebra, the formulas of
+the joints' groups. It says what it computes on arrays, how weights of its results become weights
+of its arguments, and how its code is written; so a graph that contains it is evaluated,
+differentiated and compiled like any other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, final
+
+from phipsi.laws.graph import Array, Node, Operation, Shape
+
+
+class Callee(ABC):
+    """What a call computes.
+
+    **Attributes:** `name`; `shapes` of the results; `key`, equal for equal callees; `natives`, the
+    compiled programs that it calls. Its machine code depends on name, shapes and programs only.
+    """
+
+    name: str
+    shapes: tuple[Shape, ...]
+    key: Hashable
+    natives: Sequence[Any] = ()
+
+    @abstractmethod
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The results (..., *shape) from arguments, batched on leading axes."""
+
+    @abstractmethod
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The weights of the arguments, from those of the results; None stands for zero."""
+
+    @abstractmethod
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Write the call with `code`, a `LawCode`, and return where the results are."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.key == self.key  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.key))
+
+
+def call(callee: Callee, *args: Node) -> tuple[Node, ...]:
+    """The results of a callee for these arguments."""
+    made = Node(CALL, args, callee)
+    return tuple(Node(RESULT, (made,), i) for i in range(len(callee.shapes)))
+
+
+def pulled(made: Node, weights: dict[int, Node]) -> Sequence[Node | None]:
+    """The weights of the arguments of a call, from those of its results by number."""
+    callee: Callee = made.data
+    results = tuple(Node(RESULT, (made,), i) for i in range(len(callee.shapes)))
+    return callee.pull(made.args, results, [weights.get(i) for i in range(len(results))])
+
+
+def _values(*args: Array, data: Any, shapes: tuple[Shape, ...]) -> Any:
+    return data.arrays(*args)
+
+
+def _one(found: Any, *, data: int, shapes: tuple[Shape, ...]) -> Array:
+    return found[data]
+
+
+@final
+class _NoTangent:
+    """Calls are differentiated backward only."""
+
+    def __call__(self, f: Node, tangents: tuple[Node | None, ...]) -> Node | None:
+        if all(x is None for x in tangents):
+            return None
+        raise NotImplementedError(f"{f.data} has no tangent; ask for its adjoint")
+
+
+CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", tangent=_NoTangent())
+RESULT = Operation(
+    "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", tangent=_NoTangent()
+)

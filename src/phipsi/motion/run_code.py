@@ -1,0 +1,441 @@
+"""Machine code of a run: the graph of a step in the loops over trajectories and steps.
+
+Lanes are trajectories. Their states stay packed, one vector per number, from the first step to the
+last. A trajectory that fails keeps its last good state while the others go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.targets.target import MachineCode, machine_code
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary import define_sincos
+from phipsi.backends.native.text.lane_arithmetic import (
+    DOUBLE,
+    I32,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    fold_loop,
+    i64,
+    write_loop,
+)
+from phipsi.laws.graph import Node, in_order
+from phipsi.motion.rollout_loop import LaneCode, Part
+
+# Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
+# record), and the data and the scratch memory of every kernel that the run calls.
+(
+    COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
+    PORTS,
+) = range(12)  # fmt: skip
+NOT_FINITE = 6
+"""Status of a step after which a number of the state is not finite; kernels use others."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Updates of states before steps whose numbers are multiples of `period`, all at once."""
+
+    period: int
+    updates: Mapping[str, Node]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run computes, as graphs.
+
+    **Attributes:** `states`, each with its value after a step; `inputs`, given for every step;
+    `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
+    number of entries; `samples`; `records`, quantities that are written out. Graphs read states,
+    inputs and parameters by their names, the step length as ``h``, and as whole numbers the
+    ``step`` of the run and the ``trajectory``.
+    """
+
+    states: Mapping[str, Node]
+    inputs: Mapping[str, int]
+    own: Mapping[str, int]
+    shared: Mapping[str, int]
+    samples: tuple[Sample, ...]
+    records: Mapping[str, Node]
+
+    def nodes(self) -> list[Node]:
+        """All results, in a fixed order."""
+        updates = [x for s in self.samples for x in s.updates.values()]
+        return [*self.states.values(), *updates, *self.records.values()]
+
+    def natives(self) -> list[NativeCode]:
+        """The programs that are called, each once; the first has the tables of the model."""
+        found: dict[int, NativeCode] = {}
+        for x in in_order(self.nodes()):
+            if x.operation.name == "call":
+                for native in x.data.natives:
+                    found.setdefault(id(native), native)
+        return list(found.values())
+
+    def ports(self) -> dict[str, int]:
+        """The arrays of a job by name, with the entries of one row."""
+        states = {name: node.size for name, node in self.states.items()}
+        records = {f"record {name}": node.size for name, node in self.records.items()}
+        return {**states, **self.inputs, **self.own, **self.shared, **records}
+
+    def text(self) -> str:
+        """All that the code depends on besides the kernels."""
+        nodes, numbers = in_order(self.nodes()), {}
+        lines = []
+        natives = [id(x) for x in self.natives()]
+        for x in nodes:
+            numbers[x] = len(numbers)
+            args = [numbers[y] for y in x.args]
+            data = _text_of(x.data, natives)
+            lines.append(f"{x.operation.name} {x.shape} {args} {data}")
+        samples = [(s.period, {k: numbers[x] for k, x in s.updates.items()}) for s in self.samples]
+        states = {k: numbers[x] for k, x in self.states.items()}
+        records = {k: numbers[x] for k, x in self.records.items()}
+        heads = (states, self.inputs, self.own, self.shared, samples, records)
+        return "\n".join([*lines, *map(repr, heads)])
+
+
+def _text_of(data: Any, natives: list[int]) -> str:
+    if isinstance(data, np.ndarray):
+        return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
+    if isinstance(data, tuple):
+        return " ".join(_text_of(x, natives) for x in data)
+    if hasattr(data, "natives"):  # a callee
+        return f"{data.name} {data.shapes} {[natives.index(id(x)) for x in data.natives]}"
+    return repr(data)
+
+
+def run_code(plan: Plan, lanes: int) -> MachineCode:
+    """``void phipsi_run(job, 0, 0, 0)``, which leaves the number of the next step in the job.
+
+    ``i64 phipsi_step(job)`` does the same and returns 0 if no trajectory has failed;
+    ``i64 phipsi_run_size()`` is the size of the working memory in numbers.
+    """
+    natives = plan.natives()
+    keys = " ".join(native.unit.key() for native in natives)
+    text = f"{keys} run {lanes} {_version()} {plan.text()}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+
+    def emit() -> str:
+        module = ir.Module()
+        Run(module, plan, natives, lanes)
+        return str(module)
+
+    return machine_code(digest, natives[0].target, emit)
+
+
+@cache
+def _version() -> str:
+    """A digest of the sources the code comes from."""
+    root = Path(__file__).parents[1]
+    rooms = ("motion", "laws", "spatial", "backends/native/kernel", "backends/native/text")
+    sources = sorted(path for room in rooms for path in (root / room).glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+@final
+class Run(LaneCode):
+    """Writes the loops of a run around its graphs.
+
+    Calls in the graphs are written with `call_program` and `call_joints`.
+    """
+
+    def __init__(
+        self, module: ir.Module, plan: Plan, natives: Sequence[NativeCode], lanes: int
+    ) -> None:
+        target = natives[0].target
+        self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
+        self._kernels = [native.unit.kernel(module, lanes) for native in natives]
+        self.sincos = define_sincos(module, lanes, fused=target.fused)
+        self.codes, self.bytes = natives[0].unit.tables.codes, 8 * lanes
+        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_run")
+        b = self.b = ir.IRBuilder(function.append_basic_block("entry"))
+        e = self.e = Emitter(lanes, fused=target.fused)
+        e.builder = b
+        job, self._ports = function.args[0], plan.ports()
+        count = PORTS + 3 * len(self._ports) + 2 * len(natives)
+        self._job = [self.word(job, i) for i in range(count)]
+        self._programs = PORTS + 3 * len(self._ports)
+        self.data = b.inttoptr(self._job[self._programs], POINTER)
+        self.h = e.splat(b.load(b.at(job, 8 * STEP_LENGTH), typ=DOUBLE))
+        self._work, self._used = b.inttoptr(self._job[WORK], POINTER), 0
+        self.zero = ir.Constant(e.integers, [0] * lanes)
+        self._failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
+        self._status = self.area(1)
+        packed = {**dict.fromkeys(plan.states), **plan.inputs, **plan.own}
+        self._areas = {name: self.area(self._ports[name]) for name in packed}
+        self._failures = b.at(job, 8 * FAILURES)
+        b.store(i64(0), self._failures)
+        write_loop(b, self._job[COUNT], self._group, lanes)
+        b.store(b.add(self._job[FIRST], self._job[STEPS]), b.at(job, 8 * FIRST))
+        b.ret_void()
+        step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
+        b = ir.IRBuilder(step.append_basic_block("entry"))
+        none = ir.Constant(POINTER, None)
+        b.call(function, [step.args[0], none, none, none])
+        b.ret(b.load(b.at(step.args[0], 8 * FAILURES), typ=I64))
+        size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_run_size")
+        ir.IRBuilder(size.append_basic_block("entry")).ret(i64(self._used * lanes))
+
+    # ---- memory
+
+    def area(self, size: int) -> Any:
+        """Working memory for so many numbers of every lane."""
+        here = self.b.at(self._work, self._used * self.bytes)
+        self._used += size
+        return here
+
+    def _where(self, name: str, rows: Sequence[Any]) -> list[Any]:
+        """The address of each lane's row of a port."""
+        b, word = self.b, self._word_of(name)
+        base = b.inttoptr(self._job[word], POINTER)
+        return [b.at(base, b.mul(row, self._job[word + 1])) for row in rows]
+
+    def _word_of(self, name: str) -> int:
+        return PORTS + 3 * list(self._ports).index(name)
+
+    def _code(self, number: Any) -> LawCode:
+        """For graphs in the step with this number; where they find what they read."""
+        b = self.b
+        shared = {
+            name: Area(b.inttoptr(self._job[self._word_of(name)], POINTER), shared=True)
+            for name in self.plan.shared
+        }
+        inputs: dict[str, Any] = {n: Area(place) for n, place in self._areas.items()}
+        step = self.e.splat(b.sitofp(number, DOUBLE))
+        inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
+        return LawCode(self.module, self.e, inputs, self.area, self)
+
+    # ---- loops
+
+    def _group(self, first: Any) -> None:
+        b, e, plan = self.b, self.e, self.plan
+        last = b.sub(self._job[COUNT], i64(1))
+        rows: list[Any] = []
+        for lane in range(self.lanes):  # lanes without a trajectory repeat the last one
+            row = b.add(first, i64(lane))
+            rows.append(b.select(b.icmp_signed("<", row, last), row, last))
+        numbers: Any = ir.Constant(e.vector, ir.Undefined)
+        for lane, row in enumerate(rows):
+            number = b.sitofp(b.add(row, self._job[TRAJECTORY]), DOUBLE)
+            numbers = b.insert_element(numbers, number, ir.Constant(I32, lane))
+        self._trajectory = Lane(e, numbers)
+        for name in (*plan.states, *plan.own):
+            self.pack(self._where(name, rows), self._areas[name], i64(self._ports[name]))
+        for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
+            b.store(self._integers(word, rows), place)
+        given = {name: self._where(name, rows) for name in plan.inputs}
+        out = {name: self._where(f"record {name}", rows) for name in plan.records}
+
+        def at(i: Any) -> None:
+            number = b.add(i, self._job[FIRST])
+            now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
+            if plan.records:
+                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
+                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
+            with b.if_then(b.icmp_signed("<", i, self._job[STEPS])):
+                for name, bases in given.items():
+                    self._read(name, bases, i)
+                for sample in plan.samples:
+                    hit = b.icmp_signed("==", b.srem(number, i64(sample.period)), i64(0))
+                    with b.if_then(hit):
+                        self._update(sample.updates, number)
+                self._step(number)
+
+        write_loop(b, b.add(self._job[STEPS], i64(1)), at)
+        for name in plan.states:
+            self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
+        for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
+            integers = b.load(place, typ=e.integers)
+            for lane, where in enumerate(self._integer_rows(word, rows)):
+                entry = b.extract_element(integers, ir.Constant(I32, lane))
+                b.store(entry, where, align=8)
+                if word == STATUS:
+                    b.store(b.or_(b.load(self._failures, typ=I64), entry), self._failures)
+
+    def _integer_rows(self, word: int, rows: Sequence[Any]) -> list[Any]:
+        base = self.b.inttoptr(self._job[word], POINTER)
+        return [self.b.at(base, self.b.mul(row, i64(8))) for row in rows]
+
+    def _integers(self, word: int, rows: Sequence[Any]) -> Any:
+        out: Any = ir.Constant(self.e.integers, ir.Undefined)
+        for lane, where in enumerate(self._integer_rows(word, rows)):
+            entry = self.b.load(where, align=8, typ=I64)
+            out = self.b.insert_element(out, entry, ir.Constant(I32, lane))
+        return out
+
+    def _read(self, name: str, bases: Sequence[Any], i: Any) -> None:
+        """An input of this step; one that is the same in all steps is read in the first."""
+        b, step = self.b, self._job[self._word_of(name) + 2]
+        due = b.or_(b.icmp_signed("!=", step, i64(0)), b.icmp_signed("==", i, i64(0)))
+        with b.if_then(due):
+            offset = b.mul(i, step)
+            self.pack([b.at(x, offset) for x in bases], self._areas[name], i64(self._ports[name]))
+
+    def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
+        """Write out what is recorded; not a number where a trajectory has failed."""
+        b, e, code = self.b, self.e, self._code(number)
+        values = code.write(list(self.plan.records.values()))
+        over = b.icmp_signed("!=", b.load(self._failed, typ=e.integers), self.zero)
+        for (name, node), value in zip(self.plan.records.items(), values, strict=True):
+            offset = b.mul(record, self._job[self._word_of(f"record {name}") + 2])
+            bases = [b.at(x, offset) for x in out[name]]
+            area = code.area(node.size)
+
+            def one(i: Any, value: Any = value, area: Area = area) -> None:
+                x = e.select(over, float("nan"), code.entry(value, i))
+                code.put(x, area, i)
+
+            self._each(value, node.size, one)
+            self.unpack(area.base, bases, i64(node.size))
+
+    def _update(self, updates: Mapping[str, Node], number: Any) -> None:
+        """New values of states, all from the old ones, where a trajectory has not failed."""
+        code = self._code(number)
+        values = self._values(code, updates)
+        failed = self.b.load(self._failed, typ=self.e.integers)
+        self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
+
+    def _step(self, number: Any) -> None:
+        """One step of all states; what fails is noted, and the step of its trajectory not taken."""
+        b, e, code = self.b, self.e, self._code(number)
+        b.store(self.zero, self._bad)
+        values = self._values(code, self.plan.states)
+        self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
+        old, new = b.load(self._failed, typ=e.integers), self.bad()
+        alive = b.icmp_signed("==", old, self.zero)
+        good = b.and_(alive, b.icmp_signed("==", new, self.zero))
+        self._commit(code, self.plan.states, values, good)
+        b.store(b.select(alive, new, old), self._failed)
+        before = b.load(self._failed_at, typ=e.integers)
+        b.store(b.select(alive, e.splat_integer(number), before), self._failed_at)
+
+    def _values(self, code: LawCode, nodes: Mapping[str, Node]) -> list[Any]:
+        """The values of nodes, none of them in the memory of a state that is about to change."""
+        own = {id(place) for place in self._areas.values()}
+        out = []
+        for node, value in zip(nodes.values(), code.write(list(nodes.values())), strict=True):
+            if isinstance(value, Area) and id(value.base) in own:
+                kept = code.area(node.size)
+                self._each(
+                    value, node.size, lambda i, v=value, k=kept: code.put(code.entry(v, i), k, i)
+                )
+                value = kept
+            out.append(value)
+        return out
+
+    def _commit(
+        self, code: LawCode, nodes: Mapping[str, Node], values: Sequence[Any], good: Any
+    ) -> None:
+        """Values become those of the states, in these lanes."""
+        for (name, node), value in zip(nodes.items(), values, strict=True):
+            area = Area(self._areas[name])
+
+            def one(i: Any, value: Any = value, area: Area = area) -> None:
+                new, old = code.entry(value, i), code.entry(area, i)
+                code.put(self.e.select(good, new, old), area, i)
+
+            self._each(value, node.size, one)
+
+    def _all_finite(self, code: LawCode, values: Sequence[Any]) -> Any:
+        """Where no number is infinite or not a number: 0 x is 0 for all of them."""
+        e, total = self.e, self.e.constant(0.0)
+        for value, node in zip(values, self.plan.states.values(), strict=True):
+
+            def add(i: Any, sums: list[Any], value: Any = value) -> list[Any]:
+                return [code.entry(value, i).times_plus(0.0, Lane(e, sums[0])).value]
+
+            if isinstance(value, Area):
+                (found,) = fold_loop(self.b, i64(node.size), 1, [total.value], add)
+                total = Lane(e, found)
+            else:
+                for i in range(node.size):
+                    total = Lane(e, add(i, [total.value])[0])
+        return e.compare("==", total, 0.0)
+
+    def _each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
+        """Code for every entry of a value: a loop over memory, registers one by one."""
+        if isinstance(value, Area):
+            write_loop(self.b, i64(size), one)
+        else:
+            for i in range(size):
+                one(i)
+
+    # ---- calls
+
+    def call_program(self, native: NativeCode, code: LawCode, args: Sequence[Any]) -> list[Any]:
+        """Call the kernel of a program; its results are in new memory, its failures are noted."""
+        b, number = self.b, [x is native for x in self.natives].index(True)
+        words = self._job[self._programs + 2 * number :]
+        data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
+        results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
+        places = [self._packed(code, x).base for x in args]
+        places += [x.base for x in results]
+        buffers = self.area(-(-(len(places) + 1) // self.lanes))
+        for i, place in enumerate((*places, self._status)):
+            b.store(place, b.at(buffers, 8 * i))
+        flag = ir.Constant(ir.IntType(1), 1)
+        b.call(self._kernels[number].function, [data, scratch, buffers, flag])
+        self.note(b.load(self._status, align=8, typ=self.e.integers))
+        return results
+
+    def _packed(self, code: LawCode, value: Any) -> Area:
+        """A value in memory, from its first number on, in every lane."""
+        area = code.stored(value)
+        if not area.start and not area.shared:
+            return area
+        raise AssertionError("kernels read whole areas")
+
+    def call_joints(
+        self,
+        code: LawCode,
+        args: Sequence[Any],
+        kinds: tuple[Sequence[str], Sequence[str]],
+        shapes: Sequence[tuple[int, ...]],
+        graph: Callable[[Any], Any],
+        direct: Callable[..., Any] | None,
+    ) -> list[Any]:
+        """A formula at every joint: `direct` on lanes, or its `graph` by group."""
+        takes, gives = kinds
+        given = [code.stored(x) for x in args]
+        results = [code.area(max(1, math.prod(shape))) for shape in shapes]
+
+        def read(part: Part, kind: str, area: Area) -> list[Lane]:
+            if kind == "one":
+                return [code.entry(area, 0)]
+            return part.places(area.base) if kind == "q" else part.rates(area.base)
+
+        def visit(part: Part) -> None:
+            numbers = [read(part, k, x) for k, x in zip(takes, given, strict=True)]
+            if direct is not None:
+                found = direct(part.group, *numbers, part.numbers)
+            else:
+                found = self._by_graph(graph(part.group), numbers)
+            for kind, values, area in zip(gives, found, results, strict=True):
+                put = part.put_places if kind == "q" else part.put_rates
+                put(values, area.base)
+
+        self.each_part(visit)
+        return results
+
+    def _by_graph(self, graph: Any, numbers: Sequence[Sequence[Lane]]) -> list[list[Lane]]:
+        given = {
+            x.data[0]: [y]
+            for part, values in zip(graph.inputs, numbers, strict=True)
+            for x, y in zip(part, values, strict=True)
+        }
+        code = LawCode(self.module, self.e, given, self.area, self)
+        return [[code.entry(x, 0) for x in code.write(part)] for part in graph.results]

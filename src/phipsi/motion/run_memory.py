@@ -1,0 +1,113 @@
+"""Memory of a run: which arrays its machine code works on, and calls of it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.native.calls.direct_call import address_of
+from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
+from phipsi.backends.workers import batch_pieces
+from phipsi.motion import run_code
+from phipsi.motion.run_code import Plan
+
+Array = NDArray[Any]
+_LINE = 64  # bytes
+
+
+@final
+class RunMemory:
+    """The arrays of many trajectories, bound to the code of a plan.
+
+    **Arguments:** `arrays`, by name of the port: rows of states, of own parameters, shared
+    parameters without rows; `threads`, how many share the trajectories.
+    **Attributes:** `status` (n,), 0 where all is well; `failed_at` (n,), the last step that was
+    begun.
+    """
+
+    def __init__(self, plan: Plan, arrays: Mapping[str, Array], count: int, threads: int = 1):
+        self.plan, self.count = plan, count
+        natives = plan.natives()
+        wide = natives[0].target.lanes
+        lanes = 1 if count == 1 else wide
+        self._code = run_code.run_code(plan, lanes)
+        self._natives = natives
+        self.status, self.failed_at = (np.zeros(count, dtype=np.int64) for _ in range(2))
+        self._words = {name: run_code.PORTS + 3 * i for i, name in enumerate(plan.ports())}
+        self._sizes = plan.ports()
+        self._kept: dict[str, Array] = dict(arrays)
+        pieces = batch_pieces(count, min(threads, MOST + 1), lanes)
+        size = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.address("phipsi_run_size"))()
+        self._jobs, self._pieces, self._memory = [], pieces, []
+        for piece in pieces:
+            job = np.zeros(run_code.PORTS + 3 * len(self._words) + 2 * len(natives), dtype=np.int64)
+            job[run_code.COUNT] = piece.stop - piece.start
+            job[run_code.EVERY], job[run_code.TRAJECTORY] = 1, piece.start
+            job[run_code.WORK] = self._room(size)
+            job[run_code.STATUS] = address_of(self.status) + 8 * piece.start
+            job[run_code.FAILED_AT] = address_of(self.failed_at) + 8 * piece.start
+            programs = run_code.PORTS + 3 * len(self._words)
+            for i, native in enumerate(natives):
+                job[programs + 2 * i] = address_of(native.data)
+                job[programs + 2 * i + 1] = self._room(native.scratch_bytes // 8)
+            self._jobs.append(job)
+        for name, array in arrays.items():
+            self.place(name, array)
+        parts = [self.status[piece] for piece in pieces]
+        run = self._code.address("phipsi_run")
+        self._tasks = tasks_of_jobs(run, 0, self._jobs, parts)
+
+    def _room(self, numbers: int) -> int:
+        """The address of memory for so many numbers, at the start of a cache line."""
+        memory = np.zeros(numbers + _LINE // 8)
+        self._memory.append(memory)
+        return -(-address_of(memory) // _LINE) * _LINE
+
+    def place(self, name: str, array: Array, *, first: int = 0, per_step: bool = False) -> None:
+        """Use an array for a port from its entry `first` of the axis of steps or records on.
+
+        Rows of trajectories come first, (n, *shape); with `per_step`, or for records, (n, steps,
+        *shape). An array without rows serves all trajectories.
+        """
+        size, word = 8 * self._sizes[name], self._words[name]
+        self._kept[name] = array
+        along = per_step or name.startswith("record ")
+        shared = name in self.plan.shared
+        row = 0 if shared else array.strides[0]
+        step = array.strides[1] if along else 0
+        assert shared or size == (array[0, 0] if along else array[0]).nbytes, name
+        for job, piece in zip(self._jobs, self._pieces, strict=True):
+            job[word] = address_of(array) + piece.start * row + first * step
+            job[word + 1], job[word + 2] = row, step
+
+    def stepper(self, h: float, first: int) -> Callable[[], int]:
+        """A function that takes one step; 0 if no trajectory has failed.
+
+        It holds the interpreter, because letting go of it takes as long as a step, and works on
+        this object's memory: keep both.
+        """
+        self._set(h, 1, first, 1, records=False)
+        (job,) = self._jobs
+        function = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(
+            self._code.address("phipsi_step")
+        )
+        return partial(function, address_of(job))
+
+    def _set(self, h: float, steps: int, first: int, every: int, *, records: bool) -> None:
+        for job in self._jobs:
+            job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every
+            job[run_code.RECORDS] = records
+            job[run_code.STEP_LENGTH : run_code.STEP_LENGTH + 1].view(np.float64)[0] = h
+
+    def run(self, h: float, steps: int, first: int, every: int = 1, *, records: bool) -> bool:
+        """Take steps of all trajectories; whether none has failed, now or before.
+
+        No exception can be raised while it runs.
+        """
+        self._set(h, steps, first, every, records=records)
+        return run_tasks(self._tasks)

@@ -1,0 +1,327 @@
+"""Calls in the graph of a step: programs of the algebra, and formulas of the joints' groups.
+
+A configuration with quaternions has nq numbers, a change of it nv. In graphs, weights of q (the
+derivative of a cost by it) have nq numbers, like q: those of a program, which are along the rates,
+are lifted by w = T (T*T)⁻¹ g, T = ∂(q ∘ exp z)/∂z at z = 0, and lowered again by g = T* w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, cast, final
+
+import numpy as np
+
+from phipsi.backends.program import Program
+from phipsi.calculus.differentiation import gradient
+from phipsi.compiler import compile
+from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import Callee, call
+from phipsi.laws.graph import Array, Node, Shape
+from phipsi.laws.law_derivatives import adjoints, tangents
+from phipsi.laws.law_values import evaluate
+from phipsi.laws.substitution import substituted
+from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
+from phipsi.motion.chart import chart_of
+from phipsi.operators import H, phi, pose
+from phipsi.spatial.exponential import SERIES_BELOW, polynomial
+from phipsi.spatial.groups import Group
+
+# ---- programs -----------------------------------------------------------------------------------
+
+_DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext")
+"""Inputs of programs by which gradients are known."""
+
+
+@final
+class ProgramCall(Callee):
+    """Expressions of the algebra on a model; the arguments of the call are the program's inputs."""
+
+    def __init__(self, forms: Sequence[Expr], model: Model, **options: Any) -> None:
+        self.forms, self.model, self.options = tuple(forms), model, options
+        self.name = ", ".join(map(str, forms))
+        native = self._program("native").native
+        if native is None:
+            raise InputError(
+                f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "
+                "of a compiled run"
+            )
+        self.native = native
+        self.natives = (native,)
+        self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
+        self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
+        self.key = (self.forms, id(model), repr(sorted(options.items())))
+
+    def _program(self, backend: str | None) -> Program:
+        return compile(self.forms, self.model, backend=backend, **self.options)
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """One call of the program."""
+        return self._program(None)(*args)
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """One call of its kernel."""
+        return code.host.call_program(self.native, code, args)
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The vector–Jacobian products, by programs too."""
+        given = dict(zip(self.inputs, args, strict=True))
+        out: dict[str, Node] = {}
+        for form, result, weight in zip(self.forms, results, weights, strict=True):
+            if weight is None:
+                continue
+            for name, w in self._products(form, given, result, weight).items():
+                out[name] = w if name not in out else ops.apply("add", out[name], w)
+        return [out.get(name) for name in self.inputs]
+
+    def _products(
+        self, form: Expr, given: dict[str, Node], result: Node, weight: Node
+    ) -> dict[str, Node]:
+        if form == pose:
+            return {"q": lifted(self.model, given["q"], self._turned(given, result, weight))}
+        if not form.is_vector:
+            raise InputError(
+                f"the gradient needs the derivative of {form}, which a law reads, and that is not "
+                "a vector. Let the law read a vector, such as the product with one"
+            )
+        names = [x for x in self.inputs if x in _DIFFERENTIABLE]
+        gradients = tuple(gradient(form, x) for x in names)
+        products = ProgramCall(gradients, self.model, **self.options, same_operand=True)
+        place = {**given, "x": weight}
+        found = call(products, *(place[x] for x in products.inputs))
+        out = dict(zip(names, found, strict=True))
+        if "q" in out:
+            out["q"] = lifted(self.model, given["q"], out["q"])
+        return out
+
+    def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
+        """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.
+
+        A body that moves by ξ in its own axes has δX = X [ξ]^; so the weights of ξ are those of
+        R* W, for the rotation their skew part.
+        """
+        n = self.model.n_bodies
+        X, W = (Traced(ops.pick(x, np.arange(x.size))) for x in (poses, weight))
+        rows = []
+        for k in range(n):
+            at = [[16 * k + 4 * i + j for j in range(4)] for i in range(3)]
+            R, bar = X[np.array(at)][:, :3], W[np.array(at)]
+            S = cast(Any, R.T) @ bar
+            rows.append([S[2, 1] - S[1, 2], S[0, 2] - S[2, 0], S[1, 0] - S[0, 1]])
+            rows[-1] += [S[0, 3], S[1, 3], S[2, 3]]
+        forces = as_node([x for row in rows for x in row])
+        forces = ops.pick(forces, np.arange(6 * n).reshape(n, 6))
+        program = ProgramCall((H @ phi,), self.model)
+        place = {"q": given["q"], "x": forces}
+        return call(program, *(place[x] for x in program.inputs))[0]
+
+
+# ---- formulas of the groups ----------------------------------------------------------------------
+
+
+class Formula(NamedTuple):
+    """A formula of every group: a name, the layout of arguments and results, "q", "v" or "one"."""
+
+    name: str
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+    compute: Callable[..., Sequence[Any]]
+
+
+def _move(group: Group, q: Any, z: Any, ops_: Any) -> Sequence[Any]:
+    return (group.move(q, z, ops_),)
+
+
+def _rate(group: Group, z: Any, v: Any, ops_: Any) -> Sequence[Any]:
+    return (group.rate(z, v, ops_),)
+
+
+def _euler(group: Group, q: Any, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequence[Any]:
+    return group.euler(q, v, vdot, h[0], ops_)
+
+
+MOVE = Formula("move", ("q", "v"), ("q",), _move)
+RATE = Formula("rate", ("v", "v"), ("v",), _rate)
+EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
+
+
+@final
+class _TracedNumbers:
+    """What the formulas of the groups need, for graphs."""
+
+    sin, cos, sqrt = np.sin, np.cos, np.sqrt
+
+    def pick(self, s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
+        small = s < SERIES_BELOW
+        near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
+        return np.where(small, polynomial(series, near), closed(far, self))
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """A formula of one group as a graph: inputs, each with its name, and results."""
+
+    inputs: tuple[tuple[Node, ...], ...]
+    results: tuple[tuple[Node, ...], ...]
+
+
+def _size(group: Group, kind: str) -> int:
+    return {"q": group.nq, "v": group.nv, "one": 1}[kind]
+
+
+@cache
+def _graph(formula: Formula, group: Group) -> _Graph:
+    inputs = tuple(
+        tuple(ops.given(f"{i}.{j}", ()) for j in range(_size(group, kind)))
+        for i, kind in enumerate(formula.takes)
+    )
+    numbers = [[Traced(x) for x in part] for part in inputs]
+    found = formula.compute(group, *numbers, _TracedNumbers())
+    return _Graph(inputs, tuple(tuple(as_node(x) for x in part) for part in found))
+
+
+@cache
+def _pulled_graph(formula: Formula, group: Group) -> _Graph:
+    """Arguments, then weights of the results → weights of the arguments."""
+    graph = _graph(formula, group)
+    first = len(graph.inputs)
+    weights = tuple(
+        tuple(ops.given(f"{first + i}.{j}", ()) for j in range(len(part)))
+        for i, part in enumerate(graph.results)
+    )
+    flat = [x for part in graph.results for x in part]
+    bars = adjoints(flat, [w for part in weights for w in part], sum(graph.inputs, ()))
+    nothing, rest = ops.constant(0.0), iter(bars)
+    out = tuple(tuple(next(rest) or nothing for _ in part) for part in graph.inputs)
+    return _Graph((*graph.inputs, *weights), out)
+
+
+@cache
+def _tangent_graph(group: Group, *, lifts: bool) -> _Graph:
+    """(q, g) → T (T*T)⁻¹ g, or (q, w) → T* w, with the columns of T, which are orthogonal."""
+    graph = _graph(MOVE, group)
+    q, z = graph.inputs
+    at_zero = {x: ops.constant(0.0) for x in z}
+    columns = []
+    for along in z:
+        change = tangents(graph.results[0], {along: ops.constant(1.0)})
+        columns.append(substituted([x or ops.constant(0.0) for x in change], at_zero))
+    given = tuple(ops.given(f"1.{j}", ()) for j in range(group.nv if lifts else group.nq))
+    g: list[Any] = [Traced(x) for x in given]
+    T: list[list[Any]] = [[Traced(x) for x in column] for column in columns]
+    if lifts:
+        scaled = [x / sum(t * t for t in column) for x, column in zip(g, T, strict=True)]
+        out = [sum(T[j][i] * scaled[j] for j in range(group.nv)) for i in range(group.nq)]
+    else:
+        out = [sum(t * w for t, w in zip(column, g, strict=True)) for column in T]
+    return _Graph((q, given), (tuple(as_node(x) for x in out),))
+
+
+LIFT = Formula("lift", ("q", "v"), ("q",), lambda *_: ())
+LOWER = Formula("lower", ("q", "q"), ("v",), lambda *_: ())
+
+
+@final
+class GroupCall(Callee):
+    """A formula at every joint of a model; `pulls`, the weights of its arguments instead."""
+
+    def __init__(self, formula: Formula, model: Model, *, pulls: bool = False) -> None:
+        self.formula, self.model, self.pulls = formula, model, pulls
+        self.name = f"{formula.name} pulled" if pulls else formula.name
+        self._takes = (*formula.takes, *formula.gives) if pulls else formula.takes
+        self._gives = tuple(x for x in formula.takes if x != "one") if pulls else formula.gives
+        sizes = {"q": model.nq, "v": model.nv}
+        self.shapes = tuple((sizes[x],) for x in self._gives)
+        self.key = (formula.name, pulls, id(model))
+
+    def _graph(self, group: Group) -> _Graph:
+        if self.formula in (LIFT, LOWER):
+            return _tangent_graph(group, lifts=self.formula is LIFT)
+        if not self.pulls:
+            return _graph(self.formula, group)
+        found = _pulled_graph(self.formula, group)
+        kept = [i for i, x in enumerate(self.formula.takes) if x != "one"]
+        return _Graph(found.inputs, tuple(found.results[i] for i in kept))
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """Joint by joint."""
+        model = self.model
+        arrays = [np.asarray(a)[..., None] if k == "one" else np.asarray(a)
+                  for a, k in zip(args, self._takes, strict=True)]  # fmt: skip
+        batch = np.broadcast_shapes(*(a.shape[:-1] for a in arrays))
+        out = [np.empty((*batch, *shape)) for shape in self.shapes]
+        for joint, at_q, at_v in zip(model.joints, model.q_slices, model.v_slices, strict=True):
+            for group, i, j in joint.parts(at_q.start, at_v.start):
+                at = {"q": slice(i, i + group.nq), "v": slice(j, j + group.nv), "one": slice(0, 1)}
+                graph = self._graph(group)
+                parts = [a[..., at[k]] for a, k in zip(arrays, self._takes, strict=True)]
+                values = {
+                    x.data[0]: np.broadcast_to(a[..., n], batch)
+                    for a, part in zip(parts, graph.inputs, strict=True)
+                    for n, x in enumerate(part)
+                }
+                for array, kind, part in zip(out, self._gives, graph.results, strict=True):
+                    if part:
+                        found = evaluate(part, values)
+                        array[..., at[kind]] = np.stack(np.broadcast_arrays(*found), axis=-1)
+        return out
+
+    def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """A loop over the joints."""
+        direct = None if self.pulls or self.formula in (LIFT, LOWER) else self.formula.compute
+        kinds = self._takes, self._gives
+        return code.host.call_joints(code, args, kinds, self.shapes, self._graph, direct)
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The same call with weights."""
+        if self.pulls or self.formula in (LIFT, LOWER):
+            raise NotImplementedError("second derivatives of a step")
+        zeros = [ops.constant(np.zeros(s)) for s in self.shapes]
+        bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
+        found = iter(call(GroupCall(self.formula, self.model, pulls=True), *args, *bars))
+        return [None if kind == "one" else next(found) for kind in self.formula.takes]
+
+
+def is_flat(model: Model) -> bool:
+    """Whether q̇ = v for every joint, so that the formulas of the groups are plain arithmetic."""
+    return chart_of(model).is_flat
+
+
+def moved(model: Model, q: Node, z: Node) -> Node:
+    """q ∘ exp(z)."""
+    if is_flat(model):
+        return ops.apply("add", q, z)
+    return call(GroupCall(MOVE, model), q, z)[0]
+
+
+def rate_of(model: Model, z: Node, v: Node) -> Node:
+    """ż = dexp⁻¹(z) v."""
+    return v if is_flat(model) else call(GroupCall(RATE, model), z, v)[0]
+
+
+def euler_step(model: Model, q: Node, v: Node, vdot: Node, h: Node) -> tuple[Node, Node]:
+    """q⁺ and v⁺ of a semi-implicit step."""
+    if is_flat(model):
+        new = ops.apply("add", v, ops.apply("mul", h, vdot))
+        return ops.apply("add", q, ops.apply("mul", h, new)), new
+    q1, v1 = call(GroupCall(EULER, model), q, v, vdot, h)
+    return q1, v1
+
+
+def lifted(model: Model, q: Node, g: Node) -> Node:
+    """Weights (nq,) of q from those (nv,) along the rates."""
+    return g if is_flat(model) else call(GroupCall(LIFT, model), q, g)[0]
+
+
+def lowered(model: Model, q: Node, w: Node) -> Node:
+    """Weights (nv,) along the rates from those (nq,) of q."""
+    return w if is_flat(model) else call(GroupCall(LOWER, model), q, w)[0]

@@ -1,0 +1,167 @@
+"""The step of a run as a graph: the integrator's formula around forward dynamics and laws.
+
+The stage loop is that of stage_loop.py, in one more kind of number: nodes. Out of it comes what the
+state is after a step, and from that machine code (run_code.py) and derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.graph import Node
+from phipsi.laws.substitution import substituted
+from phipsi.model.model import Model
+from phipsi.motion.stage_loop import Arithmetic, take_step
+from phipsi.motion.step_calls import ProgramCall, euler_step, moved, rate_of
+from phipsi.motion.tableaux import Method
+
+STEP = ops.given("h", ())
+"""The length of a step, s."""
+
+
+class Place(NamedTuple):
+    """Where a trajectory is: time, configuration, rates, and states of laws by name."""
+
+    t: Node
+    q: Node
+    v: Node
+    states: Mapping[str, Node]
+
+
+class Acting(NamedTuple):
+    """What the laws say at a place, and how the mechanism moves there."""
+
+    efforts: Node
+    loads: Node | None
+    vdot: Node
+    rates: Mapping[str, Node]
+
+
+@final
+class StepGraph:
+    """The equations of a run at any place: laws, forward dynamics, and steps.
+
+    `given` names quantities of the algebra that every trajectory has its own of, as `compile`
+    takes them; they are inputs of the graph by the same names.
+    """
+
+    def __init__(self, model: Model, circuit: Circuit, given: Sequence[str] = ()) -> None:
+        self.model, self.circuit, self._given = model, circuit, tuple(given)
+        self.tau = ops.given("tau", (model.nv,))
+        states = {name: x.node for name, x in circuit.of_kind("state").items()}
+        t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
+        self.start = Place(t, q, v, states)
+        form = FORWARD_DYNAMICS if circuit.loads is None else loaded(forward, external=True)
+        self._dynamics = ProgramCall((form,), model, given=self._given)
+
+    @property
+    def parameters(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the quantities named in `given`."""
+        source = self._dynamics.native.program
+        return {x: tuple(source.input_shapes[x]) for x in self._given if x in source.inputs}
+
+    def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
+        """Nodes of the circuit at a place, with what they read of the algebra."""
+        start = self.start
+        known = {start.t: place.t, start.q: place.q, start.v: place.v}
+        known |= {node: place.states[name] for name, node in start.states.items()}
+        for one in self.circuit.evaluations:
+            callee = ProgramCall(one.forms, self.model, mode=one.modes, points=one.points)
+            operands = substituted(list(one.operands.values()), known)
+            inputs = dict(zip(one.operands, operands, strict=True))
+            found = self._called(callee, {"q": place.q, "v": place.v, **inputs})
+            for name, node in zip(one.results, found, strict=True):
+                known[self.circuit.quantities[name].node] = node
+        return substituted(nodes, known)
+
+    def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
+        shapes = callee.native.program.input_shapes
+        return call(
+            callee, *(inputs.get(x) or ops.given(x, tuple(shapes[x])) for x in callee.inputs)
+        )
+
+    def acting(self, place: Place) -> Acting:
+        """Laws and motion at a place."""
+        circuit = self.circuit
+        wanted = [x for x in (circuit.efforts, circuit.loads) if x is not None]
+        found = iter(self.values(place, [*wanted, *circuit.rates.values()]))
+        efforts = self.tau
+        if circuit.efforts is not None:
+            efforts = ops.apply("add", efforts, next(found))
+        loads = None if circuit.loads is None else next(found)
+        inputs = {"q": place.q, "v": place.v, "tau": efforts}
+        if loads is not None:
+            inputs["f_ext"] = loads
+        (vdot,) = self._called(self._dynamics, inputs)
+        return Acting(efforts, loads, vdot, dict(zip(circuit.rates, found, strict=True)))
+
+    def step(self, method: Method) -> Place:
+        """The place after a step from the start."""
+        return take_step(method, _Nodes(self, method), 0.0)
+
+
+@final
+class _Nodes(Arithmetic):
+    """A step in nodes: y = [z, v, continuous states of laws]."""
+
+    def __init__(self, graph: StepGraph, method: Method) -> None:
+        self._graph, self._method = graph, method
+        self._names = tuple(graph.circuit.rates)
+        start = graph.start
+        self.start = (None, start.v, *(start.states[name] for name in self._names))
+
+    def along(self, h: float, weights: Sequence[float], slopes: Sequence[Any]) -> Any:
+        """y + h Σ w_i k_i; without slopes, z is None: the start itself."""
+        used = [(w, k) for w, k in zip(weights, slopes, strict=False) if w]
+        if not used:
+            return self.start
+        out: list[Node] = []
+        for i, y in enumerate(self.start):
+            total: Node | None = None
+            for w, k in used:
+                term = ops.apply("mul", k[i], ops.constant(w))
+                total = term if total is None else ops.apply("add", term, total)
+            assert total is not None
+            change = ops.apply("mul", total, STEP)
+            out.append(change if y is None else ops.apply("add", y, change))
+        return tuple(out)
+
+    def _place(self, y: Any, fraction: float) -> Place:
+        start, model = self._graph.start, self._graph.model
+        z, v, *rest = y
+        q = start.q if z is None else moved(model, start.q, z)
+        t = start.t
+        if fraction:
+            later = STEP if fraction == 1 else ops.apply("mul", STEP, ops.constant(fraction))
+            t = ops.apply("add", t, later)
+        return Place(t, q, v, {**start.states, **dict(zip(self._names, rest, strict=True))})
+
+    def slope(self, i: int, y: Any) -> Any:
+        """[ż, vdot, rates]."""
+        tableau = self._method.tableau
+        assert tableau is not None
+        acting = self._graph.acting(self._place(y, tableau.c[i]))
+        z, v = y[0], y[1]
+        rate = v if z is None else rate_of(self._graph.model, z, v)
+        return (rate, acting.vdot, *acting.rates.values())
+
+    def end(self, y: Any) -> Place:
+        """The place after the step."""
+        return self._place(y, 1.0)
+
+    def euler(self, h: float) -> Place:
+        """The same, of a semi-implicit step; states of laws advance with their rates before it."""
+        start = self._graph.start
+        acting = self._graph.acting(start)
+        q, v = euler_step(self._graph.model, start.q, start.v, acting.vdot, STEP)
+        later = {
+            name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
+            for name, rate in acting.rates.items()
+        }
+        t = ops.apply("add", start.t, STEP)
+        return Place(t, q, v, {**start.states, **later})

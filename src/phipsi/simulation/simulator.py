@@ -1,0 +1,442 @@
+"""Simulator: a mechanism with everything that acts on it, as one compiled step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phipsi.backends.arguments import joint_array, real_array
+from phipsi.backends.options import OnError, check_on_error
+from phipsi.errors import InputError, SimulationError, did_you_mean, warn
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.graph import Node, Shape
+from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.model import Model
+from phipsi.motion.chart import chart_of
+from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.rollout import failure, per_step_efforts
+from phipsi.motion.step_graph import StepGraph
+from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.simulation.progress import make_progress
+
+if TYPE_CHECKING:
+    from phipsi.motion.run_code import Plan
+    from phipsi.motion.run_memory import RunMemory
+
+Array = NDArray[Any]
+_FEW = 64  # trajectories whose step is so short that the interpreter is held
+_PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
+
+
+@of_trees(
+    "its steps would not keep the constraints",
+    "Runs of a system:  pp.rollout(system, …) for many, pp.simulate(system, …) for one",
+)
+@final
+class Simulator:
+    """A mechanism, the laws that act on it, and a step: compiled to one kernel.
+
+    **Arguments:** `mechanism`, a model; `laws`, those that act on it, as a circuit;
+    `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
+    cost); `given`, quantities of the algebra that every trajectory may have its own of, as
+    `compile` takes them, such as "M" or "gravity".
+    **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
+    values; `recordable`, the names of what `rollout` can record.
+
+    A step evaluates laws and forward dynamics at every stage, in machine code, with trajectories
+    side by side in vector lanes; a trajectory has the same bits in whatever batch and number of
+    threads it runs, in one run or in several that go on from each other.
+
+    >>> import numpy as np, phipsi as pp
+    >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
+    >>> state = sim.start(q=np.zeros((100, 2)))         # a hundred arms
+    >>> sim.step(state)
+    >>> run = sim.rollout(state, steps=500, every=100)
+    >>> run.q.shape, round(float(run.t[0, -1]), 9)
+    ((100, 6, 2), 0.501)
+    """
+
+    def __init__(
+        self,
+        mechanism: Model,
+        laws: Circuit | None = None,
+        dt: float = 1e-3,
+        *,
+        integrator: str = "rk4",
+        given: Sequence[str] = (),
+    ) -> None:
+        self.model = tree_of(mechanism, Simulator)
+        if not self.model.nv:
+            raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
+        self.dt = checked_time(dt, "dt")
+        if integrator not in DIFFERENTIABLE:
+            known = ", ".join(map(repr, DIFFERENTIABLE))
+            hint = did_you_mean(str(integrator), DIFFERENTIABLE)
+            raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
+        self.integrator = integrator
+        self._circuit = Circuit({}) if laws is None else laws
+        self._graph = StepGraph(self.model, self._circuit, given)
+        place = self._graph.step(METHODS[integrator])
+        self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
+        self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
+        self.parameters: dict[str, Array | None] = {
+            name: x.value for name, x in self._circuit.of_kind("parameter").items()
+        }
+        self._shapes: dict[str, Shape] = {
+            name: x.shape for name, x in self._circuit.of_kind("parameter").items()
+        }
+        for name, shape in self._graph.parameters.items():
+            self.parameters[name], self._shapes[name] = None, shape
+        self._plans: dict[Any, Plan] = {}
+
+    def __repr__(self) -> str:
+        return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
+
+    @property
+    def recordable(self) -> tuple[str, ...]:
+        """Names of quantities that `rollout` can record."""
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records)
+
+    def _record(self, name: str) -> Node:
+        graph, start = self._graph, self._graph.start
+        if name in ("q", "v", "t"):
+            return getattr(start, name)
+        if name in ("tau", "vdot"):
+            acting = graph.acting(start)
+            return acting.efforts if name == "tau" else acting.vdot
+        if name in self._circuit.records:
+            return graph.values(start, [self._circuit.records[name]])[0]
+        known = ", ".join(map(repr, self.recordable))
+        hint = did_you_mean(str(name), self.recordable)
+        raise InputError(f"record={name!r} is not among {known}. {hint}")
+
+    # ---- states -------------------------------------------------------------------------------
+
+    def start(
+        self,
+        q: ArrayLike | None = None,
+        v: ArrayLike | None = None,
+        *,
+        t: ArrayLike = 0.0,
+        parameters: Mapping[str, ArrayLike] | None = None,
+    ) -> SimulatorState:
+        """States to begin with, of one trajectory or of many on leading axes, which broadcast.
+
+        **Arguments:** `q` (..., nq), the neutral configuration if not given; `v` (..., nv), zero;
+        `t` (...), s; `parameters`, values (..., *shape) by name, of laws and of what `given` names:
+        with leading axes, every trajectory has its own.
+        """
+        model = self.model
+        places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
+        rates = np.zeros(model.nv) if v is None else joint_array(model, "v", v, "nv")
+        times = real_array("t", t)
+        values = self._parameters(parameters or {})
+        axes = [places.shape[:-1], rates.shape[:-1], times.shape]
+        axes += [x.shape[: x.ndim - len(self._shapes[n])] for n, x in values.items()]
+        try:
+            batch = np.broadcast_shapes(*axes)
+        except ValueError:
+            shapes = f"q {places.shape}, v {rates.shape}, t {times.shape}"
+            shapes += "".join(f", {name} {x.shape}" for name, x in values.items())
+            raise InputError(f"the leading axes of {shapes} do not broadcast") from None
+        check_quaternions(chart_of(model), places, "q")
+        own = {n: x for n, x in values.items() if x.ndim > len(self._shapes[n])}
+        numbers = {"q": places, "v": rates, "t": times} | self._first
+        states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
+        kept = {n: _own(x, batch, self._shapes[n]) for n, x in own.items()}
+        shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
+        return SimulatorState(self, batch, states, kept, shared)
+
+    def _with_nodes(self, numbers: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], Node]]:
+        return (((name, numbers[name]), node) for name, node in self._states.items())
+
+    def _parameters(self, given: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        for name in given:
+            if name not in self._shapes:
+                known = ", ".join(map(repr, self._shapes)) or "none"
+                hint = did_you_mean(str(name), list(self._shapes))
+                raise InputError(f"{name!r} is not a parameter of this simulator: {known}. {hint}")
+        out: dict[str, Array] = {}
+        for name, shape in self._shapes.items():
+            value = given.get(name, self.parameters[name])
+            if value is None:
+                raise InputError(
+                    f"{name!r} is given by every trajectory, and has no value. Say\n"
+                    f"    sim.start(q, v, parameters={{{name!r}: …}})    # shape (..., *{shape})"
+                )
+            array = real_array(name, value)
+            if array.shape[array.ndim - len(shape) :] != shape:
+                raise InputError(f"{name} has shape {array.shape}, but must end with {shape}")
+            if not np.isfinite(array).all():
+                raise InputError(f"{name} is not finite: {array}")
+            out[name] = array
+        return out
+
+    def _plan(self, own: Iterable[str], records: tuple[str, ...]) -> Plan:
+        from phipsi.motion.run_code import Plan, Sample
+
+        key = frozenset(own), records
+        if key not in self._plans:
+            sizes = {n: max(1, math.prod(shape)) for n, shape in self._shapes.items()}
+            start = self._graph.start
+            samples = []
+            for s in self._circuit.samplings:
+                nodes = self._graph.values(start, list(s.updates.values()))
+                samples.append(Sample(s.period, dict(zip(s.updates, nodes, strict=True))))
+            self._plans[key] = Plan(
+                self._states,
+                {"tau": self.model.nv},
+                {n: size for n, size in sizes.items() if n in key[0]},
+                {n: size for n, size in sizes.items() if n not in key[0]},
+                tuple(samples),
+                {name: self._record(name) for name in records},
+            )
+        return self._plans[key]
+
+    # ---- runs ---------------------------------------------------------------------------------
+
+    def step(self, state: SimulatorState, tau: ArrayLike | None = None) -> None:
+        """Advance all trajectories of a state by one step, in place.
+
+        `tau` (..., nv) are efforts besides those of the laws, N·m or N. Raises `SimulationError`
+        if a trajectory fails; it then keeps its last good state, and the others have advanced.
+        """
+        if state.simulator is not self:
+            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if tau is not None:
+            state.set_efforts(tau)
+        state.advance()
+
+    def rollout(
+        self,
+        state: SimulatorState,
+        tau: ArrayLike | None = None,
+        steps: int = 1,
+        *,
+        every: int = 1,
+        record: Sequence[str] = ("q", "v"),
+        per_step: bool | None = None,
+        threads: int = 1,
+        on_error: OnError = "raise",
+        progress: Any = None,
+    ) -> SimulatorRun:
+        """Run all trajectories from a state, which stays as it is.
+
+        **Arguments:** `tau`, efforts besides those of the laws: (..., nv), or for every step
+        (..., steps, nv); `per_step` says which, where both would fit; `steps`; `every`, record
+        every so many steps; `record`, names out of `recordable`; `threads` share the trajectories;
+        `on_error`: "raise" an error if a trajectory fails, after all others are done; "mask" and
+        "return" give the run with its `status`; `progress` as for `simulate`. Ctrl-C ends the run
+        within a second, with a warning: the run then has the records so far.
+        **Returns:** `SimulatorRun`.
+        """
+        check_on_error(on_error)
+        if state.simulator is not self:
+            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+        threads = whole_number("threads", threads)
+        names = tuple(dict.fromkeys(("t", *record)))
+        plan = self._plan(state.own, names)
+        now = state.copy()
+        kept = steps // every + 1
+        out = {
+            name: np.full((now.count, kept, *node.shape), np.nan)
+            for name, node in plan.records.items()
+        }
+        memory = now.memory(plan, threads)
+        given = now.efforts
+        if tau is not None:
+            given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
+        along = given.ndim == 3
+        if not now.count:
+            return SimulatorRun(self, now, out)
+        run = SimulatorRun(self, now, out)
+        bar = make_progress(progress, steps * self.dt)
+        done, piece = 0, every
+        try:
+            while done < steps or not done:
+                count = min(piece, steps - done)
+                memory.place("tau", given, first=done if along else 0, per_step=along)
+                for name, array in out.items():
+                    memory.place(f"record {name}", array, first=done // every)
+                began = time.perf_counter()
+                memory.run(self.dt, count, now.steps, every, records=True)
+                taken = time.perf_counter() - began
+                now.steps += count
+                done += count
+                bar.advance(done * self.dt)
+                if done == steps:
+                    break
+                piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6)) / every)) * every
+        except KeyboardInterrupt:
+            warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
+            run.end_after(done // every + 1)
+        finally:
+            bar.close()
+        now.status, now.failed_at = memory.status, memory.failed_at
+        if on_error == "raise" and memory.status.any():
+            raise now.failure(run)
+        return run
+
+
+@final
+class SimulatorState:
+    """Where the trajectories of a `Simulator` are; `sim.start` makes it, `sim.step` advances it.
+
+    **Attributes:** `q` (..., nq), `v` (..., nv), `t` (...), and `laws`, the states of laws by name:
+    arrays that can be written to; `steps`, how many have been taken; `status` (n,) and `failed_at`
+    (n,), of all trajectories in a row: 0, or why and in which step it stopped.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        batch: tuple[int, ...],
+        states: dict[str, Array],
+        own: dict[str, Array],
+        shared: dict[str, Array],
+    ) -> None:
+        self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
+        self._rows, self.own, self.shared = states, own, shared
+        shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
+        self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
+        nodes = simulator._states
+        self.laws = {
+            n: x.reshape(*batch, *nodes[n].shape)
+            for n, x in shaped.items()
+            if n not in ("q", "v", "t")
+        }
+        self.efforts = np.zeros((self.count, simulator.model.nv))
+        self.steps = 0
+        self.status, self.failed_at = (np.zeros(self.count, dtype=np.int64) for _ in range(2))
+        self._advance: Callable[[], Any] | None = None
+        self._memory: RunMemory | None = None  # kept as long as `_advance` works on it
+
+    def __repr__(self) -> str:
+        which = f"{self.count} trajectories" if self.batch else "one trajectory"
+        return f"<state of {which} after {self.steps} steps>"
+
+    def copy(self) -> SimulatorState:
+        """The same state in memory of its own."""
+        rows = {name: x.copy() for name, x in self._rows.items()}
+        out = SimulatorState(self.simulator, self.batch, rows, self.own, self.shared)
+        out.efforts[:], out.steps = self.efforts, self.steps
+        out.status[:], out.failed_at[:] = self.status, self.failed_at
+        return out
+
+    def memory(self, plan: Plan, threads: int = 1) -> RunMemory:
+        """This state as the memory of a run."""
+        from phipsi.motion.run_memory import RunMemory
+
+        arrays = {**self._rows, **self.own, **self.shared, "tau": self.efforts}
+        out = RunMemory(plan, arrays, self.count, threads)
+        out.status[:], out.failed_at[:] = self.status, self.failed_at
+        return out
+
+    def set_efforts(self, tau: ArrayLike) -> None:
+        """Efforts (..., nv) from now on, besides those of the laws."""
+        try:
+            self.efforts.reshape(*self.batch, -1)[...] = tau
+        except (TypeError, ValueError):
+            array = joint_array(self.simulator.model, "tau", tau, "nv")
+            raise InputError(
+                f"tau has shape {array.shape}, which does not broadcast to the batch {self.batch}"
+            ) from None
+
+    def advance(self) -> None:
+        """One step."""
+        advance = self._advance
+        if advance is None:
+            advance = self._advance = self._stepper()
+        self.steps += 1
+        if advance():
+            raise self.failure(None)
+
+    def _stepper(self) -> Callable[[], Any]:
+        sim = self.simulator
+        if not self.count:
+            return lambda: 0
+        memory = self._memory = self.memory(sim._plan(self.own, ()))
+        self.status, self.failed_at = memory.status, memory.failed_at
+        if self.count <= _FEW:
+            return memory.stepper(sim.dt, self.steps)
+        return lambda: not memory.run(sim.dt, 1, self.steps - 1, records=False)
+
+    def failure(self, found: Any) -> SimulationError:
+        """What went wrong first, in which trajectory and step."""
+        sim = self.simulator
+        return failure(sim.model, self.batch, self.status, self.failed_at, sim.dt, found)
+
+
+@final
+class SimulatorRun:
+    """What `Simulator.rollout` recorded.
+
+    **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
+    the first record being the state at the beginning; `state`, the last one, from which another
+    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...).
+    """
+
+    def __init__(self, simulator: Simulator, state: SimulatorState, out: dict[str, Array]) -> None:
+        self.simulator, self.state, self.complete = simulator, state, True
+        self._found = {n: x.reshape(*state.batch, *x.shape[1:]) for n, x in out.items()}
+
+    def end_after(self, kept: int) -> None:
+        """Keep only so many records: the run was interrupted."""
+        rank = len(self.state.batch)
+        self._found = {n: x[(slice(None),) * rank + (slice(kept),)] for n, x in self._found.items()}
+        self.complete = False
+
+    def __getitem__(self, name: str) -> Array:
+        try:
+            return self._found[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._found))
+            raise InputError(
+                f"{name!r} was not recorded, only {known}. Ask for it:  "
+                f"sim.rollout(…, record=('q', 'v', {name!r}))"
+            ) from None
+
+    @property
+    def t(self) -> Array:
+        """Times (..., kept), s."""
+        return self["t"]
+
+    @property
+    def q(self) -> Array:
+        """Configurations (..., kept, nq)."""
+        return self["q"]
+
+    @property
+    def v(self) -> Array:
+        """Rates (..., kept, nv)."""
+        return self["v"]
+
+    @property
+    def status(self) -> Array:
+        """0 where a trajectory went well, (...)."""
+        return self.state.status.reshape(self.state.batch)
+
+    @property
+    def failed_at(self) -> Array:
+        """The number of the last step that was begun, (...)."""
+        return self.state.failed_at.reshape(self.state.batch)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self._found)
+        return f"<run of {self.state!r}: {names}>"
+
+
+def _spread(x: Any, batch: tuple[int, ...], node: Node) -> Array:
+    """Rows (n, *shape) of a state, every trajectory its own."""
+    return _own(np.asarray(x, dtype=np.float64), batch, node.shape)
+
+
+def _own(x: Array, batch: tuple[int, ...], shape: Shape) -> Array:
+    whole = np.broadcast_to(x, (*batch, *shape))
+    return np.array(whole.reshape(math.prod(batch), *(shape or (1,))), order="C")

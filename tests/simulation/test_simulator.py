@@ -1,0 +1,266 @@
+"""Whole runs in machine code: equal to the formulas of their methods, step by step, in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from random_models import random_tree
+
+import phipsi as pp
+from phipsi.errors import PhipsiError, SimulationError
+from phipsi.laws import law_operations as ops
+from phipsi.laws.circuit import Circuit, Quantity, Sampling
+from phipsi.laws.trace import Traced, as_node
+
+H = 2e-3
+
+
+def traced(name: str, *shape: int) -> Any:
+    return Traced(ops.given(name, shape))
+
+
+def parameter(name: str, value: Any) -> tuple[Quantity, Any]:
+    found = Quantity(name, "parameter", np.shape(value), np.asarray(value, float))
+    return found, Traced(found.node)
+
+
+def state(name: str, value: Any) -> tuple[Quantity, Any]:
+    found = Quantity(name, "state", np.shape(value), np.asarray(value, float))
+    return found, Traced(found.node)
+
+
+def start(model: pp.Model, count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    q = np.array([model.random_configuration(rng) for _ in range(count)])
+    return q, 0.3 * rng.normal(size=(count, model.nv))
+
+
+def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
+    """One step by hand; `efforts(t, q, v)` and `loads(t, q, v)` of one trajectory."""
+
+    def vdot(t, q, v):
+        f_ext = None if loads is None else loads(t, q, v)
+        return pp.forward_dynamics(model, q, v, efforts(t, q, v), f_ext=f_ext)
+
+    from phipsi.motion.chart import chart_of
+
+    chart = chart_of(model)
+    if integrator == "semi_implicit":
+        return chart.euler(q, v, vdot(t, q, v), h)
+
+    def slope(c, y):
+        z, w = y
+        return chart.rate(z, w), vdot(t + c * h, chart.point(q, z), w)
+
+    y0 = chart.start(q), v
+    ks = []
+    for c, a in ((0, 0), (0.5, 0.5), (0.5, 0.5), (1, 1)):
+        y = y0 if not ks else tuple(x + a * h * k for x, k in zip(y0, ks[-1], strict=True))
+        ks.append(slope(c, y))
+    z, w = (
+        x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4) for x, k1, k2, k3, k4 in zip(y0, *ks, strict=True)
+    )
+    return chart.point(q, z), w
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+@pytest.mark.parametrize("seed", range(6))
+def test_efforts_and_forces_by_hand(seed, integrator):
+    """Laws of time, rates and parameters, on trees with all joints."""
+    model = random_tree(seed, 2 + seed)
+    nv, n = model.nv, model.n_bodies
+    kd, damping = parameter("hold.kd", np.linspace(0.1, 0.3, nv))
+    push, force = parameter("wind.push", 0.2)
+    t, v = traced("t"), traced("v", nv)
+    efforts = as_node(-damping * v + np.sin(3 * t) * np.ones(nv))
+    loads = as_node(force * np.cos(t) * np.arange(6 * n).reshape(n, 6) / (6 * n))
+    circuit = Circuit({"hold.kd": kd, "wind.push": push}, efforts=efforts, loads=loads)
+    sim = pp.Simulator(model, circuit, H, integrator=integrator)
+    q0, v0 = start(model, 3, seed)
+    own = np.array([0.1, 0.2, 0.3])
+    run = sim.rollout(sim.start(q0, v0, parameters={"wind.push": own}), steps=8)
+    for i in range(3):
+        q, v = q0[i], v0[i]
+        shape = np.arange(6 * n).reshape(n, 6) / (6 * n)
+        for k in range(8):
+            q, v = wanted_step(
+                model,
+                lambda t, q, v: -np.linspace(0.1, 0.3, nv) * v + np.sin(3 * t),
+                lambda t, q, v, f=own[i] * shape: np.cos(t) * f,
+                integrator, k * H, q, v,
+            )  # fmt: skip
+            scale = 1 + np.abs(v).max()
+            assert_allclose(run.q[i, k + 1], q, atol=1e-11 * scale)
+            assert_allclose(run.v[i, k + 1], v, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+def test_equal_to_rollout(integrator):
+    """Without laws, the bits are those of `rollout`."""
+    for seed in range(4):
+        model = random_tree(seed, 2 + seed)
+        q0, v0 = start(model, 11, seed)
+        tau = np.random.default_rng(seed).normal(size=(11, 6, model.nv))
+        sim = pp.Simulator(model, Circuit({}), H, integrator=integrator)
+        run = sim.rollout(sim.start(q0, v0), tau, 6)
+        q, v = pp.rollout(model, q0, v0, tau, H, 6, integrator=integrator)
+        assert_array_equal(run.q, q)
+        assert_array_equal(run.v, v)
+        assert_allclose(run.t[0], np.arange(7) * H)
+
+
+def laws_with_everything(nv: int) -> Circuit:
+    """A filtered spring, a sampled integrator that is held, and a spring with parameters."""
+    k, stiffness = parameter("spring.k", 0.7)
+    filtered, x = state("filter.x", np.zeros(nv))
+    held, u = state("sampled.u", np.zeros(nv))
+    total, s = state("sampled.sum", np.zeros(nv))
+    v = traced("v", nv)
+    return Circuit(
+        {"spring.k": k, "filter.x": filtered, "sampled.u": held, "sampled.sum": total},
+        efforts=as_node(-stiffness * x + u),
+        rates={"filter.x": as_node((v - x) * 40.0)},
+        samplings=(
+            Sampling(3, {"sampled.u": as_node(-0.1 * s), "sampled.sum": as_node(s + 0.01 * v)}),
+        ),
+        records={"filtered": as_node(x * 2.0)},
+    )
+
+
+def test_states_of_laws_by_hand():
+    """Continuous states are integrated with the motion; sampled ones change at their steps."""
+    model = pp.examples.planar_arm(2)
+    sim = pp.Simulator(model, laws_with_everything(2), H, integrator="semi_implicit")
+    run = sim.rollout(sim.start([0.3, -0.2], [0.5, 0.1]), steps=10, record=("q", "v", "filtered"))
+    q, v, x, u, s = np.array([0.3, -0.2]), np.array([0.5, 0.1]), *(np.zeros(2) for _ in range(3))
+    for k in range(10):
+        assert_allclose(run["filtered"][k], 2 * x, atol=1e-14)
+        if k % 3 == 0:
+            u, s = -0.1 * s, s + 0.01 * v
+        vdot = pp.forward_dynamics(model, q, v, -0.7 * x + u)
+        x = x + H * 40.0 * (v - x)
+        v = v + H * vdot
+        q = q + H * v
+        assert_allclose(run.q[k + 1], q, atol=1e-13)
+    assert_allclose(run.state.laws["sampled.sum"], s, atol=1e-14)
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+def test_same_bits_however_it_is_run(integrator):
+    """In one run, in steps, in pieces, alone, in threads."""
+    model = random_tree(5, 4)
+    sim = pp.Simulator(model, laws_with_everything(model.nv), H, integrator=integrator)
+    q0, v0 = start(model, 13)
+    first = sim.start(q0, v0)
+    whole = sim.rollout(first, steps=20, record=("q", "v", "filtered", "tau", "vdot"))
+    assert_array_equal(first.q, q0)  # the state stays as it is
+    threads = sim.rollout(first, steps=20, threads=3)
+    assert_array_equal(threads.q, whole.q)
+    half = sim.rollout(first, steps=7)
+    rest = sim.rollout(half.state, steps=13, record=("q", "v", "filtered", "tau", "vdot"))
+    for name in ("q", "v", "t", "filtered", "tau", "vdot"):
+        assert_array_equal(rest[name], whole[name][:, 7:])
+    stepped = first.copy()
+    for _ in range(20):
+        sim.step(stepped)
+    assert_array_equal(stepped.q, whole.q[:, -1])
+    assert_array_equal(stepped.t, whole.state.t)
+    alone = sim.rollout(sim.start(q0[4], v0[4]), steps=20)
+    assert_array_equal(alone.q, whole.q[4])
+
+
+def test_a_trajectory_that_fails_stops_alone():
+    """It keeps its last good state, is named, and the others go on."""
+    model = pp.examples.planar_arm(2)
+    k, gain = parameter("push.k", 0.0)
+    t, v = traced("t"), traced("v", 2)
+    late = np.where(t > 4.5 * H, 1.0, 0.0)
+    efforts = as_node(np.sqrt(1.0 - gain * late) * np.ones(2) + 0 * v)
+    sim = pp.Simulator(model, Circuit({"push.k": k}, efforts=efforts), H, integrator="rk4")
+    gains = np.array([0.0, 2.0, 0.5])
+    begin = sim.start(np.zeros((3, 2)), parameters={"push.k": gains})
+    with pytest.raises(SimulationError, match=r"trajectory \[1\] failed in step 4") as caught:
+        sim.rollout(begin, steps=12)
+    run = sim.rollout(begin, steps=12, on_error="mask")
+    assert run.status.tolist()[0::2] == [0, 0] and run.status[1] != 0
+    assert run.failed_at[1] == 4
+    assert np.isnan(run.q[1, 5:]).all() and np.isfinite(run.q[1, :5]).all()
+    assert np.isfinite(run.q[[0, 2]]).all()
+    assert_array_equal(run.state.q[1], run.q[1, 4])
+    found: Any = caught.value.trajectory
+    assert_array_equal(found.q[0], run.q[0])
+    good = sim.rollout(sim.start(np.zeros((1, 2)), parameters={"push.k": gains[2:]}), steps=12)
+    assert_array_equal(good.q[0], run.q[2])
+    one = begin.copy()
+    for _ in range(4):
+        sim.step(one)
+    with pytest.raises(SimulationError, match=r"trajectory \[1\] failed in step 4"):
+        sim.step(one)
+    assert_array_equal(one.q[0], run.q[0, 5])
+
+
+def test_numbers_of_steps_and_trajectories():
+    """What noise is made from does not depend on how the run is divided."""
+    model = pp.examples.planar_arm(2)
+    step, trajectory = traced("step"), traced("trajectory")
+    efforts = as_node(0.1 * np.sin(step + 10 * trajectory) * np.ones(2))
+    sim = pp.Simulator(model, Circuit({}, efforts=efforts), H)
+    first = sim.start(np.zeros((21, 2)))
+    run = sim.rollout(first, steps=9, record=("q", "tau"))
+    numbers = np.sin(np.arange(9) + 10 * np.arange(21)[:, None])
+    assert_allclose(run["tau"][:, :9, 0], 0.1 * numbers, atol=1e-14)
+    rest = sim.rollout(sim.rollout(first, steps=4).state, steps=5, threads=2)
+    assert_array_equal(rest.q, run.q[:, 4:])
+
+
+def test_quantities_of_the_algebra_by_trajectory():
+    """Masses of its own for every trajectory."""
+    model = pp.examples.planar_arm(3)
+    scales = [1.0, 1.7]
+    inertias = np.array([s * pp.compile("M", model, mode="blocks")() for s in scales])
+    sim = pp.Simulator(model, Circuit({}), H, given=("M",))
+    q0, v0 = start(model, 1)
+    both = sim.start(q0[0], v0[0], parameters={"M": inertias})
+    run = sim.rollout(both, 0.1 * np.ones(3), 5)
+    for i, s in enumerate(scales):
+        heavy = model.with_inertial_parameters(s * pp.inertial_parameters(model))
+        q, _ = pp.rollout(heavy, q0[0], v0[0], 0.1 * np.ones(3), H, 5)
+        assert_allclose(run.q[i], q, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (lambda s: s.rollout(s.start(), steps=-1), "steps"),
+        (lambda s: s.rollout(s.start(), steps=2, every=0), "every"),
+        (lambda s: s.rollout(s.start(), steps=2, record=("qq",)), "'qq' is not among"),
+        (lambda s: s.rollout(s.start(), steps=2)["tau"], "was not recorded"),
+        (lambda s: s.rollout(s.start(), steps=2, on_error="stop"), "on_error"),
+        (lambda s: s.start(parameters={"spring.kk": 1.0}), r"Did you mean 'spring\.k'"),
+        (lambda s: s.start(parameters={"spring.k": np.nan}), "must be finite"),
+        (lambda s: s.start(parameters={"filter.x": 1.0}), "not a parameter"),
+        (lambda s: s.start(np.zeros((2, 2)), np.zeros((3, 2))), "do not broadcast"),
+        (lambda s: s.start([0.0]), "q"),
+        (lambda s: s.start([np.nan, 0.0]), "q"),
+        (lambda s: s.step(s.start(), np.zeros(3)), "tau"),
+        (lambda s: s.rollout(s.start(np.zeros((4, 2))), np.zeros((3, 2)), 5), "tau"),
+    ],
+)
+def test_bad_input(act, says):
+    sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
+    with pytest.raises(PhipsiError, match=says):
+        act(sim)
+
+
+def test_bad_simulators():
+    arm = pp.examples.planar_arm(2)
+    with pytest.raises(PhipsiError, match="dt"):
+        pp.Simulator(arm, Circuit({}), 0.0)
+    with pytest.raises(PhipsiError, match="Did you mean 'rk4'"):
+        pp.Simulator(arm, Circuit({}), 1e-3, integrator="rk5")
+    sim, other = (pp.Simulator(arm, Circuit({}), 1e-3) for _ in range(2))
+    with pytest.raises(PhipsiError, match="another simulator"):
+        sim.step(other.start())
