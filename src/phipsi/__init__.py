@@ -94,6 +94,12 @@ _TABLE = {
         "simulation.topology": ".",
         "interfaces.report.report_page": "report",
     },
+    ("Laws", "laws.md"): {
+        "laws.law": "law Law",
+        "laws.signals": ".",
+        "laws.policy": "policy",
+        "laws.numpy_functions": "table",
+    },
     ("Scenarios", "scenarios.md"): {
         "interfaces.scenarios.scenario": "Scenario",
         "interfaces.scenarios.load_scenario": "load_scenario",

@@ -70,6 +70,10 @@ from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
+from phipsi.laws import signals
+from phipsi.laws.law import Law, law
+from phipsi.laws.numpy_functions import table
+from phipsi.laws.policy import policy
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
@@ -93,6 +97,7 @@ __all__ = [
     "Event",
     "GraphJoint",
     "Grasp",
+    "Law",
     "Model",
     "ModelBuilder",
     "PhipsiError",
@@ -151,6 +156,7 @@ __all__ = [
     "joint_reactions",
     "joints",
     "kinetic_energy",
+    "law",
     "linearize",
     "load",
     "load_scenario",
@@ -161,6 +167,7 @@ __all__ = [
     "operational_space_inertia",
     "operators",
     "parse",
+    "policy",
     "potential_energy",
     "prove",
     "references",
@@ -171,8 +178,10 @@ __all__ = [
     "rollout_gradient",
     "save_urdf",
     "sensitivities",
+    "signals",
     "simulate",
     "step_derivatives",
+    "table",
     "tip_force_correction",
     "topology",
     "vjp",

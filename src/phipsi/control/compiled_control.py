@@ -12,7 +12,7 @@ from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIE
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.backends.native.lane_function import LaneFunction, graph_function
 from phipsi.compiler import default_backend
-from phipsi.control.tracking import GRAPHS, Tracking
+from phipsi.control.tracking import Tracking
 from phipsi.laws.calls import call
 from phipsi.laws.law_operations import given
 from phipsi.laws.trace import Traced, as_node
@@ -20,6 +20,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.motion.step_calls import ProgramCall
 from phipsi.operators import J, Lambda, frame_pose, mass_matrix, tau
+from phipsi.spatial.exponential import ARRAYS
 from phipsi.spatial.quaternions import log_of_matrix
 
 # Acceleration of the point when the joints get tau.
@@ -37,9 +38,11 @@ def computed_torque(model: Model) -> LaneFunction | NoCode:
         shapes |= {"kp": nv, "kd": nv, "damping": nv}
         at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
         reference = (at[name] for name in ("q_ref", "v_ref", "vdot_ref"))
-        vdot = Tracking(model).accelerations_graph(at["kp"], at["kd"], at["q"], at["v"], *reference)
-        (efforts,) = _called(model, INVERSE_DYNAMICS, at["q"], at["v"], vdot)
-        result = as_node(efforts + at["damping"] * at["v"])
+        q, v, tracking = at["q"], at["v"], Tracking(model)
+        e, e_rate, ff = tracking.errors(q, v, *reference)
+        vdot = tracking.accelerations(q, v, ff + at["kd"] * e_rate + at["kp"] * e)
+        (efforts,) = _called(model, INVERSE_DYNAMICS, q, v, vdot)
+        result = as_node(efforts + at["damping"] * v)
         return graph_function(shapes, {"tau": result})
 
     return model.cached(computed_torque, build)
@@ -76,7 +79,7 @@ def operational_space(
         goal, wanted = at["goal"], [at["acceleration"][i] for i in rows]
         if min(rows) < 3:
             R = [[sum(goal[i, k] * X[j, k] for k in range(3)) for j in range(3)] for i in range(3)]
-            errors = list(log_of_matrix(R, GRAPHS))
+            errors = list(log_of_matrix(R, ARRAYS))
         else:
             errors = [0.0] * 3
         errors += [goal[i, 3] - X[i, 3] for i in range(3)]

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from phipsi.laws.trace import as_array
 from phipsi.model.model import Model
-from phipsi.spatial.exponential import ARRAYS, SERIES_BELOW, polynomial
+from phipsi.spatial.exponential import ARRAYS
 from phipsi.spatial.groups import Group
-from phipsi.spatial.rotation_groups import Numbers, Rotation, add
+from phipsi.spatial.rotation_groups import Rotation
 
 Array = NDArray[Any]
+Values = Any
+"""Arrays, or traced values inside a law."""
 
 
 class TrackingErrors(NamedTuple):
@@ -49,71 +52,52 @@ class Tracking:
         self._moving = [x for x in self._curved if x.of.start < x.of.stop]
 
     def errors(
-        self, q: ArrayLike, v: ArrayLike, q_ref: ArrayLike, v_ref: ArrayLike, vdot_ref: ArrayLike
+        self, q: Values, v: Values, q_ref: Values, v_ref: Values, vdot_ref: Values
     ) -> TrackingErrors:
         """Compare (q, v) with the reference; the rates of both in their own body axes."""
-        q, v, q_ref = np.asarray(q), np.asarray(v), np.asarray(q_ref)
-        v_ref, vdot_ref = np.asarray(v_ref), np.asarray(vdot_ref)
+        q, v, q_ref, v_ref, vdot_ref = map(as_array, (q, v, q_ref, v_ref, vdot_ref))
         shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], q_ref.shape[:-1])
-        e, rate, ff = np.zeros((3, *shape, self.model.nv))
+        e, rate, ff = (np.zeros_like(q, shape=(*shape, self.model.nv)) for _ in range(3))
         for of, at in self._flat:
             e[..., at] = q_ref[..., of] - q[..., of]
             rate[..., at], ff[..., at] = v_ref[..., at] - v[..., at], vdot_ref[..., at]
         for x in self._curved:
-            at, r, r_ref = x.rates, q[..., x.turn], q_ref[..., x.turn]
-            angle = e[..., at] = x.rotation.log(r, r_ref)
-            given = (angle, v[..., at], v_ref[..., at], vdot_ref[..., at])
-            rate[..., at], ff[..., at] = _on_arrays(x.turning, *given)
+            turn, at = x.rotation, x.rates
+            r, r_ref = q[..., x.turn], q_ref[..., x.turn]
+            angle = turn.log(r, r_ref)
+            w_ref = _apply(turn.back_moment, -angle, v_ref[..., at], ARRAYS)
+            w_e = w_ref - v[..., at]
+            e[..., at], rate[..., at] = angle, w_e
+            carried = _apply(turn.back_moment, -angle, vdot_ref[..., at], ARRAYS)
+            ff[..., at] = carried + _apply(turn.bracket, w_e, w_ref)
         for x in self._moving:
-            of, at, to = x.of, x.rates, x.linear
+            turn, r, r_ref = x.rotation, q[..., x.turn], q_ref[..., x.turn]
+            of, to, u_ref = x.of, x.linear, v_ref[..., x.linear]
             e[..., to] = q_ref[..., of] - q[..., of]
-            given = (v[..., to], v_ref[..., at], v_ref[..., to], vdot_ref[..., to])
-            rate[..., to], ff[..., to] = _on_arrays(
-                x.moving, q[..., x.turn], q_ref[..., x.turn], *given
-            )
+            moving = _apply(turn.apply, r, v[..., to], ARRAYS)
+            rate[..., to] = _apply(turn.apply, r_ref, u_ref, ARRAYS) - moving
+            push = vdot_ref[..., to] + _apply(turn.spin, v_ref[..., x.rates], u_ref)
+            ff[..., to] = _apply(turn.apply, r_ref, push, ARRAYS)
         return TrackingErrors(e, rate, ff)
 
-    def accelerations(self, q: ArrayLike, v: ArrayLike, u: Array) -> Array:
+    def accelerations(self, q: Values, v: Values, u: Array) -> Array:
         """Joint accelerations vdot (..., nv) of accelerations u in these coordinates."""
-        v, out = np.asarray(v), self.efforts(q, u)
-        for x in self._moving:
-            (turned,) = _on_arrays(x.turned, v[..., x.rates], v[..., x.linear])
-            out[..., x.linear] -= turned
+        v, out = as_array(v), self.efforts(q, u)
+        for x in self._moving:  # p̈ = R (v̇ + ω × v)
+            out[..., x.linear] -= _apply(x.rotation.spin, v[..., x.rates], v[..., x.linear])
         return out
 
-    def efforts(self, q: ArrayLike, forces: Array) -> Array:
+    def efforts(self, q: Values, forces: Array) -> Array:
         """Joint efforts (..., nv) of forces in these coordinates, by equal power."""
-        q, out = np.asarray(q), np.array(forces)
+        q, out = as_array(q), forces.copy()
         for x in self._moving:
-            (out[..., x.linear],) = _on_arrays(x.back, q[..., x.turn], forces[..., x.linear])
+            turn = x.rotation
+
+            def back(r: Any, f: Any, ops: Any, turn: Rotation = turn) -> Any:
+                return turn.apply(turn.inverse(r), f, ops)
+
+            out[..., x.linear] = _apply(back, q[..., x.turn], forces[..., x.linear], ARRAYS)
         return out
-
-    def accelerations_graph(self, kp: Any, kd: Any, q: Any, v: Any, *reference: Any) -> Any:
-        """Joint accelerations of the feedback, from traced arrays of one configuration."""
-        q_ref, v_ref, vdot_ref = reference
-        parts: list[tuple[int, Any]] = []
-        for of, at in self._flat:
-            pull = kp[at] * (q_ref[of] - q[of])
-            parts.append((at.start, vdot_ref[at] + kd[at] * (v_ref[at] - v[at]) + pull))
-        for x in self._curved:
-            r, r_ref, at, to = list(q[x.turn]), list(q_ref[x.turn]), x.rates, x.linear
-            angle = x.rotation.log_numbers(r, r_ref, GRAPHS)
-            given = (list(v[at]), list(v_ref[at]), list(vdot_ref[at]))
-            errors, ff = x.turning(angle, *given, GRAPHS)
-            parts.append((at.start, _feedback(kp[at], kd[at], angle, errors, ff)))
-            if x not in self._moving:
-                continue
-            given = (list(v[to]), list(v_ref[at]), list(v_ref[to]), list(vdot_ref[to]))
-            errors, ff = x.moving(r, r_ref, *given, GRAPHS)
-            gap = list(q_ref[x.of] - q[x.of])
-            (push,) = x.back(r, list(_feedback(kp[to], kd[to], gap, errors, ff)), GRAPHS)
-            (turned,) = x.turned(list(v[at]), list(v[to]), GRAPHS)
-            parts.append((to.start, np.stack(push) - np.stack(turned)))
-        return np.concatenate([part for _, part in sorted(parts, key=lambda pair: pair[0])])
-
-
-def _feedback(kp: Any, kd: Any, e: Numbers, rate: Numbers, ff: Numbers) -> Any:
-    return np.stack(ff) + kd * np.stack(rate) + kp * np.stack(e)
 
 
 class _Place(NamedTuple):
@@ -132,60 +116,9 @@ class _Place(NamedTuple):
             rotation, slice(i, r), slice(r, i + group.nq), slice(j, w), slice(w, j + group.nv)
         )
 
-    def turning(
-        self, angle: Numbers, w: Numbers, w_ref: Numbers, change: Numbers, ops: Any
-    ) -> tuple[Numbers, Numbers]:
-        """The rate of the rotation error, R_e ω_ref − ω, and the acceleration of the reference."""
-        turn, back = self.rotation, [-x for x in angle]
-        carried = turn.back_moment(back, w_ref, ops)
-        error = _minus(carried, w)
-        return error, add(turn.back_moment(back, change, ops), turn.bracket(error, carried))
 
-    def moving(
-        self, r: Numbers, r_ref: Numbers, u: Numbers, w_ref: Numbers, u_ref: Numbers,
-        change: Numbers, ops: Any,
-    ) -> tuple[Numbers, Numbers]:  # fmt: skip
-        """The rate of the position error, and the acceleration of the reference."""
-        turn = self.rotation
-        rate = _minus(turn.apply(r_ref, u_ref, ops), turn.apply(r, u, ops))
-        return rate, turn.apply(r_ref, add(change, turn.spin(w_ref, u_ref)), ops)
-
-    def back(self, r: Numbers, f: Numbers, ops: Any) -> tuple[Numbers]:
-        """R* f."""
-        return (self.rotation.apply(self.rotation.inverse(r), f, ops),)
-
-    def turned(self, w: Numbers, u: Numbers, ops: Any) -> tuple[Numbers]:
-        """ω × v, because p̈ = R (v̇ + ω × v)."""
-        return (self.rotation.spin(w, u),)
-
-
-def _minus(x: Numbers, y: Numbers) -> list[Any]:
-    return [a - b for a, b in zip(x, y, strict=True)]
-
-
-def _on_arrays(formula: Callable[..., Any], *arrays: Array) -> list[Array]:
-    """A formula of components on arrays, a result at a time."""
-    parts = ([x[..., i] for i in range(x.shape[-1])] for x in arrays)
-    found = formula(*parts, ARRAYS)
-    return [np.stack(np.broadcast_arrays(*entries), axis=-1) for entries in found]
-
-
-@final
-class _Graphs:
-    """What the formulas of groups need of numbers, for traced ones."""
-
-    sin, cos, sqrt, arctan2 = np.sin, np.cos, np.sqrt, np.arctan2
-    where = staticmethod(np.where)
-
-    @staticmethod
-    def rint(x: Any) -> Any:
-        return np.floor(x + 0.5)
-
-    @staticmethod
-    def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
-        small = s < SERIES_BELOW
-        near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
-        return np.where(small, polynomial(series, near), closed(far, GRAPHS))
-
-
-GRAPHS = _Graphs()
+def _apply(formula: Callable[..., Any], a: Array, b: Array, *ops: Any) -> Array:
+    """A formula of components on arrays."""
+    parts = ([x[..., i] for i in range(x.shape[-1])] for x in (a, b))
+    entries = formula(*parts, *ops)
+    return np.stack(np.broadcast_arrays(*entries), axis=-1)

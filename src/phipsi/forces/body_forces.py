@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import Array, Force, State
+from phipsi.laws.trace import Traced, as_array
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew
@@ -51,7 +52,7 @@ class _Sum:
         self.n = n
 
     def __call__(self, forces: Array) -> Array:
-        out = np.zeros((*forces.shape[:-2], self.n, 6))
+        out = np.zeros_like(forces, shape=(*forces.shape[:-2], self.n, 6))
         if len(self.bodies):
             sums = np.add.reduceat(forces[..., self.order, :], self.starts, axis=-2)
             out[..., self.bodies, :] = sums
@@ -133,6 +134,11 @@ class PointSpring(Force):
 class _PointSprings(Force):
     """Springs between points, as arrays: first all ends a, then all ends b."""
 
+    parameters: ClassVar[Mapping[str, str]] = {
+        "stiffness": "k", "rest_length": "rest", "damping": "c",
+    }  # fmt: skip
+    name: ClassVar[str] = "point_spring"
+
     def __init__(self, rows: list[Any]) -> None:
         n = rows[0][0]
         ends = [row[1][k] for k in (0, 1) for row in rows]
@@ -158,7 +164,8 @@ class _PointSprings(Force):
         poses, velocities = _with_world(state)
         X, V = poses[..., self.bodies, :, :], velocities[..., self.bodies, :]
         R, gap, length = self._line(X)
-        inverse = 1 / np.where(length > 0, length, np.inf)
+        apart = length > 0
+        inverse = np.where(apart, 1 / np.where(apart, length, 1.0), 0.0)
         unit = gap * inverse[..., None]
         local = V[..., 3:, None] - self.arms @ V[..., :3, None]
         speed = (R @ local)[..., 0]
@@ -252,14 +259,14 @@ class GravityField(Force):
     def body_forces(self, state: State) -> Array:
         """M g at the mass centres."""
         R, p = self._centres(state)
-        g = np.asarray(self.field(p), dtype=np.float64)
+        g = as_array(self.field(p))
         if g.shape != p.shape:
             raise InputError(
                 f"GravityField: the field returned shape {g.shape} for positions of shape "
                 f"{p.shape}; it must return one acceleration per position."
             )
         force = ((self._mass[:, None] * g)[..., None, :] @ R)[..., 0, :]
-        out = np.zeros((*p.shape[:-2], state.model.n_bodies, 6))
+        out = np.zeros_like(p, shape=(*p.shape[:-2], state.model.n_bodies, 6))
         out[..., self._moving, :3] = (self._arms @ force[..., None])[..., 0]
         out[..., self._moving, 3:] = force
         return out
@@ -268,7 +275,7 @@ class GravityField(Force):
         """Σ m U(p), if there is a potential."""
         if self.potential is None:
             return 0.0
-        return np.asarray(self.potential(self._centres(state)[1])) @ self._mass
+        return as_array(self.potential(self._centres(state)[1])) @ self._mass
 
 
 @final
@@ -320,8 +327,9 @@ class Wrench(Force):
         """The six numbers at a time, or at each of several."""
         if self._constant is not None:
             return self._constant
-        function = self.wrench
-        assert callable(function)
+        function: Any = self.wrench
+        if isinstance(t, Traced):
+            return as_array(function(t))
         if np.ndim(t):
             return np.stack([self._at(x) for x in np.ravel(t)]).reshape(*np.shape(t), 6)
         return _vector(function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self))
@@ -336,7 +344,7 @@ class Wrench(Force):
             R = state.poses[..., self._body, :3, :3]
             moment = (moment[..., None, :] @ R)[..., 0, :]
             force = (force[..., None, :] @ R)[..., 0, :]
-        out = np.zeros((*state.q.shape[:-1], state.model.n_bodies, 6))
+        out = np.zeros_like(force, shape=(*state.q.shape[:-1], state.model.n_bodies, 6))
         out[..., self._body, :3] = moment + force @ self._arm.T
         out[..., self._body, 3:] = force
         return out

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +90,7 @@ class JointSpring(_OnRates):
     """
 
     __slots__ = ("_bent", "_chart", "_rest", "_stiffness", "_where")
+    parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_stiffness", "rest": "_rest"}
 
     def __init__(self, joints: Joints, stiffness: ArrayLike, rest: ArrayLike | None = None) -> None:
         self._fill(joints, stiffness=stiffness, rest=rest)
@@ -116,7 +117,7 @@ class JointSpring(_OnRates):
 
     def _stretch(self, state: State) -> Array:
         if self._bent:
-            return state.model.difference(self._rest, state.q)
+            return self._chart.difference(self._rest, state.q)
         return self._chart.flat_difference(self._rest, state.q)
 
     def efforts(self, state: State) -> Array:
@@ -125,7 +126,7 @@ class JointSpring(_OnRates):
         pull = self._stiffness * xi
         if not self._bent:
             return -pull
-        return -(pull[..., None, :] @ self._chart.rate_matrix(xi))[..., 0, :]
+        return -self._chart.rate_adjoint(xi, pull)
 
     def potential_energy(self, state: State) -> Array:
         """½ ξ* k ξ."""
@@ -146,6 +147,7 @@ class JointDamper(_OnRates):
     """
 
     __slots__ = ("_damping",)
+    parameters: ClassVar[Mapping[str, str]] = {"damping": "_damping"}
 
     def __init__(self, joints: Joints, damping: ArrayLike) -> None:
         self._fill(joints, damping=damping)
@@ -185,6 +187,7 @@ class JointFriction(_OnRates):
     """
 
     __slots__ = ("_friction", "_slope")
+    parameters: ClassVar[Mapping[str, str]] = {"friction": "_friction"}
 
     def __init__(
         self, joints: Joints, friction: ArrayLike, velocity_scale: ArrayLike = 1e-2
@@ -237,6 +240,9 @@ class JointStop(_OnRates):
     """
 
     __slots__ = ("_alpha", "_k", "_lower", "_q", "_upper", "_v")
+    parameters: ClassVar[Mapping[str, str]] = {
+        "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
+    }  # fmt: skip
 
     def __init__(
         self,

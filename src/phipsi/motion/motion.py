@@ -47,7 +47,8 @@ TOLERANCE = 1e-10
 """Largest residual (rad, m) of a projected state."""
 NEARLY_CLOSED = 1e-6
 """What a user's initial state may miss the constraints by, rad and m, rad/s and m/s."""
-_NEWTON = 12
+NEWTON = 12
+"""Most steps of the projection of a configuration."""
 
 
 @final
@@ -111,7 +112,7 @@ class Motion:
             return step
 
         found, closed, at = close_loops(
-            q, self._finite_metric, correct, self.tree.integrate, TOLERANCE, _NEWTON
+            q, self._finite_metric, correct, self.tree.integrate, TOLERANCE, NEWTON
         )
         if not closed.all():
             raise SimulationError(not_closed(system, found[int(np.argmin(closed))], TOLERANCE))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, VELOCITY_CHANGE, closed_form
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
@@ -29,6 +29,7 @@ from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
 from phipsi.motion.motion import Motion
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.tableaux import COMPILED, METHODS, Method
+from phipsi.operators import pose
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode
@@ -56,8 +57,11 @@ def rollout(
     Each step is vdot = ℳ⁻¹ (tau − H φ [M φ* (a + gravity) + b]) and the integrator's formula on the
     group, all in machine code with trajectories side by side in vector lanes; a trajectory has the
     same bits in whatever batch and number of threads it runs. Motions of a `System` keep its
-    constraints: the steps are those of `simulate` with stabilization="project", many motions at
-    once, away from singular configurations.
+    constraints, of every kind: the steps are those of `simulate` with stabilization="project", in
+    machine code too. Where constraint rows are nearly dependent, in or near a singular
+    configuration, a trajectory is stepped in NumPy until the next record, which takes about 20
+    times as long (and may give other last bits in another batch); so are `prescribed` joints of a
+    system.
 
     **Arguments:** `model`, a model or a `System`; `q0` (..., nq), `v0` (..., nv), which broadcast;
     `tau` constant (..., nv), or for every step (..., steps, nv), held during the step; `dt` in s;
@@ -72,10 +76,10 @@ def rollout(
     **Returns:** q (..., steps // every + 1, nq) and v (..., steps // every + 1, nv), the
     first records being the initial states.
     **Cost:** O(N) per step and trajectory, one, four or some ten evaluations of the dynamics for
-    "semi_implicit", "rk4" and "variational"; of a system O(nv³) for the projection. **Raises:**
-    `SimulationError` naming the trajectory and the step if one diverges, a joint has nothing to
-    move, or the equation of a variational step is not solved; everything computed is in its
-    `trajectory` as ``(q, v)``.
+    "semi_implicit", "rk4" and "variational"; of a system O(N + rows · depth + rows³) each, and two
+    or three for the projection. **Raises:** `SimulationError` naming the trajectory and the step if
+    one diverges, a joint has nothing to move, loops cannot be closed again, or the equation of a
+    variational step is not solved; everything computed is in its `trajectory` as ``(q, v)``.
 
     >>> import numpy as np
     >>> import phipsi as pp
@@ -88,8 +92,8 @@ def rollout(
     method = _method(integrator)
     rows = model.n_rows if isinstance(model, System) else 0
     reject_unfit(method, rows=rows, prescribed=prescribed is not None)
-    if method.conserves:
-        model = tree  # there are no rows
+    if not rows:
+        model = tree
     dt = checked_time(dt, "dt")
     steps, every = whole_number("steps", steps, 0), whole_number("every", every)
     threads = whole_number("threads", threads)
@@ -99,7 +103,7 @@ def rollout(
     if isinstance(model, System):
         state = start_q, start_v, effort
         motion = Motion(model, None if prescribed is None else mask)
-        return _constrained(motion, *state, dt, steps, every, method, records)
+        return _constrained(motion, *state, dt, steps, every, method, records, threads)
     try:
         free = np.broadcast_to(mask, (*batch, model.nv))
     except ValueError:
@@ -138,29 +142,87 @@ def _constrained(
     every: int,
     method: Method,
     records: tuple[Array, Array],
+    threads: int,
 ) -> tuple[Array, Array]:
-    """Motions of a system, all of them step by step, into (..., kept, nq) and (…, nv)."""
+    """Motions of a system, into (..., kept, nq) and (..., kept, nv).
+
+    Machine code takes all steps that it can. A motion that stops there, such as one whose rows are
+    nearly dependent, is stepped by `constrained_step` from its last record to the next one, which
+    decides the rank by singular values or says what is wrong; then machine code goes on.
+    """
     batch = q0.shape[:-1]
-    count = math.prod(batch)
-    varying = tau.ndim == len(batch) + 2
-    q, v = q0.reshape(count, q0.shape[-1]), v0.reshape(count, v0.shape[-1])
+    count, kept = math.prod(batch), steps // every + 1
     efforts = tau.reshape(count, *tau.shape[len(batch) :])
-    kept = steps // every + 1
     out_q, out_v = (x.reshape(count, kept, x.shape[-1]) for x in records)
-    out_q[:, 0], out_v[:, 0] = q, v
+    out_q[:, 0], out_v[:, 0] = q0.reshape(out_q[:, 0].shape), v0.reshape(out_v[:, 0].shape)
     if not (count and steps):
         return records
-    motion.check_start(q, v)
-    for k in range(steps):
-        try:
-            q, v = constrained_step(motion, method, q, v, efforts[:, k] if varying else efforts, dt)
-        except PhipsiError as reason:
-            done = k // every + 1
-            text = f"a motion of the system failed in step {k} (t = {k * dt:.6g} s): {reason}"
-            raise SimulationError(text, (out_q[:, :done], out_v[:, :done])) from reason
-        if (k + 1) % every == 0:
-            out_q[:, (k + 1) // every], out_v[:, (k + 1) // every] = q, v
+    motion.check_start(out_q[:, 0], out_v[:, 0])
+    code = _closed_code(motion, method)
+    ready, resume = np.arange(count), np.zeros(count, dtype=np.int64)
+    for record in range(kept):
+        first = record * every
+        if code and ready.size and first < steps:
+            own = efforts[ready, first:] if efforts.ndim == 3 else efforts[ready]
+            state = [np.ascontiguousarray(x) for x in (out_q[ready, record], out_v[ready, record])]
+            outs = [np.empty((len(ready), kept - record, x.shape[-1])) for x in (out_q, out_v)]
+            if not record:
+                outs = [out_q, out_v]
+            status, failed_at = (np.zeros(len(ready), dtype=np.int64) for _ in range(2))
+            arrays = [*state, np.ascontiguousarray(own), state[1], *outs, status, failed_at]
+            _run(*code, method, arrays, (steps - first, every), dt, motion.mechanism, threads)
+            if record:
+                out_q[ready, record:], out_v[ready, record:] = outs
+            resume[ready] = np.where(status == 0, kept, record + failed_at // every)
+        else:
+            resume[ready] = record
+        ready = np.flatnonzero(resume == record)
+        q, v = out_q[ready, record], out_v[ready, record]
+        for k in range(first, min(first + every, steps)) if ready.size else ():
+            own = efforts[ready, k] if efforts.ndim == 3 else efforts[ready]
+            try:
+                q, v = constrained_step(motion, method, q, v, own, dt)
+            except PhipsiError as error:
+                which, reason = _first_failure(error, motion, method, q, v, own, dt)
+                where = _named(batch, int(ready[which]))
+                text = f"{where} failed in step {k} (t = {k * dt:.6g} s): {reason}"
+                found = out_q[:, : record + 1], out_v[:, : record + 1]
+                raise SimulationError(text, found) from reason
+        if record + 1 < kept:
+            out_q[ready, record + 1], out_v[ready, record + 1] = q, v
     return records
+
+
+def _first_failure(
+    error: PhipsiError,
+    motion: Motion,
+    method: Method,
+    q: Array,
+    v: Array,
+    tau: Array,
+    dt: float,
+) -> tuple[int, PhipsiError]:
+    """The first of some motions that cannot take a step together, and why."""
+    for i in range(len(q)):
+        one = slice(i, i + 1)
+        try:
+            constrained_step(motion, method, q[one], v[one], tau[one], dt)
+        except PhipsiError as reason:
+            return i, reason
+    return 0, error
+
+
+def _closed_code(motion: Motion, method: Method) -> tuple[int, list[NativeCode]] | None:
+    """The function of a rollout with constraints, and its kernels; None if there is none."""
+    system = motion.system
+    if system is None or motion.moving is not None:
+        return None
+    forms = (closed_form(None, False, False)[0], VELOCITY_CHANGE, pose)
+    natives = [compile(form, system, backend="native").native for form in forms]
+    known = [native for native in natives if native is not None]
+    if len(known) < len(forms):
+        return None
+    return _code().rollout_code(known, method, closed=True).address("phipsi_rollout"), known
 
 
 def constrained_step(
@@ -220,7 +282,12 @@ def _job(
     steps, every = counts
     from phipsi.motion.rollout_loop import DT, PROGRAMS
 
-    work = np.zeros(_code().work_size(method, model.nq, model.nv) * natives[0].target.lanes + 8)
+    size, closures = _code().work_size(method, model.nq, model.nv), np.zeros(0)
+    if isinstance(model, System):
+        from phipsi.motion.closure_code import closure_record, closure_size
+
+        size, closures = size + closure_size(model.rows), closure_record(model.rows)
+    work = np.zeros(size * natives[0].target.lanes + 8)
     scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
     job = np.zeros(PROGRAMS + 2 * len(natives), dtype=np.int64)
     where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
@@ -228,13 +295,13 @@ def _job(
     row = int(np.prod(tau.shape[1:], dtype=int)) * 8
     step = 8 * model.nv if varying else 0
     numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
-    job[:DT] = [*where, _aligned(work), *numbers]
+    job[:DT] = [*where, _aligned(work), *numbers, closures.ctypes.data]
     job[DT : DT + 1].view(np.float64)[0] = dt
     pairs = zip(natives, scratches, strict=True)
     job[PROGRAMS:] = [
         word for x, memory in pairs for word in (x.data.ctypes.data, _aligned(memory))
     ]
-    return job, [work, *scratches]
+    return job, [work, closures, *scratches]
 
 
 def _aligned(memory: np.ndarray) -> int:
@@ -352,14 +419,13 @@ def failure(
     status: np.ndarray,
     failed_at: np.ndarray,
     dt: float,
-    found: tuple[Array, Array],
+    found: Any,
 ) -> SimulationError:
     """What went wrong first, in which trajectory and step."""
     bad = np.flatnonzero(status)
     first = int(bad[np.argmin(failed_at[bad])])
-    index = tuple(int(i) for i in np.unravel_index(first, batch)) if batch else ()
     step, body = int(failed_at[first]), int(status[first]) // 8 - 1
-    where = f"trajectory {list(index)}" if index else "the trajectory"
+    where = _named(batch, first)
     others = f" ({len(bad)} of {len(status)} trajectories failed)" if len(status) > 1 else ""
     if body >= 0:
         why = (
@@ -379,6 +445,12 @@ def failure(
         )
     text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
     return SimulationError(text, found)
+
+
+def _named(batch: tuple[int, ...], number: int) -> str:
+    """A trajectory of a batch."""
+    index = [int(i) for i in np.unravel_index(number, batch)] if batch else []
+    return f"trajectory {index}" if index else "the trajectory"
 
 
 def _code() -> Any:

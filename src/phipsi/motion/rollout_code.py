@@ -13,30 +13,38 @@ from pathlib import Path
 from typing import Any
 
 from phipsi import spatial
+from phipsi.algorithms.constrained import assembly
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
+from phipsi.motion.closure_code import Closures
 from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
 from phipsi.motion.rollout_loop import Part, Rollout
 from phipsi.motion.tableaux import Method, Tableau
+
+Dynamics = Callable[[int], None]
+"""Writes the accelerations of a stage, into `vdot`."""
 
 UNSOLVED = 7
 """Status of a step whose equation was not solved; kernels use smaller numbers."""
 
 
-def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
+def rollout_code(
+    natives: Sequence[NativeCode], method: Method, closed: bool = False
+) -> MachineCode:
     """``void phipsi_rollout(job, 0, 0, data)`` around the kernels that a method needs.
 
     One of forward or hybrid dynamics; for variational steps, one of the derivatives of the
-    Lagrangian and one of the rates that momenta have. `data` is that of the first.
+    Lagrangian and one of the rates that momenta have; for `closed` chains, those of
+    closure_code.py. `data` is that of the first.
     """
     first = natives[0]
     found = first.companions.get(method.name)
     if found is None:
         keys = " ".join(native.unit.key() for native in natives)
         digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
-        found = machine_code(digest, first.target, lambda: _emit(natives, method))
+        found = machine_code(digest, first.target, lambda: _emit(natives, method, closed))
         first.companions[method.name] = found
     return found
 
@@ -45,7 +53,8 @@ def rollout_code(natives: Sequence[NativeCode], method: Method) -> MachineCode:
 def _version() -> str:
     """A digest of the sources the code comes from."""
     here = Path(__file__).parent
-    sources = [here / f"{n}.py" for n in ("rollout_code", "rollout_loop", "tableaux", "implicit")]
+    names = "rollout_code rollout_loop closure_code motion tableaux implicit".split()
+    sources = [Path(assembly.__file__), *(here / f"{n}.py" for n in names)]
     sources += [
         Path(spatial.__file__).parent / f"{n}.py"
         for n in ("groups", "rotation_groups", "exponential", "quaternions")
@@ -58,9 +67,9 @@ def work_size(method: Method, nq: int, nv: int) -> int:
     return nq + 4 * nv + 1 + step_size(method, nq, nv)
 
 
-def _emit(natives: Sequence[NativeCode], method: Method) -> str:
+def _emit(natives: Sequence[NativeCode], method: Method, closed: bool = False) -> str:
     module = ir.Module()
-    Rollout(module, natives, lambda r: step_writer(r, method))
+    Rollout(module, natives, lambda r: step_writer(r, method, closed))
     return str(module)
 
 
@@ -73,18 +82,31 @@ def step_size(method: Method, nq: int, nv: int) -> int:
     return nq + 2 * nv + 2 * len(method.tableau.b) * nv
 
 
-def step_writer(r: Rollout, method: Method) -> Callable[[], None]:
+def step_writer(r: Rollout, method: Method, closed: bool = False) -> Callable[[], None]:
     """A function that writes the code of one step."""
     if method.conserves:
         return _variational(r)
+    if not closed:
+        accelerations = r.program(0, [r.vdot])
+        return _explicit(r, method, lambda _: accelerations())
+    closures = Closures(r)
+    step = _explicit(r, method, closures.dynamics())
+
+    def advance() -> None:
+        step()
+        closures.project()
+
+    return advance
+
+
+def _explicit(r: Rollout, method: Method, dynamics: Dynamics) -> Callable[[], None]:
     if method.tableau is None:
-        return _semi_implicit(r)
-    return _runge_kutta(r, method.tableau)
+        return _semi_implicit(r, dynamics)
+    return _runge_kutta(r, method.tableau, dynamics)
 
 
-def _semi_implicit(r: Rollout) -> Callable[[], None]:
+def _semi_implicit(r: Rollout, dynamics: Dynamics) -> Callable[[], None]:
     """v⁺ = v + h vdot(q, v), then q⁺ with the rates v⁺; see groups.py."""
-    dynamics = r.program(0, [r.vdot])
 
     def joint(part: Part) -> None:
         old = part.places(r.q), part.rates(r.v), part.rates(r.vdot)
@@ -93,17 +115,16 @@ def _semi_implicit(r: Rollout) -> Callable[[], None]:
         part.put_rates(v, r.v)
 
     def advance() -> None:
-        dynamics()
+        dynamics(0)
         r.each_part(joint)
 
     return advance
 
 
-def _runge_kutta(r: Rollout, tableau: Tableau) -> Callable[[], None]:
+def _runge_kutta(r: Rollout, tableau: Tableau, dynamics: Dynamics) -> Callable[[], None]:
     """Stages in the exponential coordinates about the step's start; see tableaux.py."""
     q0, v0, z = r.area(r.nq), r.area(r.nv), r.area(r.nv)
     kz, kv = ([r.area(r.nv) for _ in tableau.b] for _ in range(2))
-    dynamics = r.program(0, [r.vdot])
 
     def combine(weights: tuple[float, ...], slopes: list[Any], i: Any) -> Any:
         """Weighted sum of slopes, h Σ w_j k_j."""
@@ -137,7 +158,7 @@ def _runge_kutta(r: Rollout, tableau: Tableau) -> Callable[[], None]:
                 x.put_rates(x.group.rate(x.rates(z), x.rates(r.v), x.numbers), kz[s])
 
             r.each_part(rates)
-            dynamics()
+            dynamics(s)
             r.copy(r.vdot, kv[s], r.nv)
         go(tableau.b)
 
@@ -183,7 +204,7 @@ def _variational(r: Rollout) -> Callable[[], None]:
 
     def iterate(_: Any) -> None:
         finished = b.icmp_signed("==", b.load(done, typ=e.integers), ones)
-        with b.if_then(b.not_(_all(r, finished))):
+        with b.if_then(b.not_(r.all(finished))):
             middle()
             r.each_part(equation)
             rates()
@@ -236,12 +257,6 @@ def _variational(r: Rollout) -> Callable[[], None]:
         write_loop(b, r.nv, lambda i: r.store(r.load(r.v, i) + r.load(rate, i), r.v, i))
 
     return advance
-
-
-def _all(r: Rollout, mask: Any) -> Any:
-    """Whether a condition holds in every lane."""
-    width = ir.IntType(r.lanes)
-    return r.b.icmp_unsigned("==", r.b.bitcast(mask, width), ir.Constant(width, 2**r.lanes - 1))
 
 
 def _larger(r: Rollout, x: Lane, y: Lane) -> Lane:

@@ -34,8 +34,8 @@ from phipsi.spatial.groups import Group
 # data and the scratch memory of every kernel that a step calls.
 (
     Q0, V0, TAU, OUT_Q, OUT_V, STATUS, FAILED_AT, WORK,
-    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, DT, PROGRAMS,
-) = range(18)  # fmt: skip
+    COUNT, STEPS, EVERY, TAU_ROW, TAU_STEP, NQ, NV, FREE, CLOSURES, DT, PROGRAMS,
+) = range(19)  # fmt: skip
 
 Values = list[Any]
 
@@ -101,6 +101,12 @@ class LaneCode:
     def bad(self) -> Any:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
+
+    def all(self, mask: Any) -> Any:
+        """Whether a condition holds in every lane."""
+        width = ir.IntType(self.lanes)
+        every = ir.Constant(width, 2**self.lanes - 1)
+        return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), every)
 
     def numbers(self) -> _LaneNumbers:
         """What the formulas of the groups need, again wherever code branches."""
@@ -235,11 +241,16 @@ class Rollout(LaneCode):
         return here
 
     def program(
-        self, number: int, outputs: Values, places: dict[str, Any] | None = None
+        self,
+        number: int,
+        outputs: Values,
+        places: dict[str, Any] | None = None,
+        allowed: Sequence[int] = (),
     ) -> Callable[[], None]:
         """Code that calls a kernel with its inputs and results in these areas; failures are noted.
 
-        Inputs that `places` does not name are the state and the efforts.
+        Inputs that `places` does not name are the state and the efforts. Codes of failures.py that
+        are `allowed` are not failures.
         """
         b, slots = self.b, self._slots[number]
         words = self.job[PROGRAMS + 2 * number : PROGRAMS + 2 * number + 2]
@@ -256,7 +267,11 @@ class Rollout(LaneCode):
 
         def call() -> None:
             b.call(function, [data, scratch, buffers, ir.Constant(ir.IntType(1), 1)])
-            self.note(b.load(self._status, align=8, typ=self.e.integers))
+            status = b.load(self._status, align=8, typ=self.e.integers)
+            for code in allowed:
+                fine = b.icmp_signed("==", b.and_(status, self.e.integer(7)), self.e.integer(code))
+                status = b.select(fine, self.zero, status)
+            self.note(status)
 
         return call
 

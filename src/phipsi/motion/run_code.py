@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -39,8 +39,8 @@ from phipsi.motion.rollout_loop import LaneCode, Part
 # record), and the data and the scratch memory of every kernel that the run calls.
 (
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
-    PORTS,
-) = range(12)  # fmt: skip
+    DIRECTION, PORTS,
+) = range(13)  # fmt: skip
 NOT_FINITE = 6
 """Status of a step after which a number of the state is not finite; kernels use others."""
 
@@ -53,38 +53,44 @@ class Sample:
     updates: Mapping[str, Node]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What a run computes, as graphs.
 
-    **Attributes:** `states`, each with its value after a step; `inputs`, given for every step;
+    **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
+    `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
-    number of entries; `samples`; `records`, quantities that are written out. Graphs read states,
+    number of entries; `samples`; `records`, quantities that are written out; `codes`, the
+    machine code by number of lanes, once it is there. Graphs read states,
     inputs and parameters by their names, the step length as ``h``, and as whole numbers the
     ``step`` of the run and the ``trajectory``.
     """
 
+    base: NativeCode
     states: Mapping[str, Node]
     inputs: Mapping[str, int]
     own: Mapping[str, int]
     shared: Mapping[str, int]
     samples: tuple[Sample, ...]
     records: Mapping[str, Node]
+    codes: dict[int, MachineCode] = field(default_factory=dict, repr=False)
 
     def nodes(self) -> list[Node]:
         """All results, in a fixed order."""
         updates = [x for s in self.samples for x in s.updates.values()]
         return [*self.states.values(), *updates, *self.records.values()]
 
+    @cached_property
     def natives(self) -> list[NativeCode]:
         """The programs that are called, each once; the first has the tables of the model."""
-        found: dict[int, NativeCode] = {}
+        found: dict[int, NativeCode] = {id(self.base): self.base}
         for x in in_order(self.nodes()):
             if x.operation.name == "call":
                 for native in x.data.natives:
                     found.setdefault(id(native), native)
         return list(found.values())
 
+    @cached_property
     def ports(self) -> dict[str, int]:
         """The arrays of a job by name, with the entries of one row."""
         states = {name: node.size for name, node in self.states.items()}
@@ -95,7 +101,7 @@ class Plan:
         """All that the code depends on besides the kernels."""
         nodes, numbers = in_order(self.nodes()), {}
         lines = []
-        natives = [id(x) for x in self.natives()]
+        natives = [id(x) for x in self.natives]
         for x in nodes:
             numbers[x] = len(numbers)
             args = [numbers[y] for y in x.args]
@@ -124,7 +130,10 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     ``i64 phipsi_step(job)`` does the same and returns 0 if no trajectory has failed;
     ``i64 phipsi_run_size()`` is the size of the working memory in numbers.
     """
-    natives = plan.natives()
+    found = plan.codes.get(lanes)
+    if found is not None:
+        return found
+    natives = plan.natives
     keys = " ".join(native.unit.key() for native in natives)
     text = f"{keys} run {lanes} {_version()} {plan.text()}"
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -134,7 +143,8 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
         Run(module, plan, natives, lanes)
         return str(module)
 
-    return machine_code(digest, natives[0].target, emit)
+    found = plan.codes[lanes] = machine_code(digest, natives[0].target, emit)
+    return found
 
 
 @cache
@@ -165,7 +175,7 @@ class Run(LaneCode):
         b = self.b = ir.IRBuilder(function.append_basic_block("entry"))
         e = self.e = Emitter(lanes, fused=target.fused)
         e.builder = b
-        job, self._ports = function.args[0], plan.ports()
+        job, self._ports = function.args[0], plan.ports
         count = PORTS + 3 * len(self._ports) + 2 * len(natives)
         self._job = [self.word(job, i) for i in range(count)]
         self._programs = PORTS + 3 * len(self._ports)
@@ -180,7 +190,8 @@ class Run(LaneCode):
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
         write_loop(b, self._job[COUNT], self._group, lanes)
-        b.store(b.add(self._job[FIRST], self._job[STEPS]), b.at(job, 8 * FIRST))
+        moved = b.mul(self._job[STEPS], self._job[DIRECTION])
+        b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
         b.ret_void()
         step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
         b = ir.IRBuilder(step.append_basic_block("entry"))
@@ -241,18 +252,20 @@ class Run(LaneCode):
         out = {name: self._where(f"record {name}", rows) for name in plan.records}
 
         def at(i: Any) -> None:
-            number = b.add(i, self._job[FIRST])
-            now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
-            if plan.records:
-                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
-            with b.if_then(b.icmp_signed("<", i, self._job[STEPS])):
+            number = b.add(b.mul(i, self._job[DIRECTION]), self._job[FIRST])
+            goes_on = b.icmp_signed("<", i, self._job[STEPS])
+            with b.if_then(goes_on):
                 for name, bases in given.items():
                     self._read(name, bases, i)
                 for sample in plan.samples:
                     hit = b.icmp_signed("==", b.srem(number, i64(sample.period)), i64(0))
                     with b.if_then(hit):
                         self._update(sample.updates, number)
+            if plan.records:
+                now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
+                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
+                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
+            with b.if_then(goes_on):
                 self._step(number)
 
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)

@@ -7,6 +7,7 @@ are lifted by w = T (T*T)⁻¹ g, T = ∂(q ∘ exp z)/∂z at z = 0, and lowere
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -152,11 +153,22 @@ RATE = Formula("rate", ("v", "v"), ("v",), _rate)
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
 
 
+# cos √s
+_COSINE_OF_ROOT = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))
+
+
 @final
 class _TracedNumbers:
     """What the formulas of the groups need, for graphs."""
 
-    sin, cos, sqrt = np.sin, np.cos, np.sqrt
+    sin, sqrt = np.sin, np.sqrt
+
+    def cos(self, x: Any) -> Any:
+        """The cosine of a root has a derivative at zero, but the root has not."""
+        if x.node.operation.name != "sqrt":
+            return np.cos(x)
+        (s,) = x.node.args
+        return self.pick(Traced(s), _COSINE_OF_ROOT, lambda far, _: np.cos(np.sqrt(far)))
 
     def pick(self, s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
         small = s < SERIES_BELOW
@@ -322,6 +334,6 @@ def lifted(model: Model, q: Node, g: Node) -> Node:
     return g if is_flat(model) else call(GroupCall(LIFT, model), q, g)[0]
 
 
-def lowered(model: Model, q: Node, w: Node) -> Node:
-    """Weights (nv,) along the rates from those (nq,) of q."""
-    return w if is_flat(model) else call(GroupCall(LOWER, model), q, w)[0]
+def lower(model: Model, q: Array, w: Array) -> Sequence[Array]:
+    """Weights (..., nv) along the rates from those (..., nq) of q."""
+    return (w,) if is_flat(model) else GroupCall(LOWER, model).arrays(q, w)

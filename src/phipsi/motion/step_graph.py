@@ -60,6 +60,11 @@ class StepGraph:
         self._dynamics = ProgramCall((form,), model, given=self._given)
 
     @property
+    def native(self) -> Any:
+        """The machine code of forward dynamics."""
+        return self._dynamics.native
+
+    @property
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the quantities named in `given`."""
         source = self._dynamics.native.program
@@ -100,19 +105,42 @@ class StepGraph:
         (vdot,) = self._called(self._dynamics, inputs)
         return Acting(efforts, loads, vdot, dict(zip(circuit.rates, found, strict=True)))
 
-    def step(self, method: Method) -> Place:
-        """The place after a step from the start."""
-        return take_step(method, _Nodes(self, method), 0.0)
+    def sampled(self, place: Place, updates: Mapping[str, Node]) -> dict[str, Node]:
+        """New values of states at a place, by name."""
+        return dict(zip(updates, self.values(place, list(updates.values())), strict=True))
+
+    def moved_to(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
+        """Nodes that are about the start, about another place."""
+        start = self.start
+        known = {start.t: place.t, start.q: place.q, start.v: place.v}
+        known |= {node: place.states[name] for name, node in start.states.items()}
+        return substituted(nodes, known)
+
+    def after_samples(self) -> Place:
+        """The place from which the step begins: samples are taken where their step has come."""
+        place, step = self.start, ops.given("step", ())
+        for one in self.circuit.samplings:
+            turns = ops.apply("div", step, ops.constant(float(one.period)))
+            due = ops.apply("equal", turns, ops.apply("floor", turns))
+            new = {
+                name: ops.apply("where", due, x, place.states[name])
+                for name, x in self.sampled(place, one.updates).items()
+            }
+            place = place._replace(states={**place.states, **new})
+        return place
+
+    def step(self, method: Method, start: Place | None = None) -> Place:
+        """The place after a step."""
+        return take_step(method, _Nodes(self, method, start or self.start), 0.0)
 
 
 @final
 class _Nodes(Arithmetic):
     """A step in nodes: y = [z, v, continuous states of laws]."""
 
-    def __init__(self, graph: StepGraph, method: Method) -> None:
-        self._graph, self._method = graph, method
+    def __init__(self, graph: StepGraph, method: Method, start: Place) -> None:
+        self._graph, self._method, self._from = graph, method, start
         self._names = tuple(graph.circuit.rates)
-        start = graph.start
         self.start = (None, start.v, *(start.states[name] for name in self._names))
 
     def along(self, h: float, weights: Sequence[float], slopes: Sequence[Any]) -> Any:
@@ -132,7 +160,7 @@ class _Nodes(Arithmetic):
         return tuple(out)
 
     def _place(self, y: Any, fraction: float) -> Place:
-        start, model = self._graph.start, self._graph.model
+        start, model = self._from, self._graph.model
         z, v, *rest = y
         q = start.q if z is None else moved(model, start.q, z)
         t = start.t
@@ -156,7 +184,7 @@ class _Nodes(Arithmetic):
 
     def euler(self, h: float) -> Place:
         """The same, of a semi-implicit step; states of laws advance with their rates before it."""
-        start = self._graph.start
+        start = self._from
         acting = self._graph.acting(start)
         q, v = euler_step(self._graph.model, start.q, start.v, acting.vdot, STEP)
         later = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
+from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
@@ -26,6 +27,7 @@ from phipsi.simulation.progress import make_progress
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
+    from phipsi.motion.run_gradient import RunGradient
     from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
@@ -41,7 +43,8 @@ _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progr
 class Simulator:
     """A mechanism, the laws that act on it, and a step: compiled to one kernel.
 
-    **Arguments:** `mechanism`, a model; `laws`, those that act on it, as a circuit;
+    **Arguments:** `mechanism`, a model; `laws` that act on it: of `pp.law`, force elements, and
+    controllers in traceable arithmetic;
     `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
     cost); `given`, quantities of the algebra that every trajectory may have its own of, as
     `compile` takes them, such as "M" or "gravity".
@@ -64,7 +67,7 @@ class Simulator:
     def __init__(
         self,
         mechanism: Model,
-        laws: Circuit | None = None,
+        laws: Any = (),
         dt: float = 1e-3,
         *,
         integrator: str = "rk4",
@@ -79,7 +82,7 @@ class Simulator:
             hint = did_you_mean(str(integrator), DIFFERENTIABLE)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         self.integrator = integrator
-        self._circuit = Circuit({}) if laws is None else laws
+        self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
         self._graph = StepGraph(self.model, self._circuit, given)
         place = self._graph.step(METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
@@ -93,6 +96,7 @@ class Simulator:
         for name, shape in self._graph.parameters.items():
             self.parameters[name], self._shapes[name] = None, shape
         self._plans: dict[Any, Plan] = {}
+        self._gradients: dict[Any, RunGradient] = {}
 
     def __repr__(self) -> str:
         return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
@@ -189,6 +193,7 @@ class Simulator:
                 nodes = self._graph.values(start, list(s.updates.values()))
                 samples.append(Sample(s.period, dict(zip(s.updates, nodes, strict=True))))
             self._plans[key] = Plan(
+                self._graph.native,
                 self._states,
                 {"tau": self.model.nv},
                 {n: size for n, size in sizes.items() if n in key[0]},
@@ -283,6 +288,107 @@ class Simulator:
             raise now.failure(run)
         return run
 
+    def gradient(
+        self,
+        state: SimulatorState,
+        tau: ArrayLike | None = None,
+        steps: int = 1,
+        *,
+        of: Mapping[str, ArrayLike],
+        every: int = 1,
+        parameters: Sequence[str] | None = None,
+        per_step: bool | None = None,
+        segment: int | None = None,
+        threads: int = 1,
+    ) -> SimulatorGradient:
+        """The gradient of Σ weights · records of `rollout`, by all that the run depends on.
+
+        The adjoint of every step, in machine code: λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w. Only every so many
+        states are kept; those between are computed again.
+
+        **Arguments:** `state`, `tau`, `steps`, `every`, `per_step`, `threads` as for `rollout`;
+        `of`, weights (..., kept, *shape) by name of what is recorded, which broadcast:
+        ``of={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them the
+        gradient is wanted, all of the laws' if None; `segment`, steps between two kept states.
+        **Returns:** `SimulatorGradient`. **Cost:** some five runs.
+        **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12.
+
+        >>> import numpy as np, phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-2)
+        >>> end = np.zeros((51, 2)); end[-1] = [1.0, 0.0]     # the first angle at the end
+        >>> found = sim.gradient(sim.start([0.0, 0.1]), np.zeros((50, 2)), 50, of={"q": end})
+        >>> found.tau.shape, bool(found.tau[0, 0] > 0)
+        ((50, 2), True)
+        """
+        from phipsi.motion.run_gradient import RunGradient
+
+        if state.simulator is not self:
+            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if not of:
+            raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
+        steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+        kept, batch = steps // every + 1, state.batch
+        records = {name: self._record(name) for name in of}
+        weights = {
+            name: _weights(name, of[name], batch, (kept, *node.shape))
+            for name, node in records.items()
+        }
+        own_laws = self._circuit.of_kind("parameter")
+        wrt = tuple(own_laws) if parameters is None else tuple(parameters)
+        for name in wrt:
+            if name not in own_laws:
+                known = ", ".join(map(repr, own_laws)) or "none"
+                raise InputError(f"{name!r} is not a parameter of the laws: {known}")
+        given = state.efforts
+        if tau is not None:
+            given = per_step_efforts(self.model, tau, batch, steps, per_step)
+        key = tuple(of), frozenset(state.own), wrt
+        runs = self._gradients.get(key)
+        if runs is None:
+            method = METHODS[self.integrator]
+            parts = self._graph, method, records, self._shapes, tuple(state.own), wrt
+            runs = self._gradients[key] = RunGradient(*parts)
+        found, forward = runs.gradient(
+            self.dt, steps, state.steps, state.arrays(), given, weights, every,
+            None if segment is None else whole_number("segment", segment),
+            whole_number("threads", threads),
+        )  # fmt: skip
+        if forward.status.any():
+            status = forward.status, forward.failed_at
+            raise failure(self.model, batch, *status, self.dt, None)
+        nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
+        shaped = {
+            n: x.reshape(*batch, *nodes[n].shape) for n, x in found.states.items() if n != "q"
+        }
+        return SimulatorGradient(
+            found.value.reshape(batch),
+            found.states["q"].reshape(*batch, -1),
+            shaped.pop("v"),
+            shaped,
+            by_tau.reshape(*batch, *by_tau.shape[1:]),
+            {
+                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x.sum(axis=0)
+                for n, x in found.parameters.items()
+            },
+        )
+
+
+class SimulatorGradient(NamedTuple):
+    """The gradient of a run.
+
+    `value` (...), Σ weights · records; by the state at the beginning: `q` (..., nv), in the
+    directions of v, `v` (..., nv), and `laws` by name; by the efforts `tau`, of the shape that they
+    had; by `parameters`, in the shape that they were given in: those that all trajectories share
+    have the sum.
+    """
+
+    value: Array
+    q: Array
+    v: Array
+    laws: dict[str, Array]
+    tau: Array
+    parameters: dict[str, Array]
+
 
 @final
 class SimulatorState:
@@ -329,12 +435,15 @@ class SimulatorState:
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
+    def arrays(self) -> dict[str, Array]:
+        """Rows of states and parameters by name."""
+        return {**self._rows, **self.own, **self.shared}
+
     def memory(self, plan: Plan, threads: int = 1) -> RunMemory:
         """This state as the memory of a run."""
         from phipsi.motion.run_memory import RunMemory
 
-        arrays = {**self._rows, **self.own, **self.shared, "tau": self.efforts}
-        out = RunMemory(plan, arrays, self.count, threads)
+        out = RunMemory(plan, {**self.arrays(), "tau": self.efforts}, self.count, threads)
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
@@ -440,3 +549,16 @@ def _spread(x: Any, batch: tuple[int, ...], node: Node) -> Array:
 def _own(x: Array, batch: tuple[int, ...], shape: Shape) -> Array:
     whole = np.broadcast_to(x, (*batch, *shape))
     return np.array(whole.reshape(math.prod(batch), *(shape or (1,))), order="C")
+
+
+def _weights(name: str, given: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Weights (n, kept, *shape) of a record."""
+    array = real_array(f"of[{name!r}]", given)
+    try:
+        whole = np.broadcast_to(array, (*batch, *shape))
+    except ValueError:
+        raise InputError(
+            f"of[{name!r}] has shape {array.shape}, which does not broadcast to the records, "
+            f"{(*batch, *shape)}"
+        ) from None
+    return np.array(whole.reshape(math.prod(batch), *shape), order="C")

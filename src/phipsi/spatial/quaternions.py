@@ -99,10 +99,10 @@ def quat_scaled(quaternion: ArrayLike) -> Array:
     """Quaternions (..., 4) times a power of two, so that products of them keep their digits.
 
     The largest component is between ½ and 1, and nothing is rounded. Complex and object arrays stay
-    as they are.
+    as they are, and traced ones.
     """
     q = numbers(quaternion)
-    if q.dtype != np.float64:
+    if q.dtype != np.float64 or not isinstance(q, np.ndarray):
         return q
     _, power = np.frexp(np.max(np.abs(q), axis=-1, keepdims=True))
     return np.ldexp(q, -power)

@@ -15,7 +15,6 @@ import numpy as np
 from phipsi.spatial.exponential import cot_gap, sinc, sine_gap, versine
 from phipsi.spatial.quaternions import (
     left_jacobian,
-    log_of_quaternion,
     quat_conjugate,
     quat_log,
     quat_multiply,
@@ -127,10 +126,6 @@ class Rotation(ABC):
         """The shortest rotation vectors (..., rates) from r0 to r1, arrays (..., size)."""
 
     @abstractmethod
-    def log_numbers(self, r0: Numbers, r1: Numbers, ops: Any) -> Numbers:
-        """The same of numbers, with ``ops.arctan2``, ``ops.where`` and ``ops.rint``."""
-
-    @abstractmethod
     def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
         """The matrices of `back_moment`, `pull` and `back` at rotation vectors (..., rates)."""
 
@@ -224,15 +219,6 @@ class _Space(Rotation):
     def log(self, r0: Array, r1: Array) -> Array:
         return quat_log(quat_multiply(quat_conjugate(quat_scaled(r0)), quat_scaled(r1)))
 
-    def log_numbers(self, r0: Numbers, r1: Numbers, ops: Any) -> Numbers:
-        a0, a1, a2, a3 = r0
-        b0, b1, b2, b3 = r1
-        cosine = a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3
-        x = a0 * b1 - a1 * b0 - a2 * b3 + a3 * b2
-        y = a0 * b2 + a1 * b3 - a2 * b0 - a3 * b1
-        z = a0 * b3 - a1 * b2 + a2 * b1 - a3 * b0
-        return log_of_quaternion(cosine, (x, y, z), ops)
-
     def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
         back = so3_exp(-w)
         return back, left_jacobian(-w), back
@@ -298,10 +284,6 @@ class _Plane(Rotation):
     def log(self, r0: Array, r1: Array) -> Array:
         turn = r1 - r0
         return turn - 2 * np.pi * np.rint(turn / (2 * np.pi))
-
-    def log_numbers(self, r0: Numbers, r1: Numbers, ops: Any) -> Numbers:
-        turn = r1[0] - r0[0]
-        return (turn - 2 * np.pi * ops.rint(turn / (2 * np.pi)),)
 
     def back_matrices(self, w: Array) -> tuple[Array, Array, Array]:
         one, angle = np.ones((*w.shape, 1)), w[..., None]

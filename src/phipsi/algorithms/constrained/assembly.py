@@ -22,7 +22,8 @@ Array = NDArray[Any]
 _MU, _MU_RANGE = 1.0, (1e-6, 1e12)
 _FLOOR = 1e-12  # least damping, relative to the largest entry of G* G in the mass metric
 _STALLED = 1e-10  # a step that promises less of the error than this leads nowhere
-_ROUNDING = 4e-16
+ROUNDING = 4e-16
+"""Residuals of this size are not corrected."""
 _NUDGE = 1e-3  # rad and m
 # Rates of rows that remain after projection, relative to the speeds they come from.
 _RATE_ERROR = 1e-8
@@ -124,7 +125,7 @@ def close_loops(
     last = np.zeros(len(q), dtype=bool)
     error = np.abs(at.residual).max(axis=-1, initial=0.0)
     for _ in range(iterations):
-        taken = ~(last | (error <= _ROUNDING))
+        taken = ~(last | (error <= ROUNDING))
         if not taken.any():
             break
         last = error <= tolerance

@@ -49,6 +49,27 @@ class Relative(NamedTuple):
     entries: Array
 
 
+class ResidualTable(NamedTuple):
+    """Residuals as numbers: of C closures between frames, m rows on them, k terms of couplings.
+
+    `host` (C, 2) is the body of each frame (−1: the world), `rotation` (C, 2, 3, 3) and `offset`
+    (C, 2, 3) the frame in it. Residual i is ``start[i]``, plus for each j with ``row[j] == i`` the
+    product of `coefficients[j]` (13,) with R (by rows), r and |r| of ``closure[j]``, plus
+    ``factor · q[entry]`` for each term with ``coupled == i``.
+    """
+
+    host: Array
+    rotation: Array
+    offset: Array
+    start: Array
+    row: Array
+    closure: Array
+    coefficients: Array
+    coupled: Array
+    entry: Array
+    factor: Array
+
+
 class Entry(NamedTuple):
     """One row: its closure, the quantity it measures, its weight."""
 
@@ -74,6 +95,13 @@ class Rows:
         )
         self._on_ends, self._at_zero = on_ends[..., :12], on_ends[..., 12]
         self._long = np.flatnonzero([e.form == "distance" for e in entries])
+
+    @property
+    def affine(self) -> tuple[Array, Array]:
+        """Constants (m,), and coefficients (m, 13) of R and r, by rows, and |r|."""
+        along = np.zeros((len(self.closure), 1))
+        along[self._long] = 1.0
+        return self._constant, np.concatenate([self._values, along], axis=1)
 
     @property
     def distances(self) -> Array:
@@ -197,6 +225,26 @@ class ClosureRows:
         if len(self.coupled):
             out[:, self.coupled] = q @ self._on_q.T - self._offset
         return out, found
+
+    def residual_table(self) -> ResidualTable:
+        """The same as coefficients, for code that computes it elsewhere."""
+        ends = np.stack([self._a, self._a + 1], axis=-1)
+        start = np.zeros(self.n_rows)
+        constant, coefficients = self._rows.affine
+        start[self._at], start[self.coupled] = -constant, -self._offset
+        coupled, entry = np.nonzero(self._on_q)
+        return ResidualTable(
+            host=self._host[ends],
+            rotation=self._where.rotation[ends],
+            offset=self._where.offset[ends],
+            start=start,
+            row=self._at,
+            closure=self._rows.closure,
+            coefficients=coefficients,
+            coupled=self.coupled[coupled],
+            entry=entry,
+            factor=self._on_q[coupled, entry],
+        )
 
     def without_direction(self, found: Relative) -> Array:
         """Where (n,) the two points of some distance coincide, so that it has no derivative."""
