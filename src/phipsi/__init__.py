@@ -97,6 +97,7 @@ _TABLE = {
     ("Laws", "laws.md"): {
         "laws.law": "law Law",
         "laws.signals": ".",
+        "laws.policy": "policy",
         "laws.numpy_functions": "table",
     },
     ("Scenarios", "scenarios.md"): {

@@ -73,6 +73,7 @@ from phipsi.interfaces.scenarios.scenario import Scenario
 from phipsi.laws import signals
 from phipsi.laws.law import Law, law
 from phipsi.laws.numpy_functions import table
+from phipsi.laws.policy import policy
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
@@ -166,6 +167,7 @@ __all__ = [
     "operational_space_inertia",
     "operators",
     "parse",
+    "policy",
     "potential_energy",
     "prove",
     "references",

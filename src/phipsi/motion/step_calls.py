@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -37,15 +38,24 @@ from phipsi.spatial.groups import Group
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext")
 """Inputs of programs by which gradients are known."""
+_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True))
+"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known as well."""
 
 
 @final
 class ProgramCall(Callee):
-    """Expressions of the algebra on a model; the arguments of the call are the program's inputs."""
+    """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
 
-    def __init__(self, forms: Sequence[Expr], model: Model, **options: Any) -> None:
+    `allowed` are codes of failures.py that do not stop a trajectory; `options` those of `compile`.
+    """
+
+    def __init__(
+        self, forms: Sequence[Expr], model: Model, *, allowed: tuple[int, ...] = (), **options: Any
+    ) -> None:
         self.forms, self.model, self.options = tuple(forms), model, options
-        self.name = ", ".join(map(str, forms))
+        self.allowed, self.name = allowed, ", ".join(map(str, forms))
+        if allowed:
+            self.name += f" (allowed: {allowed})"
         native = self._program("native").native
         if native is None:
             raise InputError(
@@ -56,7 +66,7 @@ class ProgramCall(Callee):
         self.natives = (native,)
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
-        self.key = (self.forms, id(model), repr(sorted(options.items())))
+        self.key = (self.forms, id(model), repr(sorted(options.items())), allowed)
 
     def _program(self, backend: str | None) -> Program:
         return compile(self.forms, self.model, backend=backend, **self.options)
@@ -67,7 +77,7 @@ class ProgramCall(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """One call of its kernel."""
-        return code.host.call_program(self.native, code, args)
+        return code.host.call_program(self.native, code, args, self.allowed)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -100,7 +110,21 @@ class ProgramCall(Callee):
         out = dict(zip(names, found, strict=True))
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
+        if "Jr" in given and form in _INVERSES:
+            out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
         return out
+
+    def _by_rotors(self, shape: Shape, by_tau: Node, rates: Node) -> Node:
+        """The weights of Jr: y = (… + Jr)⁻¹ T changes by −(… + Jr)⁻¹ δJr y."""
+        rows, columns, places = [], [], []
+        for k, at in enumerate(self.model.v_slices):
+            for i in range(at.start, at.stop):
+                for j in range(at.start, at.stop):
+                    rows.append(i)
+                    columns.append(j)
+                    places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
+        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
+        return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
     def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
         """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.
