@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from circuits_by_hand import H, laws_with_everything, parameter, start, traced
+from circuits_by_hand import H, laws_with_everything, parameter, slope, start, traced
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
@@ -15,13 +15,6 @@ from phipsi.laws.trace import as_node
 
 STEPS = 7
 NAMES = ("q", "v", "filtered")
-
-
-def slope(function, e):
-    """The derivative at 0 by differences of order eight."""
-    weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
-    pairs = enumerate(weights, start=1)
-    return sum(w * (function(i * e) - function(-i * e)) for i, w in pairs) / e
 
 
 def setup(seed, integrator):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -37,6 +38,8 @@ from phipsi.spatial.groups import Group
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext")
 """Inputs of programs by which gradients are known."""
+_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True))
+"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known as well."""
 
 
 @final
@@ -100,7 +103,21 @@ class ProgramCall(Callee):
         out = dict(zip(names, found, strict=True))
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
+        if "Jr" in given and form in _INVERSES:
+            out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
         return out
+
+    def _by_rotors(self, shape: Shape, by_tau: Node, rates: Node) -> Node:
+        """The weights of Jr: y = (… + Jr)⁻¹ T changes by −(… + Jr)⁻¹ δJr y."""
+        rows, columns, places = [], [], []
+        for k, at in enumerate(self.model.v_slices):
+            for i in range(at.start, at.stop):
+                for j in range(at.start, at.stop):
+                    rows.append(i)
+                    columns.append(j)
+                    places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
+        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
+        return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
     def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
         """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.

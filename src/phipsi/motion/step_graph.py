@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.compiler import compile
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node
+from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
 from phipsi.model.model import Model
 from phipsi.motion.stage_loop import Arithmetic, take_step
 from phipsi.motion.step_calls import ProgramCall, euler_step, moved, rate_of
 from phipsi.motion.tableaux import Method
+from phipsi.operators import Jr
 
 STEP = ops.given("h", ())
 """The length of a step, s."""
@@ -90,8 +95,8 @@ class StepGraph:
             callee, *(inputs.get(x) or ops.given(x, tuple(shapes[x])) for x in callee.inputs)
         )
 
-    def acting(self, place: Place) -> Acting:
-        """Laws and motion at a place."""
+    def acting(self, place: Place, inertia: Node | None = None) -> Acting:
+        """Laws and motion at a place, with `inertia` (nv,) added to that of the rotors."""
         circuit = self.circuit
         wanted = [x for x in (circuit.efforts, circuit.loads) if x is not None]
         found = iter(self.values(place, [*wanted, *circuit.rates.values()]))
@@ -99,11 +104,51 @@ class StepGraph:
         if circuit.efforts is not None:
             efforts = ops.apply("add", efforts, next(found))
         loads = None if circuit.loads is None else next(found)
+        vdot = self.accelerations(place, efforts, loads, inertia)
+        return Acting(efforts, loads, vdot, dict(zip(circuit.rates, found, strict=True)))
+
+    def accelerations(
+        self, place: Place, efforts: Node, loads: Node | None, inertia: Node | None = None
+    ) -> Node:
+        """(ℳ + diag(inertia))⁻¹ (efforts − …), O(N) all the same."""
         inputs = {"q": place.q, "v": place.v, "tau": efforts}
         if loads is not None:
             inputs["f_ext"] = loads
-        (vdot,) = self._called(self._dynamics, inputs)
-        return Acting(efforts, loads, vdot, dict(zip(circuit.rates, found, strict=True)))
+        if inertia is None:
+            return self._called(self._dynamics, inputs)[0]
+        names = (*self._given, *(() if "Jr" in self._given else ("Jr",)))
+        program = ProgramCall(self._dynamics.forms, self.model, given=names)
+        inputs["Jr"] = self._rotors(inertia, program)
+        return self._called(program, inputs)[0]
+
+    def _rotors(self, inertia: Node, program: ProgramCall) -> Node:
+        """The blocks of Jr, (n, r, r), with more on their diagonals."""
+        shape = tuple(program.native.program.input_shapes["Jr"])
+        places = [
+            k * shape[1] ** 2 + i * (shape[1] + 1)
+            for k, at in enumerate(self.model.v_slices)
+            for i in range(at.stop - at.start)
+        ]
+        if "Jr" in self._given:
+            more = ops.scatter(inertia, np.array(places), shape)
+            return ops.apply("add", ops.given("Jr", shape), more)
+        own = compile(Jr, self.model, mode="blocks")().ravel()
+        known = np.flatnonzero(own)
+        whole = ops.join([ops.constant(own[known]), inertia], (len(known) + inertia.size,))
+        return ops.scatter(whole, np.concatenate([known, places]), shape)
+
+    def damping(self, place: Place) -> Node | None:
+        """max(0, −∂τᵢ/∂vᵢ) (nv,) of the laws, N·m·s or N·s/m; None if it is zero.
+
+        What laws read of the algebra is taken as it is: forces on bodies do not count.
+        """
+        if self.circuit.efforts is None:
+            return None
+        slope = diagonal(self.circuit.efforts, self.start.v)
+        if slope is None:
+            return None
+        damping = ops.apply("maximum", ops.apply("neg", slope), ops.constant(0.0))
+        return self.values(place, [damping])[0]
 
     def sampled(self, place: Place, updates: Mapping[str, Node]) -> dict[str, Node]:
         """New values of states at a place, by name."""
@@ -185,7 +230,10 @@ class _Nodes(Arithmetic):
     def euler(self, h: float) -> Place:
         """The same, of a semi-implicit step; states of laws advance with their rates before it."""
         start = self._from
-        acting = self._graph.acting(start)
+        inertia = self._graph.damping(start) if self._method.damps else None
+        if inertia is not None:
+            inertia = ops.apply("mul", STEP, inertia)
+        acting = self._graph.acting(start, inertia)
         q, v = euler_step(self._graph.model, start.q, start.v, acting.vdot, STEP)
         later = {
             name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))

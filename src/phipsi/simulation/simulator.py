@@ -22,7 +22,7 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import StepGraph
-from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.simulation.progress import make_progress
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ class Simulator:
 
     **Arguments:** `mechanism`, a model; `laws` that act on it: of `pp.law`, force elements, and
     controllers in traceable arithmetic;
-    `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
-    cost); `given`, quantities of the algebra that every trajectory may have its own of, as
-    `compile` takes them, such as "M" or "gravity".
+    `dt`, the step, s; `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the
+    cost), "implicit_damping" (the same, and stable with dampers of any strength at joints);
+    `given`, quantities of the algebra that every trajectory may have its own of, as `compile` takes
+    them, such as "M" or "gravity".
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
@@ -77,9 +78,9 @@ class Simulator:
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
-        if integrator not in DIFFERENTIABLE:
-            known = ", ".join(map(repr, DIFFERENTIABLE))
-            hint = did_you_mean(str(integrator), DIFFERENTIABLE)
+        if integrator not in SIMULATED:
+            known = ", ".join(map(repr, SIMULATED))
+            hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         self.integrator = integrator
         self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
