@@ -61,7 +61,9 @@ def pid(
         return {"tau": tau, "integral": moved, "error": error}
 
     first = {"integral": np.zeros(size)}
-    states = {"states": first} if rate is None else {"discrete": first, "rate": rate}
+    states: dict[str, Any] = (
+        {"states": first} if rate is None else {"discrete": first, "rate": rate}
+    )
     made = law(control, name=name, joints=joints, delay=delay, **states)
     more = {} if rate is None else {"interval": 1.0 / rate}
     return made.bind(limit=most, **gains, **more)
