@@ -192,9 +192,12 @@ def test_starts_are_all_used_alike(arm):
         (lambda m: simulator(m, end="task.wid"), ["'task.wid'", "Did you mean 'task.wide'"]),
         (lambda m: simulator(m, end="task.seen"), ["(3,)", ".any()"]),
         (lambda m: simulator(m, keep=("seen",)), ["'seen'"]),
-        (lambda m: simulator(m).start(restart=simulator(m).start()), ["restart=", "episodes="]),
+        (
+            lambda m: simulator(m).start(restart=simulator(m).start()),
+            ["restart=", "this simulator"],
+        ),
         (lambda m: simulator(m).start(restart=simulator(m)), ["restart="]),
-        (lambda m: pp.Simulator(m).start(restart=pp.Simulator(m).start()), ["episodes="]),
+        (lambda m: _same(pp.Simulator(m)), ["episodes="]),
         (lambda m: simulator(m).gradient(simulator(m).start(), of={"q": 1.0}), ["another"]),
         (lambda m: _gradient(simulator(m)), ["episodes", "gradient"]),
         (lambda m: _empty(simulator(m)), ["no trajectories"]),
@@ -213,3 +216,7 @@ def _gradient(sim):
 
 def _empty(sim):
     return sim.start(restart=sim.start(np.zeros((0, 2))))
+
+
+def _same(sim):
+    return sim.start(restart=sim.start())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from phipsi.errors import InputError
-from phipsi.laws.graph import Node
+from phipsi.laws.graph import Array, Node
 from phipsi.laws.law_operations import constant, given
 from phipsi.laws.signals import uniform_numbers
 from phipsi.laws.trace import Traced, as_node
@@ -114,6 +114,31 @@ class Episodes:
             states,
             {f"episode.{name}": record(name) for name in self.keep},
         )
+
+
+def shared_of(restart: Restart | None, states: Mapping[str, Node]) -> dict[str, int]:
+    """What trajectories that start again share, by name, with the entries of a row."""
+    if restart is None:
+        return {}
+    return {STARTS: 1} | {f"pool {name}": states[name].size for name in restart.pools}
+
+
+def starts_of(
+    restart: Restart | None, own: Mapping[str, Array], given: Mapping[str, Array] | None
+) -> dict[str, Array]:
+    """The same as arrays: rows of states that are `given`, or a copy of a state's `own`."""
+    if restart is None:
+        if given is None:
+            return {}
+        raise InputError(
+            "restart= is for a simulator with episodes:\n"
+            '    sim = pp.Simulator(…, episodes=pp.Episodes(end="task.done"))'
+        )
+    rows = {name: x.copy() for name, x in own.items()} if given is None else given
+    count = len(rows["q"])
+    if not count and len(own["q"]):
+        raise InputError("restart= has no trajectories, so episodes could not start again")
+    return {STARTS: np.array([float(count)])} | {f"pool {n}": rows[n] for n in restart.pools}
 
 
 def _number(name: str) -> Any:

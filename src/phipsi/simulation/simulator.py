@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
@@ -23,9 +24,9 @@ from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
-from phipsi.motion.step_graph import StepGraph
+from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.tableaux import METHODS, SIMULATED
-from phipsi.simulation.episodes import STARTS, Episodes
+from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.progress import make_progress
 from phipsi.simulation.simulator_results import SimulatorGradient, SimulatorRun
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
+_BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
@@ -49,7 +51,8 @@ class Simulator:
     `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
     "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
     quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
-    such as "M" or "gravity"; `episodes`, when trajectories end and start again.
+    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body;
+    `episodes`, when trajectories end and start again.
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
@@ -94,9 +97,7 @@ class Simulator:
         self.episodes, self._restart = episodes, None
         if episodes is not None:
             if not isinstance(episodes, Episodes):
-                raise InputError(
-                    f"episodes={episodes!r} must be  pp.Episodes(end=…, limit=…), or None"
-                )
+                raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
             self._restart = episodes.restart(self._record, tuple(self._states))
             for name, node in {**self._restart.checks, **self._restart.results}.items():
                 self._states[name] = given_node(name, node.shape)
@@ -108,7 +109,8 @@ class Simulator:
             name: x.shape for name, x in self._circuit.of_kind("parameter").items()
         }
         for name, shape in self._graph.parameters.items():
-            self.parameters[name], self._shapes[name] = None, shape
+            known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
+            self.parameters[name], self._shapes[name] = known, shape
         self._plans: dict[Any, Plan] = {}
         self._gradients: dict[Any, RunGradient] = {}
 
@@ -177,25 +179,10 @@ class Simulator:
         states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
         kept = {n: _own(x, batch, self._shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
-        return SimulatorState(self, batch, states, kept, shared | self._starts(restart, states))
-
-    def _starts(self, restart: SimulatorState | None, own: dict[str, Array]) -> dict[str, Array]:
-        """The starts of later episodes by name, as the kernel reads them."""
-        if restart is not None and (
-            self._restart is None or getattr(restart, "simulator", None) is not self
-        ):
-            raise InputError(
-                "restart= must be a state of this simulator, which must have episodes:\n"
-                '    sim = pp.Simulator(…, episodes=pp.Episodes(end="task.done"))\n'
-                "    sim.start(q, v, restart=sim.start(many_q, many_v))"
-            )
-        if self._restart is None:
-            return {}
-        rows = {n: x.copy() for n, x in own.items()} if restart is None else restart._rows
-        count = np.array([float(len(rows["q"]))])
-        if not count[0] and len(own["q"]):
-            raise InputError("restart= has no trajectories, so episodes could not start again")
-        return {STARTS: count} | {f"pool {name}": rows[name] for name in self._restart.pools}
+        if restart is not None and getattr(restart, "simulator", None) is not self:
+            raise InputError("restart= must be a state of this simulator:  sim.start(many_q)")
+        pool = starts_of(self._restart, states, None if restart is None else restart._rows)
+        return SimulatorState(self, batch, states, kept, shared | pool)
 
     def _with_nodes(self, numbers: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], Node]]:
         return (((name, numbers[name]), node) for name, node in self._states.items())
@@ -233,25 +220,18 @@ class Simulator:
             for s in self._circuit.samplings:
                 nodes = self._graph.values(start, list(s.updates.values()))
                 samples.append(Sample(s.period, dict(zip(s.updates, nodes, strict=True))))
+            pools = shared_of(self._restart, self._states)
             self._plans[key] = Plan(
                 self._graph.native,
                 self._states,
                 {"tau": self.model.nv},
                 {n: size for n, size in sizes.items() if n in key[0]},
-                {n: size for n, size in sizes.items() if n not in key[0]} | self._pools,
+                {n: size for n, size in sizes.items() if n not in key[0]} | pools,
                 tuple(samples),
                 {name: self._record(name) for name in records},
                 self._restart,
             )
         return self._plans[key]
-
-    @property
-    def _pools(self) -> dict[str, int]:
-        """What is shared because trajectories start again, with the entries of a row."""
-        if self._restart is None:
-            return {}
-        pools = {f"pool {name}": self._states[name].size for name in self._restart.pools}
-        return {**pools, STARTS: 1}
 
     # ---- runs ---------------------------------------------------------------------------------
 
@@ -261,17 +241,29 @@ class Simulator:
         tau: ArrayLike | None = None,
         steps: int = 1,
         *,
+        out: SimulatorState | None = None,
         threads: int = 1,
     ) -> None:
         """Advance all trajectories of a state by one step or several, in place.
 
-        `tau` (..., nv) are efforts besides those of the laws, N·m or N, held during these steps;
-        `threads` share the trajectories. Raises `SimulationError` if a trajectory fails; it then
-        keeps its last good state, and the others have advanced. With `episodes`, no steps
-        (``steps=0``) compute what is kept about a state that is new.
+        **Arguments:** `tau` (..., nv), efforts besides those of the laws, N·m or N, from now on;
+        `out`, another state of this simulator with the same batch, which is advanced instead:
+        `state` then stays as it is; `threads` share the trajectories. With `episodes`, no steps
+        (``steps=0``) compute what is kept about a new state. **Raises:** `SimulationError` if a
+        trajectory fails; it then keeps its last good state, and the others have advanced.
+
+        >>> import phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
+        >>> now, later = sim.start(), sim.start()
+        >>> sim.step(now, [0.1, 0.0], out=later)
+        >>> float(now.t), float(later.t)
+        (0.0, 0.001)
         """
         if state.simulator is not self:
             raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if out is not None:
+            out.take(state)
+            state = out
         if tau is not None:
             state.set_efforts(tau)
         if steps == threads == 1:
@@ -400,12 +392,12 @@ class Simulator:
             name: _weights(name, of[name], batch, (kept, *node.shape))
             for name, node in records.items()
         }
-        own_laws = self._circuit.of_kind("parameter")
-        wrt = tuple(own_laws) if parameters is None else tuple(parameters)
+        by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
+        wrt = tuple(by) if parameters is None else tuple(parameters)
         for name in wrt:
-            if name not in own_laws:
-                known = ", ".join(map(repr, own_laws)) or "none"
-                raise InputError(f"{name!r} is not a parameter of the laws: {known}")
+            if name not in by:
+                known = ", ".join(map(repr, by)) or "none"
+                raise InputError(f"{name!r} is not a parameter with a gradient: {known}")
         given = state.efforts
         if tau is not None:
             given = per_step_efforts(self.model, tau, batch, steps, per_step)
@@ -481,10 +473,26 @@ class SimulatorState:
     def copy(self) -> SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
-        out = SimulatorState(self.simulator, self.batch, rows, self.own, self.shared)
+        own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
+        out = SimulatorState(self.simulator, self.batch, rows, own, shared)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
+
+    def take(self, other: SimulatorState) -> None:
+        """Become equal to another state, in the memory that is there."""
+        fits = other.simulator is self.simulator and other.batch == self.batch
+        if not fits or other.own.keys() != self.own.keys():
+            raise InputError(
+                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
+                "    out = state.copy()"
+            )
+        for name, x in other.arrays().items():
+            np.copyto(self.arrays()[name], x)
+        self.efforts[:], self.steps = other.efforts, other.steps
+        self.status[:], self.failed_at[:] = other.status, other.failed_at
+        if self._memory is not None:
+            self._memory.number(self.steps)
 
     def arrays(self) -> dict[str, Array]:
         """Rows of states and parameters by name."""
