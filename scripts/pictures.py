@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation again:  python scripts/pictures.py
+"""Draw the pictures of the documentation again: run `python scripts/pictures.py`.
 
 Each picture runs the code of the page that shows it, so that the two agree.
 """
