@@ -182,7 +182,7 @@ class Simulator:
         if restart is not None and getattr(restart, "simulator", None) is not self:
             raise InputError("restart= must be a state of this simulator:  sim.start(many_q)")
         pool = starts_of(self._restart, states, None if restart is None else restart._rows)
-        return SimulatorState(self, batch, states, kept, shared | pool)
+        return SimulatorState(self, batch, states, kept, shared, pool)
 
     def _with_nodes(self, numbers: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], Node]]:
         return (((name, numbers[name]), node) for name, node in self._states.items())
@@ -448,9 +448,10 @@ class SimulatorState:
         states: dict[str, Array],
         own: dict[str, Array],
         shared: dict[str, Array],
+        starts: dict[str, Array],
     ) -> None:
         self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
-        self._rows, self.own, self.shared = states, own, shared
+        self._rows, self.own, self.shared, self._starts = states, own, shared, starts
         shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
         self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
         nodes = simulator._states
@@ -474,7 +475,7 @@ class SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
         own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
-        out = SimulatorState(self.simulator, self.batch, rows, own, shared)
+        out = SimulatorState(self.simulator, self.batch, rows, own, shared, self._starts)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
@@ -502,7 +503,9 @@ class SimulatorState:
         """This state as the memory of a run."""
         from phipsi.motion.run_memory import RunMemory
 
-        out = RunMemory(plan, {**self.arrays(), "tau": self.efforts}, self.count, threads)
+        out = RunMemory(
+            plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads
+        )
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
