@@ -98,6 +98,7 @@ _TABLE = {
         "laws.law": "law Law",
         "laws.signals": ".",
         "laws.policy": "policy",
+        "laws.standard_laws": ".",
         "laws.numpy_functions": "table",
     },
     ("Scenarios", "scenarios.md"): {

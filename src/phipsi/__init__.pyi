@@ -70,7 +70,7 @@ from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
-from phipsi.laws import signals
+from phipsi.laws import signals, standard_laws
 from phipsi.laws.law import Law, law
 from phipsi.laws.numpy_functions import table
 from phipsi.laws.policy import policy
@@ -180,6 +180,7 @@ __all__ = [
     "sensitivities",
     "signals",
     "simulate",
+    "standard_laws",
     "step_derivatives",
     "table",
     "tip_force_correction",

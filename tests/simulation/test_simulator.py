@@ -133,6 +133,25 @@ def test_same_bits_however_it_is_run(integrator):
     assert_array_equal(alone.q, whole.q[4])
 
 
+def test_steps_into_another_state():
+    """`out` takes the state and goes on; the other stays."""
+    sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
+    state, out = sim.start(np.zeros((3, 2))), sim.start(np.ones((3, 2)))
+    sim.step(out)
+    for _ in range(5):
+        sim.step(state)
+    before = state.q.copy()
+    sim.step(state, out=out)
+    assert_array_equal(state.q, before)
+    sim.step(state)
+    assert_array_equal(out.q, state.q)
+    assert out.steps == state.steps == 6
+    for name, x in state.laws.items():
+        assert_array_equal(out.laws[name], x)
+    with pytest.raises(PhipsiError, match=r"state\.copy\(\)"):
+        sim.step(state, out=sim.start())
+
+
 def test_a_trajectory_that_fails_stops_alone():
     """It keeps its last good state, is named, and the others go on."""
     model = pp.examples.planar_arm(2)
