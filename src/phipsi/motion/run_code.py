@@ -40,8 +40,8 @@ from phipsi.motion.rollout_loop import LaneCode, Part
 # record), and the data and the scratch memory of every kernel that the run calls.
 (
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
-    DIRECTION, PORTS,
-) = range(13)  # fmt: skip
+    DIRECTION, PHASE, PORTS,
+) = range(14)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -300,9 +300,10 @@ class Run(LaneCode):
                     with b.if_then(hit):
                         self._update(sample.updates, number)
             if plan.records:
-                now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
+                since = b.add(i, self._job[PHASE])  # steps since the first record of this run
+                now = b.icmp_signed("==", b.srem(since, self._job[EVERY]), i64(0))
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
+                    self._record(out, b.sdiv(since, self._job[EVERY]), number)
             with b.if_then(goes_on):
                 self._step(number)
                 if plan.restart:
