@@ -167,7 +167,9 @@ class RunGradient:
                 for y in terms:
                     total = total if y in later else ops.apply("add", total, y)
                 after[f"sum {name}"] = total
-        return _Reverse(Plan(graph.native, after, inputs, own, shared, (), {}, gives), products)
+        return _Reverse(
+            Plan(graph.native, after, inputs, own, shared, (), {}, gives=gives), products
+        )
 
     # ---- running ------------------------------------------------------------------------------
 
