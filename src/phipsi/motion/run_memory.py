@@ -100,6 +100,11 @@ class RunMemory:
         )
         return partial(function, address_of(job))
 
+    def number(self, first: int) -> None:
+        """The next step has this number."""
+        for job in self._jobs:
+            job[run_code.FIRST] = first
+
     def _set(self, h: float, steps: int, first: int, every: int, *, records: bool) -> None:
         for job in self._jobs:
             job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
 from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
-from phipsi.motion.step_graph import StepGraph
+from phipsi.motion.step_graph import INERTIA, StepGraph
 from phipsi.motion.tableaux import METHODS, SIMULATED
 from phipsi.simulation.progress import make_progress
 
@@ -31,24 +33,22 @@ if TYPE_CHECKING:
     from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
+_BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
-@of_trees(
-    "its steps would not keep the constraints",
-    "Runs of a system:  pp.rollout(system, …) for many, pp.simulate(system, …) for one",
-)
+@of_mechanisms
 @final
 class Simulator:
     """A mechanism, the laws that act on it, and a step: compiled to one kernel.
 
-    **Arguments:** `mechanism`, a model; `laws` that act on it: of `pp.law`, force elements, and
-    controllers in traceable arithmetic;
-    `dt`, the step, s; `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the
-    cost), "implicit_damping" (the same, and stable with dampers of any strength at joints);
-    `given`, quantities of the algebra that every trajectory may have its own of, as `compile` takes
-    them, such as "M" or "gravity".
+    **Arguments:** `mechanism`, a model or a `System`, whose loops stay closed; `laws` that act on
+    it: of `pp.law`, force elements, and controllers in traceable arithmetic; `dt`, the step, s;
+    `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
+    "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
+    quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
+    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body.
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
@@ -74,7 +74,8 @@ class Simulator:
         integrator: str = "rk4",
         given: Sequence[str] = (),
     ) -> None:
-        self.model = tree_of(mechanism, Simulator)
+        self._mechanism = mechanism_of(mechanism, Simulator)
+        self.model = self._mechanism.model
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
@@ -84,7 +85,7 @@ class Simulator:
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         self.integrator = integrator
         self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
-        self._graph = StepGraph(self.model, self._circuit, given)
+        self._graph = StepGraph(self._mechanism, self._circuit, given)
         place = self._graph.step(METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
@@ -95,7 +96,8 @@ class Simulator:
             name: x.shape for name, x in self._circuit.of_kind("parameter").items()
         }
         for name, shape in self._graph.parameters.items():
-            self.parameters[name], self._shapes[name] = None, shape
+            known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
+            self.parameters[name], self._shapes[name] = known, shape
         self._plans: dict[Any, Plan] = {}
         self._gradients: dict[Any, RunGradient] = {}
 
@@ -150,6 +152,10 @@ class Simulator:
             shapes += "".join(f", {name} {x.shape}" for name, x in values.items())
             raise InputError(f"the leading axes of {shapes} do not broadcast") from None
         check_quaternions(chart_of(model), places, "q")
+        whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
+        Motion(self._mechanism).check_start(
+            *(x.reshape(math.prod(batch), x.shape[-1]) for x in whole), names=("q", "v")
+        )
         own = {n: x for n, x in values.items() if x.ndim > len(self._shapes[n])}
         numbers = {"q": places, "v": rates, "t": times} | self._first
         states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
@@ -206,14 +212,32 @@ class Simulator:
 
     # ---- runs ---------------------------------------------------------------------------------
 
-    def step(self, state: SimulatorState, tau: ArrayLike | None = None) -> None:
-        """Advance all trajectories of a state by one step, in place.
+    def step(
+        self,
+        state: SimulatorState,
+        tau: ArrayLike | None = None,
+        *,
+        out: SimulatorState | None = None,
+    ) -> None:
+        """Advance all trajectories of a state by one step, in place, without new memory.
 
-        `tau` (..., nv) are efforts besides those of the laws, N·m or N. Raises `SimulationError`
-        if a trajectory fails; it then keeps its last good state, and the others have advanced.
+        **Arguments:** `tau` (..., nv), efforts besides those of the laws, N·m or N, from now on;
+        `out`, another state of this simulator with the same batch, which is advanced instead:
+        `state` then stays as it is. **Raises:** `SimulationError` if a trajectory fails; it then
+        keeps its last good state, and the others have advanced.
+
+        >>> import phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
+        >>> now, later = sim.start(), sim.start()
+        >>> sim.step(now, [0.1, 0.0], out=later)
+        >>> float(now.t), float(later.t)
+        (0.0, 0.001)
         """
         if state.simulator is not self:
             raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if out is not None:
+            out.take(state)
+            state = out
         if tau is not None:
             state.set_efforts(tau)
         state.advance()
@@ -334,12 +358,12 @@ class Simulator:
             name: _weights(name, of[name], batch, (kept, *node.shape))
             for name, node in records.items()
         }
-        own_laws = self._circuit.of_kind("parameter")
-        wrt = tuple(own_laws) if parameters is None else tuple(parameters)
+        by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
+        wrt = tuple(by) if parameters is None else tuple(parameters)
         for name in wrt:
-            if name not in own_laws:
-                known = ", ".join(map(repr, own_laws)) or "none"
-                raise InputError(f"{name!r} is not a parameter of the laws: {known}")
+            if name not in by:
+                known = ", ".join(map(repr, by)) or "none"
+                raise InputError(f"{name!r} is not a parameter with a gradient: {known}")
         given = state.efforts
         if tau is not None:
             given = per_step_efforts(self.model, tau, batch, steps, per_step)
@@ -356,7 +380,7 @@ class Simulator:
         )  # fmt: skip
         if forward.status.any():
             status = forward.status, forward.failed_at
-            raise failure(self.model, batch, *status, self.dt, None)
+            raise failure(self._mechanism, batch, *status, self.dt, None)
         nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
         shaped = {
             n: x.reshape(*batch, *nodes[n].shape) for n, x in found.states.items() if n != "q"
@@ -431,10 +455,26 @@ class SimulatorState:
     def copy(self) -> SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
-        out = SimulatorState(self.simulator, self.batch, rows, self.own, self.shared)
+        own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
+        out = SimulatorState(self.simulator, self.batch, rows, own, shared)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
+
+    def take(self, other: SimulatorState) -> None:
+        """Become equal to another state, in the memory that is there."""
+        fits = other.simulator is self.simulator and other.batch == self.batch
+        if not fits or other.own.keys() != self.own.keys():
+            raise InputError(
+                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
+                "    out = state.copy()"
+            )
+        for name, x in other.arrays().items():
+            np.copyto(self.arrays()[name], x)
+        self.efforts[:], self.steps = other.efforts, other.steps
+        self.status[:], self.failed_at[:] = other.status, other.failed_at
+        if self._memory is not None:
+            self._memory.number(self.steps)
 
     def arrays(self) -> dict[str, Array]:
         """Rows of states and parameters by name."""
@@ -480,7 +520,7 @@ class SimulatorState:
     def failure(self, found: Any) -> SimulationError:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
-        return failure(sim.model, self.batch, self.status, self.failed_at, sim.dt, found)
+        return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)
 
 
 @final
