@@ -87,6 +87,7 @@ _TABLE = {
         "simulation.run": "simulate",
         "motion.rollout": "rollout",
         "simulation.simulator": "Simulator",
+        "simulation.episodes": "Episodes",
         "trajectory.trajectory": "Trajectory",
         "simulation.events": "Event",
         "simulation.contact_margins": "contact_events",

@@ -86,6 +86,7 @@ from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
+from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
@@ -94,6 +95,7 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
+    "Episodes",
     "Event",
     "GraphJoint",
     "Grasp",
