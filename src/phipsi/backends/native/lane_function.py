@@ -105,23 +105,6 @@ class LaneKernel:
     # ---- programs
 
     def call_program(
-<<<<<<< HEAD
-        self,
-        native: NativeCode,
-        code: LawCode,
-        args: Sequence[Any],
-        allowed: Sequence[int] = (),
-    ) -> list[Area]:
-        """Call the kernel of a program; its results are in new memory, its failures are noted.
-
-        Those with codes of failures.py that are `allowed` are none.
-        """
-        results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
-        self.call_into(native, [code.stored(x) for x in args], results)
-        b, e, status = self.b, self.e, self.status
-        for code_allowed in allowed:
-            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code_allowed))
-=======
         self, native: NativeCode, code: LawCode, args: Sequence[Any], allowed: Sequence[int] = ()
     ) -> list[Area]:
         """Call the kernel of a program; its results are in new memory.
@@ -134,7 +117,6 @@ class LaneKernel:
         status = self.status
         for number in allowed:
             fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(number))
->>>>>>> main
             status = b.select(fine, e.integer(0), status)
         self.note(status)
         return results
