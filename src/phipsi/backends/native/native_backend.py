@@ -31,7 +31,10 @@ class NativeBackend(Backend):
         code = NativeCode(program.by_column or program)
         if program.by_column is not None:
             return Loaded(_ByColumn(program, code).run, code=code)
-        return Loaded(code.run, never if any(program.picks) else code.direct, code.quick, code)
+        # the builtin returns the result of one expression as it is, not in a tuple
+        one = len(program.request.expressions) == 1 and not program.request.single
+        direct = never if one or any(program.picks) else code.direct
+        return Loaded(code.run, direct, code.quick, code)
 
 
 class NativeCode(MachineFunction):
