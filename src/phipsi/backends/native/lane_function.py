@@ -107,16 +107,17 @@ class LaneKernel:
     def call_program(
         self, native: NativeCode, code: LawCode, args: Sequence[Any], allowed: Sequence[int] = ()
     ) -> list[Area]:
-        """Call the kernel of a program; its results are in new memory, its failures are noted.
+        """Call the kernel of a program; its results are in new memory.
 
-        `allowed` are codes that do not count.
+        Its failures are noted, except those with codes of failures.py that are `allowed`.
         """
+        b, e = self.b, self.e
         results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
         self.call_into(native, [code.stored(x) for x in args], results)
-        b, e, status = self.b, self.e, self.status
+        status = self.status
         for number in allowed:
-            kind = b.and_(status, e.integer(7))
-            status = b.select(b.icmp_signed("==", kind, e.integer(number)), e.integer(0), status)
+            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(number))
+            status = b.select(fine, e.integer(0), status)
         self.note(status)
         return results
 
