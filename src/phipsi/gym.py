@@ -72,7 +72,7 @@ class VectorEnvironment(_Base):
     ...     return {"seen": np.concatenate([q, v]), "reward": np.cos(q[0]), "fast": abs(v[0]) > 9}
     >>> sim = pp.Simulator(
     ...     pp.examples.planar_arm(1), [push.bind(torque=[0.0]), task], dt=0.01,
-    ...     episodes=pp.Episodes("task.fast", limit=5.0, every=5, keep=("task.seen", "task.reward")),
+    ...     episodes=pp.Episodes("task.fast", 5.0, every=5, keep=("task.seen", "task.reward")),
     ... )
     >>> env = phipsi.gym.VectorEnvironment(
     ...     sim, lambda rng, n: {"q": rng.uniform(-1, 1, (n, 1))}, 8,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 _BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
+_FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
@@ -307,32 +308,33 @@ class Simulator:
             name: np.full((now.count, kept, *node.shape), np.nan)
             for name, node in plan.records.items()
         }
-        memory = now.memory(plan, threads)
         given = now.efforts
         if tau is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
         along = given.ndim == 3
-        if not now.count:
-            return SimulatorRun(self, now, out)
         run = SimulatorRun(self, now, out)
-        bar = make_progress(progress, steps * self.dt)
-        done, piece = 0, every
+        if not now.count:
+            return run
+        memory = now.memory(plan, threads)
+        for name, array in out.items():
+            memory.place(f"record {name}", array)
+        bar, first = make_progress(progress, steps * self.dt), now.steps
+        done, piece, more = 0, max(1, _FIRST_PIECE // now.count), True
         try:
-            while done < steps or not done:
+            while more:
                 count = min(piece, steps - done)
                 memory.place("tau", given, first=done if along else 0, per_step=along)
-                for name, array in out.items():
-                    memory.place(f"record {name}", array, first=done // every)
                 began = time.perf_counter()
-                memory.run(self.dt, count, now.steps, every, records=True)
+                memory.run(self.dt, count, now.steps, every, records=True, phase=done)
                 taken = time.perf_counter() - began
-                now.steps += count
-                done += count
+                now.steps = memory.next_number
+                done = now.steps - first
                 bar.advance(done * self.dt)
-                if done == steps:
-                    break
-                piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6)) / every)) * every
+                more = done < steps
+                piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6))))
         except KeyboardInterrupt:
+            now.steps = memory.next_number
+            done = now.steps - first
             warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
             run.end_after(done // every + 1)
         finally:
@@ -426,7 +428,7 @@ class Simulator:
             shaped,
             by_tau.reshape(*batch, *by_tau.shape[1:]),
             {
-                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x.sum(axis=0)
+                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x
                 for n, x in found.parameters.items()
             },
         )
