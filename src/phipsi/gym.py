@@ -361,6 +361,8 @@ def _environment(
     integrator: str = "implicit_damping",
 ) -> VectorEnvironment:
     """An environment of a law "task" with an action, an observation and a reward."""
-    names = {"action": "task.action", "observation": _KEPT[0], "reward": _KEPT[1]}
     sim = Simulator(model, laws, dt, integrator=integrator, episodes=episodes)
-    return VectorEnvironment(sim, starts, num_envs, **names, threads=threads)
+    return VectorEnvironment(
+        sim, starts, num_envs, action="task.action", observation=_KEPT[0], reward=_KEPT[1],
+        threads=threads,
+    )  # fmt: skip
