@@ -25,6 +25,7 @@ from phipsi.motion.checks import (
     reject_unfit,
     whole_number,
 )
+from phipsi.motion.implicit import UNSOLVED
 from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
 from phipsi.motion.motion import Motion
 from phipsi.motion.stage_loop import Values, take_step
@@ -433,9 +434,9 @@ def failure(
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
             "the joint armature"
         )
-    elif int(status[first]) == _code().UNSOLVED:
+    elif int(status[first]) == UNSOLVED:
         why = (
-            "the equation of the variational step was not solved by iteration; the step is too "
+            "the equation of the implicit step was not solved by iteration; the step is too "
             "long for this motion. Use a smaller dt"
         )
     else:

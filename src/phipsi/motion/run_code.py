@@ -14,8 +14,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
@@ -32,7 +30,9 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
+from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, UNSOLVED
 from phipsi.motion.rollout_loop import LaneCode, Part
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
@@ -83,12 +83,8 @@ class Plan:
     @cached_property
     def natives(self) -> list[NativeCode]:
         """The programs that are called, each once; the first has the tables of the model."""
-        found: dict[int, NativeCode] = {id(self.base): self.base}
-        for x in in_order(self.nodes()):
-            if x.operation.name == "call":
-                for native in x.data.natives:
-                    found.setdefault(id(native), native)
-        return list(found.values())
+        called = natives_of(in_order(self.nodes()))
+        return [self.base, *(x for x in called if x is not self.base)]
 
     @cached_property
     def ports(self) -> dict[str, int]:
@@ -99,29 +95,14 @@ class Plan:
 
     def text(self) -> str:
         """All that the code depends on besides the kernels."""
-        nodes, numbers = in_order(self.nodes()), {}
-        lines = []
-        natives = [id(x) for x in self.natives]
-        for x in nodes:
-            numbers[x] = len(numbers)
-            args = [numbers[y] for y in x.args]
-            data = _text_of(x.data, natives)
-            lines.append(f"{x.operation.name} {x.shape} {args} {data}")
+        nodes = in_order(self.nodes())
+        numbers = {x: i for i, x in enumerate(nodes)}
+        lines = listing(nodes, self.natives)
         samples = [(s.period, {k: numbers[x] for k, x in s.updates.items()}) for s in self.samples]
         states = {k: numbers[x] for k, x in self.states.items()}
         records = {k: numbers[x] for k, x in self.records.items()}
         heads = (states, self.inputs, self.own, self.shared, samples, records)
         return "\n".join([*lines, *map(repr, heads)])
-
-
-def _text_of(data: Any, natives: list[int]) -> str:
-    if isinstance(data, np.ndarray):
-        return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
-    if isinstance(data, tuple):
-        return " ".join(_text_of(x, natives) for x in data)
-    if hasattr(data, "natives"):  # a callee
-        return f"{data.name} {data.shapes} {[natives.index(id(x)) for x in data.natives]}"
-    return repr(data)
 
 
 def run_code(plan: Plan, lanes: int) -> MachineCode:
@@ -342,11 +323,7 @@ class Run(LaneCode):
         out = []
         for node, value in zip(nodes.values(), code.write(list(nodes.values())), strict=True):
             if isinstance(value, Area) and id(value.base) in own:
-                kept = code.area(node.size)
-                self._each(
-                    value, node.size, lambda i, v=value, k=kept: code.put(code.entry(v, i), k, i)
-                )
-                value = kept
+                value = self._copied(code, value, node.size)
             out.append(value)
         return out
 
@@ -395,7 +372,8 @@ class Run(LaneCode):
         words = self._job[self._programs + 2 * number :]
         data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
-        places = [self._packed(code, x).base for x in args]
+        sizes = [max(1, math.prod(shape)) for shape in native.input_shapes]
+        places = [self._packed(code, x, n).base for x, n in zip(args, sizes, strict=True)]
         places += [x.base for x in results]
         buffers = self.area(-(-(len(places) + 1) // self.lanes))
         for i, place in enumerate((*places, self._status)):
@@ -405,12 +383,18 @@ class Run(LaneCode):
         self.note(b.load(self._status, align=8, typ=self.e.integers))
         return results
 
-    def _packed(self, code: LawCode, value: Any) -> Area:
+    def _packed(self, code: LawCode, value: Any, size: int) -> Area:
         """A value in memory, from its first number on, in every lane."""
         area = code.stored(value)
         if not area.start and not area.shared:
             return area
-        raise AssertionError("kernels read whole areas")
+        return self._copied(code, area, size)
+
+    def _copied(self, code: LawCode, value: Any, size: int) -> Area:
+        """A value in memory of its own."""
+        area = code.area(size)
+        self._each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+        return area
 
     def call_joints(
         self,
@@ -452,3 +436,77 @@ class Run(LaneCode):
         }
         code = LawCode(self.module, self.e, given, self.area, self)
         return [[code.entry(x, 0) for x in code.write(part)] for part in graph.results]
+
+    # ---- iterations
+
+    def iterate(self, code: LawCode, callee: Any, args: Sequence[Any]) -> list[Area]:
+        """The fixed point of a graph, lane by lane: see `Iteration`.
+
+        A lane that has converged is left alone while others go on, so that what it gets does not
+        depend on its neighbours. Lanes that have failed before are not worth iterations.
+        """
+        b, e, unknowns = self.b, self.e, callee.unknowns
+        x = [self._copied(code, a, y.size) for a, y in zip(args, unknowns, strict=False)]
+        inputs = {y.data[0]: a for y, a in zip(unknowns, x, strict=True)}
+        rest = args[len(unknowns) :]
+        inputs |= {y.data[0]: a for y, a in zip(callee.fixed, rest, strict=True)}
+        before = [self.area(1) for _ in callee.measures]
+        for place in before:
+            b.store(e.constant(math.inf).value, place, align=8)
+        done, ones = self.area(1), e.integer(1)
+        over = b.icmp_signed("!=", b.load(self._failed, typ=e.integers), self.zero)
+        b.store(b.select(over, ones, self.zero), done, align=8)
+
+        def finished() -> Any:
+            return b.icmp_signed("==", b.load(done, align=8, typ=e.integers), ones)
+
+        def once(_: Any) -> None:
+            old = finished()
+            with b.if_then(b.not_(self._in_all_lanes(old))):
+                inner = LawCode(self.module, e, inputs, self.area, self)
+                found = inner.write(callee.body)
+                parts = found[len(unknowns) :]
+                good = [
+                    self._has_converged(inner.entry(change, 0), inner.entry(size, 0), place)
+                    for change, size, place in zip(parts[::2], parts[1::2], before, strict=True)
+                ]
+                # all new values, before the old ones change
+                new = [
+                    self._copied(inner, value, y.size) if isinstance(value, Area) else value
+                    for value, y in zip(found, unknowns, strict=False)
+                ]
+                for value, area, y in zip(new, x, unknowns, strict=True):
+
+                    def keep(i: Any, value: Any = value, area: Area = area) -> None:
+                        inner.put(
+                            e.select(old, code.entry(area, i), inner.entry(value, i)), area, i
+                        )
+
+                    self._each(value, y.size, keep)
+                ends = b.icmp_signed("!=", self.bad(), self.zero)
+                small = good[0]
+                for more in good[1:]:
+                    small = b.and_(small, more)
+                ends = b.or_(b.or_(ends, small), old)
+                b.store(b.select(ends, ones, self.zero), done, align=8)
+
+        write_loop(b, i64(ITERATIONS), once)
+        self.note(b.select(finished(), self.zero, e.integer(UNSOLVED)))
+        return x
+
+    def _in_all_lanes(self, mask: Any) -> Any:
+        """Whether a condition holds in every lane."""
+        width = ir.IntType(self.lanes)
+        whole = ir.Constant(width, 2**self.lanes - 1)
+        return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), whole)
+
+    def _has_converged(self, change: Lane, size: Lane, before: Any) -> Any:
+        """Where the error that is left is rounding, from this change and the one before it."""
+        b, e = self.b, self.e
+        last = Lane(e, b.load(before, align=8, typ=e.vector))
+        ratio = change / last
+        factor = e.select(e.compare(">=", ratio, LEAST_FACTOR), ratio, LEAST_FACTOR)
+        good = e.compare("<=", change * factor, size * CONVERGED)
+        stopped = e.compare(">=", change, last)
+        b.store(change.value, before, align=8)
+        return b.or_(good, b.and_(stopped, e.compare("<=", change, size * STALLED)))

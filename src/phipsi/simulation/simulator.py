@@ -20,6 +20,7 @@ from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.graph_steps import step_of
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS, SIMULATED
@@ -85,7 +86,7 @@ class Simulator:
         self.integrator = integrator
         self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
         self._graph = StepGraph(self.model, self._circuit, given)
-        place = self._graph.step(METHODS[integrator])
+        place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
         self.parameters: dict[str, Array | None] = {
@@ -112,8 +113,8 @@ class Simulator:
         if name in ("q", "v", "t"):
             return getattr(start, name)
         if name in ("tau", "vdot"):
-            acting = graph.acting(start)
-            return acting.efforts if name == "tau" else acting.vdot
+            forces = graph.forces(start)
+            return forces.efforts if name == "tau" else graph.accelerations(start, forces)
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
         known = ", ".join(map(repr, self.recordable))
