@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from circuits_by_hand import H, laws_with_everything, parameter, start, traced
+from known_systems import stewart
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
@@ -174,6 +175,61 @@ def test_numbers_of_steps_and_trajectories():
     assert_allclose(run["tau"][:, :9, 0], 0.1 * numbers, atol=1e-14)
     rest = sim.rollout(sim.rollout(first, steps=4).state, steps=5, threads=2)
     assert_array_equal(rest.q, run.q[:, 4:])
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+@pytest.mark.parametrize("name", ["four-bar", "Stewart"])
+def test_closed_chains_stay_closed(name, integrator):
+    """Without laws the bits are those of `rollout`; with a damper, it is the run of `simulate`."""
+    system, q0 = closed(name)
+    batch = np.tile(q0, (3, 1))
+    sim = pp.Simulator(system, (), H, integrator=integrator)
+    run = sim.rollout(sim.start(batch), steps=40, every=10)
+    q, v = pp.rollout(system, batch, np.zeros(system.nv), np.zeros(system.nv), H, 40, every=10,
+                      integrator=integrator)  # fmt: skip
+    assert_array_equal(run.q, q)
+    assert_array_equal(run.v, v)
+    assert np.abs(system.residual(run.q[0, -1])).max() < 1e-10
+    damper = pp.forces.JointDamper(system.joint_names[0], 0.4)
+    damped = pp.Simulator(system, [damper], H, integrator=integrator)
+    got = damped.rollout(damped.start(q0), steps=40)
+    wanted = pp.simulate(system, q0, np.zeros(system.nv), 40 * H, forces=[damper], dt=H,
+                         integrator=integrator)  # fmt: skip
+    assert_allclose(got.q[-1], wanted.q[-1], atol=1e-9)
+    assert np.abs(got.q[-1] - run.q[0, -1]).max() > 1e-6  # the damper matters
+
+
+def test_closed_chains_of_different_size_have_code_of_their_own():
+    """The lengths of a mechanism are numbers of its code."""
+    for length in (1.0, 1.1):
+        arm = pp.examples.planar_arm(3)
+        pin = pp.constraints.Revolute(
+            (0, 0, 1), name="pin", a="tip", b=("world", (1.5 * length, 0, 0))
+        )
+        system = pp.System(arm, [pin])
+        q0 = system.assemble([1.0, -1.0, -1.5])
+        sim = pp.Simulator(system, (), H)
+        run = sim.rollout(sim.start(q0), steps=20)
+        assert np.abs(system.residual(run.q[-1])).max() < 1e-10
+
+
+def test_open_loops_are_rejected():
+    system, q0 = closed("four-bar")
+    sim = pp.Simulator(system, (), H)
+    with pytest.raises(PhipsiError, match="does not close the loops"):
+        sim.start(q0 + 0.1)
+    with pytest.raises(PhipsiError, match="rollout_gradient"):
+        sim.gradient(sim.start(q0), None, 2, of={"q": 1.0})
+
+
+def closed(name: str) -> tuple[pp.System, np.ndarray]:
+    """A system and a configuration in which it is closed."""
+    if name == "four-bar":
+        pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+        system = pp.System(pp.examples.planar_arm(3), [pin])
+        return system, system.assemble([1.0, -1.0, -1.5])
+    system, guess = stewart()
+    return system, system.assemble(guess)
 
 
 def test_quantities_of_the_algebra_by_trajectory():

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.control.compiled_control import computed_torque
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.control.references import Constant, JointReference
@@ -89,7 +90,13 @@ class ComputedTorque:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
-        e, e_rate, ff = self._tracking.errors(q, v, *self.reference(t))
+        reference = self.reference(t)
+        if self._mechanism.is_tree and not isinstance(q, Traced):
+            code = self.model.cache.get(computed_torque) or computed_torque(self.model)
+            tau = code.fast(q, v, *reference, self.kp, self.kd, self.damping)
+            if tau is not None:
+                return tau
+        e, e_rate, ff = self._tracking.errors(q, v, *reference)
         u = ff + self.kd * e_rate + self.kp * e
         vdot = self._mechanism.accelerations(q, v, self._tracking.accelerations(q, v, u))
         tau = inverse_dynamics(self.model, q, v, vdot) + self.damping * as_array(v)
@@ -210,7 +217,7 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
         )
         wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
         raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
-    return full
+    return np.array(full)
 
 
 def _rated_efforts(model: Model) -> Array:

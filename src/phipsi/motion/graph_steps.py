@@ -42,13 +42,13 @@ from phipsi.motion.tableaux import Method
 
 
 def step_of(graph: StepGraph, method: Method, start: Place | None = None) -> Place:
-    """The place after a step."""
+    """The place after a step; that of a system is on its constraints."""
     start = start or graph.start
     if method.conserves:
         return _Halfway(graph, start).variational()
     if method.tableau is not None and not method.tableau.is_explicit:
-        return _Halfway(graph, start).midpoint()
-    return take_step(method, _Nodes(graph, method, start), 0.0)
+        return graph.closed(_Halfway(graph, start).midpoint())
+    return graph.closed(take_step(method, _Nodes(graph, method, start), 0.0))
 
 
 @final
@@ -94,7 +94,8 @@ class _Nodes(Arithmetic):
         forces = self._graph.forces(place)
         z, v = y[0], y[1]
         rate = v if z is None else rate_of(self._graph.model, z, v)
-        return (rate, self._graph.accelerations(place, forces), *forces.rates.values())
+        vdot = self._graph.accelerations(place, forces, stage=i)
+        return (rate, vdot, *forces.rates.values())
 
     def end(self, y: Any) -> Place:
         """The place after the step."""
@@ -175,7 +176,7 @@ class _Halfway:
             inertia = _times(half, resistance)
             more = _times(resistance, _minus(w, start.v))
             acting = forces._replace(efforts=_plus(forces.efforts, more))
-        image = _plus(start.v, _times(half, graph.accelerations(place, acting, inertia)))
+        image = _plus(start.v, _times(half, graph.accelerations(place, acting, inertia, stage=1)))
         found, _, ends = self._solved(
             image, self._rates_measure(image), list(forces.rates.values())
         )

@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
@@ -41,8 +42,6 @@ from phipsi.motion.rollout_loop import LaneCode, Part
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
     DIRECTION, PORTS,
 ) = range(13)  # fmt: skip
-NOT_FINITE = 6
-"""Status of a step after which a number of the state is not finite; kernels use others."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +163,14 @@ class Run(LaneCode):
         self.h = e.splat(b.load(b.at(job, 8 * STEP_LENGTH), typ=DOUBLE))
         self._work, self._used = b.inttoptr(self._job[WORK], POINTER), 0
         self.zero = ir.Constant(e.integers, [0] * lanes)
-        self._failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
+        self.failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
         self._status = self.area(1)
         packed = {**dict.fromkeys(plan.states), **plan.inputs, **plan.own}
         self._areas = {name: self.area(self._ports[name]) for name in packed}
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
+        callees = [x.data for x in in_order(plan.nodes()) if x.operation.name == "call"]
+        self.prepared = {x: x.prepare(self) for x in dict.fromkeys(callees)}
         write_loop(b, self._job[COUNT], self._group, lanes)
         moved = b.mul(self._job[STEPS], self._job[DIRECTION])
         b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
@@ -227,7 +228,7 @@ class Run(LaneCode):
         self._trajectory = Lane(e, numbers)
         for name in (*plan.states, *plan.own):
             self.pack(self._where(name, rows), self._areas[name], i64(self._ports[name]))
-        for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
+        for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             b.store(self._integers(word, rows), place)
         given = {name: self._where(name, rows) for name in plan.inputs}
         out = {name: self._where(f"record {name}", rows) for name in plan.records}
@@ -252,7 +253,7 @@ class Run(LaneCode):
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
         for name in plan.states:
             self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
-        for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
+        for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             integers = b.load(place, typ=e.integers)
             for lane, where in enumerate(self._integer_rows(word, rows)):
                 entry = b.extract_element(integers, ir.Constant(I32, lane))
@@ -283,7 +284,7 @@ class Run(LaneCode):
         """Write out what is recorded; not a number where a trajectory has failed."""
         b, e, code = self.b, self.e, self._code(number)
         values = code.write(list(self.plan.records.values()))
-        over = b.icmp_signed("!=", b.load(self._failed, typ=e.integers), self.zero)
+        over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
         for (name, node), value in zip(self.plan.records.items(), values, strict=True):
             offset = b.mul(record, self._job[self._word_of(f"record {name}") + 2])
             bases = [b.at(x, offset) for x in out[name]]
@@ -300,7 +301,7 @@ class Run(LaneCode):
         """New values of states, all from the old ones, where a trajectory has not failed."""
         code = self._code(number)
         values = self._values(code, updates)
-        failed = self.b.load(self._failed, typ=self.e.integers)
+        failed = self.b.load(self.failed, typ=self.e.integers)
         self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
 
     def _step(self, number: Any) -> None:
@@ -309,11 +310,11 @@ class Run(LaneCode):
         b.store(self.zero, self._bad)
         values = self._values(code, self.plan.states)
         self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
-        old, new = b.load(self._failed, typ=e.integers), self.bad()
+        old, new = b.load(self.failed, typ=e.integers), self.bad()
         alive = b.icmp_signed("==", old, self.zero)
         good = b.and_(alive, b.icmp_signed("==", new, self.zero))
         self._commit(code, self.plan.states, values, good)
-        b.store(b.select(alive, new, old), self._failed)
+        b.store(b.select(alive, new, old), self.failed)
         before = b.load(self._failed_at, typ=e.integers)
         b.store(b.select(alive, e.splat_integer(number), before), self._failed_at)
 
@@ -366,22 +367,44 @@ class Run(LaneCode):
 
     # ---- calls
 
-    def call_program(self, native: NativeCode, code: LawCode, args: Sequence[Any]) -> list[Any]:
+    def call_program(
+        self,
+        native: NativeCode,
+        code: LawCode,
+        args: Sequence[Any],
+        allowed: Sequence[int] = (),
+    ) -> list[Any]:
         """Call the kernel of a program; its results are in new memory, its failures are noted."""
-        b, number = self.b, [x is native for x in self.natives].index(True)
-        words = self._job[self._programs + 2 * number :]
-        data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
         sizes = [max(1, math.prod(shape)) for shape in native.input_shapes]
         places = [self._packed(code, x, n).base for x, n in zip(args, sizes, strict=True)]
-        places += [x.base for x in results]
+        self.caller(native, [*places, *(x.base for x in results)], allowed)()
+        return results
+
+    def caller(
+        self, native: NativeCode, places: Sequence[Any], allowed: Sequence[int] = ()
+    ) -> Callable[[], None]:
+        """Code that calls a kernel with inputs and results in these places.
+
+        Failures are noted; those with codes of failures.py that are `allowed` are none.
+        """
+        b, e, number = self.b, self.e, [x is native for x in self.natives].index(True)
+        words = self._job[self._programs + 2 * number :]
+        data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         buffers = self.area(-(-(len(places) + 1) // self.lanes))
         for i, place in enumerate((*places, self._status)):
             b.store(place, b.at(buffers, 8 * i))
         flag = ir.Constant(ir.IntType(1), 1)
-        b.call(self._kernels[number].function, [data, scratch, buffers, flag])
-        self.note(b.load(self._status, align=8, typ=self.e.integers))
-        return results
+
+        def call() -> None:
+            b.call(self._kernels[number].function, [data, scratch, buffers, flag])
+            status = b.load(self._status, align=8, typ=e.integers)
+            for code in allowed:
+                fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
+                status = b.select(fine, self.zero, status)
+            self.note(status)
+
+        return call
 
     def _packed(self, code: LawCode, value: Any, size: int) -> Area:
         """A value in memory, from its first number on, in every lane."""
@@ -454,7 +477,7 @@ class Run(LaneCode):
         for place in before:
             b.store(e.constant(math.inf).value, place, align=8)
         done, ones = self.area(1), e.integer(1)
-        over = b.icmp_signed("!=", b.load(self._failed, typ=e.integers), self.zero)
+        over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
         b.store(b.select(over, ones, self.zero), done, align=8)
 
         def finished() -> Any:

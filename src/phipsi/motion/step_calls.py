@@ -45,11 +45,18 @@ _INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True), RATES_OF_MOMENTA)
 
 @final
 class ProgramCall(Callee):
-    """Expressions of the algebra on a model; the arguments of the call are the program's inputs."""
+    """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
 
-    def __init__(self, forms: Sequence[Expr], model: Model, **options: Any) -> None:
+    `allowed` are codes of failures.py that do not stop a trajectory; `options` those of `compile`.
+    """
+
+    def __init__(
+        self, forms: Sequence[Expr], model: Model, *, allowed: tuple[int, ...] = (), **options: Any
+    ) -> None:
         self.forms, self.model, self.options = tuple(forms), model, options
-        self.name = ", ".join(map(str, forms))
+        self.allowed, self.name = allowed, ", ".join(map(str, forms))
+        if allowed:
+            self.name += f" (allowed: {allowed})"
         native = self._program("native").native
         if native is None:
             raise InputError(
@@ -60,7 +67,7 @@ class ProgramCall(Callee):
         self.natives = (native,)
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
-        self.key = (self.forms, id(model), repr(sorted(options.items())))
+        self.key = (self.forms, id(model), repr(sorted(options.items())), allowed)
 
     def _program(self, backend: str | None) -> Program:
         return compile(self.forms, self.model, backend=backend, **self.options)
@@ -71,7 +78,7 @@ class ProgramCall(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """One call of its kernel."""
-        return code.host.call_program(self.native, code, args)
+        return code.host.call_program(self.native, code, args, self.allowed)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]

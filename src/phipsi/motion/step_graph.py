@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
+from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
@@ -49,16 +51,23 @@ class StepGraph:
     takes them; they are inputs of the graph by the same names.
     """
 
-    def __init__(self, model: Model, circuit: Circuit, given: Sequence[str] = ()) -> None:
-        self.model, self.circuit, self._given = model, circuit, tuple(given)
+    def __init__(self, mechanism: Model, circuit: Circuit, given: Sequence[str] = ()) -> None:
+        self.model = model = mechanism.model
+        self.circuit, self._given = circuit, tuple(given)
+        self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
         t, q, v = (ops.given(*x) for x in (("t", ()), ("q", (model.nq,)), ("v", (model.nv,))))
         self.start = Place(t, q, v, states)
-        self._form = (
-            FORWARD_DYNAMICS if circuit.loads is None else loaded(forward, external=True),
-        )
-        self._dynamics = ProgramCall(self._form, model, given=self._given)
+        external = circuit.loads is not None
+        if self._system is None:
+            form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
+            self._dynamics = self._later = ProgramCall((form,), model, given=self._given)
+        else:
+            form = closed_form(None, external, False)[0]
+            self._dynamics = ProgramCall((form,), self._system, given=self._given)
+            # between the steps loops are open by the error of a stage; see closure_code.py
+            self._later = ProgramCall((form,), self._system, given=self._given, allowed=(DOUBTFUL,))
 
     @property
     def native(self) -> Any:
@@ -102,26 +111,32 @@ class StepGraph:
         loads = None if circuit.loads is None else next(found)
         return Forces(efforts, loads, dict(zip(circuit.rates, found, strict=True)))
 
-    def accelerations(self, place: Place, forces: Forces, inertia: Node | None = None) -> Node:
+    def accelerations(
+        self, place: Place, forces: Forces, inertia: Node | None = None, stage: int = 0
+    ) -> Node:
         """(ℳ + diag(inertia))⁻¹ (efforts − …) (nv,), O(N) with `inertia` as without."""
-        return self.evaluated(self._dynamics.forms, place, forces, inertia)[0]
+        dynamics = self._later if stage else self._dynamics
+        return self._evaluated(dynamics, place, forces, inertia)[0]
 
     def evaluated(
-        self,
-        forms: Sequence[Expr],
-        place: Place,
-        forces: Forces,
-        inertia: Node | None = None,
+        self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None
     ) -> tuple[Node, ...]:
         """Expressions of the algebra, with `inertia` (nv,) added to that of the rotors."""
-        names = self._given
+        program = ProgramCall(forms, self.model, given=self._given)
+        return self._evaluated(program, place, forces, inertia)
+
+    def _evaluated(
+        self, program: ProgramCall, place: Place, forces: Forces, inertia: Node | None
+    ) -> tuple[Node, ...]:
         inputs = {"q": place.q, "v": place.v, "tau": forces.efforts}
         if forces.loads is not None:
             inputs["f_ext"] = forces.loads
-        if inertia is not None and "Jr" not in names:
-            names = (*names, "Jr")
-        program = ProgramCall(forms, self.model, given=names)
         if inertia is not None:
+            if "Jr" not in self._given:
+                names = (*self._given, "Jr")
+                program = ProgramCall(
+                    program.forms, program.model, given=names, allowed=program.allowed
+                )
             inputs["Jr"] = self._rotors(inertia, program)
         return self._called(program, inputs)
 
@@ -195,3 +210,12 @@ class StepGraph:
             }
             place = place._replace(states={**place.states, **new})
         return place
+
+    def closed(self, place: Place) -> Place:
+        """The place on the constraints nearest to this one; of a tree, the same."""
+        if self._system is None:
+            return place
+        from phipsi.motion.closure_calls import ProjectionCall
+
+        q, v = call(ProjectionCall(self._system), place.q, place.v)
+        return place._replace(q=q, v=v)

@@ -16,11 +16,12 @@ from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.checks import check_quaternions, checked_time, reject_unfit, whole_number
 from phipsi.motion.graph_steps import step_of
+from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS, SIMULATED
@@ -36,20 +37,17 @@ _FEW = 64  # trajectories whose step is so short that the interpreter is held
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
-@of_trees(
-    "its steps would not keep the constraints",
-    "Runs of a system:  pp.rollout(system, …) for many, pp.simulate(system, …) for one",
-)
+@of_mechanisms
 @final
 class Simulator:
     """A mechanism, the laws that act on it, and a step: compiled to one kernel.
 
-    **Arguments:** `mechanism`, a model; `laws` that act on it: of `pp.law`, force elements, and
-    controllers in traceable arithmetic;
-    `dt`, the step, s; `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the
-    cost), "implicit_damping" (the same, and stable with dampers of any strength at joints);
-    `given`, quantities of the algebra that every trajectory may have its own of, as `compile` takes
-    them, such as "M" or "gravity".
+    **Arguments:** `mechanism`, a model or a `System`, whose loops stay closed; `laws` that act on
+    it: of `pp.law`, force elements, and controllers in traceable arithmetic; `dt`, the step, s;
+    `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
+    "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
+    quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
+    such as "M" or "gravity".
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
@@ -75,7 +73,8 @@ class Simulator:
         integrator: str = "rk4",
         given: Sequence[str] = (),
     ) -> None:
-        self.model = tree_of(mechanism, Simulator)
+        self._mechanism = mechanism_of(mechanism, Simulator)
+        self.model = self._mechanism.model
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
@@ -83,9 +82,10 @@ class Simulator:
             known = ", ".join(map(repr, SIMULATED))
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
+        reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
-        self._graph = StepGraph(self.model, self._circuit, given)
+        self._graph = StepGraph(self._mechanism, self._circuit, given)
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
@@ -151,6 +151,10 @@ class Simulator:
             shapes += "".join(f", {name} {x.shape}" for name, x in values.items())
             raise InputError(f"the leading axes of {shapes} do not broadcast") from None
         check_quaternions(chart_of(model), places, "q")
+        whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
+        Motion(self._mechanism).check_start(
+            *(x.reshape(math.prod(batch), x.shape[-1]) for x in whole), names=("q", "v")
+        )
         own = {n: x for n, x in values.items() if x.ndim > len(self._shapes[n])}
         numbers = {"q": places, "v": rates, "t": times} | self._first
         states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
@@ -357,7 +361,7 @@ class Simulator:
         )  # fmt: skip
         if forward.status.any():
             status = forward.status, forward.failed_at
-            raise failure(self.model, batch, *status, self.dt, None)
+            raise failure(self._mechanism, batch, *status, self.dt, None)
         nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
         shaped = {
             n: x.reshape(*batch, *nodes[n].shape) for n, x in found.states.items() if n != "q"
@@ -481,7 +485,7 @@ class SimulatorState:
     def failure(self, found: Any) -> SimulationError:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
-        return failure(sim.model, self.batch, self.status, self.failed_at, sim.dt, found)
+        return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)
 
 
 @final
