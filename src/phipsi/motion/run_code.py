@@ -283,6 +283,7 @@ class Run(LaneCode):
     def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
         """Write out what is recorded; not a number where a trajectory has failed."""
         b, e, code = self.b, self.e, self._code(number)
+        b.store(self.zero, self._bad)
         values = code.write(list(self.plan.records.values()))
         over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
         for (name, node), value in zip(self.plan.records.items(), values, strict=True):
@@ -300,6 +301,7 @@ class Run(LaneCode):
     def _update(self, updates: Mapping[str, Node], number: Any) -> None:
         """New values of states, all from the old ones, where a trajectory has not failed."""
         code = self._code(number)
+        self.b.store(self.zero, self._bad)
         values = self._values(code, updates)
         failed = self.b.load(self.failed, typ=self.e.integers)
         self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))

@@ -138,7 +138,7 @@ class RunGradient:
         segment: int | None = None,
         threads: int = 1,
     ) -> tuple[Pulled, RunMemory]:
-        """The gradient of Σ w r, and the memory of the forward run with its status.
+        """The gradient of Σ w r, and the memory of the forward run with the status of both runs.
 
         **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
         of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
@@ -182,6 +182,9 @@ class RunGradient:
                 self._back(back[id(self.backward)], at, tau[:, start:stop], h, last,
                            by_tau[:, start:stop])  # fmt: skip
                 value += self._value(at)
+        for memory in back.values():  # such as the equation of an implicit step backward
+            bad = memory.status != 0
+            forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
         sums = {n: found[f"sum {n}"].reshape(count, *self._shapes[n]) for n in self._wrt}
