@@ -87,6 +87,7 @@ _TABLE = {
         "simulation.run": "simulate",
         "motion.rollout": "rollout",
         "simulation.simulator": "Simulator",
+        "simulation.episodes": "Episodes",
         "trajectory.trajectory": "Trajectory",
         "simulation.events": "Event",
         "simulation.contact_margins": "contact_events",
@@ -98,6 +99,7 @@ _TABLE = {
         "laws.law": "law Law",
         "laws.signals": ".",
         "laws.policy": "policy",
+        "laws.standard_laws": ".",
         "laws.numpy_functions": "table",
     },
     ("Scenarios", "scenarios.md"): {

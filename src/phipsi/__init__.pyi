@@ -70,7 +70,7 @@ from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
-from phipsi.laws import signals
+from phipsi.laws import signals, standard_laws
 from phipsi.laws.law import Law, law
 from phipsi.laws.numpy_functions import table
 from phipsi.laws.policy import policy
@@ -86,6 +86,7 @@ from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
+from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
@@ -94,6 +95,7 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
+    "Episodes",
     "Event",
     "GraphJoint",
     "Grasp",
@@ -180,6 +182,7 @@ __all__ = [
     "sensitivities",
     "signals",
     "simulate",
+    "standard_laws",
     "step_derivatives",
     "table",
     "tip_force_correction",

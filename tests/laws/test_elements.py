@@ -10,6 +10,7 @@ from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation
 from phipsi.errors import LawError
 from phipsi.forces import (
+    Bushing,
     Force,
     GravityField,
     JointDamper,
@@ -17,6 +18,9 @@ from phipsi.forces import (
     JointSpring,
     JointStop,
     PointSpring,
+    StribeckFriction,
+    TorsionSpring,
+    WindDrag,
     Wrench,
     from_ratings,
 )
@@ -47,6 +51,15 @@ ELEMENTS = {
     "gravity": [GravityField.inverse_square(2.0, (0, 0, 9.0))],
     "wrench": [Wrench(MIDDLE, [1, 2, 3, 4, 5, 6.0])],
     "moving wrench": [Wrench(MIDDLE, lambda t: [1, 2, 3, 4, np.sin(t), 6.0], axes="body")],
+    "bushing": [Bushing(MIDDLE, (TIP, (0.1, 0.2, 0.3)), np.arange(1.0, 7.0), 0.1 * np.arange(6))],
+    "mount": [Bushing("world", TIP, 3.0)],
+    "torsion": [TorsionSpring(MIDDLE, TIP, 3.0, 0.2, 0.1), TorsionSpring("world", MIDDLE, 2.0)],
+    "wind": [WindDrag((TIP, (0.1, 0.2, 0.3)), 0.5, wind=(3.0, 1.0, 0.0))],
+    "gusts": [WindDrag(TIP, 0.5, wind=lambda t: [3 * np.sin(t), 0.0, 1.0])],
+    "stribeck": [
+        StribeckFriction(ARM.joint_names[1], 2.0, 1.0, 0.5, 0.1),
+        StribeckFriction(ARM.joint_names[4:6], 1.5, [1.0, 0.5], 0.2),
+    ],
     "own": [Wind()],
     "ratings": from_ratings(ARM),
 }

@@ -23,7 +23,14 @@ from phipsi.motion.run_memory import RunMemory
 
 E, M = ops.given("E", (3,)), ops.given("m", (3,))
 ECC = ops.given("e", ())
-anomaly, mean, e = (Traced(x) for x in (E, M, ECC))
+
+
+def number(x: Any) -> Any:
+    """A node that arithmetic is written with."""
+    return Traced(x)
+
+
+anomaly, mean, e = map(number, (E, M, ECC))
 
 
 def kepler() -> Any:
@@ -41,6 +48,7 @@ def newton(m, ecc):
 def run(result: Any, rows: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """A node in machine code: the state "out" after one step; and the status."""
     base = pp.compile(FORWARD_DYNAMICS, pp.examples.planar_arm(1), backend="native").native
+    assert base is not None
     inputs = {name: x[0].size for name, x in rows.items()}
     count = len(next(iter(rows.values())))
     out = np.zeros((count, max(1, result.size)))
@@ -69,7 +77,7 @@ def test_solved_on_arrays_and_in_machine_code():
 def test_without_a_solution_a_lane_fails_alone():
     """x ← x + 1 never stands still where e = 1; elsewhere it is not touched."""
     x = ops.given("x", (3,))
-    image = as_node(0.3 * Traced(x) + e * (0.7 * Traced(x) + 1.0) + mean)
+    image = as_node(0.3 * number(x) + e * (0.7 * number(x) + 1.0) + mean)
     result = solution([x], [image], [M])[0]
     ecc = np.array([0.1, 1.0, 0.2, 0.0, 1.0])
     rows = {"m": np.arange(15.0).reshape(5, 3), "e": ecc[:, None]}
@@ -86,7 +94,7 @@ def test_without_a_solution_a_lane_fails_alone():
 
 def test_several_unknowns_that_converge_at_different_rates():
     x, y = ops.given("x", (3,)), ops.given("y", ())
-    images = [as_node(0.01 * Traced(x) + Traced(y) * mean), as_node(0.4 * Traced(y) + 0.6 * e)]
+    images = [as_node(0.01 * number(x) + number(y) * mean), as_node(0.4 * number(y) + 0.6 * e)]
     zero = ops.constant(np.zeros(3)), ops.constant(0.0)
     results = solution([x, y], images, zero)
     rows = {"m": np.random.default_rng(1).normal(size=(6, 3)), "e": np.ones((6, 1)) * 3}
@@ -100,7 +108,7 @@ def test_several_unknowns_that_converge_at_different_rates():
 def test_what_does_not_change_is_computed_once():
     """Nodes without unknowns are arguments of the call, not part of its graph."""
     hard = as_node(np.exp(np.tanh(mean)) * np.sqrt(e))
-    result = solution([E], [as_node(0.1 * anomaly + Traced(hard))], [M])[0]
+    result = solution([E], [as_node(0.1 * anomaly + number(hard))], [M])[0]
     body = in_order(result.args[0].data.body)
     assert not {"exp", "tanh", "sqrt"} & {x.operation.name for x in body}
     assert hard in result.args[0].args
@@ -146,8 +154,8 @@ def test_a_guess_has_no_weight():
 def test_rounding_that_never_settles(noise):
     """Changes that no longer shrink are rounding if they are small; else there is no solution."""
     x = ops.given("x", (3,))
-    wave = np.sin(1e17 * Traced(x))  # as good as random
-    result = solution([x], [as_node(1.0 + 0.1 * Traced(x) + noise * wave)], [M])[0]
+    wave = np.sin(1e17 * number(x))  # as good as random
+    result = solution([x], [as_node(1.0 + 0.1 * number(x) + noise * wave)], [M])[0]
     found, status = run(result, {"m": np.zeros((9, 3))})
     if noise < 1e-11:
         assert not status.any()

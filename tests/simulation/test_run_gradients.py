@@ -102,6 +102,32 @@ def test_equal_to_rollout_gradient():
     assert_allclose(found.value, wanted.cost, rtol=1e-12)
 
 
+def test_by_inertial_parameters():
+    """Masses of every trajectory are parameters like those of laws."""
+    model = random_tree(4, 4)
+    q0, v0 = start(model, 2)
+    sim = pp.Simulator(model, (), H, given=("inertia",))
+    mine = pp.inertial_parameters(model).reshape(-1, 10)
+    plain = pp.rollout(model, q0, v0, np.zeros(model.nv), H, STEPS)[0]
+    assert_allclose(sim.rollout(sim.start(q0, v0), steps=STEPS).q, plain, atol=1e-13)
+    scales = np.array([1.0, 1.3])[:, None, None]
+    weights = np.zeros((STEPS + 1, model.nv))
+    weights[-1] = 1.0 + np.arange(model.nv)
+
+    def value(e, along):
+        given = {"inertia": scales * mine + e * along}
+        run = sim.rollout(sim.start(q0, v0, parameters=given), steps=STEPS)
+        return (run.v * weights).sum(axis=(1, 2))
+
+    state = sim.start(q0, v0, parameters={"inertia": scales * mine})
+    found = sim.gradient(state, None, STEPS, of={"v": weights})
+    along = mine * np.random.default_rng(0).uniform(size=mine.shape)
+    got = (found.parameters["inertia"] * along).sum(axis=(1, 2))
+    wanted = slope(lambda e: value(e, along), 1e-3)
+    assert_allclose(got, wanted, atol=1e-8 * np.abs(wanted).max())
+    assert np.abs(got * (1 + 1e-6) - wanted).max() > 1e-8 * np.abs(wanted).max()
+
+
 def test_no_steps():
     model = random_tree(1, 2)
     q0, v0 = start(model, 2)
@@ -125,5 +151,5 @@ def test_errors():
         sim.gradient(sim.start(), None, 2, of={"qq": 1.0})
     with pytest.raises(PhipsiError, match="does not broadcast"):
         sim.gradient(sim.start(), None, 2, of={"q": np.zeros((5, 2))})
-    with pytest.raises(PhipsiError, match="not a parameter of the laws: 'odd.k'"):
+    with pytest.raises(PhipsiError, match="not a parameter with a gradient: 'odd.k'"):
         sim.gradient(sim.start(), None, 2, of={"q": 1.0}, parameters=("k",))

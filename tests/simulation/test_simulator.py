@@ -133,6 +133,48 @@ def test_same_bits_however_it_is_run(integrator):
     assert_array_equal(alone.q, whole.q[4])
 
 
+def test_an_interrupted_run_keeps_what_it_has():
+    """Ctrl-C between two pieces: the records so far, and a state to go on from."""
+    sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
+    first = sim.start(np.zeros((5000, 2)))
+    whole = sim.rollout(first, steps=30, every=5)
+    times = []
+
+    def progress(t, total):
+        times.append(t)
+        if t > 6.5 * H:
+            raise KeyboardInterrupt
+
+    with pytest.warns(pp.errors.PhipsiWarning, match="interrupted after"):
+        part = sim.rollout(first, steps=30, every=5, progress=progress)
+    done = part.state.steps
+    assert not part.complete and 7 <= done < 30 and len(times) > 1
+    assert part.q.shape[1] == done // 5 + 1
+    assert_array_equal(part.q, whole.q[:, : part.q.shape[1]])
+    rest = sim.rollout(part.state, steps=30 - done)
+    assert_array_equal(rest.q[:, -1], whole.q[:, -1])
+    assert sim.rollout(sim.start(np.zeros((0, 2))), steps=3).q.shape == (0, 4, 2)
+
+
+def test_steps_into_another_state():
+    """`out` takes the state and goes on; the other stays."""
+    sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
+    state, out = sim.start(np.zeros((3, 2))), sim.start(np.ones((3, 2)))
+    sim.step(out)
+    for _ in range(5):
+        sim.step(state)
+    before = state.q.copy()
+    sim.step(state, out=out)
+    assert_array_equal(state.q, before)
+    sim.step(state)
+    assert_array_equal(out.q, state.q)
+    assert out.steps == state.steps == 6
+    for name, x in state.laws.items():
+        assert_array_equal(out.laws[name], x)
+    with pytest.raises(PhipsiError, match=r"state\.copy\(\)"):
+        sim.step(state, out=sim.start())
+
+
 def test_a_trajectory_that_fails_stops_alone():
     """It keeps its last good state, is named, and the others go on."""
     model = pp.examples.planar_arm(2)

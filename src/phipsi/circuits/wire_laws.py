@@ -216,6 +216,9 @@ class _Laws:
 
     def _acts(self, law: Law, name: str, value: Traced) -> None:
         wiring = self.wiring
+        wiring.record(f"{law.name}.{name}", value.node)
+        if not law.acts:
+            return
         if name == "tau":
             whole = value
             if law.joints is not None:
@@ -231,7 +234,6 @@ class _Laws:
             for point, row in zip(law.points, rows, strict=True):
                 whole = row if name == "wrench" else np.concatenate([np.zeros(3), row])
                 wiring.load_at(point, whole)
-        wiring.record(f"{law.name}.{name}", value.node)
 
 
 def _traced(law: Law, arguments: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from phipsi.spatial import skew
 Point = Any
 
 
-def _vector(values: Any, size: int, what: str, who: str) -> Array:
+def checked_vector(values: Any, size: int, what: str, who: str) -> Array:
+    """An array of so many finite numbers."""
     try:
         out = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -34,7 +35,8 @@ def _number(value: Any, what: str, who: str) -> float:
     return float(value)
 
 
-def _place(model: Model, point: Point, who: str) -> tuple[int, Array]:
+def place_on_body(model: Model, point: Point, who: str) -> tuple[int, Array]:
+    """The body of a point and its position there."""
     try:
         body, pose = model.resolve_point(point)
     except PhipsiError as error:
@@ -59,7 +61,7 @@ class _Sum:
         return out
 
 
-def _with_world(state: State) -> tuple[Array, Array]:
+def with_world(state: State) -> tuple[Array, Array]:
     """Poses and velocities with one more row for the world, reached by the index −1."""
     X, V = state.poses, state.velocities
     world = np.broadcast_to(np.eye(4), (*X.shape[:-3], 1, 4, 4))
@@ -115,7 +117,7 @@ class PointSpring(Force):
             _number(self.rest_length, "rest_length", who),
             _number(self.damping, "damping", who),
         )
-        ends = [_place(model, point, who) for point in (self.a, self.b)]
+        ends = [place_on_body(model, point, who) for point in (self.a, self.b)]
         if ends[0][0] == ends[1][0]:
             raise InputError(
                 f"{who}: both points are on the same body, so the spring can never change its "
@@ -161,7 +163,7 @@ class _PointSprings(Force):
 
     def body_forces(self, state: State) -> Array:
         """Equal and opposite pulls at the two ends."""
-        poses, velocities = _with_world(state)
+        poses, velocities = with_world(state)
         X, V = poses[..., self.bodies, :, :], velocities[..., self.bodies, :]
         R, gap, length = self._line(X)
         apart = length > 0
@@ -179,7 +181,7 @@ class _PointSprings(Force):
 
     def potential_energy(self, state: State) -> Array:
         """½ k (l − l0)²."""
-        X = _with_world(state)[0][..., self.bodies, :, :]
+        X = with_world(state)[0][..., self.bodies, :, :]
         stretch = self._line(X)[2] - self.rest
         return 0.5 * (stretch * stretch) @ self.k
 
@@ -229,7 +231,7 @@ class GravityField(Force):
     def inverse_square(cls, mu: float, center: ArrayLike = (0, 0, 0)) -> GravityField:
         """Field −mu r/|r|³ of a point or sphere at `center` (m); mu = G·mass in m³/s²."""
         who = f"GravityField.inverse_square({mu!r})"
-        strength, origin = _number(mu, "mu", who), _vector(center, 3, "center", who)
+        strength, origin = _number(mu, "mu", who), checked_vector(center, 3, "center", who)
 
         def field(p: Array) -> Array:
             r = p - origin
@@ -313,14 +315,16 @@ class Wrench(Force):
         """Look up the point."""
         out = Wrench(self.point, self.wrench, axes=self.axes)
         who = repr(self)
-        out._body, out._offset = _place(model, self.point, who)
+        out._body, out._offset = place_on_body(model, self.point, who)
         if out._body < 0:
             raise InputError(f"{who}: the point is fixed in the world, which a force cannot move.")
         out._arm = skew(out._offset)
         out._turn = model.resolve_point(self.point)[1].rotation
         if callable(self.wrench):
             check_signature(self.wrench, f"{who}: {name_of(self.wrench)!r}", "t")
-        out._constant = None if callable(self.wrench) else _vector(self.wrench, 6, "wrench", who)
+        out._constant = (
+            None if callable(self.wrench) else checked_vector(self.wrench, 6, "wrench", who)
+        )
         return out
 
     def _at(self, t: Any) -> Array:
@@ -332,7 +336,9 @@ class Wrench(Force):
             return as_array(function(t))
         if np.ndim(t):
             return np.stack([self._at(x) for x in np.ravel(t)]).reshape(*np.shape(t), 6)
-        return _vector(function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self))
+        return checked_vector(
+            function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self)
+        )
 
     def body_forces(self, state: State) -> Array:
         """Carry the force to the body's origin and axes."""

@@ -221,6 +221,71 @@ class JointFriction(_OnRates):
 
 
 @final
+class StribeckFriction(_OnRates):
+    """Friction that falls from its value at rest to that of sliding, plus a viscous part.
+
+    tau = −[F_c + (F_s − F_c) exp(−(v / v_st)²)] tanh(v / v_s) − c v, smoothed at v = 0 as
+    `JointFriction` is.
+
+    **Arguments:** `joints`, a name, names, or None for all; `static` F_s and `sliding` F_c, N·m or
+    N, one number or one per rate; `stribeck_velocity` v_st, rad/s or m/s, where the friction has
+    fallen by 63 %; `viscous` c, N·m·s/rad or N·s/m; `velocity_scale` v_s, well below v_st.
+    **Source:** Armstrong-Hélouvry, Dupont and Canudas de Wit 1994, Automatica 30.
+
+    >>> import phipsi as pp
+    >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).numbers["sliding"]
+    1.0
+    """
+
+    __slots__ = ("_fall", "_slope", "_sliding", "_static", "_v", "_viscous")
+    parameters: ClassVar[Mapping[str, str]] = {
+        "static": "_static", "sliding": "_sliding", "viscous": "_viscous",
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        joints: Joints,
+        static: ArrayLike,
+        sliding: ArrayLike,
+        stribeck_velocity: ArrayLike,
+        viscous: ArrayLike = 0.0,
+        velocity_scale: ArrayLike = 1e-2,
+    ) -> None:
+        self._fill(
+            joints, static=static, sliding=sliding, stribeck_velocity=stribeck_velocity,
+            viscous=viscous, velocity_scale=velocity_scale,
+        )  # fmt: skip
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints."""
+        out, out._v, field = self._bound(model, self.joints)
+        out._static, out._sliding = field("static"), field("sliding")
+        out._viscous = field("viscous")
+        fall, scale = field("stribeck_velocity"), field("velocity_scale")
+        if not ((fall > 0) & (scale > 0)).all():
+            raise InputError(f"{self!r}: stribeck_velocity and velocity_scale must be positive.")
+        if (out._static < out._sliding).any():
+            raise InputError(f"{self!r}: static friction is less than sliding friction.")
+        out._fall, out._slope = 1 / fall, 1 / scale
+        return out
+
+    def _rates(self) -> set[int]:
+        return set(self._v.tolist())
+
+    def _join(self, other: StribeckFriction) -> None:
+        for name in self.__slots__:
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
+
+    def efforts(self, state: State) -> Array:
+        """Return −[F_c + (F_s − F_c) exp(−(v / v_st)²)] tanh(v / v_s) − c v."""
+        out, v = np.zeros_like(state.v), state.v[..., self._v]
+        ratio = v * self._fall
+        size = self._sliding + (self._static - self._sliding) * np.exp(-ratio * ratio)
+        out[..., self._v] = -size * np.tanh(v * self._slope) - self._viscous * v
+        return out
+
+
+@final
 class JointStop(_OnRates):
     """Limits of joints as compliant stops on both sides.
 

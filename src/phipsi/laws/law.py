@@ -29,7 +29,8 @@ class Law:
 
     **Attributes:** `function`; `name`; `arguments`, in order; `bound`, by name; `rate` (1/s) and
     `delay` (samples) of a sampled law; `states` and `discrete`, first values by name; `joints`, to
-    which q, v and efforts are restricted; `points`, where forces act.
+    which q, v and efforts are restricted; `points`, where forces act; `acts`, whether efforts and
+    forces act, or are only read and recorded.
     """
 
     function: Callable[..., Any]
@@ -43,6 +44,7 @@ class Law:
     joints: tuple[str, ...] | None = None
     points: tuple[Any, ...] = ()
     single_point: bool = True
+    acts: bool = True
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function itself."""
@@ -88,6 +90,10 @@ class Law:
     def named(self, name: str) -> Law:
         """The same law under another name, which its parameters and records begin with."""
         return replace(self, name=_name(name, self.place))
+
+    def silent(self) -> Law:
+        """The same law whose outputs do not act: others read them, as a motor reads a command."""
+        return replace(self, acts=False)
 
     def sampled(self, rate: float, delay: int = 0) -> Law:
         """The same law, computed `rate` times a second and held in between; `delay` in samples."""

@@ -125,7 +125,9 @@ class Iteration(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop around the code of the graph."""
-        return code.host.iterate(code, self, args)
+        from phipsi.motion.iteration_code import write_iteration
+
+        return write_iteration(code, self, args)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]

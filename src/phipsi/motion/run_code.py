@@ -33,15 +33,14 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
-from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, UNSOLVED
 from phipsi.motion.rollout_loop import LaneCode, Part
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.
 (
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
-    DIRECTION, PORTS,
-) = range(13)  # fmt: skip
+    DIRECTION, PHASE, PORTS,
+) = range(14)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,29 @@ class Sample:
     updates: Mapping[str, Node]
 
 
+@dataclass(frozen=True)
+class Restart:
+    """The end of episodes: what happens after steps whose numbers are multiples of `period`.
+
+    First `checks` change states, also of a trajectory that has failed, which graphs read as
+    ``failed``. Where the state `ended` is then not 0, the states in `pools` are taken from row
+    `row` of the shared array ``pool <state>``, and the trajectory has not failed any more. Last,
+    `results` change states; they do so too in a run of no steps.
+    """
+
+    period: int
+    checks: Mapping[str, Node]
+    ended: str
+    row: Node
+    pools: tuple[str, ...]
+    results: Mapping[str, Node]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All graphs, in a fixed order."""
+        return [*self.checks.values(), self.row, *self.results.values()]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What a run computes, as graphs.
@@ -59,10 +81,10 @@ class Plan:
     **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
     `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
-    number of entries; `samples`; `records`, quantities that are written out; `codes`, the
-    machine code by number of lanes, once it is there. Graphs read states,
-    inputs and parameters by their names, the step length as ``h``, and as whole numbers the
-    ``step`` of the run and the ``trajectory``.
+    number of entries; `samples`; `records`, quantities that are written out; `restart`, if the run
+    has episodes; `codes`, the machine code by number of lanes, once it is there. Graphs read
+    states, inputs and parameters by their names, the step length as ``h``, and as whole numbers
+    the ``step`` of the run and the ``trajectory``.
     """
 
     base: NativeCode
@@ -72,12 +94,14 @@ class Plan:
     shared: Mapping[str, int]
     samples: tuple[Sample, ...]
     records: Mapping[str, Node]
+    restart: Restart | None = None
     codes: dict[int, MachineCode] = field(default_factory=dict, repr=False)
 
     def nodes(self) -> list[Node]:
         """All results, in a fixed order."""
         updates = [x for s in self.samples for x in s.updates.values()]
-        return [*self.states.values(), *updates, *self.records.values()]
+        ends = self.restart.nodes if self.restart else []
+        return [*self.states.values(), *updates, *self.records.values(), *ends]
 
     @cached_property
     def natives(self) -> list[NativeCode]:
@@ -100,8 +124,17 @@ class Plan:
         samples = [(s.period, {k: numbers[x] for k, x in s.updates.items()}) for s in self.samples]
         states = {k: numbers[x] for k, x in self.states.items()}
         records = {k: numbers[x] for k, x in self.records.items()}
-        heads = (states, self.inputs, self.own, self.shared, samples, records)
+        heads = [states, self.inputs, self.own, self.shared, samples, records]
+        if self.restart:
+            one, nodes = self.restart, [numbers[x] for x in self.restart.nodes]
+            heads.append((one.period, list(one.checks), one.ended, one.pools, nodes))
+            heads.append(list(one.results))
         return "\n".join([*lines, *map(repr, heads)])
+
+
+def _stays(name: str, node: Node) -> bool:
+    """Whether a state is not changed by this node."""
+    return node.operation.name == "input" and node.data[0] == name
 
 
 def run_code(plan: Plan, lanes: int) -> MachineCode:
@@ -210,6 +243,9 @@ class Run(LaneCode):
         inputs: dict[str, Any] = {n: Area(place) for n, place in self._areas.items()}
         step = self.e.splat(b.sitofp(number, DOUBLE))
         inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
+        if self.plan.restart:
+            over = b.icmp_signed("!=", b.load(self.failed, typ=self.e.integers), self.zero)
+            inputs["failed"] = [self.e.select(over, 1.0, 0.0)]
         return LawCode(self.module, self.e, inputs, self.area, self)
 
     # ---- loops
@@ -244,12 +280,21 @@ class Run(LaneCode):
                     with b.if_then(hit):
                         self._update(sample.updates, number)
             if plan.records:
-                now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
+                since = b.add(i, self._job[PHASE])  # steps since the first record of this run
+                now = b.icmp_signed("==", b.srem(since, self._job[EVERY]), i64(0))
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
+                    self._record(out, b.sdiv(since, self._job[EVERY]), number)
             with b.if_then(goes_on):
                 self._step(number)
+                if plan.restart:
+                    self._restart(plan.restart, b.add(number, i64(1)))
 
+        if plan.restart:
+            with b.if_then(b.icmp_signed("==", self._job[STEPS], i64(0))):
+                for name, size in plan.inputs.items():  # none is given
+                    place = self._areas[name]
+                    write_loop(b, i64(size), lambda i, x=place: self.store(e.constant(0.0), x, i))
+                self._update(plan.restart.results, self._job[FIRST])
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
         for name in plan.states:
             self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
@@ -295,16 +340,40 @@ class Run(LaneCode):
                 x = e.select(over, float("nan"), code.entry(value, i))
                 code.put(x, area, i)
 
-            self._each(value, node.size, one)
+            self.each(value, node.size, one)
             self.unpack(area.base, bases, i64(node.size))
 
-    def _update(self, updates: Mapping[str, Node], number: Any) -> None:
+    def _update(
+        self, updates: Mapping[str, Node], number: Any, *, failed_too: bool = False
+    ) -> None:
         """New values of states, all from the old ones, where a trajectory has not failed."""
         code = self._code(number)
         self.b.store(self.zero, self._bad)
         values = self._values(code, updates)
-        failed = self.b.load(self.failed, typ=self.e.integers)
+        failed = self.zero if failed_too else self.b.load(self.failed, typ=self.e.integers)
         self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
+
+    def _restart(self, restart: Restart, number: Any) -> None:
+        """After a step, `number` being that of the next: see `Restart`."""
+        b, e = self.b, self.e
+        with b.if_then(b.icmp_signed("==", b.srem(number, i64(restart.period)), i64(0))):
+            self._update(restart.checks, number, failed_too=True)
+            code = self._code(number)
+            (row,) = code.write([restart.row])
+            chosen = b.fptosi(code.entry(row, 0).value, e.integers)
+            entries = [b.extract_element(chosen, ir.Constant(I32, k)) for k in range(self.lanes)]
+            ended = code.entry(Area(self._areas[restart.ended]), 0)
+            begins = b.fcmp_unordered("!=", ended.value, e.constant(0.0).value)
+            for name in restart.pools:
+                size, pool = self._ports[name], self._job[self._word_of(f"pool {name}")]
+                base, new = b.inttoptr(pool, POINTER), code.area(size)
+                bases = [b.at(base, b.mul(entry, i64(8 * size))) for entry in entries]
+                self.pack(bases, new.base, i64(size))
+                node = self.plan.states[name]
+                self._commit(code, {name: node}, [new], begins)
+            failed = b.load(self.failed, typ=e.integers)
+            b.store(b.select(begins, self.zero, failed), self.failed)
+            self._update(restart.results, number)
 
     def _step(self, number: Any) -> None:
         """One step of all states; what fails is noted, and the step of its trajectory not taken."""
@@ -315,7 +384,9 @@ class Run(LaneCode):
         old, new = b.load(self.failed, typ=e.integers), self.bad()
         alive = b.icmp_signed("==", old, self.zero)
         good = b.and_(alive, b.icmp_signed("==", new, self.zero))
-        self._commit(code, self.plan.states, values, good)
+        found = dict(zip(self.plan.states, values, strict=True))
+        moving = {n: x for n, x in self.plan.states.items() if not _stays(n, x)}
+        self._commit(code, moving, [found[n] for n in moving], good)
         b.store(b.select(alive, new, old), self.failed)
         before = b.load(self._failed_at, typ=e.integers)
         b.store(b.select(alive, e.splat_integer(number), before), self._failed_at)
@@ -324,9 +395,10 @@ class Run(LaneCode):
         """The values of nodes, none of them in the memory of a state that is about to change."""
         own = {id(place) for place in self._areas.values()}
         out = []
-        for node, value in zip(nodes.values(), code.write(list(nodes.values())), strict=True):
-            if isinstance(value, Area) and id(value.base) in own:
-                value = self._copied(code, value, node.size)
+        values = code.write(list(nodes.values()))
+        for (name, node), value in zip(nodes.items(), values, strict=True):
+            if isinstance(value, Area) and id(value.base) in own and not _stays(name, node):
+                value = self.copied(code, value, node.size)
             out.append(value)
         return out
 
@@ -341,7 +413,7 @@ class Run(LaneCode):
                 new, old = code.entry(value, i), code.entry(area, i)
                 code.put(self.e.select(good, new, old), area, i)
 
-            self._each(value, node.size, one)
+            self.each(value, node.size, one)
 
     def _all_finite(self, code: LawCode, values: Sequence[Any]) -> Any:
         """Where no number is infinite or not a number: 0 x is 0 for all of them."""
@@ -359,7 +431,7 @@ class Run(LaneCode):
                     total = Lane(e, add(i, [total.value])[0])
         return e.compare("==", total, 0.0)
 
-    def _each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
+    def each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
         """Code for every entry of a value: a loop over memory, registers one by one."""
         if isinstance(value, Area):
             write_loop(self.b, i64(size), one)
@@ -413,12 +485,12 @@ class Run(LaneCode):
         area = code.stored(value)
         if not area.start and not area.shared:
             return area
-        return self._copied(code, area, size)
+        return self.copied(code, area, size)
 
-    def _copied(self, code: LawCode, value: Any, size: int) -> Area:
+    def copied(self, code: LawCode, value: Any, size: int) -> Area:
         """A value in memory of its own."""
         area = code.area(size)
-        self._each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
         return area
 
     def call_joints(
@@ -461,77 +533,3 @@ class Run(LaneCode):
         }
         code = LawCode(self.module, self.e, given, self.area, self)
         return [[code.entry(x, 0) for x in code.write(part)] for part in graph.results]
-
-    # ---- iterations
-
-    def iterate(self, code: LawCode, callee: Any, args: Sequence[Any]) -> list[Area]:
-        """The fixed point of a graph, lane by lane: see `Iteration`.
-
-        A lane that has converged is left alone while others go on, so that what it gets does not
-        depend on its neighbours. Lanes that have failed before are not worth iterations.
-        """
-        b, e, unknowns = self.b, self.e, callee.unknowns
-        x = [self._copied(code, a, y.size) for a, y in zip(args, unknowns, strict=False)]
-        inputs = {y.data[0]: a for y, a in zip(unknowns, x, strict=True)}
-        rest = args[len(unknowns) :]
-        inputs |= {y.data[0]: a for y, a in zip(callee.fixed, rest, strict=True)}
-        before = [self.area(1) for _ in callee.measures]
-        for place in before:
-            b.store(e.constant(math.inf).value, place, align=8)
-        done, ones = self.area(1), e.integer(1)
-        over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
-        b.store(b.select(over, ones, self.zero), done, align=8)
-
-        def finished() -> Any:
-            return b.icmp_signed("==", b.load(done, align=8, typ=e.integers), ones)
-
-        def once(_: Any) -> None:
-            old = finished()
-            with b.if_then(b.not_(self._in_all_lanes(old))):
-                inner = LawCode(self.module, e, inputs, self.area, self)
-                found = inner.write(callee.body)
-                parts = found[len(unknowns) :]
-                good = [
-                    self._has_converged(inner.entry(change, 0), inner.entry(size, 0), place)
-                    for change, size, place in zip(parts[::2], parts[1::2], before, strict=True)
-                ]
-                # all new values, before the old ones change
-                new = [
-                    self._copied(inner, value, y.size) if isinstance(value, Area) else value
-                    for value, y in zip(found, unknowns, strict=False)
-                ]
-                for value, area, y in zip(new, x, unknowns, strict=True):
-
-                    def keep(i: Any, value: Any = value, area: Area = area) -> None:
-                        inner.put(
-                            e.select(old, code.entry(area, i), inner.entry(value, i)), area, i
-                        )
-
-                    self._each(value, y.size, keep)
-                ends = b.icmp_signed("!=", self.bad(), self.zero)
-                small = good[0]
-                for more in good[1:]:
-                    small = b.and_(small, more)
-                ends = b.or_(b.or_(ends, small), old)
-                b.store(b.select(ends, ones, self.zero), done, align=8)
-
-        write_loop(b, i64(ITERATIONS), once)
-        self.note(b.select(finished(), self.zero, e.integer(UNSOLVED)))
-        return x
-
-    def _in_all_lanes(self, mask: Any) -> Any:
-        """Whether a condition holds in every lane."""
-        width = ir.IntType(self.lanes)
-        whole = ir.Constant(width, 2**self.lanes - 1)
-        return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), whole)
-
-    def _has_converged(self, change: Lane, size: Lane, before: Any) -> Any:
-        """Where the error that is left is rounding, from this change and the one before it."""
-        b, e = self.b, self.e
-        last = Lane(e, b.load(before, align=8, typ=e.vector))
-        ratio = change / last
-        factor = e.select(e.compare(">=", ratio, LEAST_FACTOR), ratio, LEAST_FACTOR)
-        good = e.compare("<=", change * factor, size * CONVERGED)
-        stopped = e.compare(">=", change, last)
-        b.store(change.value, before, align=8)
-        return b.or_(good, b.and_(stopped, e.compare("<=", change, size * STALLED)))

@@ -100,6 +100,16 @@ class RunMemory:
         )
         return partial(function, address_of(job))
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next step, as the last call of machine code left it."""
+        return int(self._jobs[-1][run_code.FIRST])
+
+    def number(self, first: int) -> None:
+        """The next step has this number."""
+        for job in self._jobs:
+            job[run_code.FIRST] = first
+
     def _set(self, h: float, steps: int, first: int, every: int, *, records: bool) -> None:
         for job in self._jobs:
             job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every
@@ -107,15 +117,24 @@ class RunMemory:
             job[run_code.STEP_LENGTH : run_code.STEP_LENGTH + 1].view(np.float64)[0] = h
 
     def run(
-        self, h: float, steps: int, first: int, every: int = 1, *, records: bool, direction: int = 1
+        self,
+        h: float,
+        steps: int,
+        first: int,
+        every: int = 1,
+        *,
+        records: bool,
+        direction: int = 1,
+        phase: int = 0,
     ) -> bool:
         """Take steps of all trajectories; whether none has failed, now or before.
 
-        They have the numbers `first`, `first` + `direction`, …
+        They have the numbers `first`, `first` + `direction`, …; `phase` of them were taken before,
+        since the first record.
 
         No exception can be raised while it runs.
         """
         self._set(h, steps, first, every, records=records)
         for job in self._jobs:
-            job[run_code.DIRECTION] = direction
+            job[run_code.DIRECTION], job[run_code.PHASE] = direction, phase
         return run_tasks(self._tasks)

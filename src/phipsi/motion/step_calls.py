@@ -37,7 +37,7 @@ from phipsi.spatial.groups import Group
 
 # ---- programs -----------------------------------------------------------------------------------
 
-_DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext")
+_DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""
 _INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True), RATES_OF_MOMENTA)
 """Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known as well."""
@@ -104,13 +104,16 @@ class ProgramCall(Callee):
                 "a vector. Let the law read a vector, such as the product with one"
             )
         names = [x for x in self.inputs if x in _DIFFERENTIABLE]
-        gradients = tuple(gradient(form, x) for x in names)
+        by = ["inertia" if x == "M" else x for x in names]
+        gradients = tuple(gradient(form, x) for x in by)
         products = ProgramCall(gradients, self.model, **self.options, same_operand=True)
         place = {**given, "x": weight}
         found = call(products, *(place[x] for x in products.inputs))
         out = dict(zip(names, found, strict=True))
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
+        if "M" in out:
+            out["M"] = _of_inertias(out["M"], self.model.n_bodies)
         if "Jr" in given and form in _INVERSES:
             out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
         return out
@@ -147,6 +150,36 @@ class ProgramCall(Callee):
         program = ProgramCall((H @ phi,), self.model)
         place = {"q": given["q"], "x": forces}
         return call(program, *(place[x] for x in program.inputs))[0]
+
+
+# M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every
+# entry, 10 for none, and its sign
+_NONE = 10
+_WHICH = np.array([
+    [4, 7, 8, _NONE, 3, 2], [7, 5, 9, 3, _NONE, 1], [8, 9, 6, 2, 1, _NONE],
+    [_NONE, 3, 2, 0, _NONE, _NONE], [3, _NONE, 1, _NONE, 0, _NONE], [2, 1, _NONE, _NONE, _NONE, 0],
+])  # fmt: skip
+_SIGN = np.ones((6, 6))
+_SIGN[0, 4] = _SIGN[1, 5] = _SIGN[2, 3] = _SIGN[3, 2] = _SIGN[4, 0] = _SIGN[5, 1] = -1.0
+_SIGN[_WHICH == _NONE] = 0.0
+_TIMES = np.bincount(_WHICH.ravel(), minlength=11)[:10]  # how often each of the ten occurs
+
+
+def inertias(parameters: Node, n: int) -> Node:
+    """M (n, 6, 6) of the inertial parameters (n, 10)."""
+    places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
+    signs = np.broadcast_to(_SIGN, (n, 6, 6))
+    return ops.apply("mul", ops.pick(parameters, places), ops.constant(signs))
+
+
+def _of_inertias(weights: Node, n: int) -> Node:
+    """Weights (n, 6, 6) of M whose sums are those (n, 10) of the inertial parameters."""
+    shares = np.append(1.0 / _TIMES, 0.0)[_WHICH] * _SIGN
+    places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
+    flat = ops.pick(weights, np.arange(10 * n).reshape(n, 10))
+    return ops.apply(
+        "mul", ops.pick(flat, places), ops.constant(np.broadcast_to(shares, (n, 6, 6)))
+    )
 
 
 # ---- formulas of the groups ----------------------------------------------------------------------

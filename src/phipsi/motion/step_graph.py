@@ -19,9 +19,11 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
 from phipsi.model.model import Model
-from phipsi.motion.step_calls import ProgramCall
+from phipsi.motion.step_calls import ProgramCall, inertias
 from phipsi.operators import Jr
 
+INERTIA = "inertia"
+"""The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
 STEP = ops.given("h", ())
 """The length of a step, s."""
 
@@ -48,12 +50,13 @@ class StepGraph:
     """The equations of a run at any place: laws and forward dynamics.
 
     `given` names quantities of the algebra that every trajectory has its own of, as `compile`
-    takes them; they are inputs of the graph by the same names.
+    takes them, or `INERTIA`; they are inputs of the graph by the same names.
     """
 
     def __init__(self, mechanism: Model, circuit: Circuit, given: Sequence[str] = ()) -> None:
         self.model = model = mechanism.model
-        self.circuit, self._given = circuit, tuple(given)
+        self.circuit, self._named = circuit, tuple(given)
+        self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in given))
         self._system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tau = ops.given("tau", (model.nv,))
         states = {name: x.node for name, x in circuit.of_kind("state").items()}
@@ -77,8 +80,8 @@ class StepGraph:
     @property
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the quantities named in `given`."""
-        source = self._dynamics.native.program
-        return {x: tuple(source.input_shapes[x]) for x in self._given if x in source.inputs}
+        shapes = {INERTIA: (self.model.n_bodies, 10), **self._dynamics.native.program.input_shapes}
+        return {x: tuple(shapes[x]) for x in self._named}
 
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
         """Nodes of the circuit at a place, with what they read of the algebra."""
@@ -96,6 +99,9 @@ class StepGraph:
 
     def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
         shapes = callee.native.program.input_shapes
+        if INERTIA in self._named:
+            n = self.model.n_bodies
+            inputs = {**inputs, "M": inertias(ops.given(INERTIA, (n, 10)), n)}
         return call(
             callee, *(inputs.get(x) or ops.given(x, tuple(shapes[x])) for x in callee.inputs)
         )

@@ -135,17 +135,17 @@ def matrix_to_quat(rotation: ArrayLike) -> Array:
     )
     xy, xz, yz = sums[..., 0, 1], sums[..., 0, 2], sums[..., 1, 2]
     # Row k of 4 q q* for each choice of the pivot component k.
-    rows = np.stack(
-        [
-            np.stack([1 + xx + yy + zz, wx, wy, wz], axis=-1),
-            np.stack([wx, 1 + xx - yy - zz, xy, xz], axis=-1),
-            np.stack([wy, xy, 1 - xx + yy - zz, yz], axis=-1),
-            np.stack([wz, xz, yz, 1 - xx - yy + zz], axis=-1),
-        ],
-        axis=-2,
+    rows = (
+        np.stack([1 + xx + yy + zz, wx, wy, wz], axis=-1),
+        np.stack([wx, 1 + xx - yy - zz, xy, xz], axis=-1),
+        np.stack([wy, xy, 1 - xx + yy - zz, yz], axis=-1),
+        np.stack([wz, xz, yz, 1 - xx - yy + zz], axis=-1),
     )
-    pivot = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
-    q = np.take_along_axis(rows, pivot[..., None, None], axis=-2)[..., 0, :]
+    q, pivot = rows[0], rows[0][..., :1]
+    for k in (1, 2, 3):
+        larger = rows[k][..., k : k + 1]
+        q = np.where(larger > pivot, rows[k], q)
+        pivot = np.where(larger > pivot, larger, pivot)
     q = quat_normalize(q)
     return np.where(q[..., :1] < 0, -q, q)
 
