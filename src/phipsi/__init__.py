@@ -48,6 +48,7 @@ _TABLE = {
         "algorithms.dynamics.sensitivities": ". coriolis_matrix",
         "motion.step_derivatives": "step_derivatives",
         "motion.linearization": "linearize",
+        "motion.equilibrium": "equilibrium",
         "motion.gradients": "rollout_gradient",
     },
     ("Identities", "identities.md"): {"theorems": "identities prove"},

@@ -79,6 +79,7 @@ from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.motion.equilibrium import equilibrium
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
@@ -133,6 +134,7 @@ __all__ = [
     "dense",
     "diagonal_coriolis",
     "diff",
+    "equilibrium",
     "errors",
     "examples",
     "explain",
