@@ -200,7 +200,7 @@ class Mujoco:
         import mujoco
 
         self.mj, self.model, self.s = mujoco, model, states
-        spec = mujoco.MjSpec()
+        spec = self.spec = mujoco.MjSpec()
         spec.option.gravity = np.array(model.gravity)
         spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
         spec.compiler.balanceinertia = False

@@ -70,11 +70,16 @@ from phipsi.interfaces.formats.urdf.write_urdf import save_urdf
 from phipsi.interfaces.report.report_page import report
 from phipsi.interfaces.scenarios.load_scenario import load_scenario
 from phipsi.interfaces.scenarios.scenario import Scenario
+from phipsi.laws import signals, standard_laws
+from phipsi.laws.law import Law, law
+from phipsi.laws.numpy_functions import table
+from phipsi.laws.policy import policy
 from phipsi.model import joints
 from phipsi.model.builder import ModelBuilder
 from phipsi.model.inertia import SpatialInertia
 from phipsi.model.model import Model
 from phipsi.model.pose import Pose
+from phipsi.motion.equilibrium import equilibrium
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
@@ -82,6 +87,7 @@ from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
+from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
@@ -90,9 +96,11 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
+    "Episodes",
     "Event",
     "GraphJoint",
     "Grasp",
+    "Law",
     "Model",
     "ModelBuilder",
     "PhipsiError",
@@ -126,6 +134,7 @@ __all__ = [
     "dense",
     "diagonal_coriolis",
     "diff",
+    "equilibrium",
     "errors",
     "examples",
     "explain",
@@ -151,6 +160,7 @@ __all__ = [
     "joint_reactions",
     "joints",
     "kinetic_energy",
+    "law",
     "linearize",
     "load",
     "load_scenario",
@@ -161,6 +171,7 @@ __all__ = [
     "operational_space_inertia",
     "operators",
     "parse",
+    "policy",
     "potential_energy",
     "prove",
     "references",
@@ -171,8 +182,11 @@ __all__ = [
     "rollout_gradient",
     "save_urdf",
     "sensitivities",
+    "signals",
     "simulate",
+    "standard_laws",
     "step_derivatives",
+    "table",
     "tip_force_correction",
     "topology",
     "vjp",

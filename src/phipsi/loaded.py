@@ -10,4 +10,4 @@ LOADED = time.time()
 
 def public(name: str) -> Any:
     """A public name of the package, loaded when it is first used, as for users."""
-    return getattr(sys.modules[__package__], name)
+    return getattr(sys.modules["phipsi"], name)

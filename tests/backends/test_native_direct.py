@@ -147,3 +147,14 @@ def test_keywords_out_and_masks_still_work():
     assert x(Q, V, A, out=out) is out and np.array_equal(out, want)
     got, status = x(Q, V, A, on_error="mask")
     assert np.array_equal(got, want) and status == 0
+
+
+def test_a_tuple_of_one_expression_returns_a_tuple():
+    """Also in the calls after the first, which take the short cut."""
+    arm = pp.examples.planar_arm(2)
+    compiled = pp.compile((FORWARD_DYNAMICS,), arm, backend="native")
+    zero = np.zeros(2)
+    for _ in range(4):
+        found = compiled(zero, zero, zero)
+        assert isinstance(found, tuple) and found[0].shape == (2,)
+    assert compiled.fast(zero, zero, zero)[0].shape == (2,)

@@ -171,6 +171,10 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
     "forces at points": (ops.H @ ops.phi @ ops.B @ ops.f0, {"points": POINTS}),
     "compliance": (ops.J @ ops.mass_matrix.inv @ ops.J.T, {"mode": "dense", "points": HAND}),
     "momentum": (ops.total(ops.M, (0.3, 0.1, -0.2)) @ ops.V, {}),
+    "centroidal momentum matrix": (
+        ops.to_com @ ops.total(ops.M @ ops.phi.T @ ops.H.T),
+        {"mode": "dense"},
+    ),
     "log det": (ops.logdet(ops.mass_matrix), {}),
     "kinetic energy": (0.5 * (ops.v.T @ ops.mass_matrix @ ops.v), {}),
     "articulated inertias": (ops.P, {"mode": "blocks"}),

@@ -120,6 +120,7 @@ MECHANISMS = {
         pp.inverse_kinematics(m, {"link3": (1.3, 0.8, 0)}, Q, on_error="return").q
     ),
     "joint_reactions": lambda m: pp.joint_reactions(m, Q, V, TAU, F_EXT),
+    "equilibrium": lambda m: pp.equilibrium(m, q=Q, unknowns="tau").tau,
     "linearize": _linear,
     "rollout": lambda m: pp.rollout(m, Q, V, TAU, 1e-3, 5),
     "rollout_gradient": _gradient,

@@ -9,7 +9,8 @@ from phipsi.errors import LawError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.law_derivatives import adjoints, tangents
 from phipsi.laws.law_values import evaluate
-from phipsi.laws.trace import Traced
+from phipsi.laws.numpy_functions import table
+from phipsi.laws.trace import Traced, as_node
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -92,6 +93,25 @@ def loops(x):
     return x
 
 
+def changes_in_place(x):
+    x += 1
+    return x
+
+
+def changes_a_part(x):
+    y = x * 2
+    part = y[:2]
+    part += 1
+    return part
+
+
+def changes_while_seen(x):
+    y = x * 2
+    part = y[:2]
+    y[0] = 1
+    return part
+
+
 BAD = {
     "branch": (branches, "branches on a value.*\n.*np.where"),
     "assignment": (assigns, "cannot be assigned"),
@@ -111,7 +131,13 @@ BAD = {
     "float": (lambda x: float(x[0]), "needs the number itself"),
     "index": (lambda x: [1, 2, 3][x[0]], "needs the number itself"),
     "array": (lambda x: np.asarray(x), "needs the number itself"),
-    "axes": (lambda x: x + np.ones((2, 2, 4)), "at most two"),
+    "axes": (lambda x: x.sum(axis=1), "axis 1 of an array"),
+    "argument in place": (changes_in_place, "entries of an argument"),
+    "part in place": (changes_a_part, "under a name of its own"),
+    "seen twice": (changes_while_seen, "has a name of its own"),
+    "constants": (lambda x: x + 1 / np.zeros_like(x), "not finite"),
+    "ragged": (lambda x: x + [[1, 2], [3]], "several lengths"),
+    "table": (lambda x: table(x, [0, 0], [1, 2]), "increase"),
 }
 
 
@@ -119,5 +145,5 @@ BAD = {
 def test_untraceable_laws_name_the_line(name):
     function, text = BAD[name]
     with pytest.raises(LawError, match=text) as error:
-        function(Traced(X))
+        as_node(function(Traced(X)))
     assert f"{__name__.rpartition('.')[2]}.py, line " in str(error.value)

@@ -112,8 +112,8 @@ WITH_LOOPS = {
 }  # fmt: skip
 # These take a state and no options: runs have their own, the others evaluate no program.
 WITHOUT_OPTIONS = {
-    "dense", "from_drake", "from_mujoco", "from_pinocchio", "inverse_kinematics", "linearize",
-    "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
+    "dense", "equilibrium", "from_drake", "from_mujoco", "from_pinocchio", "inverse_kinematics",
+    "linearize", "prove", "rollout", "rollout_gradient", "simulate", "step_derivatives", "to_drake",
     "to_mujoco", "to_pinocchio",
 }  # fmt: skip
 

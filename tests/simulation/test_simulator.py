@@ -6,36 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from circuits_by_hand import H, laws_with_everything, parameter, start, traced
+from known_systems import stewart
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
 from phipsi.errors import PhipsiError, SimulationError
-from phipsi.laws import law_operations as ops
-from phipsi.laws.circuit import Circuit, Quantity, Sampling
-from phipsi.laws.trace import Traced, as_node
-
-H = 2e-3
-
-
-def traced(name: str, *shape: int) -> Any:
-    return Traced(ops.given(name, shape))
-
-
-def parameter(name: str, value: Any) -> tuple[Quantity, Any]:
-    found = Quantity(name, "parameter", np.shape(value), np.asarray(value, float))
-    return found, Traced(found.node)
-
-
-def state(name: str, value: Any) -> tuple[Quantity, Any]:
-    found = Quantity(name, "state", np.shape(value), np.asarray(value, float))
-    return found, Traced(found.node)
-
-
-def start(model: pp.Model, count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    q = np.array([model.random_configuration(rng) for _ in range(count)])
-    return q, 0.3 * rng.normal(size=(count, model.nv))
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.trace import as_node
 
 
 def wanted_step(model, efforts, loads, integrator, t, q, v, h=H):
@@ -112,24 +91,6 @@ def test_equal_to_rollout(integrator):
         assert_allclose(run.t[0], np.arange(7) * H)
 
 
-def laws_with_everything(nv: int) -> Circuit:
-    """A filtered spring, a sampled integrator that is held, and a spring with parameters."""
-    k, stiffness = parameter("spring.k", 0.7)
-    filtered, x = state("filter.x", np.zeros(nv))
-    held, u = state("sampled.u", np.zeros(nv))
-    total, s = state("sampled.sum", np.zeros(nv))
-    v = traced("v", nv)
-    return Circuit(
-        {"spring.k": k, "filter.x": filtered, "sampled.u": held, "sampled.sum": total},
-        efforts=as_node(-stiffness * x + u),
-        rates={"filter.x": as_node((v - x) * 40.0)},
-        samplings=(
-            Sampling(3, {"sampled.u": as_node(-0.1 * s), "sampled.sum": as_node(s + 0.01 * v)}),
-        ),
-        records={"filtered": as_node(x * 2.0)},
-    )
-
-
 def test_states_of_laws_by_hand():
     """Continuous states are integrated with the motion; sampled ones change at their steps."""
     model = pp.examples.planar_arm(2)
@@ -170,6 +131,48 @@ def test_same_bits_however_it_is_run(integrator):
     assert_array_equal(stepped.t, whole.state.t)
     alone = sim.rollout(sim.start(q0[4], v0[4]), steps=20)
     assert_array_equal(alone.q, whole.q[4])
+
+
+def test_an_interrupted_run_keeps_what_it_has():
+    """Ctrl-C between two pieces: the records so far, and a state to go on from."""
+    sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
+    first = sim.start(np.zeros((5000, 2)))
+    whole = sim.rollout(first, steps=30, every=5)
+    times = []
+
+    def progress(t, total):
+        times.append(t)
+        if t > 6.5 * H:
+            raise KeyboardInterrupt
+
+    with pytest.warns(pp.errors.PhipsiWarning, match="interrupted after"):
+        part = sim.rollout(first, steps=30, every=5, progress=progress)
+    done = part.state.steps
+    assert not part.complete and 7 <= done < 30 and len(times) > 1
+    assert part.q.shape[1] == done // 5 + 1
+    assert_array_equal(part.q, whole.q[:, : part.q.shape[1]])
+    rest = sim.rollout(part.state, steps=30 - done)
+    assert_array_equal(rest.q[:, -1], whole.q[:, -1])
+    assert sim.rollout(sim.start(np.zeros((0, 2))), steps=3).q.shape == (0, 4, 2)
+
+
+def test_steps_into_another_state():
+    """`out` takes the state and goes on; the other stays."""
+    sim = pp.Simulator(pp.examples.planar_arm(2), laws_with_everything(2), H)
+    state, out = sim.start(np.zeros((3, 2))), sim.start(np.ones((3, 2)))
+    sim.step(out)
+    for _ in range(5):
+        sim.step(state)
+    before = state.q.copy()
+    sim.step(state, out=out)
+    assert_array_equal(state.q, before)
+    sim.step(state)
+    assert_array_equal(out.q, state.q)
+    assert out.steps == state.steps == 6
+    for name, x in state.laws.items():
+        assert_array_equal(out.laws[name], x)
+    with pytest.raises(PhipsiError, match=r"state\.copy\(\)"):
+        sim.step(state, out=sim.start())
 
 
 def test_a_trajectory_that_fails_stops_alone():
@@ -214,6 +217,61 @@ def test_numbers_of_steps_and_trajectories():
     assert_allclose(run["tau"][:, :9, 0], 0.1 * numbers, atol=1e-14)
     rest = sim.rollout(sim.rollout(first, steps=4).state, steps=5, threads=2)
     assert_array_equal(rest.q, run.q[:, 4:])
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+@pytest.mark.parametrize("name", ["four-bar", "Stewart"])
+def test_closed_chains_stay_closed(name, integrator):
+    """Without laws the bits are those of `rollout`; with a damper, it is the run of `simulate`."""
+    system, q0 = closed(name)
+    batch = np.tile(q0, (3, 1))
+    sim = pp.Simulator(system, (), H, integrator=integrator)
+    run = sim.rollout(sim.start(batch), steps=40, every=10)
+    q, v = pp.rollout(system, batch, np.zeros(system.nv), np.zeros(system.nv), H, 40, every=10,
+                      integrator=integrator)  # fmt: skip
+    assert_array_equal(run.q, q)
+    assert_array_equal(run.v, v)
+    assert np.abs(system.residual(run.q[0, -1])).max() < 1e-10
+    damper = pp.forces.JointDamper(system.joint_names[0], 0.4)
+    damped = pp.Simulator(system, [damper], H, integrator=integrator)
+    got = damped.rollout(damped.start(q0), steps=40)
+    wanted = pp.simulate(system, q0, np.zeros(system.nv), 40 * H, forces=[damper], dt=H,
+                         integrator=integrator)  # fmt: skip
+    assert_allclose(got.q[-1], wanted.q[-1], atol=1e-9)
+    assert np.abs(got.q[-1] - run.q[0, -1]).max() > 1e-6  # the damper matters
+
+
+def test_closed_chains_of_different_size_have_code_of_their_own():
+    """The lengths of a mechanism are numbers of its code."""
+    for length in (1.0, 1.1):
+        arm = pp.examples.planar_arm(3)
+        pin = pp.constraints.Revolute(
+            (0, 0, 1), name="pin", a="tip", b=("world", (1.5 * length, 0, 0))
+        )
+        system = pp.System(arm, [pin])
+        q0 = system.assemble([1.0, -1.0, -1.5])
+        sim = pp.Simulator(system, (), H)
+        run = sim.rollout(sim.start(q0), steps=20)
+        assert np.abs(system.residual(run.q[-1])).max() < 1e-10
+
+
+def test_open_loops_are_rejected():
+    system, q0 = closed("four-bar")
+    sim = pp.Simulator(system, (), H)
+    with pytest.raises(PhipsiError, match="does not close the loops"):
+        sim.start(q0 + 0.1)
+    with pytest.raises(PhipsiError, match="rollout_gradient"):
+        sim.gradient(sim.start(q0), None, 2, of={"q": 1.0})
+
+
+def closed(name: str) -> tuple[pp.System, np.ndarray]:
+    """A system and a configuration in which it is closed."""
+    if name == "four-bar":
+        pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+        system = pp.System(pp.examples.planar_arm(3), [pin])
+        return system, system.assemble([1.0, -1.0, -1.5])
+    system, guess = stewart()
+    return system, system.assemble(guess)
 
 
 def test_quantities_of_the_algebra_by_trajectory():

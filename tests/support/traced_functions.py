@@ -3,6 +3,7 @@
 import numpy as np
 
 from phipsi.laws import law_operations as ops
+from phipsi.laws.numpy_functions import table
 from phipsi.laws.trace import Traced, as_node
 
 X = ops.given("x", (4,))
@@ -27,8 +28,47 @@ FUNCTIONS = {
     "matrices": lambda x, y, a, s: a @ a.T + np.outer(x[:3], y[1:]),
     "cross": lambda x, y, a, s: np.cross(x[:3], y[1:]) / (2 + np.sqrt(x[:3] @ x[:3] + 1)),
     "choice": lambda x, y, a, s: np.where(is_positive(x), x * s, -2 * x),
+    "axes": lambda x, y, a, s: np.sum(a[None] * x[:, None, None], axis=(0, 2)) + a.mean(axis=1),
+    "stacked products": lambda x, y, a, s: (
+        (np.stack([a, s * a]) @ x)[1] + (a.T[:, None] @ a)[2, 0, 1]
+    ),
+    "einsum": lambda x, y, a, s: np.einsum("ij,kj,j->ki", a, a[:2], x) * s,
+    "assigned": lambda x, y, a, s: assigned(x, y, a, s),
+    "in place": lambda x, y, a, s: in_place(x, y, a, s),
+    "sums at": lambda x, y, a, s: sums_at(x, y, a, s),
+    "stretches": lambda x, y, a, s: np.add.reduceat(a * x, np.array([0, 2]), axis=1)[1] * s,
+    "moved": lambda x, y, a, s: (
+        np.roll(np.tile(x, 2), 3) * np.repeat(y, 2) + np.moveaxis(a, 0, 1)[0, 1]
+    ),
+    "vectors": lambda x, y, a, s: np.cross(a[:, :3], x[:3]) + np.zeros_like(a, shape=(3, 3)),
     "list": lambda x, y, a, s: np.stack([x[0] * s, y[1], 2.0 * x[2]]),
 }
+
+
+def assigned(x, y, a, s):
+    """Entries of arrays of the function's own."""
+    out = np.zeros_like(a * x[0], shape=(2, 4))
+    out[0, [1, 3]] = x[:2] * s
+    out[..., 0] = y[2]
+    out[1, 1:] = a[1, :3]
+    return out
+
+
+def in_place(x, y, a, s):
+    """Changes of arrays of the function's own, and of parts of them."""
+    out = x.copy()
+    out += y
+    out[1:3] *= s
+    out[0] -= a[0, 0]
+    out /= 3.0 + x
+    return out
+
+
+def sums_at(x, y, a, s):
+    """Sums of entries at places that repeat."""
+    out = np.zeros_like(x * s)
+    np.add.at(out, np.array([0, 2, 0]), y[1:] * x[0])
+    return out
 
 
 def is_positive(x):
@@ -42,6 +82,10 @@ REAL_ONLY = {
     "limits": lambda x, y, a, s: np.clip(x, -0.5, 0.5) + np.minimum(x, y) - np.maximum(x, 2 * y),
     "steps": lambda x, y, a, s: np.sign(x) * np.abs(y) + np.floor(3 * x) + (x < y) + (x >= s),
     "logic": lambda x, y, a, s: np.where((x > 0) & (y > 0) | ~(s > 0), x, y) + (x != y),
+    "rows": lambda x, y, a, s: np.max(a, axis=0) + np.linalg.norm(a, axis=0) * s,
+    "whole": lambda x, y, a, s: np.ceil(3 * x) + (5 * y) % 0.7 + (5 * x) // 0.3,
+    "table": lambda x, y, a, s: np.interp(x, [-1.5, -0.2, 0.1, 0.4], [1.0, 0.3, -2.0, 1.5]) * y,
+    "cubic": lambda x, y, a, s: table(x, [-1.5, -0.2, 0.1, 0.4], [1.0, 0.3, -2.0, 1.5], "cubic"),
     "extremes": lambda x, y, a, s: np.max(x) - np.min(a),
 }
 ALL = FUNCTIONS | REAL_ONLY

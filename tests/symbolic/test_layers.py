@@ -38,6 +38,7 @@ LAYERS = [
     "algorithms",
     "examples",
     "demo",
+    "circuits",
     "motion",
     "forces",
     "trajectory",

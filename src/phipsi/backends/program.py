@@ -16,6 +16,7 @@ from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_o
 from phipsi.backends.options import check_on_error
 from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
+from phipsi.laws.program_calls import has_traced, recorded_call
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 
@@ -128,9 +129,16 @@ class Program:
                 answer = self._direct(*args)
                 if answer is not None:
                     return answer
-            answer = self._quick(args, threads, out)
+            try:
+                answer = self._quick(args, threads, out)
+            except InputError:
+                if not has_traced(args):
+                    raise
+                return recorded_call(self, args, named)
             if answer is not None:
                 return answer
+        if has_traced((*args, *named.values())):
+            return recorded_call(self, args, named)
         check_on_error(on_error)
         threads = _whole(threads)
         arrays, batch = bind_arguments(self.source, args, named)

@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
+from phipsi.control.compiled_control import computed_torque
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.control.references import Constant, JointReference
 from phipsi.control.tracking import Tracking
 from phipsi.errors import InputError
+from phipsi.laws.trace import Traced, as_array
 from phipsi.model.mechanisms import of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature, name_of
@@ -88,10 +90,16 @@ class ComputedTorque:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
-        e, e_rate, ff = self._tracking.errors(q, v, *self.reference(t))
+        reference = self.reference(t)
+        if self._mechanism.is_tree and not isinstance(q, Traced):
+            code = self.model.cache.get(computed_torque) or computed_torque(self.model)
+            tau = code.fast(q, v, *reference, self.kp, self.kd, self.damping)
+            if tau is not None:
+                return tau
+        e, e_rate, ff = self._tracking.errors(q, v, *reference)
         u = ff + self.kd * e_rate + self.kp * e
         vdot = self._mechanism.accelerations(q, v, self._tracking.accelerations(q, v, u))
-        tau = inverse_dynamics(self.model, q, v, vdot) + self.damping * np.asarray(v)
+        tau = inverse_dynamics(self.model, q, v, vdot) + self.damping * as_array(v)
         return self._mechanism.efforts(q, tau)
 
 
@@ -169,13 +177,16 @@ class Saturated:
         self.controller, self.model = controller, model
         self.limits = _rated_efforts(model) if efforts is None else gains(model, efforts, "efforts")
         self.saturated = np.zeros(model.nv, dtype=int)
+        self._limited = np.isfinite(self.limits)
+        self._largest = np.where(self._limited, self.limits, 0.0)
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv) within the limits."""
-        tau = np.asarray(self.controller(t, np.asarray(q), np.asarray(v)))
-        cut = np.abs(tau) > self.limits
-        self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
-        return np.clip(tau, -self.limits, self.limits)
+        tau = as_array(self.controller(t, as_array(q), as_array(v)))
+        if not isinstance(tau, Traced):  # inside a law nothing is counted
+            cut = np.abs(tau) > self.limits
+            self.saturated += cut.reshape(-1, self.model.nv).sum(axis=0)
+        return np.where(self._limited, np.clip(tau, -self._largest, self._largest), tau)
 
 
 def _joint_reference(model: Model, given: JointReference | ArrayLike) -> JointReference:
@@ -206,7 +217,7 @@ def gains(model: Model, value: ArrayLike, what: str) -> Array:
         )
         wanted = "must not be negative" if full[i] < 0 else "must be a finite number"
         raise InputError(f"{what} is {full[i]} at joint {joint!r}; it {wanted}")
-    return full
+    return np.array(full)
 
 
 def _rated_efforts(model: Model) -> Array:

@@ -13,6 +13,8 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.constrained.row_rank import Ranked
 from phipsi.algorithms.dynamics.driven import Drives
+from phipsi.errors import LawError
+from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import mechanism_of
 from phipsi.model.model import Model
 
@@ -85,6 +87,12 @@ class DrivenMechanism:
 
     def metric(self, q: ArrayLike, batch: tuple[int, ...]) -> ConstraintMetric:
         """The constraint rows at configurations (..., nq)."""
+        if isinstance(q, Traced):
+            raise LawError(
+                "a controller of a mechanism with loops or with actuated=… solves dense equations, "
+                "which cannot be part of a compiled run. Pass it to simulate:\n"
+                "    pp.simulate(mechanism, q0, v0, duration, controller=control)"
+            )
         return ConstraintMetric(self._rows, _flat(q, batch))
 
 

@@ -13,6 +13,7 @@ from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
+from phipsi.control.compiled_control import POINT_ACCELERATIONS, operational_space
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
@@ -21,13 +22,10 @@ from phipsi.model.model import Model
 from phipsi.model.points import point_set
 from phipsi.model.pose import Pose
 from phipsi.motion.user_functions import check_signature, name_of
-from phipsi.operators import I, J, Lambda, mass_matrix, pose, tau
+from phipsi.operators import I, J, Lambda, mass_matrix, pose
 from phipsi.spatial import so3_log
 
 Array = NDArray[Any]
-
-# Acceleration of the point when the joints get tau.
-POINT_ACCELERATIONS = JACOBIAN_DOT_V + J @ mass_matrix.inv @ (tau - BIAS_FORCES)
 
 # The equation of motion seen at the point, Λ⁻¹ α + μ + p = F, and the projector on the efforts that
 # do not accelerate it; for reading, and as the second route in the tests.
@@ -127,7 +125,8 @@ class OperationalSpace:
             raise InputError(f"singularity={singularity!r} must be between 0 and 1")
         self.damping = model.damping if compensate_damping else np.zeros(model.nv)
         self.damped_calls = 0
-        where = point_set(model, [frame])
+        self._where = where = point_set(model, [frame])
+        self._keys = [(operational_space, where.key, self.rows, own) for own in (False, True)]
         self._offset, self._axes, self._body = where.offset[0], where.rotation[0], where.body[0]
         if self._body < 0:
             raise InputError(f"{frame!r} is fixed in the world: no effort moves it")
@@ -163,12 +162,29 @@ class OperationalSpace:
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
         q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
-        if self.null_space is None:
+        reference, null = self.reference(t), self.null_space
+        second, own = () if null is None else (np.asarray(null(t, q, v)),), null is None
+        settings = np.array((self.null_damping, self.singularity))
+        given = (self.kp, self.kd, self.damping, settings)
+
+        def slow(q: Array, v: Array, *others: Any) -> Array:
+            return self._by_arrays(t, q, v, others[:3], *others[3 + len(given) :])
+
+        if not self._mechanism.is_tree:
+            return slow(q, v, *reference, *given, *second)
+        code = self.model.cache.get(self._keys[own]) or operational_space(
+            self.model, self._where, self.rows, self._keys[own], own=own
+        )
+        return code.joined(slow, q, v, *reference, *given, *second)
+
+    def _by_arrays(
+        self, t: float, q: Array, v: Array, reference: Sequence[Array], tau_0: Array | None = None
+    ) -> Array:
+        """Efforts by formulas on arrays, singularities included."""
+        if tau_0 is None:
             tau_0 = inverse_dynamics(self.model, q, v, -self.null_damping * v) + self.damping * v
-        else:
-            tau_0 = np.asarray(self.null_space(t, q, v))
         bodies, velocity, admittance, drift = self._state(q, v, tau_0 - self.damping * v)
-        wanted = self._wanted(t, bodies, velocity[..., 0, :])
+        wanted = self._wanted(reference, bodies, velocity[..., 0, :])
         lacking = wanted - drift[..., 0, self.rows]
         inverse, is_damped, direction = self._inverse(admittance)
         if np.any(is_damped):
@@ -206,8 +222,7 @@ class OperationalSpace:
         s, _, _ = self._eigenvalues(self._state(q, zero, zero)[2])
         return s[..., 0] / s[..., -1]
 
-    def _wanted(self, t: float, bodies: Array, velocity: Array) -> Array:
-        state = self.reference(t)
+    def _wanted(self, state: Any, bodies: Array, velocity: Array) -> Array:
         e, e_rate = self._errors(state, bodies, velocity)
         return np.asarray(state[2])[..., self.rows] + self.kd * e_rate + self.kp * e
 
@@ -260,7 +275,7 @@ class OperationalSpace:
             f"axes), less than {self.singularity:g} of its easiest direction. There the task is "
             "damped and not followed; ask for fewer components=, or keep the path away.",
             PhipsiWarning,
-            stacklevel=3,
+            stacklevel=6 if self._mechanism.is_tree else 5,  # the line of the caller
         )
 
 
@@ -285,4 +300,4 @@ def _gains(value: ArrayLike, count: int, what: str) -> Array:
             f"{what}={value!r} must be one number or {count}, one per direction of the task, "
             "finite and not negative"
         )
-    return np.broadcast_to(array, (count,))
+    return np.array(np.broadcast_to(array, (count,)))

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from phipsi.laws.trace import as_array
 from phipsi.model.model import Model
 from phipsi.spatial.exponential import ARRAYS
 from phipsi.spatial.groups import Group
 from phipsi.spatial.rotation_groups import Rotation
 
 Array = NDArray[Any]
+Values = Any
+"""Arrays, or traced values inside a law."""
 
 
 class TrackingErrors(NamedTuple):
@@ -49,13 +52,12 @@ class Tracking:
         self._moving = [x for x in self._curved if x.of.start < x.of.stop]
 
     def errors(
-        self, q: ArrayLike, v: ArrayLike, q_ref: ArrayLike, v_ref: ArrayLike, vdot_ref: ArrayLike
+        self, q: Values, v: Values, q_ref: Values, v_ref: Values, vdot_ref: Values
     ) -> TrackingErrors:
         """Compare (q, v) with the reference; the rates of both in their own body axes."""
-        q, v, q_ref = np.asarray(q), np.asarray(v), np.asarray(q_ref)
-        v_ref, vdot_ref = np.asarray(v_ref), np.asarray(vdot_ref)
+        q, v, q_ref, v_ref, vdot_ref = map(as_array, (q, v, q_ref, v_ref, vdot_ref))
         shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], q_ref.shape[:-1])
-        e, rate, ff = np.zeros((3, *shape, self.model.nv))
+        e, rate, ff = (np.zeros_like(q, shape=(*shape, self.model.nv)) for _ in range(3))
         for of, at in self._flat:
             e[..., at] = q_ref[..., of] - q[..., of]
             rate[..., at], ff[..., at] = v_ref[..., at] - v[..., at], vdot_ref[..., at]
@@ -78,16 +80,16 @@ class Tracking:
             ff[..., to] = _apply(turn.apply, r_ref, push, ARRAYS)
         return TrackingErrors(e, rate, ff)
 
-    def accelerations(self, q: ArrayLike, v: ArrayLike, u: Array) -> Array:
+    def accelerations(self, q: Values, v: Values, u: Array) -> Array:
         """Joint accelerations vdot (..., nv) of accelerations u in these coordinates."""
-        v, out = np.asarray(v), self.efforts(q, u)
+        v, out = as_array(v), self.efforts(q, u)
         for x in self._moving:  # p̈ = R (v̇ + ω × v)
             out[..., x.linear] -= _apply(x.rotation.spin, v[..., x.rates], v[..., x.linear])
         return out
 
-    def efforts(self, q: ArrayLike, forces: Array) -> Array:
+    def efforts(self, q: Values, forces: Array) -> Array:
         """Joint efforts (..., nv) of forces in these coordinates, by equal power."""
-        q, out = np.asarray(q), np.array(forces)
+        q, out = as_array(q), forces.copy()
         for x in self._moving:
             turn = x.rotation
 

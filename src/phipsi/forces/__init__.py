@@ -7,15 +7,18 @@ energy, which `Trajectory.energy` contains.
 
 from phipsi.forces.body_forces import GravityField, PointSpring, Wrench
 from phipsi.forces.force import Force, State
+from phipsi.forces.frame_forces import Bushing, TorsionSpring, WindDrag
 from phipsi.forces.joint_forces import (
     JointDamper,
     JointFriction,
     JointSpring,
     JointStop,
+    StribeckFriction,
     from_ratings,
 )
 
 __all__ = [
+    "Bushing",
     "Force",
     "GravityField",
     "JointDamper",
@@ -24,6 +27,9 @@ __all__ = [
     "JointStop",
     "PointSpring",
     "State",
+    "StribeckFriction",
+    "TorsionSpring",
+    "WindDrag",
     "Wrench",
     "from_ratings",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phipsi.errors import InputError, PhipsiError
 from phipsi.forces.force import Array, Force, State
+from phipsi.laws.trace import Traced, as_array
 from phipsi.model.model import Model
 from phipsi.motion.user_functions import check_signature, name_of
 from phipsi.spatial import skew
@@ -17,7 +18,8 @@ from phipsi.spatial import skew
 Point = Any
 
 
-def _vector(values: Any, size: int, what: str, who: str) -> Array:
+def checked_vector(values: Any, size: int, what: str, who: str) -> Array:
+    """An array of so many finite numbers."""
     try:
         out = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -33,7 +35,8 @@ def _number(value: Any, what: str, who: str) -> float:
     return float(value)
 
 
-def _place(model: Model, point: Point, who: str) -> tuple[int, Array]:
+def place_on_body(model: Model, point: Point, who: str) -> tuple[int, Array]:
+    """The body of a point and its position there."""
     try:
         body, pose = model.resolve_point(point)
     except PhipsiError as error:
@@ -51,14 +54,14 @@ class _Sum:
         self.n = n
 
     def __call__(self, forces: Array) -> Array:
-        out = np.zeros((*forces.shape[:-2], self.n, 6))
+        out = np.zeros_like(forces, shape=(*forces.shape[:-2], self.n, 6))
         if len(self.bodies):
             sums = np.add.reduceat(forces[..., self.order, :], self.starts, axis=-2)
             out[..., self.bodies, :] = sums
         return out
 
 
-def _with_world(state: State) -> tuple[Array, Array]:
+def with_world(state: State) -> tuple[Array, Array]:
     """Poses and velocities with one more row for the world, reached by the index −1."""
     X, V = state.poses, state.velocities
     world = np.broadcast_to(np.eye(4), (*X.shape[:-3], 1, 4, 4))
@@ -114,7 +117,7 @@ class PointSpring(Force):
             _number(self.rest_length, "rest_length", who),
             _number(self.damping, "damping", who),
         )
-        ends = [_place(model, point, who) for point in (self.a, self.b)]
+        ends = [place_on_body(model, point, who) for point in (self.a, self.b)]
         if ends[0][0] == ends[1][0]:
             raise InputError(
                 f"{who}: both points are on the same body, so the spring can never change its "
@@ -132,6 +135,11 @@ class PointSpring(Force):
 @final
 class _PointSprings(Force):
     """Springs between points, as arrays: first all ends a, then all ends b."""
+
+    parameters: ClassVar[Mapping[str, str]] = {
+        "stiffness": "k", "rest_length": "rest", "damping": "c",
+    }  # fmt: skip
+    name: ClassVar[str] = "point_spring"
 
     def __init__(self, rows: list[Any]) -> None:
         n = rows[0][0]
@@ -155,10 +163,11 @@ class _PointSprings(Force):
 
     def body_forces(self, state: State) -> Array:
         """Equal and opposite pulls at the two ends."""
-        poses, velocities = _with_world(state)
+        poses, velocities = with_world(state)
         X, V = poses[..., self.bodies, :, :], velocities[..., self.bodies, :]
         R, gap, length = self._line(X)
-        inverse = 1 / np.where(length > 0, length, np.inf)
+        apart = length > 0
+        inverse = np.where(apart, 1 / np.where(apart, length, 1.0), 0.0)
         unit = gap * inverse[..., None]
         local = V[..., 3:, None] - self.arms @ V[..., :3, None]
         speed = (R @ local)[..., 0]
@@ -172,7 +181,7 @@ class _PointSprings(Force):
 
     def potential_energy(self, state: State) -> Array:
         """½ k (l − l0)²."""
-        X = _with_world(state)[0][..., self.bodies, :, :]
+        X = with_world(state)[0][..., self.bodies, :, :]
         stretch = self._line(X)[2] - self.rest
         return 0.5 * (stretch * stretch) @ self.k
 
@@ -222,7 +231,7 @@ class GravityField(Force):
     def inverse_square(cls, mu: float, center: ArrayLike = (0, 0, 0)) -> GravityField:
         """Field −mu r/|r|³ of a point or sphere at `center` (m); mu = G·mass in m³/s²."""
         who = f"GravityField.inverse_square({mu!r})"
-        strength, origin = _number(mu, "mu", who), _vector(center, 3, "center", who)
+        strength, origin = _number(mu, "mu", who), checked_vector(center, 3, "center", who)
 
         def field(p: Array) -> Array:
             r = p - origin
@@ -252,14 +261,14 @@ class GravityField(Force):
     def body_forces(self, state: State) -> Array:
         """M g at the mass centres."""
         R, p = self._centres(state)
-        g = np.asarray(self.field(p), dtype=np.float64)
+        g = as_array(self.field(p))
         if g.shape != p.shape:
             raise InputError(
                 f"GravityField: the field returned shape {g.shape} for positions of shape "
                 f"{p.shape}; it must return one acceleration per position."
             )
         force = ((self._mass[:, None] * g)[..., None, :] @ R)[..., 0, :]
-        out = np.zeros((*p.shape[:-2], state.model.n_bodies, 6))
+        out = np.zeros_like(p, shape=(*p.shape[:-2], state.model.n_bodies, 6))
         out[..., self._moving, :3] = (self._arms @ force[..., None])[..., 0]
         out[..., self._moving, 3:] = force
         return out
@@ -268,7 +277,7 @@ class GravityField(Force):
         """Σ m U(p), if there is a potential."""
         if self.potential is None:
             return 0.0
-        return np.asarray(self.potential(self._centres(state)[1])) @ self._mass
+        return as_array(self.potential(self._centres(state)[1])) @ self._mass
 
 
 @final
@@ -306,25 +315,30 @@ class Wrench(Force):
         """Look up the point."""
         out = Wrench(self.point, self.wrench, axes=self.axes)
         who = repr(self)
-        out._body, out._offset = _place(model, self.point, who)
+        out._body, out._offset = place_on_body(model, self.point, who)
         if out._body < 0:
             raise InputError(f"{who}: the point is fixed in the world, which a force cannot move.")
         out._arm = skew(out._offset)
         out._turn = model.resolve_point(self.point)[1].rotation
         if callable(self.wrench):
             check_signature(self.wrench, f"{who}: {name_of(self.wrench)!r}", "t")
-        out._constant = None if callable(self.wrench) else _vector(self.wrench, 6, "wrench", who)
+        out._constant = (
+            None if callable(self.wrench) else checked_vector(self.wrench, 6, "wrench", who)
+        )
         return out
 
     def _at(self, t: Any) -> Array:
         """The six numbers at a time, or at each of several."""
         if self._constant is not None:
             return self._constant
-        function = self.wrench
-        assert callable(function)
+        function: Any = self.wrench
+        if isinstance(t, Traced):
+            return as_array(function(t))
         if np.ndim(t):
             return np.stack([self._at(x) for x in np.ravel(t)]).reshape(*np.shape(t), 6)
-        return _vector(function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self))
+        return checked_vector(
+            function(float(t)), 6, f"the wrench at t = {float(t):.6g} s", repr(self)
+        )
 
     def body_forces(self, state: State) -> Array:
         """Carry the force to the body's origin and axes."""
@@ -336,7 +350,7 @@ class Wrench(Force):
             R = state.poses[..., self._body, :3, :3]
             moment = (moment[..., None, :] @ R)[..., 0, :]
             force = (force[..., None, :] @ R)[..., 0, :]
-        out = np.zeros((*state.q.shape[:-1], state.model.n_bodies, 6))
+        out = np.zeros_like(force, shape=(*state.q.shape[:-1], state.model.n_bodies, 6))
         out[..., self._body, :3] = moment + force @ self._arm.T
         out[..., self._body, 3:] = force
         return out

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.circuits.wiring import Wiring
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.laws.law_errors import fail, place_of, traced_call
 from phipsi.model.model import Model
 from phipsi.operators import V, pose
 
@@ -72,6 +76,10 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
     """
 
     __slots__ = ()
+    parameters: ClassVar[Mapping[str, str]] = {}
+    """Numbers that every trajectory of a run may have its own of: name → attribute once bound."""
+    name: ClassVar[str] = ""
+    """What the names of its parameters begin with; by default the class, as in "joint_spring"."""
 
     def bind(self, model: Model) -> Force:
         """Return the element with its names looked up in a model; called once per run."""
@@ -94,6 +102,12 @@ class Force(ABC):  # noqa: B024 - an element provides the methods it needs
         """Energy (...) stored in the element, J; 0 if it stores none."""
         return 0.0
 
+    @staticmethod
+    def wire_all(elements: Sequence[Any], wiring: Wiring) -> None:
+        """Trace the formulas of elements, as they are, into the circuit of a run."""
+        for element in bind_forces(elements, wiring.model):
+            _wire(element, wiring)
+
 
 def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
     """Elements bound to a model, with those of a kind merged; rejects anything else."""
@@ -109,6 +123,33 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
             )
         kinds.setdefault(type(element), []).append(element.bind(model))
     return tuple(x for kind, elements in kinds.items() for x in kind.merge(elements))
+
+
+_SUMS = {"efforts": "efforts", "body_forces": "loads", "potential_energy": "energy"}
+
+
+def _wire(element: Force, wiring: Wiring) -> None:
+    """The methods of one bound element on traced values, its numbers being parameters."""
+    model = wiring.model
+    words = re.findall("[A-Z][a-z0-9]*", type(element).__name__)
+    name = wiring.unique(element.name or "_".join(words).lower() or "force")
+    traced = copy(element)
+    for parameter, attribute in type(element).parameters.items():
+        value = wiring.parameter(f"{name}.{parameter}", getattr(element, attribute))
+        setattr(traced, attribute, value)
+    state = State(model, wiring.t, wiring.q, wiring.v, wiring.kinematics)
+    shapes = {"efforts": (model.nv,), "body_forces": (model.n_bodies, 6), "potential_energy": ()}
+    for method, shape in shapes.items():
+        if not provides(element, method):
+            continue
+        function = getattr(traced, method)
+        found = traced_call(function, state)
+        if found is None:
+            continue
+        if np.shape(found) != shape:
+            fail(f"{method} returns shape {np.shape(found)} instead of {shape}",
+                 place=place_of(function))  # fmt: skip
+        wiring.add(_SUMS[method], found)
 
 
 def provides(element: Force, method: str) -> bool:

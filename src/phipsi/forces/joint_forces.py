@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +90,7 @@ class JointSpring(_OnRates):
     """
 
     __slots__ = ("_bent", "_chart", "_rest", "_stiffness", "_where")
+    parameters: ClassVar[Mapping[str, str]] = {"stiffness": "_stiffness", "rest": "_rest"}
 
     def __init__(self, joints: Joints, stiffness: ArrayLike, rest: ArrayLike | None = None) -> None:
         self._fill(joints, stiffness=stiffness, rest=rest)
@@ -116,7 +117,7 @@ class JointSpring(_OnRates):
 
     def _stretch(self, state: State) -> Array:
         if self._bent:
-            return state.model.difference(self._rest, state.q)
+            return self._chart.difference(self._rest, state.q)
         return self._chart.flat_difference(self._rest, state.q)
 
     def efforts(self, state: State) -> Array:
@@ -125,7 +126,7 @@ class JointSpring(_OnRates):
         pull = self._stiffness * xi
         if not self._bent:
             return -pull
-        return -(pull[..., None, :] @ self._chart.rate_matrix(xi))[..., 0, :]
+        return -self._chart.rate_adjoint(xi, pull)
 
     def potential_energy(self, state: State) -> Array:
         """½ ξ* k ξ."""
@@ -146,6 +147,7 @@ class JointDamper(_OnRates):
     """
 
     __slots__ = ("_damping",)
+    parameters: ClassVar[Mapping[str, str]] = {"damping": "_damping"}
 
     def __init__(self, joints: Joints, damping: ArrayLike) -> None:
         self._fill(joints, damping=damping)
@@ -185,6 +187,7 @@ class JointFriction(_OnRates):
     """
 
     __slots__ = ("_friction", "_slope")
+    parameters: ClassVar[Mapping[str, str]] = {"friction": "_friction"}
 
     def __init__(
         self, joints: Joints, friction: ArrayLike, velocity_scale: ArrayLike = 1e-2
@@ -218,6 +221,71 @@ class JointFriction(_OnRates):
 
 
 @final
+class StribeckFriction(_OnRates):
+    """Friction that falls from its value at rest to that of sliding, plus a viscous part.
+
+    tau = −[F_c + (F_s − F_c) exp(−(v / v_st)²)] tanh(v / v_s) − c v, smoothed at v = 0 as
+    `JointFriction` is.
+
+    **Arguments:** `joints`, a name, names, or None for all; `static` F_s and `sliding` F_c, N·m or
+    N, one number or one per rate; `stribeck_velocity` v_st, rad/s or m/s, where the friction has
+    fallen by 63 %; `viscous` c, N·m·s/rad or N·s/m; `velocity_scale` v_s, well below v_st.
+    **Source:** Armstrong-Hélouvry, Dupont and Canudas de Wit 1994, Automatica 30.
+
+    >>> import phipsi as pp
+    >>> pp.forces.StribeckFriction("elbow", 1.5, 1.0, stribeck_velocity=0.1).numbers["sliding"]
+    1.0
+    """
+
+    __slots__ = ("_fall", "_slope", "_sliding", "_static", "_v", "_viscous")
+    parameters: ClassVar[Mapping[str, str]] = {
+        "static": "_static", "sliding": "_sliding", "viscous": "_viscous",
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        joints: Joints,
+        static: ArrayLike,
+        sliding: ArrayLike,
+        stribeck_velocity: ArrayLike,
+        viscous: ArrayLike = 0.0,
+        velocity_scale: ArrayLike = 1e-2,
+    ) -> None:
+        self._fill(
+            joints, static=static, sliding=sliding, stribeck_velocity=stribeck_velocity,
+            viscous=viscous, velocity_scale=velocity_scale,
+        )  # fmt: skip
+
+    def bind(self, model: Model) -> Force:
+        """Look up the joints."""
+        out, out._v, field = self._bound(model, self.joints)
+        out._static, out._sliding = field("static"), field("sliding")
+        out._viscous = field("viscous")
+        fall, scale = field("stribeck_velocity"), field("velocity_scale")
+        if not ((fall > 0) & (scale > 0)).all():
+            raise InputError(f"{self!r}: stribeck_velocity and velocity_scale must be positive.")
+        if (out._static < out._sliding).any():
+            raise InputError(f"{self!r}: static friction is less than sliding friction.")
+        out._fall, out._slope = 1 / fall, 1 / scale
+        return out
+
+    def _rates(self) -> set[int]:
+        return set(self._v.tolist())
+
+    def _join(self, other: StribeckFriction) -> None:
+        for name in self.__slots__:
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(other, name)]))
+
+    def efforts(self, state: State) -> Array:
+        """Return −[F_c + (F_s − F_c) exp(−(v / v_st)²)] tanh(v / v_s) − c v."""
+        out, v = np.zeros_like(state.v), state.v[..., self._v]
+        ratio = v * self._fall
+        size = self._sliding + (self._static - self._sliding) * np.exp(-ratio * ratio)
+        out[..., self._v] = -size * np.tanh(v * self._slope) - self._viscous * v
+        return out
+
+
+@final
 class JointStop(_OnRates):
     """Limits of joints as compliant stops on both sides.
 
@@ -237,6 +305,9 @@ class JointStop(_OnRates):
     """
 
     __slots__ = ("_alpha", "_k", "_lower", "_q", "_upper", "_v")
+    parameters: ClassVar[Mapping[str, str]] = {
+        "stiffness": "_k", "dissipation": "_alpha", "lower": "_lower", "upper": "_upper",
+    }  # fmt: skip
 
     def __init__(
         self,

@@ -41,6 +41,10 @@ class Callee(ABC):
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Write the call with `code`, a `LawCode`, and return where the results are."""
 
+    def prepare(self, host: Any) -> Any:
+        """Write what is needed once, before the loops of a run; kept in `host.prepared`."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.key == self.key  # type: ignore[attr-defined]
 

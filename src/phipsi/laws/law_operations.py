@@ -53,8 +53,23 @@ def pick(x: Node, places: Any) -> Node:
         return constant(x.data.ravel()[places])
     if x.operation.name == "pick":
         return pick(x.args[0], x.data.ravel()[places])
+    if x.operation.name == "join":
+        parts = _runs_of_join(x, places.ravel())
+        if parts is not None:
+            return join(parts, places.shape)
     places.setflags(write=False)
     return Node(OPERATIONS["pick"], (x,), places)
+
+
+def _runs_of_join(x: Node, places: Array) -> list[Node] | None:
+    """Places in a join as stretches of its parts, if these are not many."""
+    starts = np.concatenate([[0], np.cumsum([y.size for y in x.args])])
+    part = np.searchsorted(starts, places, side="right") - 1
+    ends = [*(np.flatnonzero(np.diff(part)) + 1), len(places)]
+    if not len(places) or len(ends) > 2 * len(x.args):
+        return None
+    runs = zip([0, *ends[:-1]], ends, strict=True)
+    return [pick(x.args[part[a]], places[a:b] - starts[part[a]]) for a, b in runs]
 
 
 def expand(x: Node, shape: Shape) -> Node:
@@ -69,7 +84,8 @@ def scatter(x: Node, places: Array, shape: Shape) -> Node:
 
 def join(parts: Iterable[Node], shape: Shape) -> Node:
     """The entries of several nodes one after the other, in a shape."""
-    parts = tuple(parts)
+    flat = (y for x in parts for y in (x.args if x.operation.name == "join" else (x,)))
+    parts = tuple(x for x in flat if x.size) or (constant(np.zeros(shape)),)
     if len(parts) == 1:
         return pick(parts[0], np.arange(parts[0].size).reshape(shape))
     if all(x.operation.name == "constant" for x in parts):
@@ -80,6 +96,27 @@ def join(parts: Iterable[Node], shape: Shape) -> Node:
 def transpose(x: Node) -> Node:
     """Rows and columns exchanged."""
     return pick(x, np.arange(x.size).reshape(x.shape).T)
+
+
+def power(x: Node, y: Node) -> Node:
+    """x^y; small whole exponents are products, right for negative numbers too."""
+    if y.operation.name == "constant" and not y.shape:
+        exponent = float(y.data)
+        if exponent == 0.5:
+            return apply("sqrt", x)
+        if exponent.is_integer() and abs(exponent) <= 64:
+            return _whole_power(x, int(exponent))
+    return apply("power", x, y)
+
+
+def _whole_power(x: Node, n: int) -> Node:
+    if n < 0:
+        return apply("div", constant(1.0), _whole_power(x, -n))
+    if n == 0:
+        return expand(constant(1.0), x.shape)
+    half = _whole_power(x, n // 2) if n > 1 else None
+    square = x if half is None else apply("mul", half, half)
+    return apply("mul", square, x) if n > 1 and n % 2 else square
 
 
 # ---- entrywise -----------------------------------------------------------------------------------
@@ -248,14 +285,14 @@ def _scatter(x: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:
     out = np.zeros((*flat.shape[:-1], int(np.prod(shape, dtype=int))))
     for i, place in enumerate(places.ravel()):  # places may repeat
         out[..., place] += flat[..., i]
-    return out.reshape(*flat.shape[:-1], *shape)
+    return out.reshape((*flat.shape[:-1], *shape))
 
 
 def _join(*parts: Array, data: Any, shapes: tuple[Shape, ...]) -> Array:
     flat = [_flattened(x, shape) for x, shape in zip(parts, shapes, strict=True)]
     batch = np.broadcast_shapes(*(x.shape[:-1] for x in flat))
     whole = np.concatenate([np.broadcast_to(x, (*batch, x.shape[-1])) for x in flat], axis=-1)
-    return whole.reshape(*batch, *data)
+    return whole.reshape((*batch, *data))
 
 
 def _matmul(x: Array, y: Array, *, data: Any, shapes: tuple[Shape, ...]) -> Array:

@@ -132,8 +132,22 @@ class Chart:
 
     def flat_difference(self, q0: Array, q1: Array) -> Array:
         """q1 − q0 (..., nv) of the joints with q̇ = v; zero for the others."""
-        out = np.zeros((*q1.shape[:-1], self.nv))
+        out = np.zeros_like(q1, shape=(*q1.shape[:-1], self.nv))
         out[..., self.flat_v] = q1[..., self.flat_q] - q0[..., self.flat_q]
+        return out
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """Constant rates (..., nv) that lead from q0 to q1 in unit time, traced values included."""
+        out = self.flat_difference(q0, q1)
+        for group, i, j in self._slices:
+            out[..., j] = group.difference(q0[..., i], q1[..., i])
+        return out
+
+    def rate_adjoint(self, z: Array, f: Array) -> Array:
+        """dexp⁻¹(z)* f (..., nv)."""
+        out = f.copy()
+        for group, s in self._places():
+            out[..., s] = (f[..., None, s] @ _rate_block(group, z[..., s]))[..., 0, :]
         return out
 
     def point(self, base: Array, z: Array) -> Array:
@@ -350,7 +364,7 @@ def _joined(ranges: Any) -> Array:
 def _matrix(formula: Callable[[Numbers, Numbers], Numbers], at: Array, columns: int) -> Array:
     """The matrices (..., rows, columns) of a formula that is linear in its second argument."""
     entries = formula([at[..., None, i] for i in range(at.shape[-1])], list(np.eye(columns)))
-    out = np.empty((*at.shape[:-1], len(entries), columns), dtype=at.dtype)
+    out = np.zeros_like(at, shape=(*at.shape[:-1], len(entries), columns))
     for row, entry in enumerate(entries):
         out[..., row, :] = entry
     return out

@@ -83,8 +83,15 @@ def reject_not_finite(model: Model, array: Array, what: str, slices: Sequence[sl
 
 
 def checked_method(integrator: Any) -> Method:
-    """The integrator by its name."""
+    """The integrator of `simulate` by its name."""
     if isinstance(integrator, str) and integrator in METHODS:
+        if METHODS[integrator].damps:
+            raise InputError(
+                f"integrator={integrator!r} needs the derivatives of laws, which functions in "
+                "Python do not have. Run it in a simulator, with the dampers as laws:\n"
+                f"    sim = pp.Simulator(model, laws, dt, integrator={integrator!r})\n"
+                "or use one for stiff forces:  integrator='implicit_midpoint' or 'radau'"
+            )
         return METHODS[integrator]
     raise InputError(
         f"integrator={integrator!r} does not exist. {did_you_mean(integrator, METHODS)}"

@@ -13,6 +13,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
 from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.arguments import joint_array
+from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, HINGE, NO_MEMORY, NOT_FINITE
 from phipsi.backends.workers import batch_pieces
 from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
@@ -416,13 +417,25 @@ def _flag(per_step: Any, effort: Array) -> bool:
     return bool(per_step)
 
 
+_REASONS = {
+    NOT_FINITE: (
+        "the accelerations are no longer finite. A smaller dt often helps: stiff forces and "
+        "fast rotations need steps well below their period"
+    ),
+    NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
+        "the equation of the variational step was not solved by iteration; the step is too "
+        "long for this motion. Use a smaller dt"
+    ),
+}
+
+
 def failure(
     model: Model,
     batch: tuple[int, ...],
     status: np.ndarray,
     failed_at: np.ndarray,
     dt: float,
-    found: tuple[Array, Array],
+    found: Any,
 ) -> SimulationError:
     """What went wrong first, in which trajectory and step."""
     bad = np.flatnonzero(status)
@@ -430,21 +443,25 @@ def failure(
     step, body = int(failed_at[first]), int(status[first]) // 8 - 1
     where = _named(batch, first)
     others = f" ({len(bad)} of {len(status)} trajectories failed)" if len(status) > 1 else ""
-    if body >= 0:
+    code = int(status[first]) % 8
+    why = _REASONS.get(code, _REASONS[NOT_FINITE])
+    if code == HINGE:
         why = (
             f"joint {model.joint_names[body]!r} has nothing to move (its articulated inertia is "
             "not positive), so its acceleration is undefined; give the bodies it carries mass or "
             "the joint armature"
         )
-    elif int(status[first]) == _code().UNSOLVED:
+    elif code in (DOUBTFUL, CONTRADICTION) and model.n_rows:
+        row = f"row {model.closures.row_names[body]!r}" if body >= 0 else "a row"
         why = (
-            "the equation of the variational step was not solved by iteration; the step is too "
-            "long for this motion. Use a smaller dt"
+            f"{row} of the constraints nearly depends on the others: the mechanism is in or near "
+            "a singular configuration. pp.rollout(system, …) and pp.simulate(system, …) decide "
+            "such cases by singular values"
         )
-    else:
+    elif code == NO_MEMORY and model.n_rows:
         why = (
-            "the accelerations are no longer finite. A smaller dt often helps: stiff forces and "
-            "fast rotations need steps well below their period"
+            "the loops cannot be closed again near the state that the step reached: the mechanism "
+            "is at the end of what it can reach, or the step was too long"
         )
     text = f"{where} failed in step {step} (t = {step * dt:.6g} s): {why}.{others}"
     return SimulationError(text, found)

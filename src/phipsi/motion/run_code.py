@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.targets.target import MachineCode, machine_code
@@ -39,10 +40,8 @@ from phipsi.motion.rollout_loop import LaneCode, Part
 # record), and the data and the scratch memory of every kernel that the run calls.
 (
     COUNT, STEPS, EVERY, FIRST, RECORDS, WORK, STATUS, FAILED_AT, STEP_LENGTH, FAILURES, TRAJECTORY,
-    PORTS,
-) = range(12)  # fmt: skip
-NOT_FINITE = 6
-"""Status of a step after which a number of the state is not finite; kernels use others."""
+    DIRECTION, PHASE, PORTS,
+) = range(14)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,37 +53,68 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Restart:
+    """The end of episodes: what happens after steps whose numbers are multiples of `period`.
+
+    First `checks` change states, also of a trajectory that has failed, which graphs read as
+    ``failed``. Where the state `ended` is then not 0, the states in `pools` are taken from row
+    `row` of the shared array ``pool <state>``, and the trajectory has not failed any more. Last,
+    `results` change states; they do so too in a run of no steps.
+    """
+
+    period: int
+    checks: Mapping[str, Node]
+    ended: str
+    row: Node
+    pools: tuple[str, ...]
+    results: Mapping[str, Node]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All graphs, in a fixed order."""
+        return [*self.checks.values(), self.row, *self.results.values()]
+
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What a run computes, as graphs.
 
-    **Attributes:** `states`, each with its value after a step; `inputs`, given for every step;
+    **Attributes:** `base`, a program of the model, whose tables and processor the code is for;
+    `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
-    number of entries; `samples`; `records`, quantities that are written out. Graphs read states,
-    inputs and parameters by their names, the step length as ``h``, and as whole numbers the
-    ``step`` of the run and the ``trajectory``.
+    number of entries; `samples`; `records`, quantities that are written out; `restart`, if the run
+    has episodes; `codes`, the machine code by number of lanes, once it is there. Graphs read
+    states, inputs and parameters by their names, the step length as ``h``, and as whole numbers
+    the ``step`` of the run and the ``trajectory``.
     """
 
+    base: NativeCode
     states: Mapping[str, Node]
     inputs: Mapping[str, int]
     own: Mapping[str, int]
     shared: Mapping[str, int]
     samples: tuple[Sample, ...]
     records: Mapping[str, Node]
+    restart: Restart | None = None
+    codes: dict[int, MachineCode] = field(default_factory=dict, repr=False)
 
     def nodes(self) -> list[Node]:
         """All results, in a fixed order."""
         updates = [x for s in self.samples for x in s.updates.values()]
-        return [*self.states.values(), *updates, *self.records.values()]
+        ends = self.restart.nodes if self.restart else []
+        return [*self.states.values(), *updates, *self.records.values(), *ends]
 
+    @cached_property
     def natives(self) -> list[NativeCode]:
         """The programs that are called, each once; the first has the tables of the model."""
-        found: dict[int, NativeCode] = {}
+        found: dict[int, NativeCode] = {id(self.base): self.base}
         for x in in_order(self.nodes()):
             if x.operation.name == "call":
                 for native in x.data.natives:
                     found.setdefault(id(native), native)
         return list(found.values())
 
+    @cached_property
     def ports(self) -> dict[str, int]:
         """The arrays of a job by name, with the entries of one row."""
         states = {name: node.size for name, node in self.states.items()}
@@ -95,7 +125,7 @@ class Plan:
         """All that the code depends on besides the kernels."""
         nodes, numbers = in_order(self.nodes()), {}
         lines = []
-        natives = [id(x) for x in self.natives()]
+        natives = [id(x) for x in self.natives]
         for x in nodes:
             numbers[x] = len(numbers)
             args = [numbers[y] for y in x.args]
@@ -104,8 +134,17 @@ class Plan:
         samples = [(s.period, {k: numbers[x] for k, x in s.updates.items()}) for s in self.samples]
         states = {k: numbers[x] for k, x in self.states.items()}
         records = {k: numbers[x] for k, x in self.records.items()}
-        heads = (states, self.inputs, self.own, self.shared, samples, records)
+        heads = [states, self.inputs, self.own, self.shared, samples, records]
+        if self.restart:
+            one, nodes = self.restart, [numbers[x] for x in self.restart.nodes]
+            heads.append((one.period, list(one.checks), one.ended, one.pools, nodes))
+            heads.append(list(one.results))
         return "\n".join([*lines, *map(repr, heads)])
+
+
+def _stays(name: str, node: Node) -> bool:
+    """Whether a state is not changed by this node."""
+    return node.operation.name == "input" and node.data[0] == name
 
 
 def _text_of(data: Any, natives: list[int]) -> str:
@@ -124,7 +163,10 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     ``i64 phipsi_step(job)`` does the same and returns 0 if no trajectory has failed;
     ``i64 phipsi_run_size()`` is the size of the working memory in numbers.
     """
-    natives = plan.natives()
+    found = plan.codes.get(lanes)
+    if found is not None:
+        return found
+    natives = plan.natives
     keys = " ".join(native.unit.key() for native in natives)
     text = f"{keys} run {lanes} {_version()} {plan.text()}"
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -134,7 +176,8 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
         Run(module, plan, natives, lanes)
         return str(module)
 
-    return machine_code(digest, natives[0].target, emit)
+    found = plan.codes[lanes] = machine_code(digest, natives[0].target, emit)
+    return found
 
 
 @cache
@@ -165,7 +208,7 @@ class Run(LaneCode):
         b = self.b = ir.IRBuilder(function.append_basic_block("entry"))
         e = self.e = Emitter(lanes, fused=target.fused)
         e.builder = b
-        job, self._ports = function.args[0], plan.ports()
+        job, self._ports = function.args[0], plan.ports
         count = PORTS + 3 * len(self._ports) + 2 * len(natives)
         self._job = [self.word(job, i) for i in range(count)]
         self._programs = PORTS + 3 * len(self._ports)
@@ -173,14 +216,17 @@ class Run(LaneCode):
         self.h = e.splat(b.load(b.at(job, 8 * STEP_LENGTH), typ=DOUBLE))
         self._work, self._used = b.inttoptr(self._job[WORK], POINTER), 0
         self.zero = ir.Constant(e.integers, [0] * lanes)
-        self._failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
+        self.failed, self._bad, self._failed_at = (b.alloca(e.integers) for _ in range(3))
         self._status = self.area(1)
         packed = {**dict.fromkeys(plan.states), **plan.inputs, **plan.own}
         self._areas = {name: self.area(self._ports[name]) for name in packed}
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
+        callees = [x.data for x in in_order(plan.nodes()) if x.operation.name == "call"]
+        self.prepared = {x: x.prepare(self) for x in dict.fromkeys(callees)}
         write_loop(b, self._job[COUNT], self._group, lanes)
-        b.store(b.add(self._job[FIRST], self._job[STEPS]), b.at(job, 8 * FIRST))
+        moved = b.mul(self._job[STEPS], self._job[DIRECTION])
+        b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
         b.ret_void()
         step = ir.Function(module, ir.FunctionType(I64, [POINTER]), "phipsi_step")
         b = ir.IRBuilder(step.append_basic_block("entry"))
@@ -217,6 +263,9 @@ class Run(LaneCode):
         inputs: dict[str, Any] = {n: Area(place) for n, place in self._areas.items()}
         step = self.e.splat(b.sitofp(number, DOUBLE))
         inputs |= shared | {"h": [self.h], "step": [step], "trajectory": [self._trajectory]}
+        if self.plan.restart:
+            over = b.icmp_signed("!=", b.load(self.failed, typ=self.e.integers), self.zero)
+            inputs["failed"] = [self.e.select(over, 1.0, 0.0)]
         return LawCode(self.module, self.e, inputs, self.area, self)
 
     # ---- loops
@@ -235,30 +284,41 @@ class Run(LaneCode):
         self._trajectory = Lane(e, numbers)
         for name in (*plan.states, *plan.own):
             self.pack(self._where(name, rows), self._areas[name], i64(self._ports[name]))
-        for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
+        for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             b.store(self._integers(word, rows), place)
         given = {name: self._where(name, rows) for name in plan.inputs}
         out = {name: self._where(f"record {name}", rows) for name in plan.records}
 
         def at(i: Any) -> None:
-            number = b.add(i, self._job[FIRST])
-            now = b.icmp_signed("==", b.srem(i, self._job[EVERY]), i64(0))
-            if plan.records:
-                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
-                    self._record(out, b.sdiv(i, self._job[EVERY]), number)
-            with b.if_then(b.icmp_signed("<", i, self._job[STEPS])):
+            number = b.add(b.mul(i, self._job[DIRECTION]), self._job[FIRST])
+            goes_on = b.icmp_signed("<", i, self._job[STEPS])
+            with b.if_then(goes_on):
                 for name, bases in given.items():
                     self._read(name, bases, i)
                 for sample in plan.samples:
                     hit = b.icmp_signed("==", b.srem(number, i64(sample.period)), i64(0))
                     with b.if_then(hit):
                         self._update(sample.updates, number)
+            if plan.records:
+                since = b.add(i, self._job[PHASE])  # steps since the first record of this run
+                now = b.icmp_signed("==", b.srem(since, self._job[EVERY]), i64(0))
+                with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
+                    self._record(out, b.sdiv(since, self._job[EVERY]), number)
+            with b.if_then(goes_on):
                 self._step(number)
+                if plan.restart:
+                    self._restart(plan.restart, b.add(number, i64(1)))
 
+        if plan.restart:
+            with b.if_then(b.icmp_signed("==", self._job[STEPS], i64(0))):
+                for name, size in plan.inputs.items():  # none is given
+                    place = self._areas[name]
+                    write_loop(b, i64(size), lambda i, x=place: self.store(e.constant(0.0), x, i))
+                self._update(plan.restart.results, self._job[FIRST])
         write_loop(b, b.add(self._job[STEPS], i64(1)), at)
         for name in plan.states:
             self.unpack(self._areas[name], self._where(name, rows), i64(self._ports[name]))
-        for word, place in ((STATUS, self._failed), (FAILED_AT, self._failed_at)):
+        for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             integers = b.load(place, typ=e.integers)
             for lane, where in enumerate(self._integer_rows(word, rows)):
                 entry = b.extract_element(integers, ir.Constant(I32, lane))
@@ -289,7 +349,7 @@ class Run(LaneCode):
         """Write out what is recorded; not a number where a trajectory has failed."""
         b, e, code = self.b, self.e, self._code(number)
         values = code.write(list(self.plan.records.values()))
-        over = b.icmp_signed("!=", b.load(self._failed, typ=e.integers), self.zero)
+        over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
         for (name, node), value in zip(self.plan.records.items(), values, strict=True):
             offset = b.mul(record, self._job[self._word_of(f"record {name}") + 2])
             bases = [b.at(x, offset) for x in out[name]]
@@ -302,12 +362,36 @@ class Run(LaneCode):
             self._each(value, node.size, one)
             self.unpack(area.base, bases, i64(node.size))
 
-    def _update(self, updates: Mapping[str, Node], number: Any) -> None:
+    def _update(
+        self, updates: Mapping[str, Node], number: Any, *, failed_too: bool = False
+    ) -> None:
         """New values of states, all from the old ones, where a trajectory has not failed."""
         code = self._code(number)
         values = self._values(code, updates)
-        failed = self.b.load(self._failed, typ=self.e.integers)
+        failed = self.zero if failed_too else self.b.load(self.failed, typ=self.e.integers)
         self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
+
+    def _restart(self, restart: Restart, number: Any) -> None:
+        """After a step, `number` being that of the next: see `Restart`."""
+        b, e = self.b, self.e
+        with b.if_then(b.icmp_signed("==", b.srem(number, i64(restart.period)), i64(0))):
+            self._update(restart.checks, number, failed_too=True)
+            code = self._code(number)
+            (row,) = code.write([restart.row])
+            chosen = b.fptosi(code.entry(row, 0).value, e.integers)
+            entries = [b.extract_element(chosen, ir.Constant(I32, k)) for k in range(self.lanes)]
+            ended = code.entry(Area(self._areas[restart.ended]), 0)
+            begins = b.fcmp_unordered("!=", ended.value, e.constant(0.0).value)
+            for name in restart.pools:
+                size, pool = self._ports[name], self._job[self._word_of(f"pool {name}")]
+                base, new = b.inttoptr(pool, POINTER), code.area(size)
+                bases = [b.at(base, b.mul(entry, i64(8 * size))) for entry in entries]
+                self.pack(bases, new.base, i64(size))
+                node = self.plan.states[name]
+                self._commit(code, {name: node}, [new], begins)
+            failed = b.load(self.failed, typ=e.integers)
+            b.store(b.select(begins, self.zero, failed), self.failed)
+            self._update(restart.results, number)
 
     def _step(self, number: Any) -> None:
         """One step of all states; what fails is noted, and the step of its trajectory not taken."""
@@ -315,11 +399,13 @@ class Run(LaneCode):
         b.store(self.zero, self._bad)
         values = self._values(code, self.plan.states)
         self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
-        old, new = b.load(self._failed, typ=e.integers), self.bad()
+        old, new = b.load(self.failed, typ=e.integers), self.bad()
         alive = b.icmp_signed("==", old, self.zero)
         good = b.and_(alive, b.icmp_signed("==", new, self.zero))
-        self._commit(code, self.plan.states, values, good)
-        b.store(b.select(alive, new, old), self._failed)
+        found = dict(zip(self.plan.states, values, strict=True))
+        moving = {n: x for n, x in self.plan.states.items() if not _stays(n, x)}
+        self._commit(code, moving, [found[n] for n in moving], good)
+        b.store(b.select(alive, new, old), self.failed)
         before = b.load(self._failed_at, typ=e.integers)
         b.store(b.select(alive, e.splat_integer(number), before), self._failed_at)
 
@@ -327,8 +413,9 @@ class Run(LaneCode):
         """The values of nodes, none of them in the memory of a state that is about to change."""
         own = {id(place) for place in self._areas.values()}
         out = []
-        for node, value in zip(nodes.values(), code.write(list(nodes.values())), strict=True):
-            if isinstance(value, Area) and id(value.base) in own:
+        values = code.write(list(nodes.values()))
+        for (name, node), value in zip(nodes.items(), values, strict=True):
+            if isinstance(value, Area) and id(value.base) in own and not _stays(name, node):
                 kept = code.area(node.size)
                 self._each(
                     value, node.size, lambda i, v=value, k=kept: code.put(code.entry(v, i), k, i)
@@ -376,21 +463,43 @@ class Run(LaneCode):
 
     # ---- calls
 
-    def call_program(self, native: NativeCode, code: LawCode, args: Sequence[Any]) -> list[Any]:
+    def call_program(
+        self,
+        native: NativeCode,
+        code: LawCode,
+        args: Sequence[Any],
+        allowed: Sequence[int] = (),
+    ) -> list[Any]:
         """Call the kernel of a program; its results are in new memory, its failures are noted."""
-        b, number = self.b, [x is native for x in self.natives].index(True)
-        words = self._job[self._programs + 2 * number :]
-        data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
         places = [self._packed(code, x).base for x in args]
-        places += [x.base for x in results]
+        self.caller(native, [*places, *(x.base for x in results)], allowed)()
+        return results
+
+    def caller(
+        self, native: NativeCode, places: Sequence[Any], allowed: Sequence[int] = ()
+    ) -> Callable[[], None]:
+        """Code that calls a kernel with inputs and results in these places.
+
+        Failures are noted; those with codes of failures.py that are `allowed` are none.
+        """
+        b, e, number = self.b, self.e, [x is native for x in self.natives].index(True)
+        words = self._job[self._programs + 2 * number :]
+        data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         buffers = self.area(-(-(len(places) + 1) // self.lanes))
         for i, place in enumerate((*places, self._status)):
             b.store(place, b.at(buffers, 8 * i))
         flag = ir.Constant(ir.IntType(1), 1)
-        b.call(self._kernels[number].function, [data, scratch, buffers, flag])
-        self.note(b.load(self._status, align=8, typ=self.e.integers))
-        return results
+
+        def call() -> None:
+            b.call(self._kernels[number].function, [data, scratch, buffers, flag])
+            status = b.load(self._status, align=8, typ=e.integers)
+            for code in allowed:
+                fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
+                status = b.select(fine, self.zero, status)
+            self.note(status)
+
+        return call
 
     def _packed(self, code: LawCode, value: Any) -> Area:
         """A value in memory, from its first number on, in every lane."""

@@ -32,14 +32,14 @@ class RunMemory:
 
     def __init__(self, plan: Plan, arrays: Mapping[str, Array], count: int, threads: int = 1):
         self.plan, self.count = plan, count
-        natives = plan.natives()
+        natives = plan.natives
         wide = natives[0].target.lanes
         lanes = 1 if count == 1 else wide
         self._code = run_code.run_code(plan, lanes)
         self._natives = natives
         self.status, self.failed_at = (np.zeros(count, dtype=np.int64) for _ in range(2))
-        self._words = {name: run_code.PORTS + 3 * i for i, name in enumerate(plan.ports())}
-        self._sizes = plan.ports()
+        self._words = {name: run_code.PORTS + 3 * i for i, name in enumerate(plan.ports)}
+        self._sizes = plan.ports
         self._kept: dict[str, Array] = dict(arrays)
         pieces = batch_pieces(count, min(threads, MOST + 1), lanes)
         size = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.address("phipsi_run_size"))()
@@ -48,6 +48,7 @@ class RunMemory:
             job = np.zeros(run_code.PORTS + 3 * len(self._words) + 2 * len(natives), dtype=np.int64)
             job[run_code.COUNT] = piece.stop - piece.start
             job[run_code.EVERY], job[run_code.TRAJECTORY] = 1, piece.start
+            job[run_code.DIRECTION] = 1
             job[run_code.WORK] = self._room(size)
             job[run_code.STATUS] = address_of(self.status) + 8 * piece.start
             job[run_code.FAILED_AT] = address_of(self.failed_at) + 8 * piece.start
@@ -57,7 +58,8 @@ class RunMemory:
                 job[programs + 2 * i + 1] = self._room(native.scratch_bytes // 8)
             self._jobs.append(job)
         for name, array in arrays.items():
-            self.place(name, array)
+            if name in self._words:
+                self.place(name, array)
         parts = [self.status[piece] for piece in pieces]
         run = self._code.address("phipsi_run")
         self._tasks = tasks_of_jobs(run, 0, self._jobs, parts)
@@ -98,16 +100,41 @@ class RunMemory:
         )
         return partial(function, address_of(job))
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next step, as the last call of machine code left it."""
+        return int(self._jobs[-1][run_code.FIRST])
+
+    def number(self, first: int) -> None:
+        """The next step has this number."""
+        for job in self._jobs:
+            job[run_code.FIRST] = first
+
     def _set(self, h: float, steps: int, first: int, every: int, *, records: bool) -> None:
         for job in self._jobs:
             job[run_code.STEPS], job[run_code.FIRST], job[run_code.EVERY] = steps, first, every
             job[run_code.RECORDS] = records
             job[run_code.STEP_LENGTH : run_code.STEP_LENGTH + 1].view(np.float64)[0] = h
 
-    def run(self, h: float, steps: int, first: int, every: int = 1, *, records: bool) -> bool:
+    def run(
+        self,
+        h: float,
+        steps: int,
+        first: int,
+        every: int = 1,
+        *,
+        records: bool,
+        direction: int = 1,
+        phase: int = 0,
+    ) -> bool:
         """Take steps of all trajectories; whether none has failed, now or before.
+
+        They have the numbers `first`, `first` + `direction`, …; `phase` of them were taken before,
+        since the first record.
 
         No exception can be raised while it runs.
         """
         self._set(h, steps, first, every, records=records)
+        for job in self._jobs:
+            job[run_code.DIRECTION], job[run_code.PHASE] = direction, phase
         return run_tasks(self._tasks)

@@ -7,6 +7,7 @@ are lifted by w = T (T*T)⁻¹ g, T = ∂(q ∘ exp z)/∂z at z = 0, and lowere
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -34,17 +36,26 @@ from phipsi.spatial.groups import Group
 
 # ---- programs -----------------------------------------------------------------------------------
 
-_DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext")
+_DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""
+_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True))
+"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known as well."""
 
 
 @final
 class ProgramCall(Callee):
-    """Expressions of the algebra on a model; the arguments of the call are the program's inputs."""
+    """Expressions of the algebra on a model; the arguments of the call are the program's inputs.
 
-    def __init__(self, forms: Sequence[Expr], model: Model, **options: Any) -> None:
+    `allowed` are codes of failures.py that do not stop a trajectory; `options` those of `compile`.
+    """
+
+    def __init__(
+        self, forms: Sequence[Expr], model: Model, *, allowed: tuple[int, ...] = (), **options: Any
+    ) -> None:
         self.forms, self.model, self.options = tuple(forms), model, options
-        self.name = ", ".join(map(str, forms))
+        self.allowed, self.name = allowed, ", ".join(map(str, forms))
+        if allowed:
+            self.name += f" (allowed: {allowed})"
         native = self._program("native").native
         if native is None:
             raise InputError(
@@ -55,7 +66,7 @@ class ProgramCall(Callee):
         self.natives = (native,)
         self.inputs: tuple[str, ...] = tuple(self.native.program.inputs)
         self.shapes: tuple[Shape, ...] = tuple(self.native.output_shapes)
-        self.key = (self.forms, id(model), repr(sorted(options.items())))
+        self.key = (self.forms, id(model), repr(sorted(options.items())), allowed)
 
     def _program(self, backend: str | None) -> Program:
         return compile(self.forms, self.model, backend=backend, **self.options)
@@ -66,7 +77,7 @@ class ProgramCall(Callee):
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """One call of its kernel."""
-        return code.host.call_program(self.native, code, args)
+        return code.host.call_program(self.native, code, args, self.allowed)
 
     def pull(
         self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
@@ -92,14 +103,31 @@ class ProgramCall(Callee):
                 "a vector. Let the law read a vector, such as the product with one"
             )
         names = [x for x in self.inputs if x in _DIFFERENTIABLE]
-        gradients = tuple(gradient(form, x) for x in names)
+        by = ["inertia" if x == "M" else x for x in names]
+        gradients = tuple(gradient(form, x) for x in by)
         products = ProgramCall(gradients, self.model, **self.options, same_operand=True)
         place = {**given, "x": weight}
         found = call(products, *(place[x] for x in products.inputs))
         out = dict(zip(names, found, strict=True))
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
+        if "M" in out:
+            out["M"] = _of_inertias(out["M"], self.model.n_bodies)
+        if "Jr" in given and form in _INVERSES:
+            out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
         return out
+
+    def _by_rotors(self, shape: Shape, by_tau: Node, rates: Node) -> Node:
+        """The weights of Jr: y = (… + Jr)⁻¹ T changes by −(… + Jr)⁻¹ δJr y."""
+        rows, columns, places = [], [], []
+        for k, at in enumerate(self.model.v_slices):
+            for i in range(at.start, at.stop):
+                for j in range(at.start, at.stop):
+                    rows.append(i)
+                    columns.append(j)
+                    places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
+        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
+        return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
     def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
         """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.
@@ -121,6 +149,36 @@ class ProgramCall(Callee):
         program = ProgramCall((H @ phi,), self.model)
         place = {"q": given["q"], "x": forces}
         return call(program, *(place[x] for x in program.inputs))[0]
+
+
+# M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every
+# entry, 10 for none, and its sign
+_NONE = 10
+_WHICH = np.array([
+    [4, 7, 8, _NONE, 3, 2], [7, 5, 9, 3, _NONE, 1], [8, 9, 6, 2, 1, _NONE],
+    [_NONE, 3, 2, 0, _NONE, _NONE], [3, _NONE, 1, _NONE, 0, _NONE], [2, 1, _NONE, _NONE, _NONE, 0],
+])  # fmt: skip
+_SIGN = np.ones((6, 6))
+_SIGN[0, 4] = _SIGN[1, 5] = _SIGN[2, 3] = _SIGN[3, 2] = _SIGN[4, 0] = _SIGN[5, 1] = -1.0
+_SIGN[_WHICH == _NONE] = 0.0
+_TIMES = np.bincount(_WHICH.ravel(), minlength=11)[:10]  # how often each of the ten occurs
+
+
+def inertias(parameters: Node, n: int) -> Node:
+    """M (n, 6, 6) of the inertial parameters (n, 10)."""
+    places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
+    signs = np.broadcast_to(_SIGN, (n, 6, 6))
+    return ops.apply("mul", ops.pick(parameters, places), ops.constant(signs))
+
+
+def _of_inertias(weights: Node, n: int) -> Node:
+    """Weights (n, 6, 6) of M whose sums are those (n, 10) of the inertial parameters."""
+    shares = np.append(1.0 / _TIMES, 0.0)[_WHICH] * _SIGN
+    places = 10 * np.arange(n)[:, None, None] + np.where(_WHICH == _NONE, 0, _WHICH)
+    flat = ops.pick(weights, np.arange(10 * n).reshape(n, 10))
+    return ops.apply(
+        "mul", ops.pick(flat, places), ops.constant(np.broadcast_to(shares, (n, 6, 6)))
+    )
 
 
 # ---- formulas of the groups ----------------------------------------------------------------------
@@ -152,11 +210,22 @@ RATE = Formula("rate", ("v", "v"), ("v",), _rate)
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
 
 
+# cos √s
+_COSINE_OF_ROOT = tuple((-1) ** k / math.factorial(2 * k) for k in range(10))
+
+
 @final
 class _TracedNumbers:
     """What the formulas of the groups need, for graphs."""
 
-    sin, cos, sqrt = np.sin, np.cos, np.sqrt
+    sin, sqrt = np.sin, np.sqrt
+
+    def cos(self, x: Any) -> Any:
+        """The cosine of a root has a derivative at zero, but the root has not."""
+        if x.node.operation.name != "sqrt":
+            return np.cos(x)
+        (s,) = x.node.args
+        return self.pick(Traced(s), _COSINE_OF_ROOT, lambda far, _: np.cos(np.sqrt(far)))
 
     def pick(self, s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:
         small = s < SERIES_BELOW
@@ -322,6 +391,6 @@ def lifted(model: Model, q: Node, g: Node) -> Node:
     return g if is_flat(model) else call(GroupCall(LIFT, model), q, g)[0]
 
 
-def lowered(model: Model, q: Node, w: Node) -> Node:
-    """Weights (nv,) along the rates from those (nq,) of q."""
-    return w if is_flat(model) else call(GroupCall(LOWER, model), q, w)[0]
+def lower(model: Model, q: Array, w: Array) -> Sequence[Array]:
+    """Weights (..., nv) along the rates from those (..., nq) of q."""
+    return (w,) if is_flat(model) else GroupCall(LOWER, model).arrays(q, w)

@@ -5,6 +5,7 @@ configuration at t (see chart.py), then makes the end point the new base. With �
 
     Runge–Kutta        y_i = y + h Σ_j a_ij k_j,   k_i = f(t + c_i h, y_i),   y⁺ = y + h Σ_i b_i k_i
     semi-implicit      v⁺ = v + h vdot(t, q, v),   q⁺ = q ∘ exp(h v⁺)
+    implicit damping   (ℳ + h C) (v⁺ − v) = h ℳ vdot(t, q, v),   C = −∂tau/∂v of laws, its diagonal
     variational        the discrete Euler–Lagrange equations of variational.py
 
 On a group the Runge–Kutta method is the Munthe-Kaas method with the exact dexp⁻¹, so its order is
@@ -44,17 +45,19 @@ class Method:
 
     **Attributes:** `name`; `order` of the method (the largest one, for variable order); `tableau`,
     None for semi-implicit Euler and for SciPy's; `conserves`, whether it steps momenta by a
-    variational principle, so that it is symplectic and keeps momenta to rounding; `solver`, the
-    class in `scipy.integrate` of an adaptive method; `degree` of the polynomials of its dense
-    output; `recentre`, whether SciPy's object can go on from changed coordinates ("step": after
-    every step) or has to be built again ("turn": when a rotation has become large); `remark`, a
-    line for the documentation.
+    variational principle, so that it is symplectic and keeps momenta to rounding; `damps`, whether
+    it takes joint damping implicitly, from the derivatives of laws, which a `Simulator` has;
+    `solver`, the class in `scipy.integrate` of an adaptive method; `degree` of the polynomials of
+    its dense output; `recentre`, whether SciPy's object can go on from changed coordinates ("step":
+    after every step) or has to be built again ("turn": when a rotation has become large);
+    `remark`, a line for the documentation.
     """
 
     name: str
     order: int
     tableau: Tableau | None = None
     conserves: bool = False
+    damps: bool = False
     solver: str | None = None
     degree: int = 0
     recentre: str = "step"
@@ -72,6 +75,9 @@ COMPILED = ("semi_implicit", "rk4", "variational")
 DIFFERENTIABLE = ("semi_implicit", "rk4")
 """Integrators whose steps have derivatives, and that go with constraints and prescribed joints."""
 
+SIMULATED = ("rk4", "semi_implicit", "implicit_damping")
+"""Integrators of `Simulator`."""
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -83,6 +89,10 @@ METHODS: dict[str, Method] = {
         ),
         Method("rk4", 4, tableau=RK4_TABLEAU, remark="classical Runge–Kutta on the group"),
         Method("semi_implicit", 1, remark="Euler: rates first, then the configuration with them"),
+        Method(
+            "implicit_damping", 1, damps=True,
+            remark="semi-implicit Euler with joint damping implicit; in a Simulator",
+        ),
         Method("implicit_midpoint", 2, tableau=MIDPOINT_TABLEAU, remark="symmetric, implicit"),
         Method(
             "variational", 2, tableau=MIDPOINT_TABLEAU, conserves=True,

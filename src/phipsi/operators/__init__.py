@@ -45,8 +45,8 @@ def _leaves(names: str) -> Iterator[Expr]:
 
 
 I = identity()  # noqa: E741  (the papers' name)
-H, E_phi, phi, phi_tilde, M, Jr, shift, R, angular = _leaves(
-    "H E_phi phi phi_tilde M Jr shift R angular"
+H, E_phi, phi, phi_tilde, M, Jr, shift, R, angular, to_com = _leaves(
+    "H E_phi phi phi_tilde M Jr shift R angular to_com"
 )
 A, A_grasp, B, J, Lambda = _leaves("A A_grasp B J Lambda")
 Adot, Bdot, Hdot = _leaves("Adot Bdot Hdot")
@@ -210,6 +210,6 @@ __all__ = [
     "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "dinertia", "dq", "dtau", "dv", "dvdot", "f0",
     "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace", "logdet",
     "mass_matrix", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose", "prescribed",
-    "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "shift", "tau", "total",
+    "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "shift", "tau", "to_com", "total",
     "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
 ]  # fmt: skip

@@ -212,6 +212,8 @@ row("angular", "angular", r"\Pi_{\omega}", (MOTIONS, MOTIONS), MEMORYLESS, "",
 row("total", "total", r"\Sigma", (FORCES, WORLD_FORCE), GENERAL, "q",
     "body forces summed at a point of the world, in world axes", "theory/open-chains 2",
     brackets="point", differential=lambda x, d: -(x @ cross(d.motion).T))
+row("to_com", "to_com", r"\phi_{C}", (WORLD_FORCE, WORLD_FORCE), MEMORYLESS, "q",
+    "the total force about the mass centre of the mechanism instead of the world's origin", "theory/open-chains 12")
 vary("H", HINGE, "Ḣ", "with q", "u", "theory/open-chains 4.4", "theory/sensitivities 3", now="v")
 vary("B", POINT, "Ḃ", "when its body moves", "V", "theory/open-chains 6", now="V")
 vary("A", ROWS, "Ȧ", "when the bodies move", "V", "theory/closed-chains 2", now="V")

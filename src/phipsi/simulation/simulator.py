@@ -10,41 +10,50 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.identification.regressors import inertial_parameters
 from phipsi.backends.arguments import joint_array, real_array
 from phipsi.backends.options import OnError, check_on_error
+from phipsi.circuits.wire_laws import circuit
 from phipsi.errors import InputError, SimulationError, did_you_mean, warn
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node, Shape
-from phipsi.model.mechanisms import of_trees, tree_of
+from phipsi.laws.law_operations import given as given_node
+from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
 from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
-from phipsi.motion.step_graph import StepGraph
-from phipsi.motion.tableaux import DIFFERENTIABLE, METHODS
+from phipsi.motion.step_graph import INERTIA, StepGraph
+from phipsi.motion.tableaux import METHODS, SIMULATED
+from phipsi.simulation.episodes import Episodes, shared_of, starts_of
 from phipsi.simulation.progress import make_progress
+from phipsi.simulation.simulator_results import SimulatorGradient, SimulatorRun
 
 if TYPE_CHECKING:
     from phipsi.motion.run_code import Plan
+    from phipsi.motion.run_gradient import RunGradient
     from phipsi.motion.run_memory import RunMemory
 
 Array = NDArray[Any]
+_BODIES = (INERTIA, "M")  # parameters of bodies by which there are gradients
 _FEW = 64  # trajectories whose step is so short that the interpreter is held
+_FIRST_PIECE = 10_000  # steps of all trajectories, before it is known how long they take
 _PIECE = 0.1  # s that machine code runs before it looks at Ctrl-C and the progress bar
 
 
-@of_trees(
-    "its steps would not keep the constraints",
-    "Runs of a system:  pp.rollout(system, …) for many, pp.simulate(system, …) for one",
-)
+@of_mechanisms
 @final
 class Simulator:
     """A mechanism, the laws that act on it, and a step: compiled to one kernel.
 
-    **Arguments:** `mechanism`, a model; `laws`, those that act on it, as a circuit;
-    `dt`, the step, s; `integrator`, "rk4" (order 4) or "semi_implicit" (order 1, a quarter of the
-    cost); `given`, quantities of the algebra that every trajectory may have its own of, as
-    `compile` takes them, such as "M" or "gravity".
+    **Arguments:** `mechanism`, a model or a `System`, whose loops stay closed; `laws` that act on
+    it: of `pp.law`, force elements, and controllers in traceable arithmetic; `dt`, the step, s;
+    `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
+    "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
+    quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
+    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body;
+    `episodes`, when trajectories end and start again.
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
 
@@ -64,26 +73,36 @@ class Simulator:
     def __init__(
         self,
         mechanism: Model,
-        laws: Circuit | None = None,
+        laws: Any = (),
         dt: float = 1e-3,
         *,
         integrator: str = "rk4",
         given: Sequence[str] = (),
+        episodes: Episodes | None = None,
     ) -> None:
-        self.model = tree_of(mechanism, Simulator)
+        self._mechanism = mechanism_of(mechanism, Simulator)
+        self.model = self._mechanism.model
         if not self.model.nv:
             raise InputError(f"{self.model!r} has no joint that moves, so there is nothing to run")
         self.dt = checked_time(dt, "dt")
-        if integrator not in DIFFERENTIABLE:
-            known = ", ".join(map(repr, DIFFERENTIABLE))
-            hint = did_you_mean(str(integrator), DIFFERENTIABLE)
+        if integrator not in SIMULATED:
+            known = ", ".join(map(repr, SIMULATED))
+            hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         self.integrator = integrator
-        self._circuit = Circuit({}) if laws is None else laws
-        self._graph = StepGraph(self.model, self._circuit, given)
+        self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
+        self._graph = StepGraph(self._mechanism, self._circuit, given)
         place = self._graph.step(METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
+        self.episodes, self._restart = episodes, None
+        if episodes is not None:
+            if not isinstance(episodes, Episodes):
+                raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
+            self._restart = episodes.restart(self._record, tuple(self._states))
+            for name, node in {**self._restart.checks, **self._restart.results}.items():
+                self._states[name] = given_node(name, node.shape)
+                self._first[name] = np.zeros(node.shape)
         self.parameters: dict[str, Array | None] = {
             name: x.value for name, x in self._circuit.of_kind("parameter").items()
         }
@@ -91,8 +110,10 @@ class Simulator:
             name: x.shape for name, x in self._circuit.of_kind("parameter").items()
         }
         for name, shape in self._graph.parameters.items():
-            self.parameters[name], self._shapes[name] = None, shape
+            known = inertial_parameters(self.model).reshape(shape) if name == INERTIA else None
+            self.parameters[name], self._shapes[name] = known, shape
         self._plans: dict[Any, Plan] = {}
+        self._gradients: dict[Any, RunGradient] = {}
 
     def __repr__(self) -> str:
         return f"<Simulator of {self.model!r}, dt = {self.dt:g} s, {self.integrator}>"
@@ -100,7 +121,8 @@ class Simulator:
     @property
     def recordable(self) -> tuple[str, ...]:
         """Names of quantities that `rollout` can record."""
-        return ("q", "v", "t", "tau", "vdot", *self._circuit.records)
+        ends = [name for name in self._states if name.startswith("episode.")]
+        return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *ends)
 
     def _record(self, name: str) -> Node:
         graph, start = self._graph, self._graph.start
@@ -111,6 +133,8 @@ class Simulator:
             return acting.efforts if name == "tau" else acting.vdot
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
+        if name in self.recordable:
+            return self._states[name]
         known = ", ".join(map(repr, self.recordable))
         hint = did_you_mean(str(name), self.recordable)
         raise InputError(f"record={name!r} is not among {known}. {hint}")
@@ -124,12 +148,14 @@ class Simulator:
         *,
         t: ArrayLike = 0.0,
         parameters: Mapping[str, ArrayLike] | None = None,
+        restart: SimulatorState | None = None,
     ) -> SimulatorState:
         """States to begin with, of one trajectory or of many on leading axes, which broadcast.
 
         **Arguments:** `q` (..., nq), the neutral configuration if not given; `v` (..., nv), zero;
         `t` (...), s; `parameters`, values (..., *shape) by name, of laws and of what `given` names:
-        with leading axes, every trajectory has its own.
+        with leading axes, every trajectory has its own; `restart`, with `episodes`, another state
+        of this simulator: its trajectories are the starts of later episodes, this state if None.
         """
         model = self.model
         places = model.neutral() if q is None else joint_array(model, "q", q, "nq")
@@ -145,12 +171,19 @@ class Simulator:
             shapes += "".join(f", {name} {x.shape}" for name, x in values.items())
             raise InputError(f"the leading axes of {shapes} do not broadcast") from None
         check_quaternions(chart_of(model), places, "q")
+        whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
+        Motion(self._mechanism).check_start(
+            *(x.reshape(math.prod(batch), x.shape[-1]) for x in whole), names=("q", "v")
+        )
         own = {n: x for n, x in values.items() if x.ndim > len(self._shapes[n])}
         numbers = {"q": places, "v": rates, "t": times} | self._first
         states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}
         kept = {n: _own(x, batch, self._shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
-        return SimulatorState(self, batch, states, kept, shared)
+        if restart is not None and getattr(restart, "simulator", None) is not self:
+            raise InputError("restart= must be a state of this simulator:  sim.start(many_q)")
+        pool = starts_of(self._restart, states, None if restart is None else restart._rows)
+        return SimulatorState(self, batch, states, kept, shared, pool)
 
     def _with_nodes(self, numbers: Mapping[str, Any]) -> Iterable[tuple[tuple[str, Any], Node]]:
         return (((name, numbers[name]), node) for name, node in self._states.items())
@@ -188,29 +221,56 @@ class Simulator:
             for s in self._circuit.samplings:
                 nodes = self._graph.values(start, list(s.updates.values()))
                 samples.append(Sample(s.period, dict(zip(s.updates, nodes, strict=True))))
+            pools = shared_of(self._restart, self._states)
             self._plans[key] = Plan(
+                self._graph.native,
                 self._states,
                 {"tau": self.model.nv},
                 {n: size for n, size in sizes.items() if n in key[0]},
-                {n: size for n, size in sizes.items() if n not in key[0]},
+                {n: size for n, size in sizes.items() if n not in key[0]} | pools,
                 tuple(samples),
                 {name: self._record(name) for name in records},
+                self._restart,
             )
         return self._plans[key]
 
     # ---- runs ---------------------------------------------------------------------------------
 
-    def step(self, state: SimulatorState, tau: ArrayLike | None = None) -> None:
-        """Advance all trajectories of a state by one step, in place.
+    def step(
+        self,
+        state: SimulatorState,
+        tau: ArrayLike | None = None,
+        steps: int = 1,
+        *,
+        out: SimulatorState | None = None,
+        threads: int = 1,
+    ) -> None:
+        """Advance all trajectories of a state by one step or several, in place.
 
-        `tau` (..., nv) are efforts besides those of the laws, N·m or N. Raises `SimulationError`
-        if a trajectory fails; it then keeps its last good state, and the others have advanced.
+        **Arguments:** `tau` (..., nv), efforts besides those of the laws, N·m or N, from now on;
+        `out`, another state of this simulator with the same batch, which is advanced instead:
+        `state` then stays as it is; `threads` share the trajectories. With `episodes`, no steps
+        (``steps=0``) compute what is kept about a new state. **Raises:** `SimulationError` if a
+        trajectory fails; it then keeps its last good state, and the others have advanced.
+
+        >>> import phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-3)
+        >>> now, later = sim.start(), sim.start()
+        >>> sim.step(now, [0.1, 0.0], out=later)
+        >>> float(now.t), float(later.t)
+        (0.0, 0.001)
         """
         if state.simulator is not self:
             raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if out is not None:
+            out.take(state)
+            state = out
         if tau is not None:
             state.set_efforts(tau)
-        state.advance()
+        if steps == threads == 1:
+            state.advance()
+        else:
+            state.advance_by(whole_number("steps", steps, 0), whole_number("threads", threads))
 
     def rollout(
         self,
@@ -248,32 +308,33 @@ class Simulator:
             name: np.full((now.count, kept, *node.shape), np.nan)
             for name, node in plan.records.items()
         }
-        memory = now.memory(plan, threads)
         given = now.efforts
         if tau is not None:
             given = per_step_efforts(self.model, tau, now.batch, steps, per_step)
         along = given.ndim == 3
-        if not now.count:
-            return SimulatorRun(self, now, out)
         run = SimulatorRun(self, now, out)
-        bar = make_progress(progress, steps * self.dt)
-        done, piece = 0, every
+        if not now.count:
+            return run
+        memory = now.memory(plan, threads)
+        for name, array in out.items():
+            memory.place(f"record {name}", array)
+        bar, first = make_progress(progress, steps * self.dt), now.steps
+        done, piece, more = 0, max(1, _FIRST_PIECE // now.count), True
         try:
-            while done < steps or not done:
+            while more:
                 count = min(piece, steps - done)
                 memory.place("tau", given, first=done if along else 0, per_step=along)
-                for name, array in out.items():
-                    memory.place(f"record {name}", array, first=done // every)
                 began = time.perf_counter()
-                memory.run(self.dt, count, now.steps, every, records=True)
+                memory.run(self.dt, count, now.steps, every, records=True, phase=done)
                 taken = time.perf_counter() - began
-                now.steps += count
-                done += count
+                now.steps = memory.next_number
+                done = now.steps - first
                 bar.advance(done * self.dt)
-                if done == steps:
-                    break
-                piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6)) / every)) * every
+                more = done < steps
+                piece = max(1, round(piece * min(8.0, _PIECE / max(taken, 1e-6))))
         except KeyboardInterrupt:
+            now.steps = memory.next_number
+            done = now.steps - first
             warn(f"interrupted after {done} of {steps} steps; the run ends there (complete=False).")
             run.end_after(done // every + 1)
         finally:
@@ -282,6 +343,95 @@ class Simulator:
         if on_error == "raise" and memory.status.any():
             raise now.failure(run)
         return run
+
+    def gradient(
+        self,
+        state: SimulatorState,
+        tau: ArrayLike | None = None,
+        steps: int = 1,
+        *,
+        of: Mapping[str, ArrayLike],
+        every: int = 1,
+        parameters: Sequence[str] | None = None,
+        per_step: bool | None = None,
+        segment: int | None = None,
+        threads: int = 1,
+    ) -> SimulatorGradient:
+        """The gradient of Σ weights · records of `rollout`, by all that the run depends on.
+
+        The adjoint of every step, in machine code: λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w. Only every so many
+        states are kept; those between are computed again.
+
+        **Arguments:** `state`, `tau`, `steps`, `every`, `per_step`, `threads` as for `rollout`;
+        `of`, weights (..., kept, *shape) by name of what is recorded, which broadcast:
+        ``of={"cost": 1.0}`` for the sum of a recorded cost; `parameters`, by which of them the
+        gradient is wanted, all of the laws' if None; `segment`, steps between two kept states.
+        **Returns:** `SimulatorGradient`. **Cost:** some five runs.
+        **Source:** theory/sensitivities 5 and 8; Griewank and Walther 2008, ch. 12.
+
+        >>> import numpy as np, phipsi as pp
+        >>> sim = pp.Simulator(pp.examples.planar_arm(2), dt=1e-2)
+        >>> end = np.zeros((51, 2)); end[-1] = [1.0, 0.0]     # the first angle at the end
+        >>> found = sim.gradient(sim.start([0.0, 0.1]), np.zeros((50, 2)), 50, of={"q": end})
+        >>> found.tau.shape, bool(found.tau[0, 0] > 0)
+        ((50, 2), True)
+        """
+        from phipsi.motion.run_gradient import RunGradient
+
+        if state.simulator is not self:
+            raise InputError("this state belongs to another simulator; make one with sim.start(…)")
+        if self.episodes is not None:
+            raise InputError(
+                "a run with episodes has no gradient: it jumps where they end. Take it without:\n"
+                "    pp.Simulator(…, episodes=None).gradient(…)"
+            )
+        if not of:
+            raise InputError('say of what:  sim.gradient(…, of={"q": weights})')
+        steps, every = whole_number("steps", steps, 0), whole_number("every", every)
+        kept, batch = steps // every + 1, state.batch
+        records = {name: self._record(name) for name in of}
+        weights = {
+            name: _weights(name, of[name], batch, (kept, *node.shape))
+            for name, node in records.items()
+        }
+        by = [*self._circuit.of_kind("parameter"), *(x for x in _BODIES if x in self._shapes)]
+        wrt = tuple(by) if parameters is None else tuple(parameters)
+        for name in wrt:
+            if name not in by:
+                known = ", ".join(map(repr, by)) or "none"
+                raise InputError(f"{name!r} is not a parameter with a gradient: {known}")
+        given = state.efforts
+        if tau is not None:
+            given = per_step_efforts(self.model, tau, batch, steps, per_step)
+        key = tuple(of), frozenset(state.own), wrt
+        runs = self._gradients.get(key)
+        if runs is None:
+            method = METHODS[self.integrator]
+            parts = self._graph, method, records, self._shapes, tuple(state.own), wrt
+            runs = self._gradients[key] = RunGradient(*parts)
+        found, forward = runs.gradient(
+            self.dt, steps, state.steps, state.arrays(), given, weights, every,
+            None if segment is None else whole_number("segment", segment),
+            whole_number("threads", threads),
+        )  # fmt: skip
+        if forward.status.any():
+            status = forward.status, forward.failed_at
+            raise failure(self._mechanism, batch, *status, self.dt, None)
+        nodes, by_tau = self._states, found.tau if given.ndim == 3 else found.tau.sum(axis=1)
+        shaped = {
+            n: x.reshape((*batch, *nodes[n].shape)) for n, x in found.states.items() if n != "q"
+        }
+        return SimulatorGradient(
+            found.value.reshape(batch),
+            found.states["q"].reshape(*batch, -1),
+            shaped.pop("v"),
+            shaped,
+            by_tau.reshape(*batch, *by_tau.shape[1:]),
+            {
+                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x.sum(axis=0)
+                for n, x in found.parameters.items()
+            },
+        )
 
 
 @final
@@ -300,14 +450,15 @@ class SimulatorState:
         states: dict[str, Array],
         own: dict[str, Array],
         shared: dict[str, Array],
+        starts: dict[str, Array],
     ) -> None:
         self.simulator, self.batch, self.count = simulator, batch, math.prod(batch)
-        self._rows, self.own, self.shared = states, own, shared
+        self._rows, self.own, self.shared, self._starts = states, own, shared, starts
         shaped = {n: x.reshape(*batch, *x.shape[1:]) for n, x in states.items()}
         self.q, self.v, self.t = shaped["q"], shaped["v"], shaped["t"].reshape(batch)
         nodes = simulator._states
         self.laws = {
-            n: x.reshape(*batch, *nodes[n].shape)
+            n: x.reshape((*batch, *nodes[n].shape))
             for n, x in shaped.items()
             if n not in ("q", "v", "t")
         }
@@ -316,6 +467,7 @@ class SimulatorState:
         self.status, self.failed_at = (np.zeros(self.count, dtype=np.int64) for _ in range(2))
         self._advance: Callable[[], Any] | None = None
         self._memory: RunMemory | None = None  # kept as long as `_advance` works on it
+        self._threads = 0  # of the memory, if several steps were taken at once
 
     def __repr__(self) -> str:
         which = f"{self.count} trajectories" if self.batch else "one trajectory"
@@ -324,17 +476,38 @@ class SimulatorState:
     def copy(self) -> SimulatorState:
         """The same state in memory of its own."""
         rows = {name: x.copy() for name, x in self._rows.items()}
-        out = SimulatorState(self.simulator, self.batch, rows, self.own, self.shared)
+        own, shared = ({n: x.copy() for n, x in part.items()} for part in (self.own, self.shared))
+        out = SimulatorState(self.simulator, self.batch, rows, own, shared, self._starts)
         out.efforts[:], out.steps = self.efforts, self.steps
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
+
+    def take(self, other: SimulatorState) -> None:
+        """Become equal to another state, in the memory that is there."""
+        fits = other.simulator is self.simulator and other.batch == self.batch
+        if not fits or other.own.keys() != self.own.keys():
+            raise InputError(
+                f"out={self!r} is not a state of this simulator like {other!r}; make one with\n"
+                "    out = state.copy()"
+            )
+        for name, x in other.arrays().items():
+            np.copyto(self.arrays()[name], x)
+        self.efforts[:], self.steps = other.efforts, other.steps
+        self.status[:], self.failed_at[:] = other.status, other.failed_at
+        if self._memory is not None:
+            self._memory.number(self.steps)
+
+    def arrays(self) -> dict[str, Array]:
+        """Rows of states and parameters by name."""
+        return {**self._rows, **self.own, **self.shared}
 
     def memory(self, plan: Plan, threads: int = 1) -> RunMemory:
         """This state as the memory of a run."""
         from phipsi.motion.run_memory import RunMemory
 
-        arrays = {**self._rows, **self.own, **self.shared, "tau": self.efforts}
-        out = RunMemory(plan, arrays, self.count, threads)
+        out = RunMemory(
+            plan, {**self.arrays(), **self._starts, "tau": self.efforts}, self.count, threads
+        )
         out.status[:], out.failed_at[:] = self.status, self.failed_at
         return out
 
@@ -357,10 +530,24 @@ class SimulatorState:
         if advance():
             raise self.failure(None)
 
+    def advance_by(self, steps: int, threads: int) -> None:
+        """Several steps."""
+        sim = self.simulator
+        if self._threads != threads:
+            self._advance, self._threads = None, threads
+            self._memory = self.memory(sim._plan(self.own, ()), threads)
+            self.status, self.failed_at = self._memory.status, self._memory.failed_at
+        assert self._memory is not None
+        fine = not self.count or self._memory.run(sim.dt, steps, self.steps, records=False)
+        self.steps += steps
+        if not fine:
+            raise self.failure(None)
+
     def _stepper(self) -> Callable[[], Any]:
         sim = self.simulator
         if not self.count:
             return lambda: 0
+        self._threads = 0
         memory = self._memory = self.memory(sim._plan(self.own, ()))
         self.status, self.failed_at = memory.status, memory.failed_at
         if self.count <= _FEW:
@@ -370,66 +557,7 @@ class SimulatorState:
     def failure(self, found: Any) -> SimulationError:
         """What went wrong first, in which trajectory and step."""
         sim = self.simulator
-        return failure(sim.model, self.batch, self.status, self.failed_at, sim.dt, found)
-
-
-@final
-class SimulatorRun:
-    """What `Simulator.rollout` recorded.
-
-    **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
-    the first record being the state at the beginning; `state`, the last one, from which another
-    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...).
-    """
-
-    def __init__(self, simulator: Simulator, state: SimulatorState, out: dict[str, Array]) -> None:
-        self.simulator, self.state, self.complete = simulator, state, True
-        self._found = {n: x.reshape(*state.batch, *x.shape[1:]) for n, x in out.items()}
-
-    def end_after(self, kept: int) -> None:
-        """Keep only so many records: the run was interrupted."""
-        rank = len(self.state.batch)
-        self._found = {n: x[(slice(None),) * rank + (slice(kept),)] for n, x in self._found.items()}
-        self.complete = False
-
-    def __getitem__(self, name: str) -> Array:
-        try:
-            return self._found[name]
-        except KeyError:
-            known = ", ".join(map(repr, self._found))
-            raise InputError(
-                f"{name!r} was not recorded, only {known}. Ask for it:  "
-                f"sim.rollout(…, record=('q', 'v', {name!r}))"
-            ) from None
-
-    @property
-    def t(self) -> Array:
-        """Times (..., kept), s."""
-        return self["t"]
-
-    @property
-    def q(self) -> Array:
-        """Configurations (..., kept, nq)."""
-        return self["q"]
-
-    @property
-    def v(self) -> Array:
-        """Rates (..., kept, nv)."""
-        return self["v"]
-
-    @property
-    def status(self) -> Array:
-        """0 where a trajectory went well, (...)."""
-        return self.state.status.reshape(self.state.batch)
-
-    @property
-    def failed_at(self) -> Array:
-        """The number of the last step that was begun, (...)."""
-        return self.state.failed_at.reshape(self.state.batch)
-
-    def __repr__(self) -> str:
-        names = ", ".join(self._found)
-        return f"<run of {self.state!r}: {names}>"
+        return failure(sim._mechanism, self.batch, self.status, self.failed_at, sim.dt, found)
 
 
 def _spread(x: Any, batch: tuple[int, ...], node: Node) -> Array:
@@ -440,3 +568,16 @@ def _spread(x: Any, batch: tuple[int, ...], node: Node) -> Array:
 def _own(x: Array, batch: tuple[int, ...], shape: Shape) -> Array:
     whole = np.broadcast_to(x, (*batch, *shape))
     return np.array(whole.reshape(math.prod(batch), *(shape or (1,))), order="C")
+
+
+def _weights(name: str, given: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Weights (n, kept, *shape) of a record."""
+    array = real_array(f"of[{name!r}]", given)
+    try:
+        whole = np.broadcast_to(array, (*batch, *shape))
+    except ValueError:
+        raise InputError(
+            f"of[{name!r}] has shape {array.shape}, which does not broadcast to the records, "
+            f"{(*batch, *shape)}"
+        ) from None
+    return np.array(whole.reshape(math.prod(batch), *shape), order="C")

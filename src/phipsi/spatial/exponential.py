@@ -55,7 +55,8 @@ class _Floats:
 class _Arrays:
     """Many joints or configurations at once; complex numbers too, for derivatives by their step."""
 
-    sqrt, sin, cos = np.sqrt, np.sin, np.cos
+    sqrt, sin, cos, arctan2 = np.sqrt, np.sin, np.cos, np.arctan2
+    where = staticmethod(np.where)
 
     @staticmethod
     def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:

@@ -47,7 +47,7 @@ from phipsi.spatial.rotation_groups import (
     powers,
     times,
 )
-from phipsi.spatial.vectors import Array
+from phipsi.spatial.vectors import Array, numbers
 
 
 def _screw_ad(w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, Numbers]:
@@ -58,7 +58,7 @@ def _screw_ad(w: Numbers, u: Numbers, m: Numbers, f: Numbers) -> tuple[Numbers, 
 
 def on_arrays(formula: Callable[..., Numbers], *arrays: Array) -> Array:
     """A formula of components on arrays (..., n); single vectors in floats, which is faster."""
-    if all(x.ndim == 1 for x in arrays):
+    if all(x.ndim == 1 and isinstance(x, np.ndarray) for x in arrays):
         try:
             return np.array(formula(*(x.tolist() for x in arrays), FLOATS))
         except ZeroDivisionError:  # a quaternion of zeros: NaN, as arrays have it
@@ -255,7 +255,7 @@ class _Rigid(Group):
         return on_arrays(self.move, np.concatenate([self.rotation.scaled(r), x], axis=-1), step)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        a, b = np.asarray(q0, dtype=np.float64), np.asarray(q1, dtype=np.float64)
+        a, b = numbers(q0), numbers(q1)
         n, rotation = self.rotation.size, self.rotation
         w = rotation.log(a[..., :n], b[..., :n])
         if not self.space:

@@ -26,6 +26,43 @@ def quaternion_of(w: Sequence[Any], ops: Any) -> tuple[Any, Any, Any, Any]:
     return ops.cos(ops.sqrt(s)), k * w[0], k * w[1], k * w[2]
 
 
+def log_of_quaternion(cosine: Any, axis: Sequence[Any], ops: Any) -> tuple[Any, Any, Any]:
+    """The shortest rotation vector of a quaternion (cosine, axis), for any kind of number.
+
+    Needs ``ops.arctan2`` and ``ops.where(condition, x, y)``, and ordinary lengths.
+    """
+    x, y, z = axis
+    sine = ops.sqrt(x * x + y * y + z * z)
+    tiny = sine < 1e-150
+    safe, sign = ops.where(tiny, 1.0, sine), ops.where(cosine < 0, -1.0, 1.0)
+    far = 2 * ops.arctan2(safe, cosine * sign) / safe
+    k = sign * ops.where(tiny, 2 / ops.where(tiny, cosine * sign, 1.0), far)
+    return k * x, k * y, k * z
+
+
+def log_of_matrix(R: Sequence[Sequence[Any]], ops: Any) -> tuple[Any, Any, Any]:
+    """The shortest rotation vector of a rotation matrix, for any kind of number.
+
+    Of the rows of 4 q q* that with the largest diagonal entry is a quaternion that keeps its
+    digits.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R
+    wx, wy, wz = zy - yz, xz - zx, yx - xy
+    sxy, sxz, syz = xy + yx, xz + zx, yz + zy
+    best = (1 + xx + yy + zz, wx, wy, wz)
+    largest = best[0]
+    others = (
+        (1 + xx - yy - zz, (wx, 1 + xx - yy - zz, sxy, sxz)),
+        (1 - xx + yy - zz, (wy, sxy, 1 - xx + yy - zz, syz)),
+        (1 - xx - yy + zz, (wz, sxz, syz, 1 - xx - yy + zz)),
+    )
+    for pivot, row in others:
+        better = largest < pivot
+        best = tuple(ops.where(better, x, y) for x, y in zip(row, best, strict=True))
+        largest = ops.where(better, pivot, largest)
+    return log_of_quaternion(best[0], best[1:], ops)
+
+
 # ------------------------------------------------------------------ quaternions
 
 
@@ -62,10 +99,10 @@ def quat_scaled(quaternion: ArrayLike) -> Array:
     """Quaternions (..., 4) times a power of two, so that products of them keep their digits.
 
     The largest component is between ½ and 1, and nothing is rounded. Complex and object arrays stay
-    as they are.
+    as they are, and traced ones.
     """
     q = numbers(quaternion)
-    if q.dtype != np.float64:
+    if q.dtype != np.float64 or not isinstance(q, np.ndarray):
         return q
     _, power = np.frexp(np.max(np.abs(q), axis=-1, keepdims=True))
     return np.ldexp(q, -power)
@@ -98,17 +135,17 @@ def matrix_to_quat(rotation: ArrayLike) -> Array:
     )
     xy, xz, yz = sums[..., 0, 1], sums[..., 0, 2], sums[..., 1, 2]
     # Row k of 4 q q* for each choice of the pivot component k.
-    rows = np.stack(
-        [
-            np.stack([1 + xx + yy + zz, wx, wy, wz], axis=-1),
-            np.stack([wx, 1 + xx - yy - zz, xy, xz], axis=-1),
-            np.stack([wy, xy, 1 - xx + yy - zz, yz], axis=-1),
-            np.stack([wz, xz, yz, 1 - xx - yy + zz], axis=-1),
-        ],
-        axis=-2,
+    rows = (
+        np.stack([1 + xx + yy + zz, wx, wy, wz], axis=-1),
+        np.stack([wx, 1 + xx - yy - zz, xy, xz], axis=-1),
+        np.stack([wy, xy, 1 - xx + yy - zz, yz], axis=-1),
+        np.stack([wz, xz, yz, 1 - xx - yy + zz], axis=-1),
     )
-    pivot = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
-    q = np.take_along_axis(rows, pivot[..., None, None], axis=-2)[..., 0, :]
+    q, pivot = rows[0], rows[0][..., :1]
+    for k in (1, 2, 3):
+        larger = rows[k][..., k : k + 1]
+        q = np.where(larger > pivot, rows[k], q)
+        pivot = np.where(larger > pivot, larger, pivot)
     q = quat_normalize(q)
     return np.where(q[..., :1] < 0, -q, q)
 

@@ -13,8 +13,11 @@ Array = NDArray[Any]
 def numbers(values: ArrayLike) -> Array:
     """Return an array that is at least float64; complex and object arrays stay as they are.
 
-    So do the exact arrays of `proofs`, which are ndarrays with their own arithmetic.
+    So do the exact arrays of `proofs`, which are ndarrays with their own arithmetic, and traced
+    values of laws, which take NumPy's functions.
     """
+    if hasattr(values, "is_traced"):
+        return values  # type: ignore[return-value]
     array: Array = np.asanyarray(values) if hasattr(values, "is_exact") else np.asarray(values)
     return array.astype(np.float64) if array.dtype.kind in "biuf" else array
 

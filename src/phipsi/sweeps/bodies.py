@@ -135,6 +135,12 @@ def world_arm(a: Arithmetic, x: Field) -> Block:
     return a.rigid_block(identity(3), [a.number(-float(c)) for c in at])
 
 
+def com_arm(a: Arithmetic, x: Field) -> Block:
+    """The origin of the world, seen from the mass centre h/m."""
+    m, h, _ = a.inertia(x.args[0])
+    return a.rigid_block(identity(3), [neg(c / m) for c in h])
+
+
 def angular(a: Arithmetic, x: Field) -> Block:
     """[[I, 0], [0, 0]]."""
     return a.symmetric([int(i == j and i < 3) for i in range(6) for j in range(i + 1)], 6)

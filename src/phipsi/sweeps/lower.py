@@ -321,6 +321,7 @@ _MOVES: dict[str, tuple[str, Callable[[Blocks, Expr], Field], str]] = {
     "Adot":  ("of_point", Blocks.row_block,    "to_row"),
     "total": ("",         Blocks.world_block,  "total"),
     "select": ("",        Blocks.selection,    ""),
+    "to_com": ("",        Blocks.com_block,    ""),
 }  # fmt: skip
 _VECTORS: dict[str, Callable[[Lowering, Expr], Field]] = {
     "operand": _operand,

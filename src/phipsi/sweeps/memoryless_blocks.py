@@ -338,6 +338,12 @@ class Blocks:
             return self.pose()
         return b.mul(b.apply("world_arm", data=x.params), self.pose())
 
+    def com_block(self, x: Expr) -> Field:
+        """φ(mass centre, world's origin), from the inertia of the whole mechanism."""
+        b = self.builder
+        whole = b.shift("total", b.congruence(self.pose(), self.block(M)))
+        return b.apply("com_arm", whole)
+
     # -- the Riccati family ------------------------------------------------------------------------
 
     def riccati(self, f: Riccati) -> dict[str, Field]:

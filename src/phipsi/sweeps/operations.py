@@ -354,6 +354,10 @@ Operation(
     kind=Kind.RIGID, **_call("below_root", r"\operatorname{below\_root}"),
 )  # fmt: skip
 Operation(
+    "com_arm", "φ from the origin of the world to the mass centre of an inertia",
+    body=bodies.com_arm, rows="6", cols="6", kind=Kind.RIGID, cost=4, **_call("com"),
+)  # fmt: skip
+Operation(
     "gyration", "how M V changes the momentum", body=bodies.gyration, rows="6", cols="6",
     kind=Kind.GYRATION, linear=(0, 1), cost=70, **_call("gyration"),
 )  # fmt: skip

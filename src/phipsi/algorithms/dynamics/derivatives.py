@@ -160,8 +160,7 @@ def _with_constraints(
 ) -> tuple[Array, Array, Array]:
     solver = ConstrainedSolver(model, q)
     id_q, id_v, _ = program_of(inverse_dynamics_operators(), model.model, "dense")(q, v, vdot)
-    loads = program_of(_loads(), model, "dense")(q, f)
-    rows_q, rows_v = program_of(_rows(), model, "dense")(q, v, vdot)
+    loads, (rows_q, rows_v) = solver.loads_by_q(f), solver.accelerations_by(v, vdot)
     by_q, by_v = solver.solve(-id_q - loads, -rows_q), solver.solve(-id_v, -rows_v)
     return by_q, by_v, solver.by_efforts
 
@@ -199,12 +198,19 @@ class ConstrainedSolver:
         """
         mu = (self._shaped(self._at.admittance) @ rows[..., None])[..., 0]
         inertia = program_of(_momenta(), self.system.model, "dense")(self.q, x)
-        turned = program_of(_loads(), self.system, "dense")(self.q, mu)
-        return self.solve(turned - inertia, -self.rates_by_q(x))
+        return self.solve(self.loads_by_q(mu) - inertia, -self.rates_by_q(x))
 
     def rates_by_q(self, x: Array) -> Array:
         """Derivatives (..., rows, nv) by q of G x, x (..., nv) held."""
         return program_of(_row_rates(), self.system, "dense")(self.q, x)
+
+    def loads_by_q(self, f: Array) -> Array:
+        """Derivatives (..., nv, nv) by q of G* f, the multipliers f (..., rows) held."""
+        return program_of(_loads(), self.system, "dense")(self.q, f)
+
+    def accelerations_by(self, v: Array, vdot: Array) -> tuple[Array, Array]:
+        """Derivatives (..., rows, nv) by q and by v of the accelerations of the rows, vdot held."""
+        return program_of(_rows(), self.system, "dense")(self.q, v, vdot)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Unpack
 
@@ -10,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.kinematics.motions import VELOCITY_MAP, VELOCITY_MAP_DOT
 from phipsi.backends.options import CallOptions, Calls
+from phipsi.backends.program import Program
 from phipsi.compiler import program_of
 from phipsi.errors import InputError, ModelError
+from phipsi.expressions.node import Expr
 from phipsi.model.mechanisms import of_given_motion, tree_of
 from phipsi.model.model import Model
-from phipsi.operators import I, Jr, M, V, cross, total, v
+from phipsi.operators import I, Jr, M, V, cross, to_com, total, v
 from phipsi.spatial import skew
 
 Array = NDArray[Any]
@@ -22,6 +25,7 @@ Array = NDArray[Any]
 KINETIC_ENERGY = Fraction(1, 2) * (V.T @ M @ V + v.T @ Jr @ v)
 MOMENTUM = total(M @ V)
 MOMENTUM_MATRIX = total(M @ VELOCITY_MAP)
+CENTROIDAL_MOMENTUM, CENTROIDAL_MOMENTUM_MATRIX = to_com @ MOMENTUM, to_com @ MOMENTUM_MATRIX
 # d/dt of the body forces M φ* H* in world axes: their components change, and the body axes turn
 MOMENTUM_MATRIX_DOT = total(M @ VELOCITY_MAP_DOT - cross(V).T @ M @ VELOCITY_MAP)
 # The whole mechanism as one rigid body about the world's origin: the inertia [[·, m c~], [·, m I]]
@@ -136,17 +140,14 @@ def momentum(
         return program_of(MOMENTUM, model, "apply", momentum)(q, v, **options)
     if about != "com":
         raise InputError(f"about={about!r} is neither 'origin' nor 'com'")
-    tree = tree_of(model, momentum)
-    calls = Calls(options)
-    h, inertia = calls(program_of((MOMENTUM, WHOLE_INERTIA), tree, "dense"), q, v)
-    return calls.finish(_about_com(h[..., None], _com(tree, inertia))[..., 0])
+    return _about(CENTROIDAL_MOMENTUM, MOMENTUM, model, "apply", momentum)(q, v, **options)
 
 
 @of_given_motion
 def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[CallOptions]) -> Array:
     """Joint rates → momentum about the mass centre.
 
-    total M φ* H*, moved from the world's origin to the mass centre: times v it is
+    to_com total M φ* H*, momentum moved from the world's origin to the mass centre: times v it is
     ``momentum(…, about="com")``. World axes, [angular; linear], without rotors.
 
     **Arguments:** `q` (..., nq). **Returns:** (..., 6, nv).
@@ -157,10 +158,8 @@ def centroidal_momentum_matrix(model: Model, q: ArrayLike, **options: Unpack[Cal
     >>> centroidal_momentum_matrix(planar_arm(1), [0.0])[:, 0].round(4)
     array([0.    , 0.    , 0.0833, 0.    , 0.5   , 0.    ])
     """
-    tree = tree_of(model, centroidal_momentum_matrix)
-    calls = Calls(options)
-    matrix, inertia = calls(program_of((MOMENTUM_MATRIX, WHOLE_INERTIA), tree, "dense"), q)
-    return calls.finish(_about_com(matrix, _com(tree, inertia)))
+    pair = (CENTROIDAL_MOMENTUM_MATRIX, MOMENTUM_MATRIX)
+    return _about(*pair, model, "dense", centroidal_momentum_matrix)(q, **options)
 
 
 @of_given_motion
@@ -191,6 +190,18 @@ def centroidal_momentum_matrix_dot(
 
 
 # ---- the mechanism as one rigid body -----------------------------------------------------------
+
+
+def _about(
+    com: Expr, origin: Expr, model: Model, mode: str, function: Callable[..., Any]
+) -> Program:
+    """The program about the mass centre; about the origin for a model without mass."""
+    try:
+        return model.cache[com, mode]
+    except (KeyError, AttributeError):
+        tree = tree_of(model, function)
+        expr = com if _mass(tree) else origin
+        return model.cached((com, mode), lambda: program_of(expr, tree, mode))
 
 
 def _no_mass(model: Model) -> ModelError:

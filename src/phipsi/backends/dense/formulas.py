@@ -202,6 +202,17 @@ def frame_poses(c: Configuration) -> Array:
     return out.reshape(-1, 1)
 
 
+def to_com(c: Configuration) -> Array:
+    """φ(mass centre, world's origin) in world axes."""
+    masses = [c.model.inertia_matrices[k, 3, 3] for k in range(c.model.n_bodies)]
+    centre = c.zeros(3)
+    for k, m in enumerate(masses):
+        I = c.model.inertia_matrices[k]
+        moment = c.array(np.array([I[2, 4], I[0, 5], I[1, 3]]))
+        centre = centre + m * c.position[k] + c.world_rotation[k] @ moment
+    return rigid(c.eye(3), -centre / sum(masses))
+
+
 def moved(c: Configuration) -> Array:
     """Every joint after unit time at its rates, by the exponential of its group."""
     q, v, joints = c.argument("q"), c.argument("v"), c.model.joints
@@ -272,6 +283,7 @@ LEAVES: dict[str, Callable[[Configuration], Array]] = {
     "pose": poses,
     "frame_pose": frame_poses,
     "moved": moved,
+    "to_com": to_com,
 }
 """Leaves that depend on the configuration alone; the others are in `evaluation.py`."""
 

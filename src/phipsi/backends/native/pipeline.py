@@ -181,7 +181,7 @@ class Unit:
     def key(self) -> str:
         """Everything the code depends on, as one digest."""
         parts = [
-            _version(),
+            sources_digest(),
             repr(self.target),
             repr(self.program.reproducible),
             _program_text(self.phases, self.results),
@@ -309,7 +309,7 @@ def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
 
 
 @cache
-def _version() -> str:
+def sources_digest() -> str:
     """Versions of everything that writes code, with a digest of our own sources.
 
     Sources that have changed since they were imported are not the ones that run: what such a
@@ -318,7 +318,11 @@ def _version() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     package = here.parent.parent
-    folders = (here, here.parent, *(package / name for name in ("spatial", "model", "sweeps")))
+    folders = (
+        here,
+        here.parent,
+        *(package / name for name in ("spatial", "model", "sweeps", "laws")),
+    )
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     for path in paths:
         digest.update(path.read_bytes())

@@ -405,13 +405,14 @@ def _event(one: Table, model: Model) -> Event:
 def _integrator(top: Table) -> dict[str, Any]:
     if "integrator" not in top:
         return {}
+    known = [name for name, method in METHODS.items() if not method.damps]  # those of `simulate`
     if isinstance(top.data["integrator"], str):
-        return {"integrator": top.choice("integrator", METHODS)}
+        return {"integrator": top.choice("integrator", known)}
     one = top.table("integrator")
     assert one is not None
     given = one.read("name: text?; dt: positive? = 1e-3; rtol: positive? = 1e-9; atol: positive?")
     given.pop("name", None)
-    name = one.choice("name", METHODS) if "name" in one else "dopri"
+    name = one.choice("name", known) if "name" in one else "dopri"
     for key in ("dt",) if METHODS[name].is_adaptive else ("rtol", "atol"):
         if key in one:
             kind = "chooses its steps" if key == "dt" else "has fixed steps"

@@ -171,11 +171,28 @@ def _cosh(t: _Tools, x: Lane) -> Lane:
 
 
 def _tanh(t: _Tools, x: Lane) -> Lane:
-    z = x * x
-    near = x + x * z * _ratio(z, _TANH)
-    size = t.abs(x)
-    far = 1.0 - 2.0 / (t.call("exp", size + size) + 1.0)
-    return t.nan_or(x, t.pick("<", size, 0.625, near, t.sign_of(far, x)))
+    """x + x z P/Q of z = x² near 0, 1 − 2/(exp 2|x| + 1) beyond, with one division for both.
+
+    exp is 2^k (1 + high − low + r c / (2 − c)) as above, so that 2/(exp + 1) is
+    2 (2 − c) / (2^k ((1 + high − low)(2 − c) + r c) + (2 − c)).
+    """
+    e, b = t.e, t.e.builder
+    z, size = x * x, t.abs(x)
+    near = e.compare("<", size, 0.625)
+    twice = t.pick("<", size, 40.0, size + size, 80.0)  # beyond, it is 1
+    shifted = twice.times_plus(_PER_LN2, _WHOLE)
+    k = shifted - _WHOLE
+    high, low = (-k).times_plus(_LN2_HIGH, twice), k * _LN2_LOW
+    r = high - low
+    square = r * r
+    c = r - square * _polynomial(square, _EXP)
+    below = 2.0 - c
+    grown = (r + 1.0).times_plus(below, r * c)
+    whole = b.sub(b.bitcast(shifted.value, e.integers), e.integer(_WHOLE_BITS))
+    above = e.select(near, size * z * _polynomial(z, _TANH[0]), -2.0 * below)
+    under = e.select(near, _polynomial(z, _TANH[1]), grown.times_plus(t.two_to(whole), below))
+    out = e.select(near, size, 1.0) + above / under
+    return t.nan_or(x, t.sign_of(out, x))
 
 
 def _arctan(t: _Tools, x: Lane) -> Lane:

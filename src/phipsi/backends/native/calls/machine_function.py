@@ -1,0 +1,165 @@
+"""Compiled functions of arrays, and the ways to call them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from phipsi.backends.backend import never
+from phipsi.backends.native.calls.direct_call import address_of, make_direct
+from phipsi.backends.native.calls.gufunc import make_gufunc
+from phipsi.backends.native.calls.scratch import Scratch
+from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of
+from phipsi.backends.native.targets.target import MachineCode, Target
+from phipsi.backends.result_memory import LEAST, empty
+from phipsi.backends.workers import batch_pieces
+from phipsi.model.numbers import as_numbers, surely_numbers
+
+Array = np.ndarray
+_FLOAT64, _ARRAY = np.dtype(np.float64), np.ndarray
+_KEPT_TASKS = 8
+_SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call may hold the GIL
+
+
+class MachineFunction:
+    """Machine code of a function of arrays, and the ways to call it.
+
+    `names` are those of the inputs; `shapes`, of one element of all arguments, the last of which is
+    the status; `words`, where the data record holds the size of scratch memory; `single`, whether
+    there is one result; `also`, objects that the code needs to live.
+
+    **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
+    `direct`, the builtin for one configuration in plain arrays, which returns None for anything
+    else; `data`, the record that the code works on.
+    """
+
+    _pick: Callable[[list[Any]], list[Any]] | None = None  # chooses blocks of the results
+
+    def __init__(
+        self,
+        code: MachineCode,
+        data: np.ndarray,
+        target: Target,
+        names: Sequence[str],
+        shapes: list[tuple[int, ...]],
+        words: int,
+        *,
+        single: bool,
+        has_direct: bool,
+        also: object,
+    ) -> None:
+        self.code, self.data, self.target, self.words = code, data, target, words
+        self.names, self.shapes, self._single = tuple(names), shapes, single
+        self.scratch_bytes = int(data[words])  # of a thread
+        owned = (code, data, also, Scratch(data, words))
+        count, self._loop = len(names), code.address("phipsi_loop")
+        self.ufunc = make_gufunc(self._loop, data.ctypes.data, shapes, count, owned)
+        self.direct: Callable[..., Any] = never
+        if has_direct and self.scratch_bytes < _SHORT * target.lanes:
+            self.direct = make_direct(code.address("phipsi_direct"), data, owned)
+        self.input_shapes, self.output_shapes = shapes[:count], shapes[count:-1]
+        self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
+        self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
+        self._count, self._ranks = count, [len(s) for s in self.input_shapes]
+        # numbers in an input from which results may be so large that their memory is used again
+        widest = max((math.prod(s) for s in self.output_shapes), default=1) or 1
+        narrowest = min((math.prod(s) for s in self.input_shapes), default=1) or 1
+        self._many = max(narrowest * LEAST // (8 * widest), 2)
+
+    def quick(self, args: tuple[Any, ...], threads: Any, out: Any) -> Any:
+        """One call of the gufunc; None if anything is out of the ordinary, or fails."""
+        if len(args) != self._count:
+            return None
+        own = out is not None or threads != 1
+        for a in args:
+            kind = type(a)
+            if kind is _ARRAY and a.dtype is _FLOAT64:
+                own = own or a.size >= self._many
+            elif not (kind is list and a and type(a[0]) is float or surely_numbers(a)):
+                args = tuple(map(as_numbers, self.names, args))
+                break
+        try:
+            found = self._into(args, threads, out) if own else self.ufunc(*args)
+        except (TypeError, ValueError):  # the long way says why
+            return None
+        if found is None:
+            return None
+        *results, status = found
+        if status.any() if status.ndim else status:
+            return None
+        if self._pick is not None:
+            results = self._pick(results)
+        return results[0] if self._single else tuple(results)
+
+    def _into(self, args: tuple[Any, ...], threads: Any, out: Any) -> Any:
+        """The same with results in arrays of the caller or in `result_memory`, and in threads."""
+        if self._pick is not None and out is not None:
+            return None
+        arrays = [a if type(a) is _ARRAY else np.asarray(a, dtype=np.float64) for a in args]
+        batches = [a.shape[: a.ndim - rank] for a, rank in zip(arrays, self._ranks, strict=True)]
+        batch = batches[0] if batches else ()
+        same = batches.count(batch) == len(batches)
+        if not same:
+            batch = np.broadcast_shapes(*batches)
+        wanted = [(*batch, *s) for s in self.output_shapes]
+        if out is None:
+            results = [empty(s) for s in wanted]
+        else:
+            results = [out] if self._single else list(out)
+            if not _fits(results, wanted, arrays):
+                return None
+        if threads == 1:
+            return self.ufunc(*arrays, out=(*results, None))
+        if type(threads) is not int or not same or len(batch) != 1 or not 1 < threads <= batch[0]:
+            return None
+        status = np.empty(batch, dtype=np.int64)
+        good = self.run_shared([*arrays, *results, status], batch[0], threads)
+        return None if good is None else (*results, _FINE if good else status)
+
+    def run_shared(self, arrays: list[np.ndarray], count: int, threads: int) -> bool | None:
+        """Run parts of a batch at the same time; True if no element failed.
+
+        None, and nothing done, if the numbers are not float64 or not aligned. The last array is the
+        status. Memory that was freed is mostly given out again, so the tasks of a few calls are
+        kept.
+        """
+        key: tuple[Any, ...] = (count, threads)
+        for a in arrays:
+            key += (address_of(a), a.strides, a.dtype)
+        tasks = self._tasks.get(key)
+        if tasks is None:
+            tasks = self._make_tasks(arrays, batch_pieces(count, min(threads, MOST + 1)))
+            if tasks is None:
+                return None
+            if len(self._tasks) >= _KEPT_TASKS:
+                self._tasks.clear()
+            self._tasks[key] = tasks
+        return run_tasks(tasks)
+
+    def _make_tasks(self, arrays: list[np.ndarray], pieces: list[slice]) -> np.ndarray | None:
+        addresses, strides = [address_of(a) for a in arrays], [a.strides for a in arrays]
+        odd = any(x & 7 for x in addresses) or any(s & 7 for one in strides for s in one)
+        if odd or any(a.dtype is not _FLOAT64 for a in arrays[:-1]):
+            return None
+        sizes = dict.fromkeys(size for shape in self.shapes for size in shape)
+        # LLVM is not asked again: in a forked process its lock may be held by a thread that is gone
+        return tasks_of(self._loop, self.data.ctypes.data, list(sizes), addresses, strides, pieces)
+
+
+_FINE = np.zeros((), dtype=np.int64)  # the status of a batch in which nothing failed
+
+
+def _fits(targets: list[Any], shapes: list[tuple[int, ...]], inputs: list[Array]) -> bool:
+    """Whether results can be written straight into these arrays."""
+    if len(targets) != len(shapes):
+        return False
+    for a, shape in zip(targets, shapes, strict=True):
+        if type(a) is not np.ndarray or a.dtype is not _FLOAT64 or a.shape != shape:
+            return False
+        others = (*inputs, *(b for b in targets if b is not a))
+        if not a.flags.writeable or any(np.may_share_memory(a, b) for b in others):
+            return False
+    return len({id(a) for a in targets}) == len(targets)

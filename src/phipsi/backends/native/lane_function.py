@@ -1,0 +1,294 @@
+"""Machine code of functions that are more than one program, such as a controller or a search.
+
+A writer gets a `LaneKernel`: inputs and results in memory, lane by lane, and the kernels of
+programs to call. What it writes becomes a kernel like that of a program, so that one
+configuration, batches and threads are called the same way and give the same bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.backends.native import data_record as record
+from phipsi.backends.native.calls import direct_call as direct
+from phipsi.backends.native.calls.batch_loop import core_pattern, define_loop
+from phipsi.backends.native.calls.machine_function import MachineFunction
+from phipsi.backends.native.calls.scratch import SLOTS
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.pipeline import sources_digest
+from phipsi.backends.native.targets.target import machine_code
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, i64
+from phipsi.laws.graph import Node, in_order
+
+Shapes = Mapping[str, tuple[int, ...]]
+_LINE = 64  # bytes of a cache line, at which scratch memory begins
+
+
+@final
+class LaneKernel:
+    """Writes one kernel: ``void kernel(data, scratch, buffers, fresh)``.
+
+    **Attributes:** `b`, `e`, what instructions are written with; `inputs`, `results`, where they
+    are, by name; `code`, for graphs of the inputs; `bad`, the status of every lane so far.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        lanes: int,
+        natives: Sequence[NativeCode],
+        inputs: Shapes,
+        results: Shapes,
+        words: int,
+    ) -> None:
+        self.module, self.lanes, self.natives = module, lanes, natives
+        self._kernels = [native.unit.kernel(module, lanes).function for native in natives]
+        kind = ir.FunctionType(ir.VOID, [POINTER, POINTER, POINTER, ir.IntType(1)])
+        self.function = ir.Function(module, kind, f"phipsi_lane_function_{lanes}")
+        self.function.linkage = "internal"
+        self._data, self._scratch, buffers, self._fresh = self.function.args
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.e = Emitter(lanes, fused=natives[0].target.fused)
+        self.e.builder = self.b
+        self._used, self._words = 0, words
+        first = self.b.mul(self.b.word(self._data, words), i64(8 * lanes))  # after the buffers
+        self._work = self.b.at(self._scratch, first)
+        places = [
+            self.b.load(self.b.at(buffers, 8 * i), typ=POINTER)
+            for i in range(len(inputs) + len(results) + 1)
+        ]
+        self.inputs = dict(zip(inputs, map(Area, places), strict=False))
+        self.results = dict(zip(results, map(Area, places[len(inputs) :]), strict=False))
+        self._out = places[-1]
+        self._bad = self.b.alloca(self.e.integers)
+        self.b.store(self.e.integer(0), self._bad)
+        self._status = self.area(1)
+        self.code = LawCode(module, self.e, self.inputs, self.area, self)
+
+    def finish(self) -> int:
+        """The end of the kernel; how many numbers of every lane it works with."""
+        self.b.store(self.bad, self._out, align=8)
+        self.b.ret_void()
+        return self._used
+
+    def area(self, size: int) -> Any:
+        """Working memory for so many numbers of every lane."""
+        here = self.b.at(self._work, self._used * 8 * self.lanes)
+        self._used += size
+        return here
+
+    # ---- failures
+
+    @property
+    def bad(self) -> Any:
+        """The status of every lane so far."""
+        return self.b.load(self._bad, typ=self.e.integers)
+
+    def note(self, status: Any) -> None:
+        """Keep the first failure of every lane."""
+        b, old = self.b, self.bad
+        b.store(b.select(b.icmp_signed("==", old, self.e.integer(0)), status, old), self._bad)
+
+    def fail(self, condition: Any, code: int) -> None:
+        """Note a failure where a condition holds."""
+        e = self.e
+        self.note(self.b.select(condition, e.integer(code), e.integer(0)))
+
+    # ---- programs
+
+    def call_program(
+        self, native: NativeCode, code: LawCode, args: Sequence[Any], allowed: Sequence[int] = ()
+    ) -> list[Area]:
+        """Call the kernel of a program; its results are in new memory.
+
+        Its failures are noted, except those with codes of failures.py that are `allowed`.
+        """
+        b, e = self.b, self.e
+        results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
+        self.call_into(native, [code.stored(x) for x in args], results)
+        status = self.status
+        for number in allowed:
+            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(number))
+            status = b.select(fine, e.integer(0), status)
+        self.note(status)
+        return results
+
+    @property
+    def status(self) -> Any:
+        """What the last call of a program reported, by lane."""
+        return self.b.load(self._status, align=8, typ=self.e.integers)
+
+    def call_into(self, native: NativeCode, args: Sequence[Area], results: Sequence[Area]) -> None:
+        """Call the kernel of a program with results in these places."""
+        b, number = self.b, [x is native for x in self.natives].index(True)
+        word = self._words + 1 + 2 * number
+        data = b.inttoptr(b.word(self._data, word), POINTER)
+        scratch = b.at(self._scratch, b.word(self._data, word + 1))
+        places = [self._whole(x) for x in (*args, *results)]
+        buffers = self.area(-(-(len(places) + 1) // self.lanes))
+        for i, place in enumerate((*places, self._status)):
+            b.store(place, b.at(buffers, 8 * i))
+        flag = ir.Constant(ir.IntType(1), 1)
+        b.call(self._kernels[number], [data, scratch, buffers, flag])
+
+    def _whole(self, area: Area) -> Any:
+        assert not area.shared, "kernels read numbers of every lane"
+        return self.b.at(area.base, 8 * self.lanes * area.start) if area.start else area.base
+
+
+Writer = Callable[[LaneKernel], None]
+
+
+@final
+class LaneFunction(MachineFunction):
+    """A function of named arrays, written by `write` around the kernels of programs.
+
+    `key` names everything that the code depends on besides the programs, the shapes and the sources
+    of the backend.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        natives: Sequence[NativeCode],
+        inputs: Shapes,
+        results: Shapes,
+        write: Writer,
+    ) -> None:
+        target = natives[0].target
+        shapes = [*inputs.values(), *results.values(), ()]
+        pattern, has_direct = core_pattern(shapes), direct.available()
+        words = record.BUFFERS + 3 * len(shapes)
+        sizes_at = direct.sizes_after(words)
+        core = [size for shape in shapes for size in shape]
+        own = sizes_at + len(core)  # where the work begins; data and scratch of every program
+        parts = [key, sources_digest(), repr(target), repr((list(inputs), list(results), shapes))]
+        parts += [native.unit.key() for native in natives]
+
+        def emit() -> str:
+            module, kernels, used = ir.Module(), {}, 0
+            for lanes in (target.lanes, 1):
+                kernel = LaneKernel(module, lanes, natives, inputs, results, own)
+                write(kernel)
+                used = max(used, kernel.finish())
+                kernels[lanes] = kernel.function
+            define_loop(module, kernels, pattern, len(inputs), words)
+            if has_direct:
+                direct.define_direct(module, kernels[1], pattern, len(inputs), words)
+            size = ir.Function(module, ir.FunctionType(I64, []), "phipsi_work_size")
+            ir.IRBuilder(size.append_basic_block("entry")).ret(i64(used))
+            return str(module)
+
+        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        code = machine_code(digest, target, emit)
+        work = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("phipsi_work_size"))()
+        data = np.zeros(own + 1 + 2 * len(natives), dtype=np.int64)
+        counts = [math.prod(shape) for shape in shapes]
+        rooms = [-(-n // target.lanes) * target.lanes for n in counts]  # whole tiles
+        starts = np.concatenate([[0], np.cumsum(rooms)])
+        data[record.BUFFERS : record.BUFFERS + 2 * len(counts)] = [*starts[:-1], *counts]
+        data[record.FEWEST] = min(2, target.lanes)
+        data[words + 1 + SLOTS : sizes_at] = direct.python_words()
+        data[sizes_at:own] = core
+        data[own] = starts[-1]
+        place = -(-int(starts[-1] + work) * 8 * target.lanes // _LINE) * _LINE
+        for i, native in enumerate(natives):
+            data[own + 1 + 2 * i : own + 3 + 2 * i] = native.data.ctypes.data, place
+            place += -(-native.scratch_bytes // _LINE) * _LINE
+        data[words] = place + _LINE
+        super().__init__(
+            code, data, target, tuple(inputs), shapes, words,
+            single=len(results) == 1, has_direct=has_direct, also=tuple(natives),
+        )  # fmt: skip
+
+    def fast(self, *args: Any) -> Any:
+        """The results for real arrays; None if one is out of the ordinary or an element fails."""
+        answer = self.direct(*args)
+        return self.quick(args, 1, None) if answer is None else answer
+
+    def joined(self, slow: Callable[..., Any], *args: Any) -> Any:
+        """The one result; elements that fail here, and odd arguments, are left to `slow`."""
+        answer = self.fast(*args)
+        if answer is not None:
+            return answer
+        try:
+            found, status = self.ufunc(*args)
+        except (TypeError, ValueError):
+            return slow(*args)
+        bad = np.asarray(status != 0)
+        if bad.all():
+            return slow(*args)
+        wide = (
+            np.broadcast_to(x, (*bad.shape, *shape))[bad]
+            for x, shape in zip(args, self.input_shapes, strict=True)
+        )
+        found[bad] = slow(*wide)
+        return found
+
+
+def graph_function(inputs: Shapes, results: Mapping[str, Node], failure: int = 0) -> LaneFunction:
+    """The function that graphs of named inputs describe, with calls of at least one program.
+
+    With `failure`, elements whose last result is not 0 fail with that status; it is not returned.
+    """
+    natives = list(
+        {
+            id(native): native
+            for x in in_order(results.values())
+            if x.operation.name == "call"
+            for native in x.data.natives
+        }.values()
+    )
+    nodes = list(results.values())
+    shown = list(results)[:-1] if failure else list(results)
+
+    def write(kernel: LaneKernel) -> None:
+        code = kernel.code
+        values = code.write(nodes)
+        total: Any = kernel.e.constant(0.0)
+        for name, node, value in zip(results, nodes, values, strict=True):
+            for i in range(node.size):
+                x = code.entry(value, i)
+                total = x.times_plus(0.0, total)
+                if name in shown:
+                    code.put(x, kernel.results[name], i)
+        kernel.fail(kernel.b.not_(kernel.e.compare("==", total, 0.0)), _NOT_FINITE)
+        if failure:
+            flag = code.entry(values[-1], 0)
+            kernel.fail(kernel.b.not_(kernel.e.compare("==", flag, 0.0)), failure)
+
+    shapes = {name: results[name].shape for name in shown}
+    return LaneFunction(graph_text(nodes, natives), natives, inputs, shapes, write)
+
+
+_NOT_FINITE = 4
+
+
+def graph_text(results: Sequence[Node], natives: Sequence[NativeCode]) -> str:
+    """A graph as text: equal for graphs with the same code."""
+    numbers: dict[Node, int] = {}
+    lines = []
+    for x in in_order(results):
+        numbers[x] = len(numbers)
+        args = [numbers[y] for y in x.args]
+        lines.append(f"{x.operation.name} {x.shape} {args} {_text_of(x.data, natives)}")
+    return "\n".join([*lines, repr([numbers[x] for x in results])])
+
+
+def _text_of(data: Any, natives: Sequence[NativeCode]) -> str:
+    if isinstance(data, np.ndarray):
+        return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
+    if isinstance(data, tuple):
+        return " ".join(_text_of(x, natives) for x in data)
+    if hasattr(data, "natives"):  # a callee
+        order = [next(i for i, y in enumerate(natives) if y is x) for x in data.natives]
+        return f"{data.name} {data.shapes} {order}"
+    return repr(data)

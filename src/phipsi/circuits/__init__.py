@@ -1,0 +1,1 @@
+"""Circuits of runs: laws, force elements and controllers wired to a mechanism."""

@@ -1,0 +1,325 @@
+"""circuit: laws traced with the quantities of a mechanism, and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.circuits.wiring import Wiring
+from phipsi.errors import LawError, PhipsiError, did_you_mean
+from phipsi.expressions.node import Expr
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.graph import Node, Shape
+from phipsi.laws.law import OUTPUTS, RESERVED, Law, law
+from phipsi.laws.law_errors import fail, short, traced_call
+from phipsi.laws.law_operations import expand
+from phipsi.laws.signals import Signal
+from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
+
+
+def circuit(model: Model, laws: Any, dt: float) -> Circuit:
+    """All laws of a run, traced once and joined.
+
+    **Arguments:** `laws`, a law, or several: `Law`, force elements, controllers
+    ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run, s, which sampled laws
+    must fit.
+    **Returns:** a `Circuit`. **Raises:** `LawError`, with the line of the law.
+
+    >>> import phipsi as pp
+    >>> from phipsi.circuits.wire_laws import circuit
+    >>> @pp.law
+    ... def damp(v, c):
+    ...     return -c * v
+    >>> made = circuit(pp.examples.planar_arm(2), [damp.bind(c=0.5)], 1e-3)
+    >>> list(made.of_kind("parameter")), made.efforts.shape
+    (['damp.c'], (2,))
+    """
+    wiring = Wiring(model, dt)
+    several = laws if isinstance(laws, Iterable) else (laws,)
+    functions: list[Law] = []
+    together: dict[Callable[..., None], list[Any]] = {}
+    for one in several:
+        if isinstance(one, Law):
+            functions.append(one)
+        elif hasattr(type(one), "wire_all") and not isinstance(one, type):
+            together.setdefault(type(one).wire_all, []).append(one)
+        elif callable(one) and not isinstance(one, type):
+            functions.append(_of_controller(one))
+        else:
+            hint = "make one from the class" if isinstance(one, type) else "decorate a function"
+            raise LawError(
+                f"laws has {short(one)}, which is not a law, a force element or a controller; "
+                f"{hint}:\n    @pp.law\n    def hold(q, v): …"
+            )
+    for wire_all, elements in together.items():
+        with wiring.records_programs():
+            wire_all(elements, wiring)
+    _Laws(wiring, functions).wire()
+    return wiring.circuit()
+
+
+def _of_controller(function: Callable[..., Any]) -> Law:
+    """A controller (t, q, v) → tau as a law."""
+    name = getattr(function, "__name__", None) or type(function).__name__
+
+    def controller(t: Any, q: Any, v: Any) -> Any:
+        return function(t, q, v)
+
+    return law(controller, name=name if name.isidentifier() else "controller")
+
+
+@final
+class _Laws:
+    """Laws by name, each traced after those that it reads."""
+
+    def __init__(self, wiring: Wiring, laws: list[Law]) -> None:
+        self.wiring, self.laws = wiring, _by_name(laws)
+        self._done: dict[str, dict[str, Any]] = {}
+        self._open: list[str] = []
+        self._previous: list[tuple[str, str, str]] = []
+
+    def wire(self) -> None:
+        """Trace all laws."""
+        for name in self.laws:
+            self.outputs(name)
+        for state, name, output in self._previous:
+            node = as_node(self.output(name, output))
+            known = self.wiring.state_shape(state)
+            if node.shape != known:
+                raise LawError(
+                    f"previous({name!r}, {output!r}) begins with shape {known}, but the output has "
+                    f"shape {node.shape}: give initial= in that shape"
+                )
+            self.wiring.update(_period(self.laws[name], self.wiring.dt), {state: node})
+
+    def outputs(self, name: str) -> dict[str, Any]:
+        """What a law returns, by name; traced when it is first asked for."""
+        if name not in self.laws:
+            raise LawError(
+                f"a law reads the output of {name!r}, which is not among the laws of the run. "
+                f"{did_you_mean(name, self.laws)}"
+            )
+        if name in self._open:
+            members = " → ".join([*self._open[self._open.index(name) :], name])
+            raise LawError(
+                f"the laws {members} read each other's outputs in a cycle, so none can be first. "
+                f"Break it with the value of the step before:\n"
+                f"    pp.signals.previous({name!r}, 'tau', initial=0.0)"
+            )
+        if name not in self._done:
+            self._open.append(name)
+            self._done[name] = self._wired(self.laws[name])
+            self._open.pop()
+        return self._done[name]
+
+    def output(self, name: str, output: str) -> Any:
+        """One output of a law."""
+        found = self.outputs(name)
+        if output not in found:
+            raise LawError(f"law {name!r} has no output {output!r}. {did_you_mean(output, found)}")
+        return found[output]
+
+    def previous(self, name: str, output: str, initial: Any) -> Any:
+        """An output of the step before, as a state."""
+        if name not in self.laws:
+            self.outputs(name)  # says what is wrong
+        state = f"{name}.{output}.previous"
+        if all(x[0] != state for x in self._previous):
+            self._previous.append((state, name, output))
+        return self.wiring.state(state, initial)
+
+    # ---- one law
+
+    def _wired(self, law: Law) -> dict[str, Any]:
+        arguments = {name: self._argument(law, name) for name in law.arguments}
+        found = _traced(law, arguments, self.wiring)
+        again = _traced(law, arguments, self.wiring)
+        _check_repeated(law, found, again)
+        for name in (*law.states, *law.discrete):
+            if name not in found:
+                what = "rate" if name in law.states else "next value"
+                fail(f"the law returns no {what} of its state {name!r}",
+                     f"return {{'tau': …, {name!r}: …}}", law.place)  # fmt: skip
+        period = _period(law, self.wiring.dt)
+        nodes = {name: self._shaped(law, name, x) for name, x in found.items()}
+        if law.discrete:
+            updates = {f"{law.name}.{n}": nodes[n] for n in law.discrete}
+            self.wiring.update(period, updates)
+        for name in law.states:
+            self.wiring.change(f"{law.name}.{name}", nodes[name])
+        out = {n: x for n, x in nodes.items() if n not in (*law.states, *law.discrete)}
+        if law.rate is not None:
+            out = {
+                name: self.wiring.hold(period, f"{law.name}.{name}", node, law.delay).node
+                for name, node in out.items()
+            }
+        for name, node in out.items():
+            self._acts(law, name, Traced(node))
+        return {name: Traced(node) for name, node in out.items()}
+
+    def _argument(self, law: Law, name: str) -> Any:
+        wiring = self.wiring
+        if name in ("q", "v", "tau_given"):
+            whole = {"q": wiring.q, "v": wiring.v, "tau_given": wiring.tau}[name]
+            if law.joints is None:
+                return whole
+            places = _places(wiring.model, law, "q" if name == "q" else "v")
+            return Traced(whole[places].node, owned=False)
+        if name == "t":
+            return wiring.t
+        for first in (law.states, law.discrete):
+            if name in first:
+                return wiring.state(f"{law.name}.{name}", first[name])
+        if name not in law.bound:
+            fail(
+                f"argument {name!r} is not bound",
+                f"{law.name}.bind({name}=…) takes a number, an array, an expression, or one of "
+                f"pp.signals; {', '.join(RESERVED)} are given by the run",
+                law.place,
+            )
+        value = law.bound[name]
+        try:
+            if isinstance(value, Expr):
+                return wiring.expression(value)
+            if isinstance(value, Signal):
+                owner = self if value.kind in ("output", "previous") else wiring
+                return Traced(as_node(getattr(owner, value.kind)(*value.of)), owned=False)
+        except PhipsiError as error:
+            if isinstance(error, LawError) and self._open[-1:] != [law.name]:
+                raise
+            raise LawError(f"{law.place}{name}={short(value)}: {error}") from error
+        return wiring.parameter(f"{law.name}.{name}", value)
+
+    def _shaped(self, law: Law, name: str, value: Any) -> Node:
+        """An output in the shape that it must have."""
+        node, shape = as_node(value), self._shape(law, name)
+        if shape is None or node.shape == shape:
+            return node
+        if name == "tau" and node.shape == ():
+            return expand(node, shape)
+        what = {"tau": "efforts"}.get(name, repr(name))
+        fail(f"the law returns {what} of shape {node.shape} instead of {shape}",
+             _advice(law, name, self.wiring.model), law.place)  # fmt: skip
+
+    def _shape(self, law: Law, name: str) -> Shape | None:
+        model = self.wiring.model
+        rows = () if law.single_point else (len(law.points),)
+        known: dict[str, Shape] = {
+            "tau": (len(_places(model, law, "v")),), "body_forces": (model.n_bodies, 6),
+            "energy": (), "force": (*rows, 3), "wrench": (*rows, 6),
+            **{n: x.shape for n, x in {**law.states, **law.discrete}.items()},
+        }  # fmt: skip
+        return known.get(name)
+
+    def _acts(self, law: Law, name: str, value: Traced) -> None:
+        wiring = self.wiring
+        wiring.record(f"{law.name}.{name}", value.node)
+        if not law.acts:
+            return
+        if name == "tau":
+            whole = value
+            if law.joints is not None:
+                whole = np.zeros_like(wiring.v)
+                whole[_places(wiring.model, law, "v")] = value
+            wiring.add("efforts", whole)
+        elif name == "body_forces":
+            wiring.add("loads", value)
+        elif name == "energy":
+            wiring.add("energy", value)
+        elif name in ("force", "wrench"):
+            rows = [value] if law.single_point else list(value)
+            for point, row in zip(law.points, rows, strict=True):
+                whole = row if name == "wrench" else np.concatenate([np.zeros(3), row])
+                wiring.load_at(point, whole)
+
+
+def _traced(law: Law, arguments: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
+    """What the function returns, by name."""
+    with wiring.records_programs():
+        found = traced_call(law.function, **arguments)
+    if found is None:
+        fail("the law returns nothing", "return the efforts, or {'tau': …}", law.place)
+    out = dict(found) if isinstance(found, Mapping) else {"tau": found}
+    if not out:
+        fail("the law returns an empty dictionary", "return {'tau': …}", law.place)
+    for name, value in out.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            fail(f"the output {short(name)} is not a name", "return {'tau': …}", law.place)
+        if name in ("force", "wrench") and not law.points:
+            fail(f"it is not said where {name!r} acts", f"{law.name}.at('tip')", law.place)
+        if name in RESERVED:
+            fail(f"the output {name!r} has the name of an input", "return {'tau': …}", law.place)
+        try:
+            as_node(value)
+        except LawError as error:
+            text = str(error).partition(":\n")[2].partition("\n")[2] or str(error)
+            raise LawError(f"{law.place}output {name!r}: {text}") from None
+    return out
+
+
+def _check_repeated(law: Law, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+    """The law gives the same graph when it runs again: it has no memory of its own."""
+    if list(first) == list(second) and all(
+        as_node(x) is as_node(second[n]) for n, x in first.items()
+    ):
+        return
+    fail(
+        "the law does something else when it runs again: it depends on a counter, on random "
+        "numbers or on another thing that changes outside",
+        "keep what it remembers in states={…} or discrete={…}, and use pp.signals.noise",
+        law.place,
+    )
+
+
+def _advice(law: Law, name: str, model: Model) -> str:
+    if name == "tau":
+        whose = "these joints" if law.joints else f"all joints (nv = {model.nv})"
+        return f"return one effort for each rate of {whose}, or restrict it: {law.name}.on('elbow')"
+    if name in OUTPUTS:
+        return f"{name} has one shape for all laws of this mechanism"
+    return f"the first value of {name!r} says its shape"
+
+
+def _places(model: Model, law: Law, which: str) -> list[int]:
+    """Places in q or v of the joints of a law."""
+    slices = dict(
+        zip(model.joint_names, model.q_slices if which == "q" else model.v_slices, strict=True)
+    )
+    names = model.joint_names if law.joints is None else law.joints
+    for name in names:
+        if name not in slices:
+            fail(f"there is no joint {name!r}. {did_you_mean(name, slices)[:-1]}", place=law.place)
+    size = model.nq if which == "q" else model.nv
+    return [i for name in names for i in range(size)[slices[name]]]
+
+
+def _period(law: Law, dt: float) -> int:
+    """Steps between samples."""
+    if law.rate is None:
+        return 1
+    steps = 1 / (law.rate * dt)
+    whole = max(round(steps), 1)
+    if abs(steps - whole) > 1e-9 * steps:
+        fits = sorted({1 / (n * dt) for n in (max(int(steps), 1), int(steps) + 1)})
+        fail(
+            f"rate={law.rate:g} /s is a sample every {steps:.6g} steps of dt={dt:g} s, which is "
+            f"not a whole number",
+            "these rates fit: " + ", ".join(f"{x:.9g}" for x in fits),
+            law.place,
+        )
+    return whole
+
+
+def _by_name(laws: list[Law]) -> dict[str, Law]:
+    """Laws by their names; the second of one name gets a number."""
+    out: dict[str, Law] = {}
+    for one in laws:
+        name, count = one.name, 1
+        while name in out:
+            count += 1
+            name = f"{one.name}_{count}"
+        out[name] = one if name == one.name else one.named(name)
+    return out

@@ -1,0 +1,149 @@
+"""Controllers in machine code: their formulas as graphs around the programs they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.algorithms.forms import BIAS_FORCES, INVERSE_DYNAMICS
+from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
+from phipsi.backends.failures import DOUBTFUL
+from phipsi.backends.native.lane_function import LaneFunction, graph_function
+from phipsi.compiler import default_backend
+from phipsi.control.tracking import Tracking
+from phipsi.laws.calls import call
+from phipsi.laws.law_operations import given
+from phipsi.laws.trace import Traced, as_node
+from phipsi.model.model import Model
+from phipsi.model.points import PointSet
+from phipsi.motion.step_calls import ProgramCall
+from phipsi.operators import J, Lambda, frame_pose, mass_matrix, tau
+from phipsi.spatial.exponential import ARRAYS
+from phipsi.spatial.quaternions import log_of_matrix
+
+# Acceleration of the point when the joints get tau.
+POINT_ACCELERATIONS = JACOBIAN_DOT_V + J @ mass_matrix.inv @ (tau - BIAS_FORCES)
+
+
+def computed_torque(model: Model) -> LaneFunction | NoCode:
+    """(q, v, q_ref, v_ref, vdot_ref, kp, kd, damping) → tau."""
+
+    def build() -> LaneFunction | NoCode:
+        if default_backend() != "native" or not model.nv:
+            return NoCode()
+        nq, nv = (model.nq,), (model.nv,)
+        shapes = {"q": nq, "v": nv, "q_ref": nq, "v_ref": nv, "vdot_ref": nv}
+        shapes |= {"kp": nv, "kd": nv, "damping": nv}
+        at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
+        reference = (at[name] for name in ("q_ref", "v_ref", "vdot_ref"))
+        q, v, tracking = at["q"], at["v"], Tracking(model)
+        e, e_rate, ff = tracking.errors(q, v, *reference)
+        vdot = tracking.accelerations(q, v, ff + at["kd"] * e_rate + at["kp"] * e)
+        (efforts,) = _called(model, INVERSE_DYNAMICS, q, v, vdot)
+        result = as_node(efforts + at["damping"] * v)
+        return graph_function(shapes, {"tau": result})
+
+    return model.cached(computed_torque, build)
+
+
+def operational_space(
+    model: Model, where: PointSet, rows: tuple[int, ...], key: Hashable, *, own: bool
+) -> LaneFunction | NoCode:
+    """(q, v, goal, V_ref, A_ref, kp, kd, damping, settings[, τ₀]) → tau.
+
+    `settings` are the damping of the null space and the least ratio of eigenvalues; `own`, whether
+    τ₀ is computed from them; `key`, under which the model keeps the function. It
+    fails near singularities: the formula is that of Λ without damping.
+    """
+
+    def build() -> LaneFunction | NoCode:
+        if default_backend() != "native":
+            return NoCode()
+        nq, nv, m = (model.nq,), (model.nv,), (len(rows),)
+        shapes = {"q": nq, "v": nv, "goal": (4, 4), "velocity": (6,), "acceleration": (6,)}
+        shapes |= {"kp": m, "kd": m, "damping": nv, "settings": (2,)}
+        shapes |= {} if own else {"second": nv}
+        at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
+        q, v, damped = at["q"], at["v"], at["damping"] * at["v"]
+        if own:
+            second = _called(model, INVERSE_DYNAMICS, q, v, -at["settings"][0] * v)[0] + damped
+        else:
+            second = at["second"]
+        forms = (frame_pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
+        modes = ("apply", "apply", "dense", "apply")
+        state = _called(model, forms, q, v, second - damped, points=where, mode=modes)
+        X, velocity, admittance, drift = state
+        X, velocity, drift = X[0], velocity[0], drift[0]
+        goal, wanted = at["goal"], [at["acceleration"][i] for i in rows]
+        if min(rows) < 3:
+            R = [[sum(goal[i, k] * X[j, k] for k in range(3)) for j in range(3)] for i in range(3)]
+            errors = list(log_of_matrix(R, ARRAYS))
+        else:
+            errors = [0.0] * 3
+        errors += [goal[i, 3] - X[i, 3] for i in range(3)]
+        lacking = [
+            wanted[n]
+            + at["kd"][n] * (at["velocity"][i] - velocity[i])
+            + at["kp"][n] * errors[i]
+            - drift[i]
+            for n, i in enumerate(rows)
+        ]
+        chosen = [[admittance[i, j] for j in rows] for i in rows]
+        force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
+        whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
+        (push,) = _called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
+        results = {"tau": as_node(second + push), "doubtful": as_node(doubtful)}
+        return graph_function(shapes, results, failure=DOUBTFUL)
+
+    return model.cached(key, build)
+
+
+def _called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
+    """Results of a program for traced arguments."""
+    several = forms if isinstance(forms, tuple) else (forms,)
+    found = call(ProgramCall(several, model, **options), *map(as_node, args))
+    return [Traced(x) for x in found]
+
+
+def _solved(
+    A: list[list[Any]], b: list[Any], turns: list[bool], least: Any
+) -> tuple[list[Any], Any]:
+    """A⁻¹ b, and whether an eigenvalue of the scaled A may be below `least` of the largest.
+
+    Rotations and translations are scaled by the roots of their means S. The trace of the inverse is
+    at least 1/s of the smallest eigenvalue s, and that of the matrix at least the largest.
+    """
+    n = len(b)
+    scales: list[Any] = [None] * n
+    for kind in set(turns):
+        mine = [i for i in range(n) if turns[i] is kind]
+        root = np.sqrt(sum(A[i][i] for i in mine) / len(mine))
+        for i in mine:
+            scales[i] = root
+    L: list[list[Any]] = [[0.0] * n for _ in range(n)]
+    back: list[list[Any]] = [[0.0] * n for _ in range(n)]  # of L
+    for i in range(n):
+        for j in range(i + 1):
+            entry = A[i][j] / (scales[i] * scales[j]) - sum(L[i][k] * L[j][k] for k in range(j))
+            L[i][j] = np.sqrt(entry) if i == j else entry * back[j][j]
+        back[i][i] = 1 / L[i][i]
+        for j in range(i):
+            back[i][j] = -back[i][i] * sum(L[i][k] * back[k][j] for k in range(j, i))
+    y = [sum(back[i][k] * (b[k] / scales[k]) for k in range(i + 1)) for i in range(n)]
+    x = [sum(back[k][i] * y[k] for k in range(i, n)) / scales[i] for i in range(n)]
+    inverse = sum(back[i][j] * back[i][j] for i in range(n) for j in range(i + 1))
+    return x, np.where(n * inverse * least <= 1, 0.0, 1.0)
+
+
+@final
+class NoCode:
+    """Stands for machine code where there is none."""
+
+    def fast(self, *args: Any) -> None:
+        """Nothing: every call is out of the ordinary."""
+
+    def joined(self, slow: Callable[..., Any], *args: Any) -> Any:
+        """All elements by `slow`."""
+        return slow(*args)

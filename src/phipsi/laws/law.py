@@ -1,0 +1,258 @@
+"""law: a function of named quantities that acts during a run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.errors import LawError, did_you_mean
+from phipsi.expressions.node import Expr
+from phipsi.laws.graph import Array
+from phipsi.laws.law_errors import fail, place_of, short
+from phipsi.laws.signals import Signal
+
+RESERVED = ("t", "q", "v", "tau_given")
+"""Arguments that every law may have: time (s), configuration, rates, efforts given from outside."""
+
+OUTPUTS = ("tau", "force", "wrench", "body_forces", "energy")
+"""Outputs that act, or are counted; any other name is recorded."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A function of named quantities, with what its arguments are bound to.
+
+    **Attributes:** `function`; `name`; `arguments`, in order; `bound`, by name; `rate` (1/s) and
+    `delay` (samples) of a sampled law; `states` and `discrete`, first values by name; `joints`, to
+    which q, v and efforts are restricted; `points`, where forces act; `acts`, whether efforts and
+    forces act, or are only read and recorded.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    arguments: tuple[str, ...]
+    bound: dict[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    delay: int = 0
+    states: dict[str, Array] = field(default_factory=dict)
+    discrete: dict[str, Array] = field(default_factory=dict)
+    joints: tuple[str, ...] | None = None
+    points: tuple[Any, ...] = ()
+    single_point: bool = True
+    acts: bool = True
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The function itself."""
+        return self.function(*args, **named)
+
+    def __repr__(self) -> str:
+        given = "".join(f", {n}={short(x)}" for n, x in self.bound.items())
+        return f"<law {self.name}({', '.join(self.arguments)}){given}>"
+
+    @property
+    def place(self) -> str:
+        """File and line of the function."""
+        return place_of(self.function)
+
+    def bind(self, **values: Any) -> Law:
+        """The same law with values for some of its arguments.
+
+        A value is a number or an array (a parameter, which every trajectory may have its own of),
+        an operator expression, or one of `phipsi.laws.signals`.
+        """
+        free = [n for n in self.arguments if n not in (*RESERVED, *self.states, *self.discrete)]
+        for name, value in values.items():
+            if name not in free:
+                what = "is given by the run" if name in self.arguments else "is not an argument"
+                fail(f"{name} {what}. {did_you_mean(name, free)[:-1]}", place=self.place)
+            if not isinstance(value, (Expr, Signal)):
+                values[name] = _numbers(value, name, self.place)
+        return replace(self, bound={**self.bound, **values})
+
+    def on(self, joints: str | Iterable[str]) -> Law:
+        """The same law for some joints: q, v, tau_given and tau are theirs, in this order."""
+        return replace(self, joints=_names(joints, self.place))
+
+    def at(self, points: Any) -> Law:
+        """The same law with forces at a point, or at each of a list of points.
+
+        Output "force" is then (3,), N, or "wrench" (6,), [moment (N·m); force (N)], in world axes;
+        for a list of points with one row for each.
+        """
+        many = isinstance(points, list)
+        return replace(self, points=tuple(points) if many else (points,), single_point=not many)
+
+    def named(self, name: str) -> Law:
+        """The same law under another name, which its parameters and records begin with."""
+        return replace(self, name=_name(name, self.place))
+
+    def silent(self) -> Law:
+        """The same law whose outputs do not act: others read them, as a motor reads a command."""
+        return replace(self, acts=False)
+
+    def sampled(self, rate: float, delay: int = 0) -> Law:
+        """The same law, computed `rate` times a second and held in between; `delay` in samples."""
+        return replace(self, rate=_rate(rate, self.place), delay=_delay(delay, self.place))
+
+
+def law(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    rate: float | None = None,
+    delay: int = 0,
+    states: Mapping[str, Any] | None = None,
+    discrete: Mapping[str, Any] | None = None,
+    joints: str | Iterable[str] | None = None,
+    at: Any = None,
+) -> Any:
+    """Make a law of a function: it acts during a run, inside the compiled program.
+
+    The function is written in plain arithmetic of NumPy for one state, and gets its arguments by
+    their names: `t` (s), `q` (nq,), `v` (nv,), `tau_given` (nv,) the efforts from outside, its
+    states, and any others, which `Law.bind` gives values. It returns efforts (nv,), or a
+    dictionary: "tau" efforts; "force" or "wrench" at the points of `at`; "body_forces" (n, 6) at
+    body origins in body axes; "energy" stored, J; by the name of a state its rate, or its next
+    value if it is discrete; any other name is recorded.
+
+    It runs once on values that are not known yet. What cannot be recorded (`if` on such a value,
+    functions besides NumPy's) is a `LawError` that names the line.
+
+    **Arguments:** `name`, that of the function by default; `rate`, samples per second, the outputs
+    being held in between (without it the law is continuous); `delay`, in samples; `states` and
+    `discrete`, names and first values; `joints`, to which q, v and tau are restricted; `at`, a
+    point or a list of points. **Returns:** a `Law`.
+
+    >>> import phipsi as pp
+    >>> @pp.law
+    ... def hold(q, v, kp, kd, target):
+    ...     return kp * (target - q) - kd * v
+    >>> hold.bind(kp=100.0, kd=20.0, target=[0.5, 0.0])
+    <law hold(q, v, kp, kd, target), kp=array(100.), kd=array(20.), target=array([0.5, 0. ])>
+    """
+    if function is None:
+        options: dict[str, Any] = {
+            "name": name, "rate": rate, "delay": delay, "states": states, "discrete": discrete,
+            "joints": joints, "at": at,
+        }  # fmt: skip
+        return lambda f: law(f, **options)
+    if isinstance(function, Law):
+        raise LawError(f"{function!r} is a law already; change it with bind, on, at, sampled")
+    if not callable(function):
+        raise LawError(
+            f"law takes a function, not {short(function)}:\n    @pp.law\n    def hold(q, v): …"
+        )
+    place = place_of(function)
+    arguments, defaults = _arguments(function, place)
+    first = [
+        {n: _numbers(x, n, place) for n, x in _mapping(given, what, place).items()}
+        for given, what in ((states, "states"), (discrete, "discrete"))
+    ]
+    for one in (*first[0], *first[1]):
+        if one not in arguments:
+            fail(f"state {one!r} is not an argument. {did_you_mean(one, arguments)[:-1]}",
+                 place=place)  # fmt: skip
+        if one in RESERVED or (one in first[0] and one in first[1]):
+            fail(f"{one!r} cannot be a state: it means something else here", place=place)
+    made = Law(
+        function,
+        _name(getattr(function, "__name__", "law") if name is None else name, place),
+        arguments,
+        rate=None if rate is None else _rate(rate, place),
+        delay=_delay(delay, place),
+        states=first[0],
+        discrete=first[1],
+        joints=None if joints is None else _names(joints, place),
+    )
+    if delay and rate is None:
+        fail("delay counts samples, and the law is not sampled: give rate= too", place=place)
+    if rate is not None and first[0]:
+        fail(
+            f"a sampled law cannot have continuous states ({', '.join(first[0])})",
+            "use discrete={…} and return the next value",
+            place=place,
+        )
+    made = made if at is None else made.at(at)
+    free = {n: x for n, x in defaults.items() if n not in (*RESERVED, *first[0], *first[1])}
+    return made.bind(**free) if free else made
+
+
+def _arguments(function: Callable[..., Any], place: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        fail("a law returns its values; it cannot wait or yield", place=place)
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        fail("the arguments of this function are not known", "write a function in Python", place)
+    for p in parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
+            fail(f"argument {p} has no name to be given by", "name every argument", place)
+    defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
+    return tuple(parameters), defaults
+
+
+def _numbers(value: Any, name: str, place: str) -> Array:
+    hint = ""
+    if isinstance(value, str):
+        hint = f"a point is bound as  {name}=pp.signals.position({value!r})"
+    elif isinstance(value, Law):
+        hint = f"an output of a law is bound as  {name}=pp.signals.output({value.name!r}, 'tau')"
+    elif callable(value):
+        hint = "a function of time is called in the law itself"
+    try:
+        out = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        out = np.array(np.nan)
+        if not hint:
+            hint = "give numbers of one shape, an expression, or one of pp.signals"
+        fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
+    if np.asarray(value).dtype.kind not in "biuf":
+        fail(f"{name}={short(value)} is not a number or an array of numbers", hint, place)
+    if np.isnan(out).any():
+        fail(f"{name}={short(value)} is not finite", place=place)
+    out.setflags(write=False)
+    return out
+
+
+def _mapping(given: Any, what: str, place: str) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(x, str) for x in given):
+        fail(f"{what}={short(given)} must be names with first values: {what}={{'x': 0.0}}",
+             place=place)  # fmt: skip
+    return given
+
+
+def _names(joints: Any, place: str) -> tuple[str, ...]:
+    names = (joints,) if isinstance(joints, str) else joints
+    if not isinstance(names, Iterable):
+        fail(f"joints={short(joints)} must be names of joints", place=place)
+    names = tuple(names)
+    if not names or not all(isinstance(x, str) for x in names) or len(set(names)) < len(names):
+        fail(f"joints={short(joints)} must be different names of joints", place=place)
+    return names
+
+
+def _name(name: Any, place: str) -> str:
+    plain = "law" if name == "<lambda>" else name
+    if not isinstance(plain, str) or not plain.isidentifier():
+        fail(f"name={short(name)} must be a name such as 'hold'", place=place)
+    return plain
+
+
+def _rate(rate: Any, place: str) -> float:
+    fine = isinstance(rate, int | float | np.number) and not isinstance(rate, bool)
+    if not fine or not 0 < rate < np.inf:
+        fail(f"rate={short(rate)} must be a positive number of samples per second", place=place)
+    return float(rate)
+
+
+def _delay(delay: Any, place: str) -> int:
+    if not isinstance(delay, int | np.integer) or isinstance(delay, bool) or delay < 0:
+        fail(f"delay={short(delay)} must be a whole number of samples, at least 0", place=place)
+    return int(delay)

@@ -1,0 +1,326 @@
+"""NumPy's functions on traced values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from phipsi.laws import law_operations as ops
+from phipsi.laws.graph import Array, Node
+from phipsi.laws.law_errors import fail
+from phipsi.laws.trace import (
+    FUNCTIONS,
+    METHODS,
+    REARRANGING,
+    UFUNCS,
+    Traced,
+    as_node,
+    entrywise,
+    holds_traced,
+)
+
+
+def _matmul(x: Any, y: Any) -> Traced:
+    a, b = Traced(as_node(x)), Traced(as_node(y))
+    if not a.shape or not b.shape:
+        fail("@ takes vectors and matrices; use * for scalars")
+    if a.shape[-1] != b.shape[-2:][0]:
+        fail(f"shapes {a.shape} and {b.shape} do not fit together in a product")
+    if max(a.ndim, b.ndim) <= 2:
+        return Traced(ops.matmul(a.node, b.node))
+    inner = [z.shape[-2:] for z in (a, b)]
+    try:
+        outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        fail(f"shapes {a.shape} and {b.shape} do not fit together in a product")
+    left, right = (
+        _broadcast(z, (*outer, *last)) if z.ndim > 1 else z
+        for z, last in zip((a, b), inner, strict=True)
+    )
+    products = [
+        ops.matmul(*((z[i] if z.ndim > 2 else z).node for z in (left, right)))
+        for i in np.ndindex(outer)
+    ]
+    return Traced(ops.join(products, (*outer, *products[0].shape)))
+
+
+def _broadcast(x: Any, shape: Any) -> Traced:
+    return Traced(ops.expand(as_node(x), tuple(shape)))
+
+
+def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Traced, ...]:
+    shape = np.broadcast_shapes(*(as_node(x).shape for x in arrays))
+    return tuple(_broadcast(x, shape) for x in arrays)
+
+
+def _axes(x: Node, axis: Any) -> tuple[int, ...]:
+    """Which axes are meant, the last first."""
+    if axis is None:
+        return tuple(reversed(range(len(x.shape))))
+    wanted = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    for one in wanted:
+        if not -len(x.shape) <= one < len(x.shape):
+            fail(f"axis {one} of an array with shape {x.shape}")
+    return tuple(sorted({int(one) % len(x.shape) for one in wanted}, reverse=True))
+
+
+def _sum(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    node = as_node(x)
+    axes = _axes(node, axis)
+    shape = tuple(1 if i in axes else n for i, n in enumerate(node.shape))
+    if len(axes) == len(node.shape) > 1:
+        node, axes = ops.total(node, None), ()
+    for one in axes:
+        node = ops.total(node, one)
+    return Traced(node).reshape(shape) if keepdims else Traced(node)
+
+
+def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    total = _sum(x, axis, keepdims)
+    return entrywise("div", total, float(max(as_node(x).size // max(total.size, 1), 1)))
+
+
+def _stack(parts: Sequence[Any], axis: int = 0) -> Traced:
+    nodes = [as_node(x) for x in parts]
+    shapes = {x.shape for x in nodes}
+    if len(shapes) != 1:
+        fail(f"entries of shapes {sorted(shapes)} cannot be stacked")
+    out = Traced(ops.join(nodes, (len(nodes), *shapes.pop())))
+    return out if axis % out.ndim == 0 else Traced(out.rearranged(_moved(0, axis)).node)
+
+
+def _moved(start: int, to: int) -> Callable[[Any], Any]:
+    return lambda numbers: np.moveaxis(numbers, start, to)
+
+
+def _concatenate(parts: Sequence[Any], axis: int = 0) -> Traced:
+    wholes = [Traced(as_node(x)) for x in parts]
+    if any(not x.shape for x in wholes):
+        fail("scalars cannot be concatenated", "use np.stack, or [x] for an array of one entry")
+    first = [x.rearranged(_moved(axis, 0)) for x in wholes]
+    if len({x.shape[1:] for x in first}) != 1:
+        fail(f"arrays of shapes {[x.shape for x in wholes]} cannot be concatenated")
+    length = sum(x.shape[0] for x in first)
+    out = Traced(ops.join([x.node for x in first], (length, *first[0].shape[1:])))
+    return Traced(out.rearranged(_moved(0, axis)).node)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Traced:
+    return entrywise("where", condition, x, y)
+
+
+def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Traced:
+    low = bounds.pop("min", a_min)
+    high = bounds.pop("max", a_max)
+    if bounds:
+        fail(f"clip does not take {', '.join(bounds)}")
+    out = x if low is None else entrywise("maximum", x, low)
+    return out if high is None else entrywise("minimum", out, high)
+
+
+def _norm(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    if axis is None and len(as_node(x).shape) != 1:
+        fail("norm takes a vector, or an axis along which vectors lie")
+    return entrywise("sqrt", _sum(_square(x), axis, keepdims))
+
+
+def _cross(x: Any, y: Any) -> Traced:
+    a, b = Traced(as_node(x)), Traced(as_node(y))
+    if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
+        fail(f"cross takes vectors of three entries, not {a.shape} and {b.shape}")
+    ahead, behind = [1, 2, 0], [2, 0, 1]
+    return a[..., ahead] * b[..., behind] - a[..., behind] * b[..., ahead]  # type: ignore[operator]
+
+
+def _einsum(spec: str, *operands: Any) -> Traced:
+    """Products over all letters, then sums over those that are not in the result."""
+    left, arrow, result = spec.replace(" ", "").replace("...", "").partition("->")
+    terms = left.split(",")
+    if not arrow or len(terms) != len(operands) or any(len(set(x)) != len(x) for x in terms):
+        fail(f"einsum({spec!r}) cannot be traced", "write the result's letters, none twice in one")
+    letters = "".join(dict.fromkeys("".join(terms)))
+    lengths: dict[str, int] = {}
+    out: Any = 1.0
+    for term, x in zip(terms, operands, strict=True):
+        node = as_node(x)
+        if len(node.shape) != len(term):
+            fail(f"einsum({spec!r}): {term!r} for an array of shape {node.shape}")
+        for letter, length in zip(term, node.shape, strict=True):
+            if lengths.setdefault(letter, length) != length:
+                fail(f"einsum({spec!r}): letter {letter!r} has lengths {length} and "
+                     f"{lengths[letter]}")  # fmt: skip
+        order = [term.index(c) for c in letters if c in term]
+        shape = [node.shape[term.index(c)] if c in term else 1 for c in letters]
+        out = entrywise("mul", out, Traced(node).transpose(order).reshape(shape))
+    out = _sum(out, tuple(i for i, c in enumerate(letters) if c not in result))
+    kept = [c for c in letters if c in result]
+    return out.transpose([kept.index(c) for c in result]) if len(kept) > 1 else out
+
+
+def _add_reduceat(x: Any, starts: Any, axis: int = 0) -> Traced:
+    """Sums of the stretches between starts."""
+    rows = Traced(as_node(x)).rearranged(_moved(axis, 0))
+    ends = [*starts[1:], len(rows)]
+    sums = [rows[a : max(b, a + 1)].sum(0) for a, b in zip(starts, ends, strict=True)]
+    return Traced(_stack(sums).rearranged(_moved(0, axis)).node)
+
+
+def _add_at(target: Any, key: Any, value: Any) -> None:
+    """Add entries at places, which may repeat."""
+    numbers = np.arange(target.size).reshape(target.shape)[key]
+    value = _broadcast(value, np.shape(numbers))
+    sums = ops.scatter(value.node, numbers, target.shape)
+    target.become(ops.apply("add", target.node, sums))
+
+
+def _hypot(x: Any, y: Any) -> Traced:
+    return entrywise("sqrt", entrywise("add", _square(x), _square(y)))
+
+
+def _square(x: Any) -> Traced:
+    return entrywise("mul", x, x)
+
+
+def _like(value: float | None) -> Callable[..., Traced]:
+    def full(x: Any, *fill: Any, dtype: Any = None, shape: Any = None, **more: Any) -> Traced:
+        (number,) = fill if value is None else (value,)
+        return _broadcast(number, as_node(x).shape if shape is None else shape)
+
+    return full
+
+
+def _extreme(name: str) -> Callable[..., Traced]:
+    def of(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+        if keepdims:
+            return of(x, axis).rearranged(lambda numbers: np.expand_dims(numbers, axis))
+        whole = Traced(as_node(x))
+        rows = whole.reshape(-1) if axis is None else whole.rearranged(_moved(axis, 0))
+        out = rows[0]
+        for i in range(1, len(rows)):
+            out = entrywise(name, out, rows[i])
+        return out
+
+    return of
+
+
+def _floor_divide(x: Any, y: Any) -> Traced:
+    return entrywise("floor", entrywise("div", x, y))
+
+
+def _remainder(x: Any, y: Any) -> Traced:
+    return entrywise("sub", x, entrywise("mul", y, _floor_divide(x, y)))
+
+
+def _rint(x: Any) -> Traced:
+    """The nearest whole number; of two the even one."""
+    below = entrywise("floor", x)
+    rest: Any = entrywise("sub", x, below)
+    tie = entrywise("add", below, _remainder(below, 2.0))
+    return _where(rest == 0.5, tie, entrywise("add", below, rest > 0.5))
+
+
+def _interp(x: Any, xp: Any, fp: Any) -> Traced:
+    return table(x, xp, fp)
+
+
+def table(x: Any, xs: Any, ys: Any, kind: str = "linear") -> Any:
+    """A curve through points (xs, ys), at x: a table with interpolation.
+
+    Before the first and behind the last point it keeps their values.
+
+    **Arguments:** `x`, any shape; `xs` (n,), increasing; `ys` (n,); `kind`: "linear", or "cubic"
+    (monotone between monotone points, with continuous slopes; Fritsch and Carlson 1980, SIAM J.
+    Numer. Anal. 17). **Returns:** the shape of `x`. **Cost:** O(n).
+
+    >>> import phipsi as pp
+    >>> float(pp.table(0.5, [0, 1, 3], [2, 4, 0]))
+    3.0
+    """
+    try:
+        knots, rows = _pieces(xs, ys, kind)
+    except ValueError as error:
+        fail(str(error))
+    out = ops.curve(as_node(x), knots, rows)
+    if holds_traced(x):
+        return Traced(out)
+    return out.operation.array(np.asarray(x, dtype=np.float64), data=out.data)
+
+
+def _pieces(xs: Any, ys: Any, kind: str) -> tuple[Array, Array]:
+    """Knots and coefficients of the curve through points; constant before and behind them."""
+    xs, ys = (np.array(z, dtype=np.float64) for z in (xs, ys))
+    if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.diff(xs) > 0).all():
+        raise ValueError(
+            "a table needs two or more places xs that increase, and as many numbers ys"
+        )
+    if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
+        raise ValueError("a number of a table is not finite")
+    if kind not in ("linear", "cubic"):
+        raise ValueError(f"kind={kind!r} is neither 'linear' nor 'cubic'")
+    width = np.diff(xs)
+    slope = np.diff(ys) / width
+    rows = np.stack([ys[:-1], slope], 1)
+    if kind == "cubic":
+        d = _monotone_slopes(width, slope)
+        bend = (3 * slope - 2 * d[:-1] - d[1:]) / width
+        rows = np.stack([ys[:-1], d[:-1], bend, (d[:-1] + d[1:] - 2 * slope) / width**2], 1)
+    before, behind = np.zeros((2, 1, rows.shape[1]))
+    before[0, 0], behind[0, 0] = ys[0], ys[-1]
+    return np.concatenate([[xs[0] - 1.0], xs]), np.concatenate([before, rows, behind])
+
+
+def _monotone_slopes(width: Array, slope: Array) -> Array:
+    """Slopes at the points: weighted harmonic means of those beside them, zero at extremes."""
+    a, b = slope[:-1], slope[1:]
+    w1, w2 = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
+    with np.errstate(all="ignore"):
+        inner = np.where(a * b > 0, (w1 + w2) / (w1 / a + w2 / b), 0.0)
+    return np.concatenate([slope[:1], inner, slope[-1:]])
+
+
+UFUNCS |= {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
+    "power": "power", "float_power": "power", "absolute": "abs", "fabs": "abs", "sign": "sign",
+    "floor": "floor", "sqrt": "sqrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos",
+    "tan": "tan", "arcsin": "arcsin", "arccos": "arccos", "arctan": "arctan",
+    "arctan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "minimum": "minimum",
+    "maximum": "maximum", "fmin": "minimum", "fmax": "maximum", "less": "less",
+    "less_equal": "less_equal", "equal": "equal", "logical_and": "both", "logical_or": "either",
+    "logical_not": "not", "bitwise_and": "both", "bitwise_or": "either", "invert": "not",
+    "square": _square, "hypot": _hypot, "positive": lambda x: Traced(as_node(x)),
+    "matmul": _matmul, "floor_divide": _floor_divide, "remainder": _remainder,
+    "greater": lambda x, y: entrywise("less", y, x),
+    "greater_equal": lambda x, y: entrywise("less_equal", y, x),
+    "not_equal": lambda x, y: ~entrywise("equal", x, y),
+    "reciprocal": lambda x: entrywise("div", 1.0, x),
+    "rint": _rint,
+    "ceil": lambda x: -entrywise("floor", -Traced(as_node(x))),
+    "deg2rad": lambda x: entrywise("mul", np.pi / 180, x),
+    "radians": lambda x: entrywise("mul", np.pi / 180, x),
+    "rad2deg": lambda x: entrywise("mul", 180 / np.pi, x),
+    "degrees": lambda x: entrywise("mul", 180 / np.pi, x),
+    "clip": _clip,
+}  # fmt: skip
+METHODS |= {
+    (np.add, "reduceat"): _add_reduceat, (np.add, "at"): _add_at,
+}  # fmt: skip
+REARRANGING |= {
+    np.broadcast_to, np.diagonal, np.expand_dims, np.flip, np.moveaxis, np.ravel, np.repeat,
+    np.reshape, np.roll, np.squeeze, np.swapaxes, np.tile, np.transpose, np.atleast_1d,
+}  # fmt: skip
+FUNCTIONS |= {
+    np.broadcast_arrays: _broadcast_arrays, np.where: _where,
+    np.clip: _clip, np.sum: _sum, np.mean: _mean, np.concatenate: _concatenate,
+    np.stack: _stack, np.dot: _matmul, np.cross: _cross, np.linalg.norm: _norm,
+    np.einsum: _einsum, np.interp: _interp,
+    np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.full_like: _like(None),
+    np.max: _extreme("maximum"), np.min: _extreme("minimum"),
+    np.copy: lambda x: Traced(as_node(x), owned=True),
+    np.vdot: lambda x, y: _sum(entrywise("mul", x, y)),
+    np.inner: lambda x, y: _sum(entrywise("mul", x, y), -1),
+    np.outer: lambda x, y: (Traced(as_node(x)).reshape(-1, 1) * Traced(as_node(y)).reshape(1, -1)),  # type: ignore[operator]
+    np.shape: lambda x: as_node(x).shape, np.ndim: lambda x: len(as_node(x).shape),
+    np.size: lambda x: as_node(x).size,
+}  # fmt: skip

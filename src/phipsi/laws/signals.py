@@ -1,0 +1,218 @@
+"""Signals that arguments of laws are bound to: points, distances, outputs of laws, noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phipsi.errors import LawError
+from phipsi.expressions.node import Expr
+from phipsi.laws.graph import Array
+
+__all__ = [
+    "Signal",
+    "expression",
+    "length",
+    "length_rate",
+    "noise",
+    "output",
+    "pose",
+    "position",
+    "previous",
+    "twist",
+    "velocity",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """A quantity that is computed for a law: its kind, and what it is of."""
+
+    kind: str
+    of: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({', '.join(map(repr, self.of))})"
+
+
+def position(point: Any) -> Signal:
+    """Position (3,) of a point in the world, m.
+
+    **Arguments:** `point`, a body, a frame, or (name, offset in m in its axes).
+
+    >>> import phipsi as pp
+    >>> pp.signals.position("tip")
+    position('tip')
+    """
+    return Signal("position", (point,))
+
+
+def velocity(point: Any) -> Signal:
+    """Velocity (3,) of a point, world axes, m/s.
+
+    >>> import phipsi as pp
+    >>> pp.signals.velocity(("tip", (0, 0, 0.1)))
+    velocity(('tip', (0, 0, 0.1)))
+    """
+    return Signal("velocity", (point,))
+
+
+def pose(point: Any) -> Signal:
+    """Pose X_WF (4, 4) of a body or frame in the world.
+
+    >>> import phipsi as pp
+    >>> pp.signals.pose("tip")
+    pose('tip')
+    """
+    return Signal("pose", (point,))
+
+
+def twist(point: Any) -> Signal:
+    """Motion (6,) of a frame at its origin, world axes: [angular (rad/s); linear (m/s)].
+
+    >>> import phipsi as pp
+    >>> pp.signals.twist("tip")
+    twist('tip')
+    """
+    return Signal("twist", (point,))
+
+
+def length(a: Any, b: Any) -> Signal:
+    """Distance () of two points, m.
+
+    >>> import phipsi as pp
+    >>> pp.signals.length("tip", "world")
+    length('tip', 'world')
+    """
+    return Signal("length", (a, b))
+
+
+def length_rate(a: Any, b: Any) -> Signal:
+    """How fast the distance () of two points grows, m/s; 0 where they meet.
+
+    >>> import phipsi as pp
+    >>> pp.signals.length_rate("tip", "world")
+    length_rate('tip', 'world')
+    """
+    return Signal("length_rate", (a, b))
+
+
+def expression(
+    form: Expr | str, points: Sequence[Any] | None = None, axes: str = "world"
+) -> Signal:
+    """The value of an operator expression: a vector, or an operator as a matrix.
+
+    An expression without points may be bound as it is.
+
+    **Arguments:** `form`, an expression or its text; `points` and `axes` as for `compile`.
+
+    >>> import phipsi as pp
+    >>> pp.signals.expression("J", points=["tip"])
+    expression('J', ['tip'], 'world')
+    """
+    return Signal("expression", (form, points, axes))
+
+
+def output(law: Any, name: str = "tau") -> Signal:
+    """What another law of the run returns, at the same time.
+
+    **Arguments:** `law`, the law or its name; `name`, of the output.
+
+    >>> import phipsi as pp
+    >>> pp.signals.output("filter", "y")
+    output('filter', 'y')
+    """
+    return Signal("output", (getattr(law, "name", law), name))
+
+
+def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
+    """What a law of the run returned in the step before, or in its sample before.
+
+    It breaks cycles: a law may read its own previous output.
+
+    **Arguments:** `law`, the law or its name; `name`, of the output; `initial`, the value before
+    the first step, in the shape of the output.
+
+    >>> import phipsi as pp
+    >>> pp.signals.previous("hold", "tau", initial=[0.0, 0.0])
+    previous('hold', 'tau', [0.0, 0.0])
+    """
+    return Signal("previous", (getattr(law, "name", law), name, initial))
+
+
+def noise(shape: int | Sequence[int] = (), *, kind: str = "normal", seed: int = 0) -> Signal:
+    """Random numbers that are held during a step: the same for the same step of a trajectory.
+
+    They are computed from the numbers of the step, the trajectory and the entry, not drawn one
+    after the other, so they do not depend on the batch, the threads, or a restart.
+
+    **Arguments:** `shape`; `kind`: "normal" (mean 0, variance 1) or "uniform" (from 0 to 1);
+    `seed`, a whole number: another one gives other numbers.
+
+    >>> import phipsi as pp
+    >>> pp.signals.noise(3, seed=1)
+    noise((3,), 'normal', 1)
+    """
+    size = (shape,) if isinstance(shape, int) else tuple(shape)
+    if kind not in ("normal", "uniform"):
+        raise LawError(f"noise: kind={kind!r} is neither 'normal' nor 'uniform'")
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**26:
+        raise LawError(f"noise: seed={seed!r} is not a whole number from 0 to 2^26 - 1")
+    if any(not isinstance(n, int | np.integer) or n < 0 for n in size):
+        raise LawError(f"noise: shape={shape!r} must be whole numbers")
+    return Signal("noise", (size, kind, int(seed)))
+
+
+# ---- random numbers by counter -------------------------------------------------------------------
+
+_HALF = 2.0**26  # the two halves of a block; products of two such numbers are exact
+_FACTORS = (60616577, 52204621, 46368751, 39088169, 64079999, 57885161)
+_ROUNDS = 10
+
+
+def uniform_numbers(step: Any, trajectory: Any, size: int, seed: int) -> Any:
+    """Numbers between 0 and 1 (size,), never 0, by whole arithmetic in float64.
+
+    A network of Feistel's kind on two halves of 26 bits, (step, trajectory), with the entry and the
+    seed in the keys of its rounds: middle bits of squares, after Widynski 2020 (arXiv:2004.06278).
+    Every operation is exact, so every machine gives the same numbers.
+    """
+    entry = np.arange(size)
+    left, right = (_modulo(x + np.zeros(size), _HALF) for x in (step, trajectory))
+    for i in range(_ROUNDS):
+        key = np.array([_key(seed, i, int(k)) for k in entry])
+        mixed = _modulo(right * float(_FACTORS[i % len(_FACTORS)]) + key, _HALF)
+        middle = np.floor(mixed * mixed * 2.0**-13)
+        left, right = right, _modulo(left + middle, _HALF)
+    return (left * _HALF + right + 0.5) * 2.0**-52
+
+
+def _key(seed: int, i: int, entry: int) -> float:
+    """Bits of a number that differs in all places where seed, round or entry differ in one."""
+    x = seed * 0x9E3779B97F4A7C15 + i * 0xBF58476D1CE4E5B9 + entry * 0x94D049BB133111EB
+    for shift in (30, 27, 31):
+        x = (x ^ x >> shift) * 0xD6E8FEB86659FD93 % 2**64
+    return float(x >> 38)
+
+
+def _modulo(x: Any, m: float) -> Any:
+    """The remainder for whole x ≥ 0 below 2^53 and m a power of two, exact."""
+    return x - np.floor(x * (1 / m)) * m
+
+
+def normal_numbers(step: Any, trajectory: Any, size: int, seed: int) -> Any:
+    """Numbers (size,) of the normal distribution, by the method of Box and Muller."""
+    pairs = (size + 1) // 2
+    u = uniform_numbers(step, trajectory, 2 * pairs, seed)
+    radius, angle = np.sqrt(-2 * np.log(u[:pairs])), 2 * np.pi * u[pairs:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
+
+
+def noise_numbers(step: Any, trajectory: Any, shape: Sequence[int], kind: str, seed: int) -> Array:
+    """The numbers of a noise, on traced values or on numbers."""
+    size = int(np.prod(shape, dtype=int))
+    draw = normal_numbers if kind == "normal" else uniform_numbers
+    return draw(step, trajectory, size, seed).reshape(tuple(shape))

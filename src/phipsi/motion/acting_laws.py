@@ -1,0 +1,103 @@
+"""What laws do at one state, with derivatives: for states of rest and for small motions.
+
+All efforts of a circuit are one vector: those at joints, and H φ f for its forces f on bodies. With
+the rates of continuous states, and the changes x⁺ − x of sampled ones, they are the results whose
+derivatives by q, v, tau, states and parameters come from the adjoint of their graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.circuits.wire_laws import circuit
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.graph import Node
+from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_values import evaluate
+from phipsi.model.model import Model
+from phipsi.motion.step_calls import ProgramCall, lower
+from phipsi.motion.step_graph import StepGraph
+from phipsi.operators import H, f_ext, phi
+
+Array = NDArray[Any]
+
+
+@final
+class ActingLaws:
+    """The efforts of all laws, and the changes of their states, at one state of a tree.
+
+    **Attributes:** `circuit`; `shapes`, of parameters and states by name; `states`, the names of
+    states that have a rate or a next value, in the order of the results.
+    """
+
+    def __init__(self, model: Model, laws: Any, dt: float) -> None:
+        self.model = model
+        self.circuit = laws if isinstance(laws, Circuit) else circuit(model, laws, dt)
+        made = self.circuit
+        graph = StepGraph(model, made)
+        of_states = made.of_kind("state")
+        self.shapes = {n: x.shape for n, x in (made.of_kind("parameter") | of_states).items()}
+        changes = dict(made.rates)
+        for one in made.samplings:
+            for name, new in one.updates.items():
+                changes[name] = ops.apply("sub", new, of_states[name].node)
+        self.states = tuple(changes)
+        wanted = [x for x in (made.efforts, made.loads) if x is not None]
+        found = iter(graph.values(graph.start, [*wanted, *changes.values()]))
+        efforts = graph.tau
+        if made.efforts is not None:
+            efforts = ops.apply("add", efforts, next(found))
+        if made.loads is not None:
+            onto_joints = ProgramCall((H @ phi @ f_ext,), model)
+            inputs = {"q": graph.start.q, "f_ext": next(found)}
+            (more,) = call(onto_joints, *(inputs[name] for name in onto_joints.inputs))
+            efforts = ops.apply("add", efforts, more)
+        self._results: list[Node] = [efforts, *found]
+        self._sizes = [x.size for x in self._results]
+        self._inputs = {"q": graph.start.q, "v": graph.start.v, "tau": graph.tau}
+        self._inputs |= {name: ops.given(name, shape) for name, shape in self.shapes.items()}
+        self._bars: dict[tuple[str, ...], list[Node | None]] = {}
+
+    def first(self) -> dict[str, Array]:
+        """Default parameters and first states by name."""
+        known = self.circuit.quantities.items()
+        return {n: np.array(x.value, dtype=float) for n, x in known if x.value is not None}
+
+    def values(self, at: Mapping[str, Any]) -> Array:
+        """[efforts (nv,); changes of the states], from "t", "q", "v", "tau" and all the rest."""
+        found = evaluate(self._results, self._known(at))
+        return np.concatenate([np.ravel(x) for x in found])
+
+    def derivatives(self, at: Mapping[str, Any], by: Sequence[str]) -> dict[str, Array]:
+        """Their derivatives (results, entries) by name; by q along the rates."""
+        bars = self._adjoints(tuple(by))
+        rows = np.eye(sum(self._sizes))
+        parts = np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
+        known = self._known(at)
+        for i, (x, part) in enumerate(zip(self._results, parts, strict=True)):
+            known[f"weights {i}"] = part.reshape(len(rows), *x.shape)
+        nodes = [x for x in bars if x is not None]
+        found = iter(evaluate(nodes, known))
+        out: dict[str, Array] = {}
+        for name, bar in zip(by, bars, strict=True):
+            size = self._inputs[name].size
+            values = np.zeros((len(rows), size)) if bar is None else next(found)
+            values = np.broadcast_to(values.reshape(-1, size), (len(rows), size))
+            out[name] = lower(self.model, at["q"], values)[0] if name == "q" else values
+        return out
+
+    def _adjoints(self, by: tuple[str, ...]) -> list[Node | None]:
+        if by not in self._bars:
+            weights = [ops.given(f"weights {i}", x.shape) for i, x in enumerate(self._results)]
+            wanted = [self._inputs[name] for name in by]
+            self._bars[by] = adjoints(self._results, weights, wanted)
+        return self._bars[by]
+
+    def _known(self, at: Mapping[str, Any]) -> dict[str, Any]:
+        return {"t": 0.0, "step": 0.0, "trajectory": 0.0, **at}

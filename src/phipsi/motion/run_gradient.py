@@ -1,0 +1,249 @@
+"""Gradients through runs: the adjoint of every step, from the last to the first, in machine code.
+
+A step y⁺ = F(y, u, π) of the state y with inputs u and parameters π has records r = R(y, u, π). The
+gradient of Σ w r goes backward,
+
+    λ = (∂F/∂y)* λ⁺ + (∂R/∂y)* w,     by u: (∂F/∂u)* λ⁺ + (∂R/∂u)* w,     by π: the sum over steps
+
+and is a run of its own, whose state is λ and the sums, and whose inputs are the states of the
+forward run in reverse. Only every so many of those are kept; the others are computed again.
+
+**Source:** Griewank and Walther 2008, ch. 12 (checkpointing).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.errors import SimulationError
+from phipsi.laws import law_operations as ops
+from phipsi.laws.graph import Node
+from phipsi.laws.law_derivatives import adjoints
+from phipsi.motion.run_code import Plan
+from phipsi.motion.run_memory import RunMemory
+from phipsi.motion.step_calls import lower
+from phipsi.motion.step_graph import StepGraph
+from phipsi.motion.tableaux import Method
+
+Array = NDArray[Any]
+_MOST_NUMBERS = 5e7  # kept for the steps between two checkpoints: 400 MB
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What a gradient is by: rows of trajectories first.
+
+    **Attributes:** `value` (n,), Σ w r; `states`, by name, by q (n, nv) along the rates; `tau`
+    (n, steps, nv); `parameters`, by name, of every trajectory (n, *shape).
+    """
+
+    value: Array
+    states: dict[str, Array]
+    tau: Array
+    parameters: dict[str, Array]
+
+
+@final
+class RunGradient:
+    """The forward and the backward run for the gradient of some records.
+
+    **Arguments:** `graph`, `method`, of the steps; `records`, nodes at the start of the graph, by
+    name; `parameters`, the sizes of all parameters by name, those in `own` of every trajectory;
+    `wrt`, the parameters by which the gradient is wanted.
+    """
+
+    def __init__(
+        self,
+        graph: StepGraph,
+        method: Method,
+        records: Mapping[str, Node],
+        parameters: Mapping[str, tuple[int, ...]],
+        own: Sequence[str],
+        wrt: Sequence[str],
+    ) -> None:
+        self._graph, self._wrt = graph, tuple(wrt)
+        self._shapes = dict(parameters)
+        begin = graph.after_samples()
+        end = graph.step(method, begin)
+        sizes = {name: max(1, math.prod(shape)) for name, shape in parameters.items()}
+        shared = {name: size for name, size in sizes.items() if name not in own}
+        mine = {name: size for name, size in sizes.items() if name in own}
+        self._own = tuple(mine)
+        start = graph.start
+        self.states = {"q": start.q, "v": start.v, **start.states}
+        ends = {"q": end.q, "v": end.v, **end.states}
+        forward = {**ends, "t": end.t}
+        self.records = dict(records)
+        self.forward = Plan(
+            graph.native, forward, {"tau": graph.tau.size}, mine, shared, (),
+            {**self.states, "t": start.t, **{f"of {n}": x for n, x in records.items()}},
+        )  # fmt: skip
+        inputs = {name: x.size for name, x in self.states.items()}
+        inputs |= {"t": 1, "tau": graph.tau.size}
+        inputs |= {f"weights of {name}": x.size for name, x in records.items()}
+        weights = {name: ops.given(f"to {name}", x.shape) for name, x in ends.items()}
+        later = dict(zip(records, graph.moved_to(begin, list(records.values())), strict=True))
+        self.backward = self._reverse(weights, ends, later, inputs, mine, shared)
+        self.last = self._reverse(weights, None, dict(records), inputs, mine, shared)
+
+    def _reverse(
+        self,
+        weights: Mapping[str, Node],
+        ends: Mapping[str, Node] | None,
+        records: Mapping[str, Node],
+        inputs: Mapping[str, int],
+        own: Mapping[str, int],
+        shared: Mapping[str, int],
+    ) -> Plan:
+        """One step back; without `ends`, only the records of the last state."""
+        graph = self._graph
+        given = {name: ops.given(name, self._shapes[name]) for name in self._wrt}
+        results, bars = [], []
+        if ends is not None:
+            results += list(ends.values())
+            bars += [weights[name] for name in ends]
+        for name, node in records.items():
+            results.append(node)
+            bars.append(ops.given(f"weights of {name}", node.shape))
+        by = [*self.states.values(), graph.tau, *given.values()]
+        found = iter(adjoints(results, bars, by))
+        after = {
+            f"to {name}": next(found) or ops.constant(np.zeros(x.shape))
+            for name, x in self.states.items()
+        }
+        by_tau = next(found) or ops.constant(np.zeros(graph.tau.shape))
+        for name, x in given.items():
+            total, more = ops.given(f"sum {name}", x.shape), next(found)
+            after[f"sum {name}"] = total if more is None else ops.apply("add", total, more)
+        return Plan(graph.native, after, inputs, own, shared, (), {"by tau": by_tau})
+
+    # ---- running ------------------------------------------------------------------------------
+
+    def gradient(
+        self,
+        h: float,
+        steps: int,
+        first: int,
+        arrays: Mapping[str, Array],
+        tau: Array,
+        weights: Mapping[str, Array],
+        every: int,
+        segment: int | None = None,
+        threads: int = 1,
+    ) -> tuple[Pulled, RunMemory]:
+        """The gradient of Σ w r, and the memory of the forward run with its status.
+
+        **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
+        of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
+        `weights` (n, kept, *shape) of the records, every so many steps; `segment`, the number of
+        steps between two kept states; `threads`.
+        """
+        if tau.ndim == 2:
+            tau = np.broadcast_to(tau[:, None], (len(tau), max(steps, 1), tau.shape[-1]))
+        count, length = len(tau), segment or self._segment(len(tau), steps)
+        now = {name: arrays[name].copy() for name in self.forward.states}
+        constants = {name: arrays[name] for name in self._shapes}
+        forward = RunMemory(self.forward, {**now, **constants}, count, threads)
+        firsts = list(range(0, max(steps, 1), length))
+        kept = []
+        for start in firsts:
+            kept.append({name: x.copy() for name, x in now.items()})
+            if start != firsts[-1]:
+                forward.place("tau", tau, first=start, per_step=True)
+                forward.run(h, length, first + start, records=False)
+        found = {name: np.zeros((count, max(1, x.size))) for name, x in self.last.states.items()}
+        back = {
+            id(plan): RunMemory(plan, {**found, **constants}, count, threads)
+            for plan in (self.last, self.backward)
+        }
+        value, by_tau = np.zeros(count), np.zeros((count, steps, tau.shape[-1]))
+        for start in reversed(firsts):
+            for name, x in kept.pop().items():
+                now[name][...] = x
+            stop = min(start + length, steps)
+            seen = self._records(forward, tau, h, first, start, stop)
+            here = self._weights(weights, start, stop, every)
+            if forward.status.any():
+                break
+            if stop == steps:
+                at = {name: x[:, -1:] for name, x in {**seen, **here}.items()}
+                self._back(back[id(self.last)], at, tau[:, -1:], h, first + steps, None)
+                value += self._value(at)
+            if stop > start:
+                at = {name: x[:, :-1] for name, x in {**seen, **here}.items()}
+                last = first + stop - 1
+                self._back(back[id(self.backward)], at, tau[:, start:stop], h, last,
+                           by_tau[:, start:stop])  # fmt: skip
+                value += self._value(at)
+        states = {name: found[f"to {name}"] for name in self.states}
+        (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
+        sums = {n: found[f"sum {n}"].reshape(count, *self._shapes[n]) for n in self._wrt}
+        return Pulled(value, states, by_tau, sums), forward
+
+    def _segment(self, count: int, steps: int) -> int:
+        one = sum(x.size for x in self.forward.records.values()) + self._graph.model.nv
+        most = int(_MOST_NUMBERS / max(1, count * one))
+        return max(1, steps) if steps <= most else max(1, min(most, math.isqrt(steps) + 1))
+
+    def _records(
+        self, forward: RunMemory, tau: Array, h: float, first: int, start: int, stop: int
+    ) -> dict[str, Array]:
+        """States and records (n, m + 1, size) from step `start` to the place after step `stop`."""
+        count, m = len(tau), stop - start
+        out = {
+            name: np.empty((count, m + 1, max(1, x.size)))
+            for name, x in self.forward.records.items()
+        }
+        for name, x in out.items():
+            forward.place(f"record {name}", x)
+        forward.place("tau", tau, first=start if m else 0, per_step=True)
+        forward.run(h, m, first + start, records=True)
+        return out
+
+    def _weights(
+        self, weights: Mapping[str, Array], start: int, stop: int, every: int
+    ) -> dict[str, Array]:
+        """Weights (n, m + 1, size) of all steps: zero between records."""
+        out = {}
+        for name, node in self.records.items():
+            rows = np.zeros((len(weights[name]), stop - start + 1, max(1, node.size)))
+            numbers = np.arange(-(-start // every), stop // every + 1)
+            given = weights[name].reshape(*weights[name].shape[:2], -1)
+            rows[:, numbers * every - start] = given[:, numbers]
+            out[f"weights of {name}"] = rows
+        return out
+
+    def _value(self, at: Mapping[str, Array]) -> Array:
+        total: Any = 0.0
+        for name in self.records:
+            total = total + (at[f"weights of {name}"] * at[f"of {name}"]).sum(axis=(1, 2))
+        return total
+
+    def _back(
+        self,
+        memory: RunMemory,
+        at: Mapping[str, Array],
+        tau: Array,
+        h: float,
+        last: int,
+        by_tau: Array | None,
+    ) -> None:
+        """Go back through steps, the last of which has the number `last`."""
+        m = tau.shape[1]
+        for name in memory.plan.inputs:
+            memory.place(name, (tau if name == "tau" else at[name])[:, ::-1], per_step=True)
+        out = np.empty((len(tau), m + 1, tau.shape[-1]))
+        memory.place("record by tau", out)
+        if not memory.run(h, m, last, records=by_tau is not None, direction=-1):
+            raise SimulationError(
+                "the gradient is no longer finite: a law has no derivative where the run went, "
+                "such as √x at 0, or the run is so sensitive that its gradient overflows"
+            )
+        if by_tau is not None:
+            by_tau[...] = out[:, m - 1 :: -1] if m else 0.0

@@ -1,0 +1,87 @@
+"""Results of a Simulator: recorded runs and gradients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+from numpy.typing import NDArray
+
+from phipsi.errors import InputError
+
+Array = NDArray[Any]
+
+
+class SimulatorGradient(NamedTuple):
+    """The gradient of a run.
+
+    `value` (...), Σ weights · records; by the state at the beginning: `q` (..., nv), in the
+    directions of v, `v` (..., nv), and `laws` by name; by the efforts `tau`, of the shape that they
+    had; by `parameters`, in the shape that they were given in: those that all trajectories share
+    have the sum.
+    """
+
+    value: Array
+    q: Array
+    v: Array
+    laws: dict[str, Array]
+    tau: Array
+    parameters: dict[str, Array]
+
+
+@final
+class SimulatorRun:
+    """What `Simulator.rollout` recorded.
+
+    **Attributes:** `t` (..., kept), s; `q`, `v` and all that was recorded by name, (..., kept, n),
+    the first record being the state at the beginning; `state`, the last one, from which another
+    run can go on; `complete`, False if the run was interrupted; `status` (...), `failed_at` (...).
+    """
+
+    def __init__(self, simulator: Any, state: Any, out: dict[str, Array]) -> None:
+        self.simulator, self.state, self.complete = simulator, state, True
+        self._found = {n: x.reshape((*state.batch, *x.shape[1:])) for n, x in out.items()}
+
+    def end_after(self, kept: int) -> None:
+        """Keep only so many records: the run was interrupted."""
+        rank = len(self.state.batch)
+        self._found = {n: x[(slice(None),) * rank + (slice(kept),)] for n, x in self._found.items()}
+        self.complete = False
+
+    def __getitem__(self, name: str) -> Array:
+        try:
+            return self._found[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._found))
+            raise InputError(
+                f"{name!r} was not recorded, only {known}. Ask for it:  "
+                f"sim.rollout(…, record=('q', 'v', {name!r}))"
+            ) from None
+
+    @property
+    def t(self) -> Array:
+        """Times (..., kept), s."""
+        return self["t"]
+
+    @property
+    def q(self) -> Array:
+        """Configurations (..., kept, nq)."""
+        return self["q"]
+
+    @property
+    def v(self) -> Array:
+        """Rates (..., kept, nv)."""
+        return self["v"]
+
+    @property
+    def status(self) -> Array:
+        """0 where a trajectory went well, (...)."""
+        return self.state.status.reshape(self.state.batch)
+
+    @property
+    def failed_at(self) -> Array:
+        """The number of the last step that was begun, (...)."""
+        return self.state.failed_at.reshape(self.state.batch)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self._found)
+        return f"<run of {self.state!r}: {names}>"

@@ -1,0 +1,222 @@
+"""Episodes in the kernel: equal to single runs that are cut and started again by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from random_models import random_tree
+
+import phipsi as pp
+from phipsi.errors import PhipsiError
+from phipsi.laws.signals import uniform_numbers
+
+H = 5e-3
+KEPT = ("task.seen", "task.reward")
+
+
+@pp.law(states={"x": [0.2, 0.0]}, discrete={"n": 0.0})
+def memory(v, x, n):
+    return {"tau": -x[0] * v, "x": v[0] - x, "n": n + 1.0}
+
+
+@pp.law
+def task(t, q, v, bound):
+    return {
+        "wide": np.abs(q[0]) > bound,
+        "seen": np.concatenate([q, [t]]),
+        "reward": np.cos(q[0]) - 0.1 * v @ v,
+    }
+
+
+LAWS = (memory, task.bind(bound=0.6))
+
+
+def starts(model, count, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-0.5, 0.5, (count, model.nq)), rng.normal(size=(count, model.nv))
+
+
+def simulator(model, **options):
+    options = {"end": "task.wide", "limit": 0.4, "every": 3, "keep": KEPT} | options
+    return pp.Simulator(model, LAWS, H, integrator="rk4", episodes=pp.Episodes(**options))
+
+
+def row_of(count, trajectory, m):
+    """The start of an episode, in whole numbers of NumPy."""
+    return int(uniform_numbers(np.float64(count), np.float64(trajectory), 1, 0)[0] * m)
+
+
+def by_hand(model, q, v, pool, trajectory, checks, row=row_of):
+    """One trajectory with a simulator that knows no episodes."""
+    plain = pp.Simulator(model, LAWS, H)
+    state, count, out = plain.start(q, v), 0, []
+    state.steps = 0
+    for k in range(checks):
+        for _ in range(3):
+            plain.step(state)
+        t, seen = float(state.t), np.array([*state.q, float(state.t)])
+        flags = float(abs(state.q[0]) > 0.6), float(t >= 0.4 - H / 2)
+        out.append((state.q.copy(), state.v.copy(), t, seen, *flags))
+        if any(flags):
+            count += 1
+            i = row(count, trajectory, len(pool[0]))
+            state = plain.start(pool[0][i], pool[1][i])
+            state.steps = 3 * (k + 1)
+    return out, state, count
+
+
+def advanced(sim, state, checks, **options):
+    """What is known after every check."""
+    out = []
+    for _ in range(checks):
+        sim.step(state, steps=3, **options)
+        out.append({n: x.copy() for n, x in state.laws.items()} | {"q": state.q.copy()})
+    return out
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return pp.examples.planar_arm(2)
+
+
+def test_equal_to_runs_that_are_cut_by_hand(arm):
+    """States, states of laws, flags and last values; another choice of starts is noticed."""
+    sim, pool = simulator(arm), starts(arm, 7, 1)
+    q, v = starts(arm, 5)
+    state = sim.start(q, v, restart=sim.start(*pool))
+    found = advanced(sim, state, 60)
+    assert {0.0, 1.0} == set(np.ravel([x["episode.ended"] for x in found]))
+    assert {0.0, 1.0} == set(np.ravel([x["episode.late"] for x in found]))
+    for i in range(5):
+        wanted, last, count = by_hand(arm, q[i], v[i], pool, i, 60)
+        assert count == state.laws["episode.count"][i] >= 2
+        for one, (_, _, _, seen, ended, late) in zip(found, wanted, strict=True):
+            assert_array_equal(one["episode.final.task.seen"][i], seen)
+            assert one["episode.ended"][i] == ended
+            assert one["episode.late"][i] == late
+            assert one["episode.over"][i] == max(ended, late)
+        assert_array_equal(state.q[i], last.q)
+        assert_array_equal(state.v[i], last.v)
+        for name in ("memory.x", "memory.n"):
+            assert_array_equal(state.laws[name][i], last.laws[name])
+        _, other, _ = by_hand(arm, q[i], v[i], pool, i, 60, lambda *a: (row_of(*a) + 1) % 7)
+        assert (state.q[i] != other.q).any()
+
+
+def test_values_after_the_restart(arm):
+    """`episode.<name>` is of the state as it is now, `episode.final.<name>` of that before."""
+    sim = simulator(arm)
+    state = sim.start(*starts(arm, 6))
+    sim.step(state, steps=0)
+    assert_array_equal(state.laws["episode.task.seen"], np.c_[state.q, state.t])
+    assert not state.laws["episode.final.task.seen"].any() and state.steps == 0
+    for one in advanced(sim, state, 40):
+        assert_array_equal(one["episode.task.seen"][:, :2], one["q"])
+        same = (one["episode.task.seen"] == one["episode.final.task.seen"]).all(axis=1)
+        assert_array_equal(same, one["episode.over"] == 0)
+        assert_array_equal(one["episode.task.seen"][one["episode.over"] == 1, 2], 0.0)
+
+
+def test_same_bits_however_it_is_run():
+    """In threads, in a smaller batch, in pieces, and as a rollout."""
+    model = random_tree(5, 4)
+    sim = simulator(model)
+    q0, pool = model.random_configuration(0, 13), model.random_configuration(1, 9)
+    v0 = starts(model, 13)[1]
+    restart = sim.start(pool, starts(model, 9)[1])
+    whole = sim.start(q0, v0, restart=restart)
+    sim.step(whole, steps=90)
+    assert whole.laws["episode.count"].max() >= 2
+    pieces, few, one, threads = (sim.start(q0[:n], v0[:n], restart=restart) for n in (13, 5, 1, 13))
+    for n in (1, 2, 4, 1, 82):
+        sim.step(pieces, steps=n)
+    for state in (few, one):
+        sim.step(state, steps=90)
+    sim.step(threads, steps=90, threads=3)
+    run = sim.rollout(
+        sim.start(q0, v0, restart=restart), steps=90, every=3, record=("q", "episode.over")
+    )
+    for name in ("episode.count", "episode.task.seen", "memory.x"):
+        for state in (pieces, few, one, threads, run.state):
+            n = len(state.q)
+            assert_array_equal(state.q, whole.q[:n])
+            assert_array_equal(state.laws[name], whole.laws[name][:n])
+    assert_array_equal(run["episode.over"].sum(axis=1), whole.laws["episode.count"])
+
+
+def test_a_failure_ends_the_episode(arm):
+    """A trajectory that diverges starts again; the others do not notice."""
+
+    @pp.law
+    def burst(q, v, push):
+        return {"tau": np.exp(push * v * v) * v}
+
+    episodes = pp.Episodes(limit=1.0, every=5, keep=())
+    sim = pp.Simulator(arm, burst.bind(push=0.0), 1e-2, episodes=episodes)
+    push = np.array([0.0, 1000.0, 0.0])
+    state = sim.start(np.zeros((3, 2)), np.ones((3, 2)), parameters={"burst.push": push})
+    sim.step(state, steps=5)
+    assert state.laws["episode.failed"].tolist() == [0.0, 1.0, 0.0]
+    assert state.laws["episode.over"].tolist() == [0.0, 1.0, 0.0]
+    assert not state.status.any()
+    assert state.t.round(9).tolist() == [0.05, 0.0, 0.05]
+    plain = pp.Simulator(arm, burst.bind(push=0.0), 1e-2)
+    other = plain.start(np.zeros((3, 2)), np.ones((3, 2)), parameters={"burst.push": push})
+    with pytest.raises(PhipsiError, match="no longer finite"):
+        plain.step(other, steps=5)
+    assert_array_equal(other.q[[0, 2]], state.q[[0, 2]])
+
+
+def test_starts_are_all_used_alike(arm):
+    sim = simulator(arm, end=(), limit=H, every=1, keep=())
+    pool = np.linspace(-0.5, 0.5, 10)[:, None] * [1.0, 0.0]
+    state = sim.start(np.zeros((400, 2)), restart=sim.start(pool))
+    seen = []
+    for _ in range(10):
+        sim.step(state)
+        seen.append(state.q[:, 0].copy())
+    values, counts = np.unique(seen, return_counts=True)
+    assert_array_equal(values, pool[:, 0])
+    assert abs(counts - 400).max() < 5 * np.sqrt(400 * 0.9)  # binomial
+    assert len(np.unique(np.array(seen).T, axis=0)) > 395  # hardly two trajectories have one order
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda m: pp.Episodes(), ["without an end", 'pp.Episodes(end="task.done"']),
+        (lambda m: pp.Episodes(end=("task.wide", 3)), ["end=", "names"]),
+        (lambda m: pp.Episodes(limit=-1.0), ["limit", "-1.0"]),
+        (lambda m: pp.Episodes(limit=1.0, every=0), ["every"]),
+        (lambda m: simulator(m, end="task.wid"), ["'task.wid'", "Did you mean 'task.wide'"]),
+        (lambda m: simulator(m, end="task.seen"), ["(3,)", ".any()"]),
+        (lambda m: simulator(m, keep=("seen",)), ["'seen'"]),
+        (
+            lambda m: simulator(m).start(restart=simulator(m).start()),
+            ["restart=", "this simulator"],
+        ),
+        (lambda m: simulator(m).start(restart=simulator(m)), ["restart="]),
+        (lambda m: _same(pp.Simulator(m)), ["episodes="]),
+        (lambda m: simulator(m).gradient(simulator(m).start(), of={"q": 1.0}), ["another"]),
+        (lambda m: _gradient(simulator(m)), ["episodes", "gradient"]),
+        (lambda m: _empty(simulator(m)), ["no trajectories"]),
+        (lambda m: pp.Simulator(m, episodes="task.wide"), ["pp.Episodes"]),
+    ],
+)
+def test_errors(arm, make, words):
+    with pytest.raises(PhipsiError) as caught:
+        make(arm)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def _gradient(sim):
+    return sim.gradient(sim.start(), of={"q": 1.0})
+
+
+def _empty(sim):
+    return sim.start(restart=sim.start(np.zeros((0, 2))))
+
+
+def _same(sim):
+    return sim.start(restart=sim.start())

@@ -1,0 +1,155 @@
+"""Gradients through whole compiled runs equal differences of order eight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from circuits_by_hand import H, laws_with_everything, parameter, slope, start, traced
+from numpy.testing import assert_allclose, assert_array_equal
+from random_models import random_tree
+
+import phipsi as pp
+from phipsi.errors import PhipsiError, SimulationError
+from phipsi.laws.circuit import Circuit
+from phipsi.laws.trace import as_node
+
+STEPS = 7
+NAMES = ("q", "v", "filtered")
+
+
+def setup(seed, integrator):
+    model = random_tree(seed, 3)
+    rng = np.random.default_rng(seed)
+    sim = pp.Simulator(model, laws_with_everything(model.nv), H, integrator=integrator)
+    q0, v0 = start(model, 2, seed)
+    tau = rng.normal(size=(2, STEPS, model.nv))
+    sizes = {"q": model.nq, "v": model.nv, "filtered": model.nv}
+    weights = {name: rng.normal(size=(2, STEPS + 1, size)) for name, size in sizes.items()}
+
+    def value(q=q0, v=v0, tau=tau, k=0.7, x=0.0):
+        state = sim.start(q, v, parameters={"spring.k": k})
+        state.laws["filter.x"][...] = x
+        run = sim.rollout(state, tau, STEPS, record=NAMES)
+        return sum((weights[n] * run[n]).reshape(2, -1).sum(axis=1) for n in NAMES)
+
+    return model, sim, (q0, v0, tau), weights, value, rng
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+@pytest.mark.parametrize("seed", range(5))
+def test_by_everything(seed, integrator):
+    """By the initial state, of laws too, inputs and parameters; on trees with all joints."""
+    model, sim, (q0, v0, tau), weights, value, rng = setup(seed, integrator)
+    found = sim.gradient(sim.start(q0, v0), tau, STEPS, of=weights)
+    assert_allclose(found.value, value(), rtol=1e-13)
+    along, more = rng.normal(size=(2, model.nv)), rng.normal(size=tau.shape)
+    for name, got, wanted in (
+        ("q", found.q * along, slope(lambda e: value(q=model.integrate(q0, e * along)), 1e-4)),
+        ("v", found.v * along, slope(lambda e: value(v=v0 + e * along), 1e-3)),
+        ("x", found.laws["filter.x"] * along, slope(lambda e: value(x=e * along), 1e-2)),
+        ("tau", found.tau * more, slope(lambda e: value(tau=tau + e * more), 1e-3)),
+    ):
+        size = np.abs(got).max() + np.abs(wanted).max()
+        total = got.reshape(2, -1).sum(axis=1)
+        assert np.abs(total - wanted).max() < 1e-9 * size, name
+        assert np.abs(total * (1 + 1e-6) - wanted).max() > 1e-9 * np.abs(wanted).max(), name
+    by_k = slope(lambda e: value(k=0.7 + e), 1e-2)
+    assert_allclose(found.parameters["spring.k"], by_k.sum(), rtol=1e-8)
+    own = sim.start(q0, v0, parameters={"spring.k": np.array([0.7, 0.7])})
+    mine = sim.gradient(own, tau, STEPS, of=weights)
+    assert_allclose(mine.parameters["spring.k"], by_k, rtol=1e-8)
+
+
+def test_the_same_however_it_is_divided():
+    """Checkpoints, threads, batches, records between."""
+    _, sim, (q0, v0, tau), weights, _, _ = setup(3, "rk4")
+    whole = sim.gradient(sim.start(q0, v0), tau, STEPS, of=weights)
+    for options in ({"segment": 1}, {"segment": 3}, {"threads": 2}):
+        found = sim.gradient(sim.start(q0, v0), tau, STEPS, of=weights, **options)
+        assert_array_equal(found.q, whole.q)
+        assert_array_equal(found.tau, whole.tau)
+        assert_allclose(found.parameters["spring.k"], whole.parameters["spring.k"], rtol=1e-13)
+    one = {name: x[0] for name, x in weights.items()}
+    alone = sim.gradient(sim.start(q0[0], v0[0]), tau[0], STEPS, of=one)
+    assert_array_equal(alone.q, whole.q[0])
+    few = {name: x[:, ::3] for name, x in weights.items()}
+    thinned = {name: np.zeros_like(x) for name, x in weights.items()}
+    for name, x in thinned.items():
+        x[:, ::3] = few[name]
+    every = sim.gradient(sim.start(q0, v0), tau, STEPS, of=few, every=3)
+    dense = sim.gradient(sim.start(q0, v0), tau, STEPS, of=thinned)
+    assert_array_equal(every.q, dense.q)
+    assert_allclose(every.value, dense.value, rtol=1e-14)
+    constant = sim.gradient(sim.start(q0, v0), tau[:, 0], STEPS, of=weights)
+    assert constant.tau.shape == (2, tau.shape[-1])
+
+
+def test_equal_to_rollout_gradient():
+    """Without laws, the gradient is that of the motion."""
+    model = random_tree(8, 4)
+    q0, v0 = start(model, 3)
+    tau = np.random.default_rng(2).normal(size=(3, 6, model.nv))
+    sim = pp.Simulator(model, Circuit({}), H)
+    end = np.zeros((7, model.nv))
+    end[-1] = np.arange(model.nv)
+    found = sim.gradient(sim.start(q0, v0), tau, 6, of={"v": end})
+    wanted = pp.rollout_gradient(
+        model, q0, v0, tau, H, 6,
+        final=lambda q, v: ((v * end[-1]).sum(-1), None, np.broadcast_to(end[-1], v.shape)),
+    )  # fmt: skip
+    assert_allclose(found.tau, wanted.tau, atol=1e-12 * np.abs(wanted.tau).max())
+    assert_allclose(found.q, wanted.q0, atol=1e-12 * np.abs(wanted.q0).max())
+    assert_allclose(found.value, wanted.cost, rtol=1e-12)
+
+
+def test_by_inertial_parameters():
+    """Masses of every trajectory are parameters like those of laws."""
+    model = random_tree(4, 4)
+    q0, v0 = start(model, 2)
+    sim = pp.Simulator(model, (), H, given=("inertia",))
+    mine = pp.inertial_parameters(model).reshape(-1, 10)
+    plain = pp.rollout(model, q0, v0, np.zeros(model.nv), H, STEPS)[0]
+    assert_allclose(sim.rollout(sim.start(q0, v0), steps=STEPS).q, plain, atol=1e-13)
+    scales = np.array([1.0, 1.3])[:, None, None]
+    weights = np.zeros((STEPS + 1, model.nv))
+    weights[-1] = 1.0 + np.arange(model.nv)
+
+    def value(e, along):
+        given = {"inertia": scales * mine + e * along}
+        run = sim.rollout(sim.start(q0, v0, parameters=given), steps=STEPS)
+        return (run.v * weights).sum(axis=(1, 2))
+
+    state = sim.start(q0, v0, parameters={"inertia": scales * mine})
+    found = sim.gradient(state, None, STEPS, of={"v": weights})
+    along = mine * np.random.default_rng(0).uniform(size=mine.shape)
+    got = (found.parameters["inertia"] * along).sum(axis=(1, 2))
+    wanted = slope(lambda e: value(e, along), 1e-3)
+    assert_allclose(got, wanted, atol=1e-8 * np.abs(wanted).max())
+    assert np.abs(got * (1 + 1e-6) - wanted).max() > 1e-8 * np.abs(wanted).max()
+
+
+def test_no_steps():
+    model = random_tree(1, 2)
+    q0, v0 = start(model, 2)
+    sim = pp.Simulator(model, Circuit({}), H)
+    found = sim.gradient(sim.start(q0, v0), None, 0, of={"v": 2.0})
+    assert_allclose(found.v, 2.0)
+    assert_allclose(found.q, 0.0)
+
+
+def test_errors():
+    """Where there is no derivative, and what was not asked right."""
+    arm = pp.examples.planar_arm(2)
+    k, gain = parameter("odd.k", 0.0)
+    circuit = Circuit({"odd.k": k}, efforts=as_node(np.sqrt(gain) + 0 * traced("v", 2)))
+    sim = pp.Simulator(arm, circuit, H)
+    with pytest.raises(SimulationError, match="no longer finite"):
+        sim.gradient(sim.start(), None, 2, of={"q": 1.0})
+    with pytest.raises(PhipsiError, match="say of what"):
+        sim.gradient(sim.start(), None, 2, of={})
+    with pytest.raises(PhipsiError, match="'qq' is not among"):
+        sim.gradient(sim.start(), None, 2, of={"qq": 1.0})
+    with pytest.raises(PhipsiError, match="does not broadcast"):
+        sim.gradient(sim.start(), None, 2, of={"q": np.zeros((5, 2))})
+    with pytest.raises(PhipsiError, match="not a parameter with a gradient: 'odd.k'"):
+        sim.gradient(sim.start(), None, 2, of={"q": 1.0}, parameters=("k",))

@@ -1,0 +1,59 @@
+"""Circuits built by hand, node by node, for tests of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import phipsi as pp
+from phipsi.laws import law_operations as ops
+from phipsi.laws.circuit import Circuit, Quantity, Sampling
+from phipsi.laws.trace import Traced, as_node
+
+H = 2e-3
+
+
+def traced(name: str, *shape: int) -> Any:
+    return Traced(ops.given(name, shape))
+
+
+def parameter(name: str, value: Any) -> tuple[Quantity, Any]:
+    found = Quantity(name, "parameter", np.shape(value), np.asarray(value, float))
+    return found, Traced(found.node)
+
+
+def state(name: str, value: Any) -> tuple[Quantity, Any]:
+    found = Quantity(name, "state", np.shape(value), np.asarray(value, float))
+    return found, Traced(found.node)
+
+
+def start(model: pp.Model, count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    q = np.array([model.random_configuration(rng) for _ in range(count)])
+    return q, 0.3 * rng.normal(size=(count, model.nv))
+
+
+def laws_with_everything(nv: int) -> Circuit:
+    """A filtered spring, a sampled integrator that is held, and a spring with parameters."""
+    k, stiffness = parameter("spring.k", 0.7)
+    filtered, x = state("filter.x", np.zeros(nv))
+    held, u = state("sampled.u", np.zeros(nv))
+    total, s = state("sampled.sum", np.zeros(nv))
+    v = traced("v", nv)
+    return Circuit(
+        {"spring.k": k, "filter.x": filtered, "sampled.u": held, "sampled.sum": total},
+        efforts=as_node(-stiffness * x + u),
+        rates={"filter.x": as_node((v - x) * 40.0)},
+        samplings=(
+            Sampling(3, {"sampled.u": as_node(-0.1 * s), "sampled.sum": as_node(s + 0.01 * v)}),
+        ),
+        records={"filtered": as_node(x * 2.0)},
+    )
+
+
+def slope(function: Any, e: float) -> Any:
+    """The derivative at 0 by differences of order eight."""
+    weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
+    pairs = enumerate(weights, start=1)
+    return sum(w * (function(i * e) - function(-i * e)) for i, w in pairs) / e
