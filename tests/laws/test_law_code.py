@@ -110,3 +110,41 @@ def test_every_operation_has_code_and_numpys_special_values(name):
     ])  # fmt: skip
     (wanted,) = evaluate([node], {f"x{k}": x for k, x in enumerate(grid)})
     assert_allclose(found, wanted[: len(found)], rtol=1e-15, atol=0)
+
+
+VIEWS = {
+    "transposed": lambda w, x: w.T @ x,
+    "transposed, on the right": lambda w, x: x @ w.T,
+    "both": lambda w, x: w.T @ w,
+    "of a transposed one": lambda w, x: (w.T[3:, 2:].T @ x[:23]) * 2.0,
+    "a column": lambda w, x: w[:, 5] @ x,
+    "a column and a matrix": lambda w, x: w @ w[:, 7],
+    "every second": lambda w, x: x @ w[:, 1::2],
+    "backward": lambda w, x: x[::-1] * np.sin(x) + w @ x[::-1],
+    "entry by entry": lambda w, x: np.sin(w.T) - w,
+    "repeated rows": lambda w, x: (
+        np.broadcast_to(x, (26, 26)) @ x + np.broadcast_to(x, (26, 26))[3]
+    ),
+    "repeated columns": lambda w, x: (w * x[:, None]) @ x,
+    "in no pattern": lambda w, x: x[[*range(0, 26, 3), *range(20), 0]] * 1.5,
+}
+
+
+@pytest.mark.parametrize("shared", [(), ("w",)])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_large_arrays(name, shared):
+    """Rows, columns and transposed matrices are read where they are, also in gradients."""
+    w, x = (Traced(ops.given(*y)) for y in (("w", (26, 26)), ("x", (26,))))
+    result = as_node(VIEWS[name](w, x))
+    bars = adjoints([result], [ones(result)], [as_node(w), as_node(x)])
+    results = [result, *(y for y in bars if y is not None)]
+    rng = np.random.default_rng(4)
+    given = {
+        n: rng.standard_normal(s if n in shared else (LANES, *s))
+        for n, s in (("w", (26, 26)), ("x", (26,)))
+    }
+    found = compiled(results, LANES, True, shared)(given)
+    for got, wanted in zip(found, evaluate(results, given), strict=True):
+        assert_allclose(got, np.broadcast_to(wanted, got.shape), rtol=1e-13, atol=1e-12)
+    whole = {n: y if n in shared else y[0] for n, y in given.items()}
+    assert_allclose(found[0][0], VIEWS[name](whole["w"], whole["x"]), rtol=1e-13, atol=1e-12)

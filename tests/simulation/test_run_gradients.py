@@ -153,3 +153,56 @@ def test_errors():
         sim.gradient(sim.start(), None, 2, of={"q": np.zeros((5, 2))})
     with pytest.raises(PhipsiError, match="not a parameter with a gradient: 'odd.k'"):
         sim.gradient(sim.start(), None, 2, of={"q": 1.0}, parameters=("k",))
+
+
+def layers(arm, stacked):
+    """A law with a layer of 30 tanh on the state; `stacked`: on two copies of it side by side."""
+
+    @pp.law
+    def net(q, v, w1, w2, b):
+        x = np.concatenate([q, v])
+        if stacked:
+            y = np.tanh(w1 @ np.stack([x, 2.0 * x], axis=1) + b[:, None])
+            return (w2 @ y) @ np.array([1.0, -0.5])
+        return w2 @ np.tanh(w1 @ x + b)
+
+    rng = np.random.default_rng(9)
+    sizes = {"w1": (30, 2 * arm.nv), "w2": (arm.nv, 30), "b": (30,)}
+    return net, {n: 0.3 * rng.normal(size=s) for n, s in sizes.items()}
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+def test_by_weights_of_layers(integrator, stacked):
+    """Of all trajectories together, and of each its own; the same however it is divided."""
+    arm = pp.examples.seven_joint_arm()
+    net, numbers = layers(arm, stacked)
+    q0, v0 = start(arm, 3)
+    sim = pp.Simulator(arm, [net.bind(**numbers)], H, integrator=integrator)
+    rng = np.random.default_rng(1)
+    weights = {"q": rng.normal(size=(3, STEPS + 1, arm.nq)), "tau": np.full((STEPS + 1, 1), 0.1)}
+    found = sim.gradient(sim.start(q0, v0), None, STEPS, of=weights)
+
+    def value(**more):
+        given = {f"net.{n}": x for n, x in {**numbers, **more}.items()}
+        run = sim.rollout(sim.start(q0, v0, parameters=given), None, STEPS, record=tuple(weights))
+        return sum((w * run[n]).reshape(3, -1).sum(axis=1) for n, w in weights.items())
+
+    own = {f"net.{n}": np.stack([x] * 3) for n, x in numbers.items()}
+    each = sim.gradient(sim.start(q0, v0, parameters=own), None, STEPS, of=weights)
+    parts = sim.gradient(sim.start(q0, v0), None, STEPS, of=weights, segment=3, threads=2)
+    for name, x in numbers.items():
+        along = rng.normal(size=x.shape)
+        wanted = slope(lambda e, n=name, x=x, d=along: value(**{n: x + e * d}), 1e-3)
+        got = (each.parameters[f"net.{name}"] * along).reshape(3, -1).sum(axis=1)
+        assert_allclose(got, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+        assert not np.allclose(got * (1 + 1e-6), wanted, rtol=1e-9)
+        shared = found.parameters[f"net.{name}"]
+        size = np.abs(shared).max()
+        assert_allclose(shared, each.parameters[f"net.{name}"].sum(axis=0), atol=1e-13 * size)
+        assert_allclose(parts.parameters[f"net.{name}"], shared, atol=1e-13 * size)
+    one = {n: w[0] if w.ndim == 3 else w for n, w in weights.items()}
+    alone = sim.gradient(sim.start(q0[0], v0[0], parameters={n: x[0] for n, x in own.items()}),
+                         None, STEPS, of=one)  # fmt: skip
+    for name, x in alone.parameters.items():
+        assert_allclose(x, each.parameters[name][0], rtol=1e-13, atol=1e-15)

@@ -356,7 +356,7 @@ class InMujoco:
 
     def __init__(self, model: Model) -> None:
         self.ours = model
-        spec = mujoco.MjSpec()
+        spec = self.spec = mujoco.MjSpec()
         spec.option.gravity = np.array(model.gravity)
         spec.option.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
         spec.compiler.balanceinertia = False

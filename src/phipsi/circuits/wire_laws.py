@@ -89,9 +89,11 @@ class _Laws:
             node = as_node(self.output(name, output))
             known = self.wiring.state_shape(state)
             if node.shape != known:
-                raise LawError(
+                fail(
                     f"previous({name!r}, {output!r}) begins with shape {known}, but the output has "
-                    f"shape {node.shape}: give initial= in that shape"
+                    f"shape {node.shape}",
+                    "give initial= in that shape",
+                    self.laws[name].place,
                 )
             self.wiring.update(_period(self.laws[name], self.wiring.dt), {state: node})
 
@@ -119,7 +121,8 @@ class _Laws:
         """One output of a law."""
         found = self.outputs(name)
         if output not in found:
-            raise LawError(f"law {name!r} has no output {output!r}. {did_you_mean(output, found)}")
+            fail(f"the law has no output {output!r}. {did_you_mean(output, found)[:-1]}",
+                 place=self.laws[name].place)  # fmt: skip
         return found[output]
 
     def previous(self, name: str, output: str, initial: Any) -> Any:
@@ -233,7 +236,10 @@ class _Laws:
             rows = [value] if law.single_point else list(value)
             for point, row in zip(law.points, rows, strict=True):
                 whole = row if name == "wrench" else np.concatenate([np.zeros(3), row])
-                wiring.load_at(point, whole)
+                try:
+                    wiring.load_at(point, whole)
+                except PhipsiError as error:
+                    raise LawError(f"{law.place}{error}") from error
 
 
 def _traced(law: Law, arguments: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -48,6 +48,44 @@ def computed_torque(model: Model) -> LaneFunction | NoCode:
     return model.cached(computed_torque, build)
 
 
+def operational_efforts(
+    model: Model, where: PointSet, rows: tuple[int, ...], at: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Efforts of operational-space control of traced quantities, and whether they are in doubt.
+
+    `at` has those of `operational_space` by name; without ``second``, τ₀ damps the null space.
+    """
+    q, v, damped = at["q"], at["v"], at["damping"] * at["v"]
+    if "second" not in at:
+        second = _called(model, INVERSE_DYNAMICS, q, v, -at["settings"][0] * v)[0] + damped
+    else:
+        second = at["second"]
+    forms = (frame_pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
+    modes = ("apply", "apply", "dense", "apply")
+    state = _called(model, forms, q, v, second - damped, points=where, mode=modes)
+    X, velocity, admittance, drift = state
+    X, velocity, drift = X[0], velocity[0], drift[0]
+    goal, wanted = at["goal"], [at["acceleration"][i] for i in rows]
+    if min(rows) < 3:
+        R = [[sum(goal[i, k] * X[j, k] for k in range(3)) for j in range(3)] for i in range(3)]
+        errors = list(log_of_matrix(R, ARRAYS))
+    else:
+        errors = [0.0] * 3
+    errors += [goal[i, 3] - X[i, 3] for i in range(3)]
+    lacking = [
+        wanted[n]
+        + at["kd"][n] * (at["velocity"][i] - velocity[i])
+        + at["kp"][n] * errors[i]
+        - drift[i]
+        for n, i in enumerate(rows)
+    ]
+    chosen = [[admittance[i, j] for j in rows] for i in rows]
+    force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
+    whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
+    (push,) = _called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
+    return second + push, doubtful
+
+
 def operational_space(
     model: Model, where: PointSet, rows: tuple[int, ...], key: Hashable, *, own: bool
 ) -> LaneFunction | NoCode:
@@ -66,35 +104,8 @@ def operational_space(
         shapes |= {"kp": m, "kd": m, "damping": nv, "settings": (2,)}
         shapes |= {} if own else {"second": nv}
         at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
-        q, v, damped = at["q"], at["v"], at["damping"] * at["v"]
-        if own:
-            second = _called(model, INVERSE_DYNAMICS, q, v, -at["settings"][0] * v)[0] + damped
-        else:
-            second = at["second"]
-        forms = (frame_pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
-        modes = ("apply", "apply", "dense", "apply")
-        state = _called(model, forms, q, v, second - damped, points=where, mode=modes)
-        X, velocity, admittance, drift = state
-        X, velocity, drift = X[0], velocity[0], drift[0]
-        goal, wanted = at["goal"], [at["acceleration"][i] for i in rows]
-        if min(rows) < 3:
-            R = [[sum(goal[i, k] * X[j, k] for k in range(3)) for j in range(3)] for i in range(3)]
-            errors = list(log_of_matrix(R, ARRAYS))
-        else:
-            errors = [0.0] * 3
-        errors += [goal[i, 3] - X[i, 3] for i in range(3)]
-        lacking = [
-            wanted[n]
-            + at["kd"][n] * (at["velocity"][i] - velocity[i])
-            + at["kp"][n] * errors[i]
-            - drift[i]
-            for n, i in enumerate(rows)
-        ]
-        chosen = [[admittance[i, j] for j in rows] for i in rows]
-        force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
-        whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
-        (push,) = _called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
-        results = {"tau": as_node(second + push), "doubtful": as_node(doubtful)}
+        efforts, doubtful = operational_efforts(model, where, rows, at)
+        results = {"tau": as_node(efforts), "doubtful": as_node(doubtful)}
         return graph_function(shapes, results, failure=DOUBTFUL)
 
     return model.cached(key, build)

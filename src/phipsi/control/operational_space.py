@@ -13,10 +13,15 @@ from phipsi.algorithms.dynamics.equations_of_motion import inverse_dynamics
 from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.compiler import compile
-from phipsi.control.compiled_control import POINT_ACCELERATIONS, operational_space
+from phipsi.control.compiled_control import (
+    POINT_ACCELERATIONS,
+    operational_efforts,
+    operational_space,
+)
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.references import ConstantPose, PoseReference
 from phipsi.errors import InputError, PhipsiWarning
+from phipsi.laws.trace import Traced
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.model import Model
 from phipsi.model.points import point_set
@@ -161,6 +166,8 @@ class OperationalSpace:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
+        if isinstance(q, Traced):
+            return self._traced(t, q, v)
         q, v = np.asarray(q, dtype=np.float64), np.asarray(v, dtype=np.float64)
         reference, null = self.reference(t), self.null_space
         second, own = () if null is None else (np.asarray(null(t, q, v)),), null is None
@@ -176,6 +183,23 @@ class OperationalSpace:
             self.model, self._where, self.rows, self._keys[own], own=own
         )
         return code.joined(slow, q, v, *reference, *given, *second)
+
+    def _traced(self, t: Any, q: Any, v: Any) -> Any:
+        """The efforts in a compiled run; not finite near singularities, so that it stops there."""
+        if not self._mechanism.is_tree:
+            raise InputError(
+                "operational-space control of a mechanism with loops, or with joints that have no "
+                "drive, cannot be part of a compiled run; use pp.simulate(…, controller=…)"
+            )
+        goal, velocity, acceleration = self.reference(t)
+        at = {"q": q, "v": v, "goal": goal, "velocity": velocity, "acceleration": acceleration}
+        count, settings = len(self.rows), np.array((self.null_damping, self.singularity))
+        at |= {"kp": np.broadcast_to(self.kp, count), "kd": np.broadcast_to(self.kd, count)}
+        at |= {"damping": self.damping, "settings": settings}
+        if self.null_space is not None:
+            at["second"] = self.null_space(t, q, v)
+        efforts, doubtful = operational_efforts(self.model, self._where, self.rows, at)
+        return efforts / (1 - doubtful)
 
     def _by_arrays(
         self, t: float, q: Array, v: Array, reference: Sequence[Array], tau_0: Array | None = None

@@ -22,6 +22,7 @@ from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
 from phipsi.algorithms.constrained.system import System
 from phipsi.backends.arguments import real_array
 from phipsi.errors import InputError
+from phipsi.laws.trace import Traced, as_node
 from phipsi.model.mechanisms import mechanism_of, of_given_motion, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
@@ -29,7 +30,9 @@ from phipsi.model.pose import Pose
 from phipsi.motion.checks import checked_time
 from phipsi.motion.entry_names import rates_of
 from phipsi.motion.motion import TOLERANCE, Motion
+from phipsi.motion.step_calls import moved
 from phipsi.spatial import pose_matrix, so3_exp, so3_log
+from phipsi.spatial.exponential import ARRAYS, sinc, versine
 
 Array = NDArray[Any]
 
@@ -154,9 +157,13 @@ class JointPath:
 
     def _of_joints(self, t: float) -> JointState:
         """Every joint on its own."""
-        i, s, rate, acceleration = _minimum_jerk(t, self.times)
-        d = self.legs[i]
-        q = self.model.integrate(self.waypoints[i], s * d)
+        row, s, rate, acceleration = _minimum_jerk(t, self.times)
+        d = row(self.legs)
+        start, z = row(self.waypoints), s * d
+        if isinstance(z, Traced):
+            q: Any = Traced(moved(self.model, as_node(start), z.node))
+        else:
+            q = self.model.integrate(start, z)
         return JointState(q, rate * d, acceleration * d)
 
 
@@ -255,7 +262,7 @@ class FourierPath:
     def _of_joints(self, t: ArrayLike) -> JointState:
         """Every joint on its own."""
         w = self._omega
-        angle = np.asarray(t, dtype=np.float64)[..., None] * w
+        angle = (t if isinstance(t, Traced) else np.asarray(t, dtype=np.float64))[..., None] * w
         c, s = np.cos(angle), np.sin(angle)
         A, B = self.cosines.T, self.sines.T
         q = self.center + (s / w) @ A - (c / w) @ B
@@ -307,10 +314,13 @@ class CartesianPath:
 
     def __call__(self, t: float) -> PoseState:
         """Return (pose, velocity, acceleration) at time t."""
-        i, s, rate, acceleration = _minimum_jerk(t, self.times)
-        start, leg = self.poses[i], self._legs[i]
-        R = start[:3, :3] @ so3_exp(s * self._turns[i])
-        pose = pose_matrix(R, start[:3, 3] + s * leg[3:])
+        row, s, rate, acceleration = _minimum_jerk(t, self.times)
+        start, leg = row(self.poses), row(self._legs)
+        turn, place = s * row(self._turns), start[:3, 3] + s * leg[3:]
+        if isinstance(s, Traced):
+            pose = _traced_pose(start[:3, :3], turn, place)
+        else:
+            pose = pose_matrix(start[:3, :3] @ so3_exp(turn), place)
         return PoseState(pose, rate * leg, acceleration * leg)
 
 
@@ -417,14 +427,46 @@ def _check_coordinates(model: Model) -> None:
             )
 
 
-def _minimum_jerk(t: float, times: Array) -> tuple[int, float, float, float]:
-    """Leg, and s, ṡ, s̈ on it; at rest before the first and after the last time."""
-    i = int(np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2))
-    span = times[i + 1] - times[i]
-    x = float(np.clip((t - times[i]) / span, 0.0, 1.0))
+Rows = Callable[[Array], Any]
+
+
+def _minimum_jerk(t: Any, times: Array) -> tuple[Rows, Any, Any, Any]:
+    """Which row of an array belongs to the leg, and s, ṡ, s̈ on it.
+
+    At rest before the first and after the last time. A time that is known only when a law runs
+    chooses among all legs.
+    """
+    if isinstance(t, Traced):
+
+        def row(values: Array) -> Any:
+            out: Any = values[0]
+            for i in range(1, len(times) - 1):
+                out = np.where(t >= times[i], values[i], out)
+            return out
+
+    else:
+        i = int(np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 2))
+
+        def row(values: Array) -> Any:
+            return values[i]
+
+    span = row(np.diff(times))
+    x = np.clip((t - row(times)) / span, 0.0, 1.0)
     s = x**3 * (10 - 15 * x + 6 * x**2)
     rate = 30 * x**2 * (1 - x) ** 2 / span
-    return i, s, rate, 60 * x * (1 - x) * (1 - 2 * x) / span**2
+    return row, s, rate, 60 * x * (1 - x) * (1 - 2 * x) / span**2
+
+
+def _traced_pose(R: Any, w: Any, p: Any) -> Any:
+    """[R exp(w), p; 0, 1] of values that are known only when a law runs."""
+    square = w @ w
+    zero = 0.0 * square
+    K = np.stack([
+        np.stack([zero, -w[2], w[1]]), np.stack([w[2], zero, -w[0]]), np.stack([-w[1], w[0], zero]),
+    ])  # fmt: skip
+    turned = R + R @ (sinc(square, ARRAYS) * K + versine(square, ARRAYS) * (K @ K))
+    top = np.concatenate([turned, p[:, None]], axis=1)
+    return np.concatenate([top, np.array([[0.0, 0.0, 0.0, 1.0]])])
 
 
 def _checked_q(model: Model, q: ArrayLike, what: str, ndim: int = 1) -> Array:

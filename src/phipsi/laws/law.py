@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, TypedDict, Unpack, final, overload
 
 import numpy as np
 
@@ -100,6 +100,22 @@ class Law:
         return replace(self, rate=_rate(rate, self.place), delay=_delay(delay, self.place))
 
 
+class _Options(TypedDict, total=False):
+    """The options of `law`."""
+
+    name: str | None
+    rate: float | None
+    delay: int
+    states: Mapping[str, Any] | None
+    discrete: Mapping[str, Any] | None
+    joints: str | Iterable[str] | None
+    at: Any
+
+
+@overload
+def law(function: Callable[..., Any], **options: Unpack[_Options]) -> Law: ...
+@overload
+def law(**options: Unpack[_Options]) -> Callable[[Callable[..., Any]], Law]: ...
 def law(
     function: Callable[..., Any] | None = None,
     *,
@@ -110,7 +126,7 @@ def law(
     discrete: Mapping[str, Any] | None = None,
     joints: str | Iterable[str] | None = None,
     at: Any = None,
-) -> Any:
+) -> Law | Callable[[Callable[..., Any]], Law]:
     """Make a law of a function: it acts during a run, inside the compiled program.
 
     The function is written in plain arithmetic of NumPy for one state, and gets its arguments by
@@ -136,7 +152,7 @@ def law(
     <law hold(q, v, kp, kd, target), kp=array(100.), kd=array(20.), target=array([0.5, 0. ])>
     """
     if function is None:
-        options: dict[str, Any] = {
+        options: _Options = {
             "name": name, "rate": rate, "delay": delay, "states": states, "discrete": discrete,
             "joints": joints, "at": at,
         }  # fmt: skip

@@ -31,7 +31,9 @@ def _fail_as(error: Exception, place: str) -> NoReturn:
     if frames:
         last = frames[-1]
         where = _place(last.filename, last.lineno or 0, last.name)
-    raise LawError(f"{where}{type(error).__name__}: {error}") from error
+    name = getattr(error, "name", None) if isinstance(error, NameError) else None
+    hint = f". Did you mean np.{name}?" if name and hasattr(np, name) else ""
+    raise LawError(f"{where}{type(error).__name__}: {error}{hint}") from error
 
 
 def traced_call(function: Callable[..., Any], *args: Any, **named: Any) -> Any:

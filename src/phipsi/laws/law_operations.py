@@ -79,6 +79,9 @@ def expand(x: Node, shape: Shape) -> Node:
 
 def scatter(x: Node, places: Array, shape: Shape) -> Node:
     """Zeros of a shape, with the entries of x added at `places`."""
+    order = np.argsort(places, axis=None)
+    if np.array_equal(places.ravel()[order], np.arange(int(np.prod(shape, dtype=int)))):
+        return pick(x, order.reshape(shape))  # every place once
     return Node(OPERATIONS["scatter"], (x,), (places, shape))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Array, Node
@@ -221,11 +222,11 @@ def _rint(x: Any) -> Traced:
     return _where(rest == 0.5, tie, entrywise("add", below, rest > 0.5))
 
 
-def _interp(x: Any, xp: Any, fp: Any) -> Traced:
+def _interp(x: Any, xp: Any, fp: Any) -> Array:
     return table(x, xp, fp)
 
 
-def table(x: Any, xs: Any, ys: Any, kind: str = "linear") -> Any:
+def table(x: ArrayLike, xs: ArrayLike, ys: ArrayLike, kind: str = "linear") -> Array:
     """A curve through points (xs, ys), at x: a table with interpolation.
 
     Before the first and behind the last point it keeps their values.
@@ -244,7 +245,7 @@ def table(x: Any, xs: Any, ys: Any, kind: str = "linear") -> Any:
         fail(str(error))
     out = ops.curve(as_node(x), knots, rows)
     if holds_traced(x):
-        return Traced(out)
+        return Traced(out)  # type: ignore[return-value]
     return out.operation.array(np.asarray(x, dtype=np.float64), data=out.data)
 
 

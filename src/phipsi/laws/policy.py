@@ -40,7 +40,7 @@ def policy(
     activation: str = "tanh",
     last: str = "identity",
     name: str = "policy",
-    **options: Any,
+    **law_options: Any,
 ) -> Law:
     """A neural network as a law: dense layers, tanh, ReLU, ELU, SiLU, sigmoid, layer norm.
 
@@ -66,7 +66,7 @@ def policy(
     seen = _both if observe is None else observe
     if not callable(seen) or (act is not None and not callable(act)):
         raise LawError("policy: observe and act are functions, or left out")
-    made = law(seen, name=name, **options)
+    made = law(seen, name=name, **law_options)
     taken = set(made.arguments) & set(weights)
     if taken:
         raise LawError(f"policy: {', '.join(sorted(taken))} names a weight; rename the argument")

@@ -112,7 +112,7 @@ def motor(
         raise LawError(f"{name}: efficiency={efficiency!r} is above 1")
 
     def limited(torque: Any, speed: Any) -> Any:
-        if speeds is None:
+        if speeds is None or torques is None:
             return torque
         most = table(np.abs(speed), speeds, torques)
         return np.clip(torque, -most, most)

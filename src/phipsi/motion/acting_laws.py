@@ -8,19 +8,24 @@ derivatives by q, v, tau, states and parameters come from the adjoint of their g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.arguments import real_array
 from phipsi.circuits.wire_laws import circuit
+from phipsi.errors import InputError, did_you_mean
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.graph import Node
+from phipsi.laws.law import Law
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.model.model import Model
+from phipsi.motion.entry_names import rates_of
 from phipsi.motion.step_calls import ProgramCall, lower
 from phipsi.motion.step_graph import StepGraph
 from phipsi.operators import H, f_ext, phi
@@ -92,6 +97,22 @@ class ActingLaws:
             out[name] = lower(self.model, at["q"], values)[0] if name == "q" else values
         return out
 
+    def checked(self, kind: str, given: Mapping[str, Any]) -> dict[str, Array]:
+        """Values of parameters or states ("parameter", "state") that a user gives by name."""
+        known, out = self.circuit.of_kind(kind), {}
+        for name, value in given.items():
+            if name not in known:
+                listed = ", ".join(map(repr, known)) or "none"
+                hint = did_you_mean(str(name), list(known))
+                raise InputError(f"{name!r} is not a {kind} of the laws: {listed}. {hint}")
+            array = real_array(name, value)
+            if array.shape != known[name].shape:
+                raise InputError(
+                    f"{name} has shape {array.shape}, but one state has {known[name].shape}"
+                )
+            out[name] = np.array(array, dtype=float)
+        return out
+
     def _adjoints(self, by: tuple[str, ...]) -> list[Node | None]:
         if by not in self._bars:
             weights = [ops.given(f"weights {i}", x.shape) for i, x in enumerate(self._results)]
@@ -101,3 +122,93 @@ class ActingLaws:
 
     def _known(self, at: Mapping[str, Any]) -> dict[str, Any]:
         return {"t": 0.0, "step": 0.0, "trajectory": 0.0, **at}
+
+
+@dataclass(frozen=True)
+class LawDerivatives:
+    """Derivatives of efforts (nv, …) and of rates of states (m, …), by name of what they are by."""
+
+    efforts_by: dict[str, Array]
+    rates_by: dict[str, Array]
+
+    def columns(self, of: Mapping[str, Array], driven: Array, others: Sequence[str]) -> Array:
+        """Those by the efforts of driven rates, then those by other quantities."""
+        return np.hstack([of["tau"][:, driven], *(of[name] for name in others)])
+
+
+@final
+class ContinuousLaws:
+    """Laws about an operating point: none of them is sampled.
+
+    **Attributes:** `states`, their names in the order of the rates.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        laws: Any,
+        parameters: Mapping[str, Any] | None,
+        states: Mapping[str, Any] | None,
+        t: float,
+    ) -> None:
+        listed = tuple(laws) if isinstance(laws, list | tuple) else (laws,)
+        sampled = [one.name for one in listed if isinstance(one, Law) and one.rate is not None]
+        if sampled:
+            _reject_sampled(sampled)
+        self._model, self.states, self._at = model, tuple[str, ...](), dict[str, Any]()
+        self._acting = None
+        if not listed and not parameters and not states:
+            return
+        made = listed[0] if len(listed) == 1 and isinstance(listed[0], Circuit) else listed
+        self._acting = acting = ActingLaws(model, made, 1e-3)
+        if acting.circuit.samplings:
+            _reject_sampled([n for x in acting.circuit.samplings for n in x.updates])
+        self._at |= {**acting.first(), "t": float(real_array("t", t))}
+        self._at |= acting.checked("parameter", parameters or {})
+        self._at |= acting.checked("state", states or {})
+        self.states = acting.states
+
+    def split(self, inputs: Sequence[str] | str | None) -> tuple[Array, list[str]]:
+        """Rates of the driven joints, and names of parameters, among inputs."""
+        known = self._acting.circuit.of_kind("parameter") if self._acting else ()
+        if inputs is None or not known:
+            return rates_of(self._model, inputs), []
+        listed = [inputs] if isinstance(inputs, str) else list(inputs)
+        joints = [x for x in listed if x not in known]
+        return rates_of(self._model, joints), [x for x in listed if x in known]
+
+    def entries(self, names: Sequence[str]) -> list[str]:
+        """A name for every entry of parameters or states."""
+        out: list[str] = []
+        for name in names:
+            assert self._acting is not None
+            shape = self._acting.shapes[name]
+            places = [f"[{', '.join(map(str, place))}]" for place in np.ndindex(*shape)]
+            out += [name + place for place in places] if shape else [name]
+        return out
+
+    def efforts(self, q: Array, v: Array, tau: Array) -> Array:
+        """Efforts (nv,) that act, `tau` among them."""
+        if self._acting is None:
+            return tau
+        return self._acting.values({**self._at, "q": q, "v": v, "tau": tau})[: self._model.nv]
+
+    def derivatives(self, q: Array, v: Array, tau: Array, more: Sequence[str]) -> LawDerivatives:
+        """Derivatives by q, v, tau and what `more` names."""
+        nv = self._model.nv
+        if self._acting is None:
+            none = np.zeros((nv, nv))
+            return LawDerivatives({"q": none, "v": none, "tau": np.eye(nv)}, {})
+        at = {**self._at, "q": q, "v": v, "tau": tau}
+        found = self._acting.derivatives(at, tuple(dict.fromkeys(("q", "v", "tau", *more))))
+        return LawDerivatives(
+            {name: x[:nv] for name, x in found.items()}, {name: x[nv:] for name, x in found.items()}
+        )
+
+
+def _reject_sampled(names: Sequence[str]) -> None:
+    raise InputError(
+        f"{', '.join(map(repr, names))} changes from sample to sample, but a state-space model is "
+        "about small changes in continuous time. Give the laws without rate= and previous(…), and "
+        "sample the result:\n    pp.linearize(…, laws=laws).discrete(dt)"
+    )

@@ -135,16 +135,8 @@ def _start(
     """Where the search begins: q, v, tau, parameters and states of laws, by name."""
     places = model.neutral() if q is None else _finite("q", q, (model.nq,))
     check_quaternions(chart_of(model), places, "q")
-    known = acting.circuit.of_kind("parameter")
     out = {"q": places, "v": _by_joint(model, "v", v), "tau": _by_joint(model, "tau", tau)}
-    out |= acting.first()
-    for name, value in parameters.items():
-        if name not in known:
-            listed = ", ".join(map(repr, known)) or "none"
-            hint = did_you_mean(str(name), list(known))
-            raise InputError(f"{name!r} is not a parameter of the laws: {listed}. {hint}")
-        out[name] = _finite(name, value, known[name].shape)
-    return out
+    return out | acting.first() | acting.checked("parameter", parameters)
 
 
 def _finite(name: str, value: Any, shape: tuple[int, ...]) -> Array:

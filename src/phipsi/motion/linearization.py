@@ -18,7 +18,7 @@ solution (vdot, f):
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ from phipsi.errors import InputError
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.numbers import as_numbers
+from phipsi.motion.acting_laws import ContinuousLaws, LawDerivatives
 from phipsi.motion.entry_names import entry_names, rates_of
 from phipsi.motion.linear_system import LinearSystem
 from phipsi.motion.motion import Motion
@@ -60,6 +61,10 @@ def linearize(
     damping: ArrayLike | bool = False,
     independent: Sequence[str] | None = None,
     equilibrium: bool = False,
+    laws: Any = (),
+    parameters: Mapping[str, ArrayLike] | None = None,
+    states: Mapping[str, ArrayLike] | None = None,
+    t: float = 0.0,
 ) -> LinearSystem:
     """State-space model of small motions about an operating point.
 
@@ -71,17 +76,21 @@ def linearize(
     for all others. A system with loops has as many states as it can move: x holds the changes of
     `independent` joints, the others follow from the constraints, and ∂v̇ is that of the
     constrained accelerations. Rows that bind rates only (rolling, soft fingers) tie δv and not δq,
-    so that there are more changes of positions in x than of rates.
+    so that there are more changes of positions in x than of rates. Efforts u and states s of `laws`
+    add ∂u/∂q, ∂u/∂v and ∂u/∂s to ∂v̇ as changes of τ do, and ṡ to the end of x.
 
     **Arguments:** `model`, or a `System`; `q` (nq,); `v` (nv,), at rest if None; `tau` (nv,), by
     default the efforts of the `inputs` that hold the mechanism there, as far as they can; `inputs`,
-    names of the driven joints (default: all); `outputs`, any of "q", "v" (all joints), "q[elbow]",
+    names of the driven joints (default: all), and of parameters of laws, such as "hold.target";
+    `outputs`, any of "q", "v" (all joints), "q[elbow]",
     "v[elbow]", ("position", point) and ("velocity", point) of a body, frame or (name, offset) in
     world axes; `damping` (nv,), efforts −damping · v, or True for the model's; `independent`, names
     of joints of a system with loops (default: the best ones), as many as rates are free, to which
     positions are added that rolling leaves free, or as many as positions are; `equilibrium`, reject
-    an operating point that accelerates. **Returns:** `LinearSystem`; its `residual` says how far
-    from equilibrium the point is.
+    an operating point that accelerates; `laws`, as a `Simulator` takes them, none of them sampled,
+    with `parameters` and `states` by name, by default their own, and `t`, s: those of an
+    `Equilibrium` fit. **Returns:** `LinearSystem`; its `residual` says how far from equilibrium the
+    point is.
     **Cost:** that of `forward_dynamics_derivatives`; with loops O(nv³).
     **Source:** theory/sensitivities 5; theory/closed-chains 11.
 
@@ -94,11 +103,16 @@ def linearize(
     >>> up = pp.linearize(rod, [np.pi / 2], damping=[0.1])
     >>> up.is_stable, up.is_controllable()
     (False, True)
+    >>> held = [pp.forces.JointSpring("joint1", 20.0, rest=[np.pi / 2])]
+    >>> held += [pp.forces.JointDamper("joint1", 1.0)]
+    >>> pp.linearize(rod, [np.pi / 2], laws=held).is_stable
+    True
     """
     tree = tree_of(model, linearize)
     at_q = _vector("q", q, tree.nq)
     at_v = np.zeros(tree.nv) if v is None else _vector("v", v, tree.nv)
-    driven = rates_of(tree, inputs)
+    acting = ContinuousLaws(tree, laws, parameters, states, t)
+    driven, set_points = acting.split(inputs)
     loss = _losses(tree, damping)
     motion = Motion(model)
     motion.check_start(at_q[None], at_v[None], ("q", "v"))
@@ -106,27 +120,38 @@ def linearize(
     if loops is None and independent is not None:
         raise InputError("independent= is for a System; every joint of a tree is independent")
     basis = Basis.free(tree.nv) if loops is None else loops.basis(independent)
-    effort = _efforts(tree, at_q, at_v, loss, driven, loops) if tau is None else None
-    effort = _vector("tau", tau, tree.nv) if effort is None else effort
-    acting = effort - loss * at_v
-    vdot, by_q, by_v, by_tau = motion.linear(at_q, at_v, acting)
-    if equilibrium and np.abs(vdot).max(initial=0.0) > 1e-6 * max(1.0, np.abs(acting).max()):
+    if tau is None:
+        lost = loss * at_v - acting.efforts(at_q, at_v, np.zeros(tree.nv))
+        effort = _efforts(tree, at_q, at_v, lost, driven, loops)
+    else:
+        effort = _vector("tau", tau, tree.nv)
+    total = acting.efforts(at_q, at_v, effort) - loss * at_v
+    vdot, by_q, by_v, by_tau = motion.linear(at_q, at_v, total)
+    if equilibrium and np.abs(vdot).max(initial=0.0) > 1e-6 * max(1.0, np.abs(total).max()):
         raise InputError(_accelerates(tree, vdot))
+    change = acting.derivatives(at_q, at_v, effort, (*set_points, *acting.states))
+    change.efforts_by["v"] = change.efforts_by["v"] - np.diag(loss)
     rows, names = _outputs(tree, at_q, at_v, outputs)
     dofs = entry_names(tree, tree.v_slices)
     A, B = basis.dynamics(
-        -motion.chart.bracket(at_v), by_q, by_v - by_tau * loss, by_tau[:, driven]
+        -motion.chart.bracket(at_v),
+        by_q + by_tau @ change.efforts_by["q"],
+        by_v + by_tau @ change.efforts_by["v"],
+        by_tau @ change.columns(change.efforts_by, driven, set_points),
     )
+    A, B = basis.with_states(A, B, by_tau, change, acting.states, driven, set_points)
+    C = rows @ np.block([[basis.Z_q, np.zeros_like(basis.Z_v)], [basis.P, basis.Z_v]])
     return LinearSystem(
         A=A,
         B=B,
-        C=rows @ np.block([[basis.Z_q, np.zeros_like(basis.Z_v)], [basis.P, basis.Z_v]]),
-        D=np.zeros((len(rows), len(driven))),
+        C=np.hstack([C, np.zeros((len(C), len(A) - C.shape[1]))]),
+        D=np.zeros((len(rows), B.shape[1])),
         state_names=(
             *(f"q[{dofs[i]}]" for i in basis.chosen_q),
             *(f"v[{dofs[i]}]" for i in basis.chosen_v),
+            *acting.entries(acting.states),
         ),
-        input_names=tuple(f"tau[{dofs[i]}]" for i in driven),
+        input_names=(*(f"tau[{dofs[i]}]" for i in driven), *acting.entries(set_points)),
         output_names=tuple(names),
         q=at_q,
         v=at_v,
@@ -159,10 +184,10 @@ def _losses(model: Model, damping: Any) -> Array:
 
 
 def _efforts(
-    model: Model, q: Array, v: Array, loss: Array, driven: Array, loops: SmallMotions | None
+    model: Model, q: Array, v: Array, lost: Array, driven: Array, loops: SmallMotions | None
 ) -> Array:
-    """Efforts of the driven joints that leave the least acceleration."""
-    needed = inverse_dynamics(model, q, v, np.zeros(model.nv)) + loss * v
+    """Efforts of the driven joints that leave the least acceleration; some efforts are `lost`."""
+    needed = inverse_dynamics(model, q, v, np.zeros(model.nv)) + lost
     out = np.zeros(model.nv)
     out[driven] = needed[driven] if loops is None else loops.efforts(needed, driven)
     return out
@@ -245,6 +270,29 @@ class Basis:
         below = np.hstack([(by_q @ Z_q + by_v @ P)[kept_v], (by_v @ Z_v)[kept_v]])
         B = np.vstack([np.zeros((len(kept_q), by_tau.shape[1])), by_tau[kept_v]])
         return np.vstack([above, below]), B
+
+    def with_states(
+        self,
+        A: Array,
+        B: Array,
+        by_tau: Array,
+        change: LawDerivatives,
+        states: Sequence[str],
+        driven: Array,
+        set_points: Sequence[str],
+    ) -> tuple[Array, Array]:
+        """The same with the states of laws at the end of x."""
+        if not states:
+            return A, B
+        efforts = by_tau @ np.hstack([change.efforts_by[name] for name in states])
+        beside = np.vstack(
+            [np.zeros((len(self.chosen_q), efforts.shape[1])), efforts[self.chosen_v]]
+        )
+        rates = change.rates_by
+        by_q = rates["q"] @ self.Z_q + rates["v"] @ self.P
+        own = np.hstack([by_q, rates["v"] @ self.Z_v, *(rates[name] for name in states)])
+        A = np.vstack([np.hstack([A, beside]), own])
+        return A, np.vstack([B, change.columns(rates, driven, set_points)])
 
 
 class SmallMotions:

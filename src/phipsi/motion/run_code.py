@@ -83,7 +83,8 @@ class Plan:
     `states`, each with its value after a step; `inputs`, given for every step;
     `own`, parameters that every trajectory has its own of, and `shared` ones, by name with the
     number of entries; `samples`; `records`, quantities that are written out; `restart`, if the run
-    has episodes; `codes`, the machine code by number of lanes, once it is there. Graphs read
+    has episodes; `gives`, quantities that are written out for every step, in the code of the step
+    itself; `codes`, the machine code by number of lanes, once it is there. Graphs read
     states, inputs and parameters by their names, the step length as ``h``, and as whole numbers
     the ``step`` of the run and the ``trajectory``.
     """
@@ -96,13 +97,20 @@ class Plan:
     samples: tuple[Sample, ...]
     records: Mapping[str, Node]
     restart: Restart | None = None
+    gives: Mapping[str, Node] = field(default_factory=dict)
     codes: dict[int, MachineCode] = field(default_factory=dict, repr=False)
 
     def nodes(self) -> list[Node]:
         """All results, in a fixed order."""
         updates = [x for s in self.samples for x in s.updates.values()]
         ends = self.restart.nodes if self.restart else []
-        return [*self.states.values(), *updates, *self.records.values(), *ends]
+        return [
+            *self.states.values(),
+            *updates,
+            *self.records.values(),
+            *ends,
+            *self.gives.values(),
+        ]
 
     @cached_property
     def natives(self) -> list[NativeCode]:
@@ -118,7 +126,8 @@ class Plan:
     def ports(self) -> dict[str, int]:
         """The arrays of a job by name, with the entries of one row."""
         states = {name: node.size for name, node in self.states.items()}
-        records = {f"record {name}": node.size for name, node in self.records.items()}
+        written = {**self.records, **self.gives}
+        records = {f"record {name}": node.size for name, node in written.items()}
         return {**states, **self.inputs, **self.own, **self.shared, **records}
 
     def text(self) -> str:
@@ -133,8 +142,8 @@ class Plan:
             lines.append(f"{x.operation.name} {x.shape} {args} {data}")
         samples = [(s.period, {k: numbers[x] for k, x in s.updates.items()}) for s in self.samples]
         states = {k: numbers[x] for k, x in self.states.items()}
-        records = {k: numbers[x] for k, x in self.records.items()}
-        heads = [states, self.inputs, self.own, self.shared, samples, records]
+        records, gives = ({k: numbers[x] for k, x in y.items()} for y in (self.records, self.gives))
+        heads = [states, self.inputs, self.own, self.shared, samples, records, gives]
         if self.restart:
             one, nodes = self.restart, [numbers[x] for x in self.restart.nodes]
             heads.append((one.period, list(one.checks), one.ended, one.pools, nodes))
@@ -287,7 +296,8 @@ class Run(LaneCode):
         for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             b.store(self._integers(word, rows), place)
         given = {name: self._where(name, rows) for name in plan.inputs}
-        out = {name: self._where(f"record {name}", rows) for name in plan.records}
+        written = (*plan.records, *plan.gives)
+        out = {name: self._where(f"record {name}", rows) for name in written}
 
         def at(i: Any) -> None:
             number = b.add(b.mul(i, self._job[DIRECTION]), self._job[FIRST])
@@ -305,7 +315,7 @@ class Run(LaneCode):
                 with b.if_then(b.and_(now, b.icmp_signed("!=", self._job[RECORDS], i64(0)))):
                     self._record(out, b.sdiv(since, self._job[EVERY]), number)
             with b.if_then(goes_on):
-                self._step(number)
+                self._step(number, out, i)
                 if plan.restart:
                     self._restart(plan.restart, b.add(number, i64(1)))
 
@@ -346,11 +356,23 @@ class Run(LaneCode):
             self.pack([b.at(x, offset) for x in bases], self._areas[name], i64(self._ports[name]))
 
     def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
-        """Write out what is recorded; not a number where a trajectory has failed."""
-        b, e, code = self.b, self.e, self._code(number)
-        values = code.write(list(self.plan.records.values()))
+        """Write out what is recorded."""
+        code, nodes = self._code(number), self.plan.records
+        values = code.write(list(nodes.values()))
+        self._write_out(code, nodes, values, out, record)
+
+    def _write_out(
+        self,
+        code: LawCode,
+        nodes: Mapping[str, Node],
+        values: Sequence[Any],
+        out: Mapping[str, list[Any]],
+        record: Any,
+    ) -> None:
+        """Values in the arrays of a port; not a number where a trajectory has failed."""
+        b, e = self.b, self.e
         over = b.icmp_signed("!=", b.load(self.failed, typ=e.integers), self.zero)
-        for (name, node), value in zip(self.plan.records.items(), values, strict=True):
+        for (name, node), value in zip(nodes.items(), values, strict=True):
             offset = b.mul(record, self._job[self._word_of(f"record {name}") + 2])
             bases = [b.at(x, offset) for x in out[name]]
             area = code.area(node.size)
@@ -393,11 +415,13 @@ class Run(LaneCode):
             b.store(b.select(begins, self.zero, failed), self.failed)
             self._update(restart.results, number)
 
-    def _step(self, number: Any) -> None:
+    def _step(self, number: Any, out: Mapping[str, list[Any]], i: Any) -> None:
         """One step of all states; what fails is noted, and the step of its trajectory not taken."""
         b, e, code = self.b, self.e, self._code(number)
         b.store(self.zero, self._bad)
         values = self._values(code, self.plan.states)
+        gives = self.plan.gives
+        self._write_out(code, gives, code.write(list(gives.values())), out, i)
         self.note(b.select(self._all_finite(code, values), self.zero, e.integer(NOT_FINITE)))
         old, new = b.load(self.failed, typ=e.integers), self.bad()
         alive = b.icmp_signed("==", old, self.zero)
@@ -472,7 +496,7 @@ class Run(LaneCode):
     ) -> list[Any]:
         """Call the kernel of a program; its results are in new memory, its failures are noted."""
         results = [code.area(max(1, math.prod(shape))) for shape in native.output_shapes]
-        places = [self._packed(code, x).base for x in args]
+        places = [code.stored(x).base for x in args]
         self.caller(native, [*places, *(x.base for x in results)], allowed)()
         return results
 
@@ -500,13 +524,6 @@ class Run(LaneCode):
             self.note(status)
 
         return call
-
-    def _packed(self, code: LawCode, value: Any) -> Area:
-        """A value in memory, from its first number on, in every lane."""
-        area = code.stored(value)
-        if not area.start and not area.shared:
-            return area
-        raise AssertionError("kernels read whole areas")
 
     def call_joints(
         self,

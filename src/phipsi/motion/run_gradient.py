@@ -8,6 +8,9 @@ gradient of Σ w r goes backward,
 and is a run of its own, whose state is λ and the sums, and whose inputs are the states of the
 forward run in reverse. Only every so many of those are kept; the others are computed again.
 
+A matrix of a product, such as the weights of a layer, gets the sum of a product of two smaller ones
+in every step. These are written out, and multiplied for all steps at once after the run.
+
 **Source:** Griewank and Walther 2008, ch. 12 (checkpointing).
 """
 
@@ -40,13 +43,46 @@ class Pulled:
     """What a gradient is by: rows of trajectories first.
 
     **Attributes:** `value` (n,), Σ w r; `states`, by name, by q (n, nv) along the rates; `tau`
-    (n, steps, nv); `parameters`, by name, of every trajectory (n, *shape).
+    (n, steps, nv); `parameters`, by name: (n, *shape) of those that every trajectory has its own
+    of, the sum (*shape) of those that all share.
     """
 
     value: Array
     states: dict[str, Array]
     tau: Array
     parameters: dict[str, Array]
+
+
+Product = tuple[Node, Node]
+
+
+@dataclass(frozen=True, eq=False)
+class _Reverse:
+    """One step back, and by parameter the products that are summed over steps after the run."""
+
+    plan: Plan
+    products: dict[str, list[Product]]
+
+    def pairs(self, name: str) -> list[tuple[str, str, Product]]:
+        """The products of a parameter, with the names under which the plan gives their factors."""
+        return [(*_names(name, i), x) for i, x in enumerate(self.products[name])]
+
+
+def _names(name: str, i: int) -> tuple[str, str]:
+    return f"left {i} of {name}", f"right {i} of {name}"
+
+
+def _terms(x: Node) -> list[Node]:
+    """The terms of a sum."""
+    if x.operation.name == "add" and all(y.shape == x.shape for y in x.args):
+        return [z for y in x.args for z in _terms(y)]
+    return [x]
+
+
+def _is_kept_factored(x: Node) -> bool:
+    """Whether a term is a product whose factors have far fewer entries than itself."""
+    factors = [y.size for y in x.args] if x.operation.name == "matmul" else [x.size]
+    return 2 * sum(factors) < x.size
 
 
 @final
@@ -100,7 +136,7 @@ class RunGradient:
         inputs: Mapping[str, int],
         own: Mapping[str, int],
         shared: Mapping[str, int],
-    ) -> Plan:
+    ) -> _Reverse:
         """One step back; without `ends`, only the records of the last state."""
         graph = self._graph
         given = {name: ops.given(name, self._shapes[name]) for name in self._wrt}
@@ -117,11 +153,23 @@ class RunGradient:
             f"to {name}": next(found) or ops.constant(np.zeros(x.shape))
             for name, x in self.states.items()
         }
-        by_tau = next(found) or ops.constant(np.zeros(graph.tau.shape))
+        gives = {"by tau": next(found) or ops.constant(np.zeros(graph.tau.shape))}
+        products: dict[str, list[Product]] = {}
         for name, x in given.items():
-            total, more = ops.given(f"sum {name}", x.shape), next(found)
-            after[f"sum {name}"] = total if more is None else ops.apply("add", total, more)
-        return Plan(graph.native, after, inputs, own, shared, (), {"by tau": by_tau})
+            more = next(found)
+            terms = [] if more is None else _terms(more)
+            later = [y for y in terms if _is_kept_factored(y)]
+            products[name] = [(y.args[0], y.args[1]) for y in later]
+            for i, factors in enumerate(products[name]):
+                gives |= dict(zip(_names(name, i), factors, strict=True))
+            if len(later) < len(terms):
+                total = ops.given(f"sum {name}", x.shape)
+                for y in terms:
+                    total = total if y in later else ops.apply("add", total, y)
+                after[f"sum {name}"] = total
+        return _Reverse(
+            Plan(graph.native, after, inputs, own, shared, (), {}, gives=gives), products
+        )
 
     # ---- running ------------------------------------------------------------------------------
 
@@ -157,11 +205,16 @@ class RunGradient:
             if start != firsts[-1]:
                 forward.place("tau", tau, first=start, per_step=True)
                 forward.run(h, length, first + start, records=False)
-        found = {name: np.zeros((count, max(1, x.size))) for name, x in self.last.states.items()}
-        back = {
-            id(plan): RunMemory(plan, {**found, **constants}, count, threads)
-            for plan in (self.last, self.backward)
+        found = {
+            name: np.zeros((count, max(1, x.size)))
+            for one in (self.last, self.backward)
+            for name, x in one.plan.states.items()
         }
+        back = {
+            id(one): RunMemory(one.plan, {**found, **constants}, count, threads)
+            for one in (self.last, self.backward)
+        }
+        sums = {name: self._no_sum(name, count) for name in self._wrt}
         value, by_tau = np.zeros(count), np.zeros((count, steps, tau.shape[-1]))
         for start in reversed(firsts):
             for name, x in kept.pop().items():
@@ -173,21 +226,29 @@ class RunGradient:
                 break
             if stop == steps:
                 at = {name: x[:, -1:] for name, x in {**seen, **here}.items()}
-                self._back(back[id(self.last)], at, tau[:, -1:], h, first + steps, None)
+                memory = back[id(self.last)]
+                self._back(self.last, memory, at, tau[:, -1:], h, first + steps, sums)
                 value += self._value(at)
             if stop > start:
                 at = {name: x[:, :-1] for name, x in {**seen, **here}.items()}
                 last = first + stop - 1
-                self._back(back[id(self.backward)], at, tau[:, start:stop], h, last,
-                           by_tau[:, start:stop])  # fmt: skip
+                memory, here_tau = back[id(self.backward)], tau[:, start:stop]
+                found_tau = self._back(self.backward, memory, at, here_tau, h, last, sums)
+                by_tau[:, start:stop] = found_tau[:, ::-1]
                 value += self._value(at)
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
-        sums = {n: found[f"sum {n}"].reshape(count, *self._shapes[n]) for n in self._wrt}
+        for name, total in sums.items():
+            if f"sum {name}" in found:
+                each = found[f"sum {name}"].reshape(count, *self._shapes[name])
+                total += each if name in self._own else each.sum(axis=0)
+        if not all(np.isfinite(x).all() for x in sums.values()):
+            raise _not_finite()
         return Pulled(value, states, by_tau, sums), forward
 
     def _segment(self, count: int, steps: int) -> int:
-        one = sum(x.size for x in self.forward.records.values()) + self._graph.model.nv
+        written = (*self.forward.records.values(), *self.backward.plan.gives.values())
+        one = sum(x.size for x in written)
         most = int(_MOST_NUMBERS / max(1, count * one))
         return max(1, steps) if steps <= most else max(1, min(most, math.isqrt(steps) + 1))
 
@@ -225,25 +286,46 @@ class RunGradient:
             total = total + (at[f"weights of {name}"] * at[f"of {name}"]).sum(axis=(1, 2))
         return total
 
+    def _no_sum(self, name: str, count: int) -> Array:
+        shape = self._shapes[name]
+        return np.zeros((count, *shape) if name in self._own else shape)
+
     def _back(
         self,
+        reverse: _Reverse,
         memory: RunMemory,
         at: Mapping[str, Array],
         tau: Array,
         h: float,
         last: int,
-        by_tau: Array | None,
-    ) -> None:
-        """Go back through steps, the last of which has the number `last`."""
-        m = tau.shape[1]
+        sums: Mapping[str, Array],
+    ) -> Array:
+        """Go back through steps from the one with the number `last`: by tau, in this order."""
+        count, m = tau.shape[:2]
         for name in memory.plan.inputs:
             memory.place(name, (tau if name == "tau" else at[name])[:, ::-1], per_step=True)
-        out = np.empty((len(tau), m + 1, tau.shape[-1]))
-        memory.place("record by tau", out)
-        if not memory.run(h, m, last, records=by_tau is not None, direction=-1):
-            raise SimulationError(
-                "the gradient is no longer finite: a law has no derivative where the run went, "
-                "such as √x at 0, or the run is so sensitive that its gradient overflows"
-            )
-        if by_tau is not None:
-            by_tau[...] = out[:, m - 1 :: -1] if m else 0.0
+        out = {name: np.empty((count, m, x.size)) for name, x in memory.plan.gives.items()}
+        for name, x in out.items():
+            memory.place(f"record {name}", x)
+        if not memory.run(h, m, last, records=False, direction=-1):
+            raise _not_finite()
+        for name, total in sums.items():
+            for left, right, factors in reverse.pairs(name):
+                total += self._product(name, out[left], out[right], factors)
+        return out["by tau"]
+
+    def _product(self, name: str, left: Array, right: Array, factors: Product) -> Array:
+        """Σ over steps of products, and over trajectories where they share the parameter."""
+        (rows, between), (_, columns) = factors[0].shape, factors[1].shape
+        count, m = left.shape[:2]
+        left, right = left.reshape(count, m, rows, between), right.reshape(count, -1, columns)
+        if name in self._own:
+            return left.transpose(0, 2, 1, 3).reshape(count, rows, -1) @ right
+        return left.transpose(2, 0, 1, 3).reshape(rows, -1) @ right.reshape(-1, columns)
+
+
+def _not_finite() -> SimulationError:
+    return SimulationError(
+        "the gradient is no longer finite: a law has no derivative where the run went, "
+        "such as √x at 0, or the run is so sensitive that its gradient overflows"
+    )

@@ -428,7 +428,7 @@ class Simulator:
             shaped,
             by_tau.reshape(*batch, *by_tau.shape[1:]),
             {
-                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x.sum(axis=0)
+                n: x.reshape(*batch, *x.shape[1:]) if n in state.own else x
                 for n, x in found.parameters.items()
             },
         )

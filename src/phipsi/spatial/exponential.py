@@ -56,7 +56,7 @@ class _Arrays:
     """Many joints or configurations at once; complex numbers too, for derivatives by their step."""
 
     sqrt, sin, cos, arctan2 = np.sqrt, np.sin, np.cos, np.arctan2
-    where = staticmethod(np.where)
+    where, less = staticmethod(np.where), np.less
 
     @staticmethod
     def pick(s: Any, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Any:

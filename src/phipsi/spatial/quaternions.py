@@ -29,12 +29,12 @@ def quaternion_of(w: Sequence[Any], ops: Any) -> tuple[Any, Any, Any, Any]:
 def log_of_quaternion(cosine: Any, axis: Sequence[Any], ops: Any) -> tuple[Any, Any, Any]:
     """The shortest rotation vector of a quaternion (cosine, axis), for any kind of number.
 
-    Needs ``ops.arctan2`` and ``ops.where(condition, x, y)``, and ordinary lengths.
+    Needs ``ops.arctan2``, ``ops.less`` and ``ops.where``, and ordinary lengths.
     """
     x, y, z = axis
     sine = ops.sqrt(x * x + y * y + z * z)
-    tiny = sine < 1e-150
-    safe, sign = ops.where(tiny, 1.0, sine), ops.where(cosine < 0, -1.0, 1.0)
+    tiny = ops.less(sine, 1e-150)
+    safe, sign = ops.where(tiny, 1.0, sine), ops.where(ops.less(cosine, 0.0), -1.0, 1.0)
     far = 2 * ops.arctan2(safe, cosine * sign) / safe
     k = sign * ops.where(tiny, 2 / ops.where(tiny, cosine * sign, 1.0), far)
     return k * x, k * y, k * z
@@ -57,7 +57,7 @@ def log_of_matrix(R: Sequence[Sequence[Any]], ops: Any) -> tuple[Any, Any, Any]:
         (1 - xx - yy + zz, (wz, sxz, syz, 1 - xx - yy + zz)),
     )
     for pivot, row in others:
-        better = largest < pivot
+        better = ops.less(largest, pivot)
         best = tuple(ops.where(better, x, y) for x, y in zip(row, best, strict=True))
         largest = ops.where(better, pivot, largest)
     return log_of_quaternion(best[0], best[1:], ops)

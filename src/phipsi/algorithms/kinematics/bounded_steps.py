@@ -16,8 +16,8 @@ from phipsi.model.scalars import NUMPY_OPS
 
 Array = NDArray[Any]
 
-_BLOCK_ROUNDS = 6  # rounds in which all wrong coordinates change sides together
-_ROUNDING = 1e-12  # multipliers and overshoots below this part of the largest are rounding
+BLOCK_ROUNDS = 6  # rounds in which all wrong coordinates change sides together
+ROUNDING = 1e-12  # multipliers and overshoots below this part of the largest are rounding
 
 
 @final
@@ -49,7 +49,29 @@ class StepCoordinates:
         self.columns = np.flatnonzero(moving)
         free = [s for i, s in enumerate(model.q_slices) if i not in held]
         self.moving_q = np.concatenate([np.r_[s] for s in free] or [np.zeros(0, dtype=int)])
+        # rates whose joints have as many coordinates, with the place of the coordinate in q
+        self.places = [
+            (r, int(self._q_of[r]))
+            for i, joint in enumerate(model.joints)
+            if joint.nq == joint.nv
+            for r in range(model.v_slices[i].start, model.v_slices[i].stop)
+        ]
         self._bounded = np.flatnonzero(moving & (np.isfinite(self._low) | np.isfinite(self._high)))
+
+    @property
+    def in_code(self) -> tuple[Array, Array, Array] | None:
+        """Limits of the coordinates of moving rates, and whether each rate moves, (nv,) each.
+
+        None if the steps of some joints are not rates, or nothing moves.
+        """
+        if self._direct or not self.columns.size:
+            return None
+        moving = np.zeros(self.model.nv)
+        moving[self.columns] = 1.0
+        low, high = (
+            np.where(moving > 0, x, y) for x, y in ((self._low, -np.inf), (self._high, np.inf))
+        )
+        return low, high, moving
 
     def inside(self, q: Array) -> Array:
         """The nearest configuration within the limits."""
@@ -135,20 +157,20 @@ def bounded_steps(A: Array, g: Array, lower: Array, upper: Array) -> Array:
     side = np.zeros((count, k), dtype=np.int8)  # −1 at the lower bound, +1 at the upper, 0 free
     d = np.zeros((count, k))
     left = np.arange(count)
-    for turn in range(_BLOCK_ROUNDS + 4 * k):
+    for turn in range(BLOCK_ROUNDS + 4 * k):
         low, high, at = lower[left], upper[left], side[left]
         held = np.where(at < 0, low, np.where(at > 0, high, 0.0))
         step = _with_held(A[left], g[left], held, at != 0)
         pull = np.einsum("bij,bj->bi", A[left], step) + g[left]
-        slack = _ROUNDING * np.abs(step).max(axis=-1, keepdims=True)
-        noise = _ROUNDING * np.abs(g[left]).max(axis=-1, keepdims=True)
+        slack = ROUNDING * np.abs(step).max(axis=-1, keepdims=True)
+        noise = ROUNDING * np.abs(g[left]).max(axis=-1, keepdims=True)
         over = np.where(
             at == 0,
             (step > high + slack).astype(np.int8) - (step < low - slack).astype(np.int8),
             np.where(at * pull > noise, np.int8(0), at),
         )
         wrong = over != at
-        if turn >= _BLOCK_ROUNDS:  # Murty's rule: only the last one
+        if turn >= BLOCK_ROUNDS:  # Murty's rule: only the last one
             last = k - 1 - np.argmax(wrong[:, ::-1], axis=-1)
             wrong &= np.arange(k) == last[:, None]
         d[left] = step

@@ -55,7 +55,7 @@ class Targets:
                 "\n    {'tool': pp.Pose(translation=(0.4, 0, 0.6))}"
             )
         self.points, self._loops = tuple(goals), loops
-        self._where = point_set(model, list(goals))
+        self.where = point_set(model, list(goals))
         parsed = [_goal(point, goal) for point, goal in goals.items()]
         shapes = [p.shape[:-1] for _, p in parsed]
         try:
@@ -65,7 +65,7 @@ class Targets:
             raise InputError(f"the batch axes of the targets do not broadcast: {shown}") from None
         self._goals = parsed
         self._weights = _weights(self.points, [R is not None for R, _ in parsed], weights)
-        self._program = compile((pose, J), model, mode=("apply", "dense"), points=self._where)
+        self._program = compile((pose, J), model, mode=("apply", "dense"), points=self.where)
         self.R: Array = np.zeros((0, len(parsed), 3, 3))
         self.p: Array = np.zeros((0, len(parsed), 3))
 
@@ -80,6 +80,11 @@ class Targets:
             self.p[:, i] = np.broadcast_to(p, (*batch, 3)).reshape(n, 3)
 
     @property
+    def weights(self) -> Array:
+        """Of [rotation, position] of every target, (T, 2)."""
+        return self._weights
+
+    @property
     def asks(self) -> Array:
         """Whether each target (T,) asks for [rotation, position]: its weight is not zero."""
         return self._weights > 0
@@ -92,7 +97,7 @@ class Targets:
         """
         bodies, motion = self._program(q)
         n, T, nv = len(q), len(self.points), motion.shape[-1]
-        where = self._where
+        where = self.where
         world = np.broadcast_to(np.eye(4), (n, 1, 4, 4))
         hosts = np.concatenate([bodies, world], axis=1)[:, np.array(where.body, dtype=int)]
         R_host = hosts[..., :3, :3]

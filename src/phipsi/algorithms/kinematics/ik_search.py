@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,14 @@ Array = NDArray[Any]
 
 # Damping λ = μ E with E = ½ |rows|², which vanishes with the error: quadratic convergence, also
 # where the Jacobian lacks rank (Yamashita and Fukushima 2001; for robots Sugihara 2011).
-_MU = 1.0
-_MU_RANGE = (1e-6, 1e12)
-_FLOOR = 1e-10  # least damping, relative to the largest diagonal entry of J* J
+MU = 1.0
+MU_RANGE = (1e-6, 1e12)
+FLOOR = 1e-10  # least damping, relative to the largest diagonal entry of J* J
 _SETTLED = 0.03  # a step that promises less of the cost than this nearly solves a pulled problem
-_STALLED = 1e-9  # a step that promises less of the error than this leads nowhere
+STALLED = 1e-9  # a step that promises less of the error than this leads nowhere
+TAKEN, GOOD, POOR = 1e-3, 0.75, 0.25  # parts of its promise that a step keeps
+FALLS, RISES, REJECTED = 0.2, 3.0, 10.0  # factors of μ after a good, a poor and a rejected step
+LITTLE = 1e-2  # damping, relative to J* J, with which a step that promises nothing is the end
 
 # The pull to the rest posture falls with every step, so that it decides only what the targets leave
 # open; below the last value it is dropped.
@@ -61,6 +64,13 @@ class IKResult:
         return f"<IKResult: {', '.join([some, *worst])}>"
 
 
+class Code(NamedTuple):
+    """Machine code of an attempt, and the limits that it takes."""
+
+    search: Any
+    limits: tuple[Array, Array, Array]
+
+
 @final
 class Search:
     """The best configuration so far of every element, and the iteration that improves it."""
@@ -72,8 +82,9 @@ class Search:
         rest: Array | None,
         position: float,
         rotation: float,
+        code: Code | None = None,
     ) -> None:
-        self.goals, self.steps, self.rest = goals, steps, rest
+        self.goals, self.steps, self.rest, self.code = goals, steps, rest, code
         self.tolerances = position, rotation
         count, T, nq = len(goals.p), len(goals.points), steps.model.nq
         self.q = np.zeros((count, nq))
@@ -87,15 +98,17 @@ class Search:
         self, q: Array, elements: Array, max_iterations: int, pull_to_rest: float = 0.0
     ) -> None:
         """Improve these elements, starting from q, until they are met, stall or end."""
+        if len(q) and self.code is not None and not pull_to_rest:
+            q, elements = self._in_code(self.code, q, elements, max_iterations)
         if not len(q):
             return
         now = self.goals.residuals(q, elements)
-        mu = np.full(len(q), _MU)
+        mu = np.full(len(q), MU)
         pull = np.full(len(q), pull_to_rest)
         for step in range(max_iterations + 1):
             met = self._met(now)
             self._keep(q, now, elements, met)
-            stop = (met & (pull == 0)) | (mu > _MU_RANGE[1])
+            stop = (met & (pull == 0)) | (mu > MU_RANGE[1])
             if stop.any():
                 go = ~stop
                 q, elements, mu, pull = q[go], elements[go], mu[go], pull[go]
@@ -104,6 +117,30 @@ class Search:
                 return
             q, now, mu, pull = self._step(q, now, mu, pull, elements)
             self.iterations[elements] += 1
+
+    def _in_code(
+        self, code: Code, q: Array, elements: Array, max_iterations: int
+    ) -> tuple[Array, Array]:
+        """The same in machine code; what fails there, or is not covered, is returned."""
+        poses = np.zeros((len(q), len(self.goals.points), 4, 4))
+        poses[..., :3, :3], poses[..., :3, 3] = self.goals.R[elements], self.goals.p[elements]
+        poses[..., 3, 3] = 1.0
+        settings = np.array((*self.tolerances, float(max_iterations)))
+        weights = self.goals.weights
+        found = code.search.ufunc(q, poses, weights, *code.limits, settings)
+        fine = found[-1] == 0
+        at, position, rotation, info = (x[fine] for x in found[:-1])
+        asks = self.goals.asks
+        now = Residuals(
+            np.concatenate([weights[:, 0] * rotation, weights[:, 1] * position], axis=-1),
+            np.zeros((len(at), 0, 0)),
+            np.where(asks[:, 1], position, np.nan),
+            np.where(asks[:, 0], rotation, np.nan),
+            np.zeros(len(at)),
+        )
+        self._keep(at, now, elements[fine], info[:, 0] > 0)
+        self.iterations[elements[fine]] += info[:, 1].astype(int)
+        return q[~fine], elements[~fine]
 
     def _step(
         self, q: Array, now: Residuals, mu: Array, pull: Array, elements: Array
@@ -118,7 +155,7 @@ class Search:
         g -= pull[:, None] * towards
         cost = self._cost(now.rows, towards, pull)
         size = np.einsum("nkk->nk", A).max(axis=-1, initial=1e-30)
-        damping = np.maximum(mu * cost, _FLOOR * size)
+        damping = np.maximum(mu * cost, FLOOR * size)
         damped = A.copy()
         damped[:, np.arange(k), np.arange(k)] += damping[:, None]
         d = bounded_steps(damped, g, *self.steps.bounds(q))
@@ -127,11 +164,11 @@ class Search:
         then = self.goals.residuals(moved, elements)
         gain = cost - self._cost(then.rows, self._towards(moved, elements), pull)
         ratio = gain / np.maximum(promised, 1e-300)
-        taken = (ratio > 1e-3) & (gain > 0)
-        change = np.where(ratio > 0.75, 0.2, np.where(ratio > 0.25, 1.0, 3.0))
-        mu = np.maximum(mu * np.where(taken, change, 10.0), _MU_RANGE[0])
+        taken = (ratio > TAKEN) & (gain > 0)
+        change = np.where(ratio > GOOD, FALLS, np.where(ratio > POOR, 1.0, RISES))
+        mu = np.maximum(mu * np.where(taken, change, REJECTED), MU_RANGE[0])
         # With little damping, a step that promises next to nothing is a local minimum.
-        idle = (promised <= _STALLED * cost) & (mu * cost <= 1e-2 * size) & ~self._met(then)
+        idle = (promised <= STALLED * cost) & (mu * cost <= LITTLE * size) & ~self._met(then)
         mu = np.where(idle & (pull == 0), np.inf, mu)
         # The pull falls when its present problem is nearly solved; earlier, the posture would lag.
         solved = (taken & (promised <= _SETTLED * cost)) | idle | (cost == 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,11 +13,20 @@ from phipsi.algorithms.constrained.assembly import search as close_loops
 from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.algorithms.kinematics.bounded_steps import StepCoordinates
 from phipsi.algorithms.kinematics.ik_problem import Targets, Weight
-from phipsi.algorithms.kinematics.ik_search import CLOSED, PULL, PULL_AGAIN, IKResult, Search
+from phipsi.algorithms.kinematics.ik_search import (
+    CLOSED,
+    PULL,
+    PULL_AGAIN,
+    Code,
+    IKResult,
+    Search,
+)
 from phipsi.backends.arguments import joint_array
+from phipsi.compiler import default_backend
 from phipsi.errors import ConvergenceError, InputError
 from phipsi.model.mechanisms import of_mechanisms, tree_of
 from phipsi.model.model import Model
+from phipsi.model.pose import Pose
 
 Array = NDArray[Any]
 
@@ -70,6 +79,12 @@ def inverse_kinematics(
     >>> found.q.round(6).tolist()
     [0.523599, 2.094395]
     """
+    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_error)
+    if weights is rest is None and not fixed and not restarts:
+        settings = (position_tolerance, rotation_tolerance, max_iterations)
+        result = _one(model, targets, q0, limits, settings)
+        if result is not None:
+            return result
     tree = tree_of(model, inverse_kinematics)
     loops = rows_of(model) if model.n_rows else None
     model = tree
@@ -77,7 +92,6 @@ def inverse_kinematics(
     steps = StepCoordinates(model, fixed, limits)
     start = _configurations(model, model.neutral() if q0 is None else q0, "q0")
     goal_rest = None if rest is None else _configurations(model, rest, "rest")
-    _check(position_tolerance, rotation_tolerance, max_iterations, restarts, on_error)
     shapes = [goals.batch, start.shape[:-1], () if goal_rest is None else goal_rest.shape[:-1]]
     try:
         batch = np.broadcast_shapes(*shapes)
@@ -91,7 +105,8 @@ def inverse_kinematics(
     first = steps.inside(np.broadcast_to(start, (*batch, model.nq)).reshape(count, model.nq))
     if goal_rest is not None:
         goal_rest = np.broadcast_to(goal_rest, (*batch, model.nq)).reshape(count, model.nq)
-    search = Search(goals, steps, goal_rest, position_tolerance, rotation_tolerance)
+    code = None if loops is not None else _code(goals, steps)
+    search = Search(goals, steps, goal_rest, position_tolerance, rotation_tolerance, code)
     tries = (20 if q0 is None else 0) if restarts is None else restarts
     for attempt in range(tries + 1):
         left = np.flatnonzero(~search.met) if attempt else np.arange(count)
@@ -124,6 +139,81 @@ def inverse_kinematics(
         text = _failure(result, steps, position_tolerance, rotation_tolerance)
         raise ConvergenceError(text, result)
     return result
+
+
+_UPRIGHT, _LAST = np.eye(3), np.array([[0.0, 0.0, 0.0, 1.0]])  # of goals that are positions
+
+
+class _Kept(NamedTuple):
+    """What one search needs that is the same in every call."""
+
+    direct: Callable[..., Any]
+    weights: Array
+    limits: tuple[Array, Array, Array]
+    still: Array | None  # rates of zero, for models with quaternions
+
+
+def _code(goals: Targets, steps: StepCoordinates) -> Code | None:
+    """The machine code of an attempt, where there is some."""
+    limits = steps.in_code
+    if limits is None or default_backend() != "native":
+        return None
+    from phipsi.algorithms.kinematics.ik_code import search_code  # loads LLVM
+
+    search = search_code(steps.model, goals.where)
+    return None if search is None else Code(search, limits)
+
+
+def _one(
+    model: Model, targets: Any, q0: Any, limits: bool, settings: tuple[float, float, int]
+) -> IKResult | None:
+    """The shortest way: one configuration, found at the first attempt; None otherwise."""
+    if type(targets) is not dict or type(q0) is not np.ndarray:
+        return None
+    goals: list[Array] = []
+    turns: list[bool] = []
+    for goal in targets.values():
+        matrix = goal.matrix if type(goal) is Pose else goal
+        shape = matrix.shape if type(matrix) is np.ndarray else ()
+        if shape == (3,):
+            matrix = np.concatenate([_UPRIGHT, matrix[:, None]], axis=1)
+            matrix = np.concatenate([matrix, _LAST])
+        elif shape != (4, 4):
+            return None
+        goals.append(matrix)
+        turns.append(shape == (4, 4))
+    key = (_one, tuple(targets), tuple(turns), limits)
+    try:
+        kept = model.cache[key]
+    except KeyError:
+        kept = model.cached(key, lambda: _kept(model, targets, limits))
+    except (AttributeError, TypeError):  # not a model, or points that are not keys
+        return None
+    if kept is None or not goals:
+        return None
+    if kept.still is not None:
+        q0 = model.integrate(q0, kept.still)
+    poses = goals[0][None] if len(goals) == 1 else np.array(goals)
+    found = kept.direct(q0, poses, kept.weights, *kept.limits, np.array(settings, dtype=float))
+    if found is None or not found[3][0]:
+        return None
+    q, position, rotation, info = found
+    if not all(turns):
+        rotation[np.logical_not(turns)] = np.nan
+    count = np.array(int(info[1]))
+    return IKResult(q, np.array(True), position, rotation, count, np.array(1), tuple(targets))
+
+
+def _kept(model: Model, targets: Mapping[Any, Any], limits: bool) -> _Kept | None:
+    if not isinstance(model, Model) or model.n_rows:
+        return None
+    tree = model.model
+    goals, steps = Targets(tree, targets, None), StepCoordinates(tree, (), limits)
+    code = _code(goals, steps)
+    if code is None:
+        return None
+    still = np.zeros(tree.nv) if tree.nq != tree.nv else None
+    return _Kept(code.search.direct, goals.weights, code.limits, still)
 
 
 def _configurations(model: Model, q: ArrayLike, what: str) -> Array:

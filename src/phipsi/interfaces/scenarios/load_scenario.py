@@ -208,6 +208,20 @@ FORCES: dict[str, tuple[Callable[..., Any], str]] = {
         forces.PointSpring,
         "a: point; b: point; stiffness: number; rest_length: number?; damping: number?",
     ),
+    "StribeckFriction": (
+        forces.StribeckFriction,
+        "joints: names?; static: gains; sliding: gains; stribeck_velocity: gains; "
+        "viscous: gains?; velocity_scale: gains?",
+    ),
+    "Bushing": (forces.Bushing, "a: point; b: point; stiffness: gains; damping: gains?"),
+    "TorsionSpring": (
+        forces.TorsionSpring,
+        "a: point; b: point; stiffness: number; rest: number?; damping: number?",
+    ),
+    "WindDrag": (
+        forces.WindDrag,
+        "point: point; area: number; coefficient: number?; density: number?; wind: 3 numbers?",
+    ),
     "GravityField": (
         forces.GravityField.inverse_square,
         "mu: number = 3.986e14; center: 3 numbers?",
@@ -230,7 +244,7 @@ def _forces(top: Table, model: Model) -> list[Force]:
         with one.blamed():
             given = one.read(f"type: raw; {keys}")
             del given["type"]
-            if word.startswith("Joint"):
+            if keys.startswith("joints:"):
                 given.setdefault("joints", None)  # all of them
             made = make(model, **given) if word == "from_ratings" else [make(**given)]
             for element in made:

@@ -33,11 +33,30 @@ _ROWS = 8  # rows of a product that are summed side by side
 
 @dataclass(frozen=True)
 class Area:
-    """Numbers in memory, one after the other: each a vector of lanes, or shared by all lanes."""
+    """Numbers in memory, each a vector of lanes, or shared by all lanes.
+
+    They follow each other, beginning with number `start`; or, with `columns`, entry (i, j) of a
+    table of so many columns is number `start` + i `down` + j `along`: a transposed matrix, a
+    column, or one that is repeated.
+    """
 
     base: Any
     shared: bool = False
     start: int = 0
+    columns: int = 0
+    down: int = 0
+    along: int = 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether entries follow each other from the base on, in every lane."""
+        return not (self.shared or self.start or self.columns)
+
+    def places(self, i: Any) -> Any:
+        """The numbers of entries in memory."""
+        if not self.columns:
+            return self.start + i
+        return self.start + i // self.columns * self.down + i % self.columns * self.along
 
 
 Value = list[Lane] | Area
@@ -76,9 +95,22 @@ class LawCode:
         """Entry i of a value; a number that is known now, or for areas one of the code."""
         if not isinstance(value, Area):
             return value[i]
+        if isinstance(i, int):
+            return self._number(value, i64(value.places(i)))
+        if value.columns:
+            b, columns = self.e.builder, i64(value.columns)
+            return self._element(value, b.sdiv(i, columns), b.srem(i, columns), 0)
+        return self._number(value, self.e.builder.add(i, i64(value.start)))
+
+    def _element(self, value: Area, i: Any, j: Any, columns: int) -> Lane:
+        """Entry (i, j), numbers of the code, of a matrix of so many columns."""
+        b = self.e.builder
+        down, along = (value.down, value.along) if value.columns else (columns, 1)
+        place = b.add(b.mul(i, i64(down)), b.mul(j, i64(along)))
+        return self._number(value, b.add(place, i64(value.start)))
+
+    def _number(self, value: Area, place: Any) -> Lane:
         b, e = self.e.builder, self.e
-        place = i64(i) if isinstance(i, int) else i
-        place = b.add(place, i64(value.start))
         size = 8 if value.shared else 8 * e.lanes
         where = b.at(value.base, b.mul(place, i64(size)))
         if value.shared:
@@ -104,6 +136,14 @@ class LawCode:
         for i, x in enumerate(value):
             self.put(x, area, i)
         return area
+
+    def _whole(self, value: Value, size: int) -> Value:
+        """The same numbers; those in memory one after the other, in every lane."""
+        if not isinstance(value, Area) or value.is_whole:
+            return value
+        out = self.area(size)
+        write_loop(self.e.builder, i64(size), lambda i: self.put(self.entry(value, i), out, i))
+        return out
 
     def _value(self, x: Node) -> Value:
         name = x.operation.name
@@ -180,7 +220,9 @@ class LawCode:
     # ---- calls
 
     def _call(self, x: Node, *args: Value) -> Any:
-        return x.data.write(self, args)
+        return x.data.write(
+            self, [self._whole(v, y.size) for v, y in zip(args, x.args, strict=True)]
+        )
 
     def _result(self, x: Node, found: Any) -> Value:
         return found[x.data]
@@ -188,12 +230,11 @@ class LawCode:
     # ---- moving entries, sums, products
 
     def _pick(self, x: Node, value: Value) -> Value:
-        places = x.data.ravel()
-        first = int(places[0]) if len(places) else 0
-        if isinstance(value, Area) and np.array_equal(places, first + np.arange(len(places))):
-            part = Area(value.base, value.shared, value.start + first)
-            return part if x.size > SMALL else [self.entry(part, i) for i in range(x.size)]
-        return self._gathered([self.entry(value, int(i)) for i in places])
+        if isinstance(value, Area) and x.size > SMALL:
+            view = _view(value, x.data)
+            if view is not None:
+                return view
+        return self._gathered([self.entry(value, int(i)) for i in x.data.ravel()])
 
     def _gathered(self, entries: list[Lane]) -> Value:
         return entries if len(entries) <= SMALL else self.stored(entries)
@@ -248,21 +289,26 @@ class LawCode:
         for k in range(columns):
             for i in range(0, rows, _ROWS):
                 count = min(_ROWS, rows - i)
-                sums = self._row_sums(left, right, i, count, between, columns, k)
+
+                def factor(j: Any, k: int = k) -> Lane:
+                    where = (j, i64(k)) if len(b.shape) == 2 else (i64(0), j)
+                    return self._element(right, *where, columns)
+
+                sums = self._row_sums(left, factor, i, count, between)
                 for n, total in enumerate(sums):
                     self.put(total, out, (i + n) * columns + k)
         return out if x.size > SMALL else [self.entry(out, i) for i in range(x.size)]
 
     def _row_sums(
-        self, left: Area, right: Area, first: int, count: int, between: int, columns: int, k: int
+        self, left: Area, right: Callable[[Any], Lane], first: int, count: int, between: int
     ) -> list[Lane]:
-        """Rows `first` to `first + count` of the left times column k of the right."""
+        """Rows `first` to `first + count` of the left times a column of the right."""
         b, e = self.e.builder, self.e
 
         def more(j: Any, sums: list[Any]) -> list[Any]:
-            factor = self.entry(right, b.add(b.mul(j, i64(columns)), i64(k)))
+            factor = right(j)
             return [
-                self.entry(left, b.add(j, i64((first + n) * between)))
+                self._element(left, i64(first + n), j, between)
                 .times_plus(factor, Lane(e, total))
                 .value
                 for n, total in enumerate(sums)
@@ -270,6 +316,21 @@ class LawCode:
 
         starts = [e.constant(0.0).value] * count
         return [Lane(e, x) for x in fold_loop(b, i64(between), 1, starts, more)]
+
+
+def _view(area: Area, places: Any) -> Area | None:
+    """The entries of an area at places in a regular pattern; None if they are not in one."""
+    table = area.places(places.reshape(-1, places.shape[-1]))
+    rows, columns = table.shape
+    start = int(table[0, 0])
+    along = int(table[0, 1]) - start if columns > 1 else 1
+    down = int(table[1, 0]) - start if rows > 1 else columns
+    regular = start + down * np.arange(rows)[:, None] + along * np.arange(columns)
+    if not np.array_equal(table, regular):
+        return None
+    if along == 1 and down == columns:
+        return Area(area.base, area.shared, start)
+    return Area(area.base, area.shared, start, columns, down, along)
 
 
 def _added(entries: Sequence[Lane]) -> Lane:

@@ -1,0 +1,98 @@
+"""Controllers and references in compiled runs: the same motion as in `simulate`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from random_models import random_tree
+
+import phipsi as pp
+from phipsi.errors import PhipsiError, SimulationError
+from phipsi.spatial.quaternions import so3_exp
+
+ARM = pp.examples.seven_joint_arm()
+HOME = np.array([0.2, 0.6, -0.3, 1.1, 0.4, 0.9, 0.2])
+FELT = np.diagonal(pp.mass_matrix(ARM, HOME))
+TIMES = [0.0, 0.05, 0.12]
+H, STEPS = 2e-3, 70  # beyond the end of the paths
+
+
+def joint_path(model=ARM, q=HOME):
+    rng = np.random.default_rng(0)
+    ways = [q, model.integrate(q, 0.2 * rng.normal(size=model.nv)), q]
+    return pp.references.JointPath(model, ways, TIMES)
+
+
+def fourier_path():
+    rng = np.random.default_rng(1)
+    cosines, sines = rng.normal(size=(2, 7, 2))
+    return pp.references.FourierPath(ARM, HOME, cosines, sines, 0.3)
+
+
+def line():
+    frame = list(ARM.frames)[-1]
+    X = pp.frame_poses(ARM, HOME, [frame])[0]
+    further = X.copy()
+    further[:3, 3] += [0.02, -0.01, 0.03]
+    further[:3, :3] = so3_exp(np.array([0.1, 0.0, 0.2])) @ X[:3, :3]
+    return frame, pp.references.CartesianPath([X, further, X], TIMES)
+
+
+CONTROLLERS = {
+    "ComputedTorque": lambda: pp.controllers.ComputedTorque(ARM, joint_path(), kp=100, kd=20),
+    "Fourier": lambda: pp.controllers.ComputedTorque(ARM, fourier_path(), kp=100, kd=20),
+    "PDGravity": lambda: pp.controllers.PDGravity(ARM, joint_path(), kp=60 * FELT, kd=12 * FELT),
+    "Saturated": lambda: pp.controllers.Saturated(
+        pp.controllers.ComputedTorque(ARM, joint_path(), kp=100, kd=20), ARM, 5.0
+    ),
+    "OperationalSpace": lambda: pp.controllers.OperationalSpace(ARM, *line(), kp=100, kd=20),
+}
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_equal_to_simulate(name):
+    control = CONTROLLERS[name]()
+    sim = pp.Simulator(ARM, [control], H)
+    run = sim.rollout(sim.start(HOME - 0.01), steps=STEPS, every=STEPS)
+    wanted = pp.simulate(
+        ARM, HOME - 0.01, np.zeros(7), STEPS * H, controller=control, dt=H, integrator="rk4"
+    )
+    assert_allclose(run.q[-1], wanted.q[-1], atol=1e-10)
+    free = pp.rollout(ARM, HOME - 0.01, np.zeros(7), np.zeros(7), H, STEPS, every=STEPS)[0]
+    assert np.abs(run.q[-1] - free[-1]).max() > 1e-3  # control matters
+
+
+def test_rotations_follow_their_path():
+    """Quaternions of the reference are interpolated on the manifold, in machine code too."""
+    model = random_tree(3, 3, joints=["spherical", "free"])
+    q = model.random_configuration(np.random.default_rng(2))
+    path = joint_path(model, q)
+    control = pp.controllers.ComputedTorque(model, path, kp=400, kd=40)
+    sim = pp.Simulator(model, [control], H)
+    run = sim.rollout(sim.start(q), steps=STEPS)
+    for k in (10, 40, STEPS):
+        error = model.difference(run.q[k], path(k * H).q)
+        assert np.abs(error).max() < 1e-5
+
+
+def test_near_a_singularity_the_run_stops():
+    """`simulate` damps the task there; a compiled run says where it got to."""
+    arm = pp.examples.planar_arm(2)
+    tip = list(arm.frames)[-1]
+    control = pp.controllers.OperationalSpace(
+        arm, tip, [1.9, 0.0, 0.0], kp=1.0, kd=1.0, components=(3, 4)
+    )
+    sim = pp.Simulator(arm, [control], H)
+    with pytest.raises(SimulationError, match="no longer finite"):
+        sim.rollout(sim.start([0.0, 0.0]), steps=3)
+
+
+def test_operational_space_with_loops_is_rejected():
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(pp.examples.planar_arm(3), [pin])
+    control = pp.controllers.OperationalSpace(
+        system, "tip", np.eye(4), 1.0, 1.0, components=(3,), actuated=["joint1"]
+    )
+    with pytest.raises(PhipsiError, match="cannot be part of a compiled run"):
+        pp.Simulator(system, [control], H)
