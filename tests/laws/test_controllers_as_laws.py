@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 import phipsi as pp
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation
-from phipsi.control.controllers import ComputedTorque, PDGravity, Saturated
+from phipsi.control import references
+from phipsi.control.controllers import ComputedTorque, OperationalSpace, PDGravity, Saturated
 from phipsi.errors import LawError
 
 ARM = pp.examples.seven_joint_arm()
@@ -30,6 +31,13 @@ CASES = {
     "saturated": (ARM, lambda m: Saturated(PDGravity(m, np.zeros(7), 50, 1), m, 40.0)),
     "unlimited": (ARM, lambda m: Saturated(PDGravity(m, np.zeros(7), 50, 1), m,
                                            [3.0, np.inf, 2.0, np.inf, 1.0, 1.0, 1.0])),
+    "path": (ARM, lambda m: ComputedTorque(m, references.JointPath(
+        m, [np.zeros(7), 0.1 * np.arange(7), np.ones(7)], [-0.5, 0.3, 1.5]), 25, 10)),
+    "waves": (ARM, lambda m: PDGravity(m, references.FourierPath(
+        m, np.zeros(7), np.ones((7, 2)), 0.5 * np.ones((7, 2)), 3.0), 25, 10)),
+    "operational space": (ARM, lambda m: OperationalSpace(
+        m, m.body_names[-1], (0.3, 0.2, 0.5), 25, 10, components="position",
+        null_space=PDGravity(m, np.zeros(7), 5, 1))),
     "rotations": (FLYER, lambda m: ComputedTorque(m, m.random_configuration(4), kp=25, kd=10)),
     "rotations pd": (FLYER, lambda m: PDGravity(m, m.random_configuration(4), kp=5, kd=1)),
 }  # fmt: skip
@@ -42,8 +50,10 @@ def test_controllers_are_laws(name):
     rng = np.random.default_rng(2)
     q, v = model.random_configuration(rng, 4), rng.standard_normal((4, model.nv))
     made = circuit(model, [control], 1e-3)
-    found = made.values({"t": np.zeros(4), "q": q, "v": v}, run_evaluation(model))["efforts"]
-    assert_allclose(found, control(0.0, q, v), rtol=1e-11, atol=1e-11)
+    times = np.array([0.0, 0.3, 0.9, 2.0])
+    found = made.values({"t": times, "q": q, "v": v}, run_evaluation(model))["efforts"]
+    wanted = np.array([control(float(t), a, b) for t, a, b in zip(times, q, v, strict=True)])
+    assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
     assert not np.allclose(found, control(0.0, q, 1.01 * v))
 
 

@@ -295,6 +295,7 @@ class Wrench(Force):
     True
     """
 
+    parameters: ClassVar[Mapping[str, str]] = {"wrench": "_constant"}
     __slots__ = ("point", "wrench", "axes", "_arm", "_body", "_constant", "_offset", "_turn")
 
     def __init__(

@@ -135,8 +135,9 @@ def _wire(element: Force, wiring: Wiring) -> None:
     name = wiring.unique(element.name or "_".join(words).lower() or "force")
     traced = copy(element)
     for parameter, attribute in type(element).parameters.items():
-        value = wiring.parameter(f"{name}.{parameter}", getattr(element, attribute))
-        setattr(traced, attribute, value)
+        value = getattr(element, attribute)
+        if value is not None:
+            setattr(traced, attribute, wiring.parameter(f"{name}.{parameter}", value))
     state = State(model, wiring.t, wiring.q, wiring.v, wiring.kinematics)
     shapes = {"efforts": (model.nv,), "body_forces": (model.n_bodies, 6), "potential_energy": ()}
     for method, shape in shapes.items():

@@ -240,7 +240,7 @@ class WindDrag(Force):
     """
 
     __slots__ = ("_factor", "_frame", "_wind", "area", "coefficient", "density", "point", "wind")
-    parameters: ClassVar[Mapping[str, str]] = {"drag": "_factor"}
+    parameters: ClassVar[Mapping[str, str]] = {"drag": "_factor", "wind": "_wind"}
 
     def __init__(
         self,
