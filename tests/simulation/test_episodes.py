@@ -189,6 +189,21 @@ def test_a_sampled_law_begins_with_the_episode(arm):
         assert state.laws["hold.tau"].all()
 
 
+def test_closed_chains_start_again():
+    """Loops stay closed through restarts."""
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(pp.examples.planar_arm(3), [pin])
+    q = np.array([system.assemble([x, -1.0, -1.5]) for x in (1.0, 1.1, 1.2)])
+    episodes = pp.Episodes(limit=0.1, every=5)
+    sim = pp.Simulator(system, (), 1e-2, episodes=episodes)
+    state = sim.start(q[:2], restart=sim.start(q[2:]))
+    sim.step(state, steps=15)
+    assert state.laws["episode.count"].tolist() == [1.0, 1.0]
+    alone = sim.start(q[2:])
+    sim.step(alone, steps=5)
+    assert_array_equal(state.q, alone.q.repeat(2, axis=0))
+
+
 def test_starts_are_all_used_alike(arm):
     sim = simulator(arm, end=(), limit=H, every=1, keep=())
     pool = np.linspace(-0.5, 0.5, 10)[:, None] * [1.0, 0.0]
