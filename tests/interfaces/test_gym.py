@@ -146,6 +146,32 @@ def test_docking_by_hand():
     assert_array_equal(seen[1, 12:18], state.v[1, :6])
 
 
+def test_a_controller_by_hand_docks():
+    """Rates by the Jacobian of both hands, which thrusters and joints follow; a twin flees."""
+    model, hands = pp.examples.free_flyer(), ["left_tool", "right_tool"]
+    env = phipsi.gym.free_flyer_docking(8)
+    limits, inertia = np.repeat([20.0, 50.0], 3), np.repeat([60.0, 180.0], 3)
+    for sign, all_docked in ((1.0, True), (-1.0, False)):
+        env.reset(seed=1)
+        docked, first = np.zeros(8, dtype=bool), np.ones(8, dtype=bool)
+        for _ in range(120):
+            q, v = env.state.q, env.state.v
+            J = pp.jacobian(model, q, hands, axes="world").reshape(8, 2, 6, 20)[:, :, 3:]
+            J = J.reshape(8, 6, 20)
+            ways = env.state.laws["task.ports"] - pp.frame_poses(model, q, hands)[:, :, :3, 3]
+            want = sign * 0.5 * ways.reshape(8, 6)
+            want *= np.minimum(1, 0.4 / np.linalg.norm(want, axis=1, keepdims=True))
+            forces = np.linalg.solve(J @ J.swapaxes(1, 2) + 1e-3 * np.eye(6), want[..., None])
+            rates = np.einsum("nij,ni->nj", J, forces[..., 0])
+            thrust = inertia * (rates[:, :6] - v[:, :6]) / 0.6 / limits
+            _, reward, terminated, truncated, _ = env.step(
+                np.concatenate([thrust, rates[:, 6:] / 0.5], axis=1)
+            )
+            docked |= first & terminated & (reward > 5)
+            first &= ~(terminated | truncated)
+        assert docked.all() if all_docked else not docked.any()
+
+
 def test_momentum_of_a_robot_without_thrusters():
     """Arms alone leave the momentum as it is, to the order of the method."""
     model, env = pp.examples.free_flyer(), phipsi.gym.free_flyer_docking(3)
