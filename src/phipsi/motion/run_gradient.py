@@ -28,6 +28,7 @@ from phipsi.errors import SimulationError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import adjoints
+from phipsi.motion.graph_steps import step_of
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
 from phipsi.motion.step_calls import lower
@@ -123,7 +124,7 @@ class RunGradient:
         self._graph, self._wrt = graph, tuple(wrt)
         self._shapes = dict(parameters)
         begin = graph.after_samples()
-        end = graph.step(method, begin)
+        end = step_of(graph, method, begin)
         sizes = {name: max(1, math.prod(shape)) for name, shape in parameters.items()}
         shared = {name: size for name, size in sizes.items() if name not in own}
         mine = {name: size for name, size in sizes.items() if name in own}
@@ -202,7 +203,7 @@ class RunGradient:
         segment: int | None = None,
         threads: int = 1,
     ) -> tuple[Pulled, RunMemory]:
-        """The gradient of Σ w r, and the memory of the forward run with its status.
+        """The gradient of Σ w r, and the memory of the forward run with the status of both runs.
 
         **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
         of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
@@ -258,6 +259,9 @@ class RunGradient:
                     )
                     by_tau[:, here] = back_tau[:, ::-1]
                 value += self._value(at)
+        for memory in back.values():  # such as the equation of an implicit step backward
+            bad = memory.status != 0
+            forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
         for name, total in sums.items():
