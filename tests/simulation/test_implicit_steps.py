@@ -291,6 +291,37 @@ def test_gradients_of_stiff_runs(integrator):
         assert abs(found.q @ along - wanted) < 1e-8 * (1 + abs(wanted))
 
 
+@BOTH
+def test_bodies_of_every_trajectory(integrator):
+    """Masses that trajectories have of their own, or share; and gradients by them."""
+    model = random_tree(3, 4)
+    n, damper = model.n_bodies, pp.forces.JointDamper(None, 0.3)
+    q0, v0 = start(model, 1)
+    own = pp.inertial_parameters(model).reshape(n, 10) * np.array([1.7, 0.6])[:, None, None]
+    sim = pp.Simulator(model, damper, 5e-3, integrator=integrator, given=("inertia",))
+    run = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own}), steps=6)
+    shared = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own[1]}), steps=6)
+    assert_array_equal(shared.q, run.q[1])
+    for i in range(2):
+        other = pp.Simulator(
+            model.with_inertial_parameters(own[i].ravel()), damper, 5e-3, integrator=integrator
+        )
+        wanted = other.rollout(other.start(q0[0], v0[0]), steps=6)
+        assert_allclose(run.q[i], wanted.q, atol=1e-13)
+        assert_allclose(run.v[i], wanted.v, atol=1e-12)
+    weights = {"v": np.random.default_rng(0).normal(size=(7, model.nv))}
+    along = own[0] * np.random.default_rng(1).normal(size=own[0].shape)
+
+    def value(e):
+        begin = sim.start(q0[0], v0[0], parameters={"inertia": own[0] + e * along})
+        return (weights["v"] * sim.rollout(begin, steps=6).v).sum()
+
+    begin = sim.start(q0[0], v0[0], parameters={"inertia": own[0]})
+    found = sim.gradient(begin, steps=6, of=weights, parameters=("inertia",))
+    wanted = slope(value, 1e-3)
+    assert abs((found.parameters["inertia"] * along).sum() - wanted) < 1e-9 * (1 + abs(wanted))
+
+
 def test_closed_chains():
     """Constraints hold after every step; a variational step would not conserve with them."""
     system = four_bar()
