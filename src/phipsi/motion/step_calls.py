@@ -111,7 +111,8 @@ class ProgramCall(Callee):
         names = [x for x in self.inputs if x in _DIFFERENTIABLE]
         by = ["inertia" if x == "M" else x for x in names]
         gradients = tuple(gradient(form, x) for x in by)
-        products = ProgramCall(gradients, self.model, **self.options, same_operand=True)
+        options = {name: x for name, x in self.options.items() if name != "mode"}
+        products = ProgramCall(gradients, self.model, **options, same_operand=True)
         place = {**given, "x": weight}
         found = call(products, *(place[x] for x in products.inputs))
         out = dict(zip(names, found, strict=True))
