@@ -171,6 +171,20 @@ def test_a_step_that_is_too_long_names_its_trajectory(integrator):
     assert np.isnan(run.q[5, 1:]).all() and np.flatnonzero(run.status).tolist() == [5]
 
 
+def test_friction_that_stops_a_joint_within_a_step():
+    """Iterations do not converge, and say so; implicit damping needs none, and loses energy."""
+    arm = pp.examples.seven_joint_arm()
+    friction = [pp.forces.JointFriction(None, 2.0, velocity_scale=1e-2)]
+    q0 = np.full(7, 0.3)
+    sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_midpoint")
+    with pytest.raises(SimulationError, match="implicit step was not solved by iteration"):
+        sim.rollout(sim.start(q0, np.ones(7)), steps=100)
+    sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_damping")
+    run = sim.rollout(sim.start(q0, np.ones(7)), steps=500)
+    energy = pp.kinetic_energy(arm, run.q, run.v) + pp.potential_energy(arm, run.q)
+    assert energy.max() < energy[0] + 0.05 * np.ptp(energy)
+
+
 # ---- conservation -------------------------------------------------------------------------------
 
 
