@@ -3,6 +3,8 @@
 They take Python's operators and NumPy's functions, as arrays would. Whatever needs to know a value
 (an `if`, a conversion to a number, a function that looks at entries) is an error that names the
 line of the law and shows how to write it.
+
+Reasons: docs/decisions/0036.
 """
 
 from __future__ import annotations
