@@ -211,6 +211,7 @@ class Run(LaneCode):
         self._areas = {name: self.area(self._ports[name]) for name in packed}
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
+        self.shared: dict[Any, Any] = {}  # between callees
         callees = [x.data for x in in_order(plan.nodes()) if x.operation.name == "call"]
         self.prepared = {x: x.prepare(self) for x in dict.fromkeys(callees)}
         write_loop(b, self._job[COUNT], self._group, lanes)
@@ -276,6 +277,8 @@ class Run(LaneCode):
         for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             b.store(self._integers(word, rows), place)
         given = {name: self._where(name, rows) for name in plan.inputs}
+        for name, bases in given.items():
+            self._read_constant(name, bases)
         written = (*plan.records, *plan.gives)
         out = {name: self._where(f"record {name}", rows) for name in written}
 
@@ -328,12 +331,20 @@ class Run(LaneCode):
         return out
 
     def _read(self, name: str, bases: Sequence[Any], i: Any) -> None:
-        """An input of this step; one that is the same in all steps is read in the first."""
+        """An input of step i, if it changes from step to step."""
         b, step = self.b, self._job[self._word_of(name) + 2]
-        due = b.or_(b.icmp_signed("!=", step, i64(0)), b.icmp_signed("==", i, i64(0)))
-        with b.if_then(due):
-            offset = b.mul(i, step)
-            self.pack([b.at(x, offset) for x in bases], self._areas[name], i64(self._ports[name]))
+        with b.if_then(b.icmp_signed("!=", step, i64(0))):
+            self._read_at(name, bases, b.mul(i, step))
+
+    def _read_constant(self, name: str, bases: Sequence[Any]) -> None:
+        """An input that is the same in all steps."""
+        b, step = self.b, self._job[self._word_of(name) + 2]
+        with b.if_then(b.icmp_signed("==", step, i64(0))):
+            self._read_at(name, bases, i64(0))
+
+    def _read_at(self, name: str, bases: Sequence[Any], offset: Any) -> None:
+        now = [self.b.at(x, offset) for x in bases]
+        self.pack(now, self._areas[name], i64(self._ports[name]))
 
     def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
         """Write out what is recorded."""
@@ -485,7 +496,7 @@ class Run(LaneCode):
 
         Failures are noted; those with codes of failures.py that are `allowed` are none.
         """
-        b, e, number = self.b, self.e, [x is native for x in self.natives].index(True)
+        b, number = self.b, [x is native for x in self.natives].index(True)
         words = self._job[self._programs + 2 * number :]
         data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         buffers = self.area(-(-(len(places) + 1) // self.lanes))
@@ -495,11 +506,7 @@ class Run(LaneCode):
 
         def call() -> None:
             b.call(self._kernels[number].function, [data, scratch, buffers, flag])
-            status = b.load(self._status, align=8, typ=e.integers)
-            for code in allowed:
-                fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
-                status = b.select(fine, self.zero, status)
-            self.note(status)
+            self.note_status(self._status, allowed)
 
         return call
 

@@ -11,6 +11,7 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
+from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -20,7 +21,7 @@ from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
 from phipsi.model.model import Model
 from phipsi.motion.step_calls import ProgramCall, inertias
-from phipsi.operators import Jr
+from phipsi.operators import H, Jr, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -67,6 +68,11 @@ class StepGraph:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
             self._dynamics = self._later = ProgramCall((form,), model, given=self._given)
         else:
+            if given:
+                raise InputError(
+                    f"given={given!r} is for trees: the projection onto the constraints of a "
+                    "system works with the numbers of its model"
+                )
             form = closed_form(None, external, False)[0]
             self._dynamics = ProgramCall((form,), self._system, given=self._given)
             # between the steps loops are open by the error of a stage; see closure_code.py
@@ -121,8 +127,23 @@ class StepGraph:
         self, place: Place, forces: Forces, inertia: Node | None = None, stage: int = 0
     ) -> Node:
         """(ℳ + diag(inertia))⁻¹ (efforts − …) (nv,), O(N) with `inertia` as without."""
+        if self._system is not None and inertia is None:
+            return self._closed_accelerations(place, forces, stage)
         dynamics = self._later if stage else self._dynamics
         return self._evaluated(dynamics, place, forces, inertia)[0]
+
+    def _closed_accelerations(self, place: Place, forces: Forces, stage: int) -> Node:
+        """Accelerations that keep the constraints; forces on bodies act as efforts H φ f_ext."""
+        from phipsi.motion.closure_calls import AccelerationCall
+
+        assert self._system is not None
+        efforts = forces.efforts
+        if forces.loads is not None:
+            carried = self._called(
+                ProgramCall((H @ phi,), self.model), {"q": place.q, "x": forces.loads}
+            )
+            efforts = ops.apply("add", efforts, carried[0])
+        return call(AccelerationCall(self._system, stage), place.q, place.v, efforts)[0]
 
     def evaluated(
         self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None
