@@ -305,3 +305,23 @@ def test_controllers_are_laws():
 
     assert_allclose(values([control])["efforts"], -3 * Q - V)
     assert_allclose(values(control)["efforts"], -3 * Q - V)
+
+
+def test_laws_are_not_taken_for_controllers():
+    """Their arguments have names, and (t, q, v) in order would be others."""
+
+    @pp.law
+    def damp(q, v, c=1.0):
+        return -c * v
+
+    start = np.zeros(7)
+    with pytest.raises(pp.PhipsiError, match=r"'damp' is a law.*\n.*pp.Simulator\(model, \[damp"):
+        pp.simulate(ARM, start, start, 0.01, controller=damp)
+    with pytest.raises(pp.PhipsiError, match=r"compiled runs.*\n.*pp.Simulator\(model, \[damp"):
+        pp.simulate(ARM, start, start, 0.01, forces=[damp])
+
+    @pp.law
+    def fits(t, q, v):
+        return -q - v
+
+    assert pp.simulate(ARM, start, start, 0.01, controller=fits).t[-1] == 0.01
