@@ -169,6 +169,11 @@ def test_states_and_rates():
     assert_allclose(found["records"]["integrate.size"], np.linalg.norm(i, axis=1))
 
 
+def test_sampled_laws_have_no_continuous_states():
+    with pytest.raises(LawError, match=r"continuous states \(integral\)"):
+        pp.standard_laws.pid("joint1", 0.0, 1.0, 1.0).sampled(100.0)
+
+
 def run(made, model, steps, known=None, at=lambda k: {}):
     """Samplings of a circuit as a kernel applies them; the records of every step."""
     known = {n: np.array(x.value) for n, x in made.of_kind("state").items()} | (known or {})
