@@ -14,13 +14,13 @@ open by the error of a stage, and redundant rows disagree by as much: that is no
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
 from phipsi.algorithms.constrained.assembly import ROUNDING
-from phipsi.algorithms.constrained.constraint_rows import ClosureRows
+from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT, VELOCITY_CHANGE, closed_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
@@ -30,23 +30,40 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.backends.program import Program
+from phipsi.compiler import compile
 from phipsi.motion.motion import NEWTON, TOLERANCE
 from phipsi.motion.rollout_loop import CLOSURES, Part, Rollout
+from phipsi.motion.row_elimination import Elimination, RightSide, elimination_of, write_solution
+from phipsi.operators import A, J, mass_matrix, pose, tau
 
 OPEN = 7
 """Status of a lane whose loops are not closed by the projection; kernels use smaller numbers."""
+NEAR = 1e-12
+"""With a residual (rad, m) up to this, rates are projected before the last step, which is shorter
+than that."""
 
-ACCELERATIONS, CHANGE, POSES = range(3)
-"""The kernels, by their place among those of the rollout."""
+SWEEPS = (closed_form(None, False, False)[0], VELOCITY_CHANGE, pose)
+ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
+_MODES = (("apply", "apply", "dense", "dense"), ("apply", "dense", "dense"))
 
 # Words of a record: numbers, then where its tables begin, in bytes from its start.
 _ROWS, _CLOSURES, _TERMS, _COUPLED, _BODIES, _AT = range(6)
-_TABLES: tuple[str, ...] = ("ends", "terms", "coupled", "start", "rates")
+_TABLES: tuple[str, ...] = ("ends", "terms", "coupled", "start", "rates", "floors")
 _END, _TERM, _PAIR, _POSE, _ENTRIES = 13, 15, 3, 16, 13  # numbers of an item
 
 
-def closure_record(rows: ClosureRows) -> np.ndarray:
+def closure_programs(system: System) -> list[Program]:
+    """The programs of a step: for small systems those of the terms, for others the solutions."""
+    if elimination_of(system) is None:
+        return [compile(form, system, backend="native") for form in SWEEPS]
+    pairs = zip(ELIMINATION, _MODES, strict=True)
+    return [compile(forms, system, mode=modes, backend="native") for forms, modes in pairs]
+
+
+def closure_record(system: System) -> np.ndarray:
     """The rows as 8-byte words that the code reads."""
+    rows, elimination = system.rows, elimination_of(system)
     t = rows.residual_table()
     count, terms, bodies = len(t.host), len(t.row), rows.model.n_bodies
     turned = t.rotation.reshape(count, 2, 9)
@@ -57,6 +74,7 @@ def closure_record(rows: ClosureRows) -> np.ndarray:
         np.concatenate([_words(np.stack([t.coupled, t.entry], axis=-1)), t.factor[:, None]], -1),
         t.start,
         rows.rates,
+        np.zeros(0) if elimination is None else elimination.floors,
     )
     sizes = [table.size for table in tables]
     begin = 8 * (_AT + len(sizes) + np.concatenate([[0], np.cumsum(sizes)[:-1]]))
@@ -69,47 +87,136 @@ def _words(integers: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(integers, dtype=np.int64).view(np.float64)
 
 
-def closure_size(rows: ClosureRows) -> int:
+def closure_size(system: System) -> int:
     """Numbers per lane that the projection needs."""
-    bodies, count = rows.model.n_bodies, len(rows.pairs)
-    return 2 * rows.n_rows + 2 * rows.model.nv + _POSE * (bodies + 1) + _ENTRIES * count
+    rows, nv = system.n_rows, system.nv
+    own = 2 * rows + 2 * nv + _POSE * (system.n_bodies + 1) + _ENTRIES * len(system.rows.pairs)
+    if elimination_of(system) is None:
+        return own + nv
+    return own + nv * nv + rows * nv + nv + rows + 2
+
+
+class Solution(Protocol):
+    """Solves the equations of a step: accelerations, the step of Newton's method, the change of v.
+
+    `look` computes the poses at q and all else that `correct` needs, which writes both corrections
+    and notes failures: doubts about rows only in the `final` lanes, whose loops are closed.
+    """
+
+    def accelerate(self, stage: int) -> None:
+        """Accelerations, into `vdot`."""
+        ...
+
+    def look(self) -> None:
+        """Poses."""
+        ...
+
+    def correct(self, final: Any) -> None:
+        """Corrections, into `x` and `y`."""
+        ...
+
+
+@final
+class Sweeps:
+    """By the O(N) programs of closed chains."""
+
+    def __init__(self, c: Closures) -> None:
+        r = self.r = c.r
+        self._strict = r.program(0, [r.vdot])
+        self._later = r.program(0, [r.vdot], allowed=(DOUBTFUL,))
+        self._rest = r.area(r.nv)
+        write_loop(r.b, r.nv, lambda i: r.store(0.0, self._rest, i))
+        places: Any = {"v": self._rest, "Udot": c.g}
+        self._newton = r.program(1, [c.x], places, allowed=(DOUBTFUL, CONTRADICTION))
+        self._nearest = r.program(1, [c.y], {"Udot": c.rates})
+        self.look, self._y = r.program(2, [c.poses]), c.y
+
+    def accelerate(self, stage: int) -> None:
+        """The kernel, in a stage."""
+        self._later() if stage else self._strict()
+
+    def correct(self, final: Any) -> None:
+        """Two solutions."""
+        r, b = self.r, self.r.b
+        self._newton()
+        before = r.bad()
+        with b.if_then(b.not_(r.all(b.not_(final)))):
+            self._nearest()
+            r.set_bad(b.select(final, r.bad(), before))
+            write_loop(b, r.nv, lambda i: r.store(-r.load(self._y, i), self._y, i))
+
+
+@final
+class Eliminated:
+    """By elimination without loops."""
+
+    def __init__(self, c: Closures, system: Elimination) -> None:
+        r = self.r = c.r
+        nv, rows = r.nv, c.n_rows
+        mass, motion = r.area(r.b.mul(nv, nv)), r.area(r.b.mul(rows, nv))
+        load, drift = r.area(nv), r.area(rows)
+        self._status = [r.area(i64(1)) for _ in range(2)]
+        self._terms = r.program(0, [load, drift, mass, motion])
+        self.look = r.program(1, [c.poses, mass, motion])
+        first, second = self._status
+        matrices = [mass, motion, c.table("floors")]
+        self._moving = [*matrices, load, drift, r.vdot, first]
+        self._near = [*matrices, c.g, c.x, first, r.v, c.rates, c.y, second]
+        sides = ([RightSide(loaded=True)], [RightSide(), RightSide(by_rates=True)])
+        self._accelerations, self._corrections = (
+            write_solution(r.module, r.lanes, r.e.fused, system, side, name)
+            for side, name in zip(sides, ("accelerations", "corrections"), strict=True)
+        )
+
+    def accelerate(self, stage: int) -> None:
+        """The terms and their solution, in a stage."""
+        self._terms()
+        self.r.b.call(self._accelerations, self._moving)
+        self.r.note_status(self._status[0], (DOUBTFUL,) if stage else ())
+
+    def correct(self, final: Any) -> None:
+        """One elimination for both."""
+        r, (first, second) = self.r, self._status
+        r.b.call(self._corrections, self._near)
+        r.note_status(first, (DOUBTFUL, CONTRADICTION))
+        before = r.bad()
+        r.note_status(second)
+        r.set_bad(r.b.select(final, r.bad(), before))
 
 
 @final
 class Closures:
-    """Writes the constrained accelerations and the projection of a step."""
+    """Writes the constrained accelerations and the projection of a step.
 
-    def __init__(self, r: Rollout) -> None:
+    **Attributes:** `g`, residuals; `rates` of the rows; `x`, `y`, corrections of q and v; `poses`.
+    """
+
+    def __init__(self, r: Rollout, system: Elimination | None) -> None:
         self.r, self.b, self.e = r, r.b, r.e
         record = r.b.inttoptr(r.job[CLOSURES], POINTER)
         words = [r.b.load(r.b.at(record, 8 * i), typ=I64) for i in range(_AT + len(_TABLES))]
-        self._n = words[:_AT]
+        self._n, self.n_rows = words[:_AT], words[_ROWS]
         self._at = dict(zip(_TABLES, (r.b.at(record, w) for w in words[_AT:]), strict=True))
-        self._g, self._rates = r.area(self._n[_ROWS]), r.area(self._n[_ROWS])
-        self._x, self._rest = r.area(r.nv), r.area(r.nv)
-        self._poses = r.area(r.b.mul(r.b.add(self._n[_BODIES], i64(1)), i64(_POSE)))
+        self.g, self.rates = r.area(self.n_rows), r.area(self.n_rows)
+        self.x, self.y = r.area(r.nv), r.area(r.nv)
+        self.poses = r.area(r.b.mul(r.b.add(self._n[_BODIES], i64(1)), i64(_POSE)))
         self._entries = r.area(r.b.mul(self._n[_CLOSURES], i64(_ENTRIES)))
-        self._error, self._last = r.b.alloca(r.e.vector), r.b.alloca(r.e.integers)
-        self._find_poses = r.program(POSES, [self._poses])
-        known: Any = {"v": self._rest, "Udot": self._g}
-        self._newton = r.program(CHANGE, [self._x], known, allowed=(DOUBTFUL, CONTRADICTION))
-        self._nearest = r.program(CHANGE, [self._x], {"Udot": self._rates})
+        self._error = r.b.alloca(r.e.vector)
+        self._last, self._done = r.b.alloca(r.e.integers), r.b.alloca(r.e.integers)
+        self.solution: Solution = Sweeps(self) if system is None else Eliminated(self, system)
         self._write_constants()
 
     def _write_constants(self) -> None:
-        """What stays in working memory: the rates of the rows, zero rates, the world's pose."""
+        """What stays in working memory: the rates of the rows and the world's pose."""
         r, b = self.r, self.b
-        write_loop(b, self._n[_ROWS], lambda i: r.store(self._number("rates", i), self._rates, i))
-        write_loop(b, r.nv, lambda i: r.store(0.0, self._rest, i))
+        write_loop(b, self.n_rows, lambda i: r.store(self._number("rates", i), self.rates, i))
         world = b.mul(self._n[_BODIES], i64(_POSE))
         for i in range(_POSE):
-            r.store(float(i % 5 == 0), self._poses, b.add(world, i64(i)))
+            r.store(float(i % 5 == 0), self.poses, b.add(world, i64(i)))
 
-    def dynamics(self) -> Callable[[int], None]:
-        """The accelerations in a stage, into `vdot`."""
-        strict = self.r.program(ACCELERATIONS, [self.r.vdot])
-        later = self.r.program(ACCELERATIONS, [self.r.vdot], allowed=(DOUBTFUL,))
-        return lambda stage: later() if stage else strict()
+    def table(self, name: str) -> Any:
+        """Where a table of the record begins."""
+        return self._at[name]
 
     # ---- residuals ------------------------------------------------------------------------------
 
@@ -127,15 +234,15 @@ class Closures:
     def _residual(self) -> None:
         """g at q, and the largest of every lane; not a number if one of them is not."""
         r, b = self.r, self.b
-        self._find_poses()
-        write_loop(b, self._n[_ROWS], lambda i: r.store(self._number("start", i), self._g, i))
+        self.solution.look()
+        write_loop(b, self._n[_ROWS], lambda i: r.store(self._number("start", i), self.g, i))
         write_loop(b, self._n[_CLOSURES], self._closure)
         write_loop(b, self._n[_TERMS], self._term)
         write_loop(b, self._n[_COUPLED], self._coupled)
         b.store(self.e.constant(0.0).value, self._error)
 
         def largest(i: Any) -> None:
-            error, g = Lane(self.e, b.load(self._error, typ=self.e.vector)), r.load(self._g, i)
+            error, g = Lane(self.e, b.load(self._error, typ=self.e.vector)), r.load(self.g, i)
             # 0 g is not a number where g is infinite or not a number, and then stays so
             now = self.e.select(self.e.compare(">", error, _size(g)), error, _size(g))
             zero = self.e.constant(0.0)
@@ -148,7 +255,7 @@ class Closures:
         r, b = self.r, self.b
         at = b.add(b.mul(k, i64(2 * _END)), i64(side * _END))
         host = b.mul(self._word("ends", at), i64(_POSE))
-        pose = [[r.load(self._poses, b.add(host, i64(4 * i + j))) for j in range(4)]
+        pose = [[r.load(self.poses, b.add(host, i64(4 * i + j))) for j in range(4)]
                 for i in range(3)]  # fmt: skip
         turn, offset = self._numbers("ends", at, 1, 9), self._numbers("ends", at, 10, 3)
         R = [[_dot(row, turn[j::3]) for j in range(3)] for row in pose]
@@ -167,53 +274,66 @@ class Closures:
     def _term(self, j: Any) -> None:
         at = self.b.mul(j, i64(_TERM))
         row, k = self._word("terms", at), self._word("terms", self.b.add(at, i64(1)))
-        total = self.r.load(self._g, row)
+        total = self.r.load(self.g, row)
         entries = self.r.loads(self._entries, self.b.mul(k, i64(_ENTRIES)), 0, _ENTRIES)
         for x, y in zip(entries, self._numbers("terms", at, 2, _ENTRIES), strict=True):
             total = x.times_plus(y, total)
-        self.r.store(total, self._g, row)
+        self.r.store(total, self.g, row)
 
     def _coupled(self, j: Any) -> None:
         at = self.b.mul(j, i64(_PAIR))
         row, entry = self._word("coupled", at), self._word("coupled", self.b.add(at, i64(1)))
         factor = self._number("coupled", self.b.add(at, i64(2)))
-        total = self.r.load(self.r.q, entry).times_plus(factor, self.r.load(self._g, row))
-        self.r.store(total, self._g, row)
+        total = self.r.load(self.r.q, entry).times_plus(factor, self.r.load(self.g, row))
+        self.r.store(total, self.g, row)
 
     # ---- projection -----------------------------------------------------------------------------
 
     def project(self) -> None:
-        """The nearest state on the constraints; lanes that are there already are left alone."""
+        """The nearest state on the constraints.
+
+        After a residual within the tolerance comes one step more. A lane that is done is left
+        alone, so that what it gets does not depend on its neighbours.
+        """
         r, b, e = self.r, self.b, self.e
         ones = e.integer(1)
+        failed = b.icmp_signed("!=", b.load(r.failed, typ=e.integers), r.zero)
+        failed = b.or_(failed, b.icmp_signed("!=", r.bad(), r.zero))
+        b.store(b.select(failed, ones, r.zero), self._done)
         b.store(r.zero, self._last)
-        self._residual()
 
         def iterate(_: Any) -> None:
-            error = Lane(e, b.load(self._error, typ=e.vector))
-            over = b.icmp_signed("==", b.load(self._last, typ=e.integers), ones)
-            over = b.or_(over, e.compare("<=", error, ROUNDING))
-            for failed in (r.bad(), b.load(r.failed, typ=e.integers)):
-                over = b.or_(over, b.icmp_signed("!=", failed, r.zero))
-            with b.if_then(b.not_(r.all(over))):
-                near = b.or_(over, e.compare("<=", error, TOLERANCE))
-                b.store(b.select(near, ones, r.zero), self._last)
-                self._newton()
+            done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
+            with b.if_then(b.not_(r.all(done))):
+                self._residual()
+                error = Lane(e, b.load(self._error, typ=e.vector))
+                last = b.icmp_signed("==", b.load(self._last, typ=e.integers), ones)
+                closed = e.compare("<=", error, TOLERANCE)
+                last = b.and_(last, closed)
+                final = b.or_(last, e.compare("<=", error, NEAR))
+                final = b.and_(final, b.not_(done))
+                still = b.or_(b.or_(done, last), e.compare("<=", error, ROUNDING))
+                self.solution.correct(final)
 
                 def move(x: Part) -> None:
                     old = x.places(r.q)
-                    new = x.group.move(old, x.rates(self._x), x.numbers)
+                    new = x.group.move(old, x.rates(self.x), x.numbers)
                     pairs = zip(old, new, strict=True)
-                    x.put_places([e.select(over, a, c) for a, c in pairs], r.q)
+                    x.put_places([e.select(still, a, c) for a, c in pairs], r.q)
 
                 r.each_part(move)
-                self._residual()
 
-        write_loop(b, i64(NEWTON), iterate)
-        closed = e.compare("<=", Lane(e, b.load(self._error, typ=e.vector)), TOLERANCE)
-        r.note(b.select(closed, r.zero, e.integer(OPEN)))
-        self._nearest()
-        write_loop(b, r.nv, lambda i: r.store(r.load(r.v, i) - r.load(self._x, i), r.v, i))
+                def change(i: Any) -> None:
+                    v = r.load(r.v, i)
+                    r.store(e.select(final, v + r.load(self.y, i), v), r.v, i)
+
+                write_loop(b, r.nv, change)
+                b.store(b.select(closed, ones, r.zero), self._last)
+                b.store(b.select(b.or_(done, final), ones, r.zero), self._done)
+
+        write_loop(b, i64(NEWTON + 1), iterate)
+        done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
+        r.note(b.select(done, r.zero, e.integer(OPEN)))
 
 
 def _dot(x: Any, y: Any) -> Any:

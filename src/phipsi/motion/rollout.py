@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, VELOCITY_CHANGE, closed_form
+from phipsi.algorithms.forms import FORWARD_DYNAMICS
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, HINGE, NO_MEMORY, NOT_FINITE
 from phipsi.backends.workers import batch_pieces
@@ -26,11 +26,11 @@ from phipsi.motion.checks import (
     reject_unfit,
     whole_number,
 )
+from phipsi.motion.implicit import UNSOLVED
 from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
 from phipsi.motion.motion import Motion
 from phipsi.motion.stage_loop import Values, take_step
 from phipsi.motion.tableaux import COMPILED, METHODS, Method
-from phipsi.operators import pose
 
 if TYPE_CHECKING:
     from phipsi.backends.native.native_backend import NativeCode
@@ -218,12 +218,16 @@ def _closed_code(motion: Motion, method: Method) -> tuple[int, list[NativeCode]]
     system = motion.system
     if system is None or motion.moving is not None:
         return None
-    forms = (closed_form(None, False, False)[0], VELOCITY_CHANGE, pose)
-    natives = [compile(form, system, backend="native").native for form in forms]
-    known = [native for native in natives if native is not None]
-    if len(known) < len(forms):
+    from phipsi.motion.closure_code import Closures, closure_programs
+    from phipsi.motion.row_elimination import elimination_of
+
+    elimination, programs = elimination_of(system), closure_programs(system)
+    natives = [program.native for program in programs if program.native is not None]
+    if len(natives) < len(programs):
         return None
-    return _code().rollout_code(known, method, closed=True).address("phipsi_rollout"), known
+    key = "sweeps" if elimination is None else elimination.key
+    code = _code().rollout_code(natives, method, lambda r: Closures(r, elimination), key)
+    return code.address("phipsi_rollout"), natives
 
 
 def constrained_step(
@@ -287,7 +291,7 @@ def _job(
     if isinstance(model, System):
         from phipsi.motion.closure_code import closure_record, closure_size
 
-        size, closures = size + closure_size(model.rows), closure_record(model.rows)
+        size, closures = size + closure_size(model), closure_record(model)
     work = np.zeros(size * natives[0].target.lanes + 8)
     scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
     job = np.zeros(PROGRAMS + 2 * len(natives), dtype=np.int64)
@@ -420,8 +424,8 @@ _REASONS = {
         "fast rotations need steps well below their period"
     ),
     NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
-        "the equation of the variational step was not solved by iteration; the step is too "
-        "long for this motion. Use a smaller dt"
+        "the equation of the implicit step was not solved by iteration; the step is too long for "
+        "this motion, or forces that couple joints are too stiff for it. Use a smaller dt"
     ),
 }
 
@@ -455,7 +459,7 @@ def failure(
             "a singular configuration. pp.rollout(system, …) and pp.simulate(system, …) decide "
             "such cases by singular values"
         )
-    elif code == NO_MEMORY and model.n_rows:
+    elif code == NO_MEMORY and int(status[first]) != UNSOLVED and model.n_rows:
         why = (
             "the loops cannot be closed again near the state that the step reached: the mechanism "
             "is at the end of what it can reach, or the step was too long"

@@ -19,32 +19,35 @@ from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.motion.closure_code import Closures
-from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
+from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, UNSOLVED
 from phipsi.motion.rollout_loop import Part, Rollout
 from phipsi.motion.tableaux import Method, Tableau
 
 Dynamics = Callable[[int], None]
 """Writes the accelerations of a stage, into `vdot`."""
-
-UNSOLVED = 7
-"""Status of a step whose equation was not solved; kernels use smaller numbers."""
+Constrain = Callable[[Rollout], Closures]
 
 
 def rollout_code(
-    natives: Sequence[NativeCode], method: Method, closed: bool = False
+    natives: Sequence[NativeCode],
+    method: Method,
+    constrain: Constrain | None = None,
+    key: str = "",
 ) -> MachineCode:
     """``void phipsi_rollout(job, 0, 0, data)`` around the kernels that a method needs.
 
     One of forward or hybrid dynamics; for variational steps, one of the derivatives of the
-    Lagrangian and one of the rates that momenta have; for `closed` chains, those of
-    closure_code.py. `data` is that of the first.
+    Lagrangian and one of the rates that momenta have; for closed chains, those of closure_code.py,
+    with what it writes and its `key`. `data` is that of the first.
     """
     first = natives[0]
     found = first.companions.get(method.name)
     if found is None:
         keys = " ".join(native.unit.key() for native in natives)
-        digest = hashlib.sha256(f"{keys} rollout {method.name} {_version()}".encode()).hexdigest()
-        found = machine_code(digest, first.target, lambda: _emit(natives, method, closed))
+        digest = hashlib.sha256(
+            f"{keys} rollout {method.name} {key} {_version()}".encode()
+        ).hexdigest()
+        found = machine_code(digest, first.target, lambda: _emit(natives, method, constrain))
         first.companions[method.name] = found
     return found
 
@@ -53,7 +56,9 @@ def rollout_code(
 def _version() -> str:
     """A digest of the sources the code comes from."""
     here = Path(__file__).parent
-    names = "rollout_code rollout_loop closure_code motion tableaux implicit".split()
+    names = (
+        "rollout_code rollout_loop closure_code row_elimination motion tableaux implicit".split()
+    )
     sources = [Path(assembly.__file__), *(here / f"{n}.py" for n in names)]
     sources += [
         Path(spatial.__file__).parent / f"{n}.py"
@@ -67,9 +72,9 @@ def work_size(method: Method, nq: int, nv: int) -> int:
     return nq + 4 * nv + 1 + step_size(method, nq, nv)
 
 
-def _emit(natives: Sequence[NativeCode], method: Method, closed: bool = False) -> str:
+def _emit(natives: Sequence[NativeCode], method: Method, constrain: Constrain | None = None) -> str:
     module = ir.Module()
-    Rollout(module, natives, lambda r: step_writer(r, method, closed))
+    Rollout(module, natives, lambda r: step_writer(r, method, constrain))
     return str(module)
 
 
@@ -82,15 +87,17 @@ def step_size(method: Method, nq: int, nv: int) -> int:
     return nq + 2 * nv + 2 * len(method.tableau.b) * nv
 
 
-def step_writer(r: Rollout, method: Method, closed: bool = False) -> Callable[[], None]:
+def step_writer(
+    r: Rollout, method: Method, constrain: Constrain | None = None
+) -> Callable[[], None]:
     """A function that writes the code of one step."""
     if method.conserves:
         return _variational(r)
-    if not closed:
+    if constrain is None:
         accelerations = r.program(0, [r.vdot])
         return _explicit(r, method, lambda _: accelerations())
-    closures = Closures(r)
-    step = _explicit(r, method, closures.dynamics())
+    closures = constrain(r)
+    step = _explicit(r, method, closures.solution.accelerate)
 
     def advance() -> None:
         step()

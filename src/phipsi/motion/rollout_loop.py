@@ -98,9 +98,22 @@ class LaneCode:
         b, old = self.b, self.bad()
         b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
 
+    def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
+        """Note the status of every lane; codes that are `allowed` are not failures."""
+        b, e = self.b, self.e
+        status = b.load(place, align=8, typ=e.integers)
+        for code in allowed:
+            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
+            status = b.select(fine, self.zero, status)
+        self.note(status)
+
     def bad(self) -> Any:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
+
+    def set_bad(self, status: Any) -> None:
+        """What has failed in this step, by lane."""
+        self.b.store(status, self._bad)
 
     def all(self, mask: Any) -> Any:
         """Whether a condition holds in every lane."""
@@ -204,7 +217,7 @@ class Rollout(LaneCode):
         natives: Sequence[NativeCode],
         writer: Callable[[Rollout], Callable[[], None]],
     ) -> None:
-        native = natives[0]
+        native, self.module = natives[0], module
         self._kernels = [native.unit.kernel(module, native.target.lanes) for native in natives]
         self._slots = [{n: s.buffer for n, s in native.unit.slots.items()} for native in natives]
         self.sincos = self._kernels[0].sincos_function
@@ -267,11 +280,7 @@ class Rollout(LaneCode):
 
         def call() -> None:
             b.call(function, [data, scratch, buffers, ir.Constant(ir.IntType(1), 1)])
-            status = b.load(self._status, align=8, typ=self.e.integers)
-            for code in allowed:
-                fine = b.icmp_signed("==", b.and_(status, self.e.integer(7)), self.e.integer(code))
-                status = b.select(fine, self.zero, status)
-            self.note(status)
+            self.note_status(self._status, allowed)
 
         return call
 

@@ -1,0 +1,322 @@
+"""Constrained equations of small systems as straight-line code that knows what is zero.
+
+    ℳ x + G* f = c,    G x = −e
+
+is solved for x in lanes by eliminating ℳ = L D L* from the tips to the base, which leaves no
+fill-in, and then the rows: with Y = L⁻¹ G*, (Y* D⁻¹ Y) f = Y* D⁻¹ L⁻¹ c + e. Which entries of ℳ and
+G are zero at all configurations is read off a few random ones. A row that depends on those before
+it is dropped by the criterion of programs (`failures`), relative to its own entry and to its
+natural size, and noted if it asks for something else than they give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.system import System
+from phipsi.backends import failures
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, POINTER, Emitter, Lane
+from phipsi.errors import PhipsiError
+
+MOST_PRODUCTS = 12000
+"""Systems that need more products than this in one elimination are solved by sweeps."""
+_SAMPLES, _ZERO = 3, 1e-12
+_LARGEST = 200  # rates or rows beyond which patterns are not even looked for
+
+Pattern = tuple[tuple[int, ...], ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """What is not zero in ℳ and G of a system.
+
+    **Attributes:** `mass` (nv), for each rate those of smaller number that it is coupled with;
+    `rows`, of all rows those that move at all; `motions`, for each of them its rates; `n_rows`, of
+    all rows; `floors` (n_rows,), below which a pivot is rounding error.
+    """
+
+    mass: Pattern
+    rows: tuple[int, ...]
+    motions: Pattern
+    n_rows: int
+    floors: np.ndarray
+
+    @property
+    def key(self) -> str:
+        """A digest of what the code depends on."""
+        text = repr((self.mass, self.rows, self.motions, self.n_rows))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def products(self) -> int:
+        """About how many products one elimination takes, fill-in among the rows left out."""
+        inner = sum(len(x) ** 2 / 2 for x in self.mass)
+        carried = sum(len(self.mass[k]) for motion in self.motions for k in motion)
+        sets = [set(motion) for motion in self.motions]
+        pairs = sum(len(x & y) for i, x in enumerate(sets) for y in sets[: i + 1])
+        return int(inner + carried + pairs + len(self.rows) ** 3 / 6)
+
+
+def elimination_of(system: System) -> Elimination | None:
+    """The patterns of a system, or None if it is too large for code without loops."""
+    return system.cached((Elimination,), lambda: _elimination(system))
+
+
+def _elimination(system: System) -> Elimination | None:
+    rows = system.rows
+    if max(system.nv, rows.n_rows) > _LARGEST:
+        return None
+    q = system.model.random_configuration(np.random.default_rng(0), (_SAMPLES,))
+    try:
+        at = ConstraintMetric(rows, q)
+        _, _, _, G, M = rows.with_mass_matrix(q)
+    except PhipsiError:  # the programs say why
+        return None
+    scale = np.sqrt(np.einsum("nii->ni", M))
+    coupled = (np.abs(M) > _ZERO * scale[:, :, None] * scale[:, None, :]).any(axis=0)
+    # G L⁻* in natural size is at most one: beside it, that of one rate alone is G / (size · scale)
+    moved = (np.abs(G) > _ZERO * at.size[..., None] * scale[:, None, :]).any(axis=0)
+    alive = [i for i in range(rows.n_rows) if moved[i].any()]
+    found = Elimination(
+        mass=tuple(tuple(int(j) for j in np.flatnonzero(coupled[i, :i])) for i in range(system.nv)),
+        rows=tuple(alive),
+        motions=tuple(tuple(int(k) for k in np.flatnonzero(moved[i])) for i in alive),
+        n_rows=rows.n_rows,
+        floors=failures.ROW_FLOOR * np.square(at.size).mean(axis=0),
+    )
+    return found if found.products() <= MOST_PRODUCTS else None
+
+
+@dataclass(frozen=True)
+class RightSide:
+    """One right-hand side: whether it has a load c, and whether e is given by rates.
+
+    Given by rates, e = G v − wanted. The pointers of a call are −c, if there is one; then e, or v
+    and the wanted rates; then x and the status.
+    """
+
+    loaded: bool = False
+    by_rates: bool = False
+
+    @property
+    def pointers(self) -> int:
+        """How many there are."""
+        return 3 + self.loaded + self.by_rates
+
+
+def write_solution(
+    module: ir.Module,
+    lanes: int,
+    fused: bool,
+    system: Elimination,
+    sides: Sequence[RightSide],
+    name: str,
+) -> ir.Function:
+    """``void name(ℳ, G, floors, pointers of every right-hand side …)``."""
+    count = 3 + sum(side.pointers for side in sides)
+    function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * count), name)
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    e = Emitter(lanes, fused=fused)
+    e.builder = b
+    code = _Solution(e, system, function.args[:3])
+    first = 3
+    for side in sides:
+        code.solve(side, function.args[first : first + side.pointers])
+        first += side.pointers
+    b.ret_void()
+    return function
+
+
+class _Solution:
+    """The factors of ℳ and of the rows, in registers.
+
+    Reciprocals have the other sign, so that nothing is subtracted: LLVM looks for the best place of
+    every sign in a chain of products, and the time it takes doubles with each of them.
+    """
+
+    def __init__(self, e: Emitter, system: Elimination, places: Sequence[Any]) -> None:
+        self.e, self.system, self.nv = e, system, len(system.mass)
+        mass, motion, floors = places
+        nv = self.nv
+        self.G = [
+            {k: self._load(motion, row * nv + k) for k in rates}
+            for row, rates in zip(system.rows, system.motions, strict=True)
+        ]
+        self._factor_mass(mass)
+        self.Y = [self._carried(row) for row in self.G]
+        self.scaled = [{k: x * self.recips[k] for k, x in y.items()} for y in self.Y]  # −D⁻¹ Y
+        self._factor_rows([self._number(floors, row) for row in system.rows])
+
+    # ---- numbers
+
+    def _load(self, base: Any, i: int) -> Lane:
+        b = self.e.builder
+        where = b.at(base, 8 * self.e.lanes * i)
+        return Lane(self.e, b.load(where, align=8, typ=self.e.vector))
+
+    def _store(self, x: Any, base: Any, i: int) -> None:
+        b = self.e.builder
+        b.store(self.e.lift(x).value, b.at(base, 8 * self.e.lanes * i), align=8)
+
+    def _number(self, base: Any, i: int) -> Lane:
+        b = self.e.builder
+        return self.e.splat(b.load(b.at(base, 8 * i), typ=DOUBLE))
+
+    def _size(self, x: Lane) -> Lane:
+        return self.e.intrinsic("fabs", x)
+
+    # ---- ℳ = L D L*, from the last rate to the first
+
+    def _factor_mass(self, place: Any) -> None:
+        """−D⁻¹ and −L, without its diagonal."""
+        nv = self.nv
+        left = {(k, k): self._load(place, k * nv + k) for k in range(nv)}
+        for i, others in enumerate(self.system.mass):
+            left |= {(i, j): self._load(place, i * nv + j) for j in others}
+        self.recips: list[Any] = [None] * nv
+        self.L: list[dict[int, Lane]] = [{} for _ in range(nv)]
+        b, e = self.e.builder, self.e
+        self.light: Any = None  # lanes in which a joint has nothing to move
+        for k in reversed(range(nv)):
+            pivot, own = left[k, k], self._load(place, k * nv + k)
+            bad = b.not_(e.compare(">", pivot, own * failures.HINGE_TOLERANCE))
+            self.light = bad if self.light is None else b.or_(self.light, bad)
+            self.recips[k] = -1.0 / pivot
+            below = {j: left[k, j] for j in range(k) if (k, j) in left}
+            self.L[k] = {j: x * self.recips[k] for j, x in below.items()}
+            for i, x in self.L[k].items():
+                for j, y in below.items():
+                    if j <= i:
+                        left[i, j] = _added(x, y, left.get((i, j)))
+
+    def _carried(self, row: dict[int, Lane]) -> dict[int, Lane]:
+        """L⁻¹ of a sparse vector."""
+        y = dict(row)
+        for k in reversed(range(self.nv)):
+            if k in y:
+                for j, factor in self.L[k].items():
+                    y[j] = _added(factor, y[k], y.get(j))
+        return y
+
+    # ---- the rows
+
+    def _factor_rows(self, floors: list[Lane]) -> None:
+        """−L, without its diagonal, and −D⁻¹ of −Y* D⁻¹ Y."""
+        e, rows = self.e, range(len(self.Y))
+        self.lower: list[dict[int, Lane]] = [{} for _ in rows]
+        self.row_recips: list[Lane] = []
+        self.used: list[Any] = []
+        for p in rows:
+            whole: dict[int, Lane] = {}  # L D of this row
+            for j in rows[:p]:
+                value = _product(self.scaled[p], self.Y[j])
+                for m, x in whole.items():
+                    if m in self.lower[j]:
+                        value = _added(x, self.lower[j][m], value)
+                if value is not None:
+                    whole[j] = value
+            own = _product(self.scaled[p], self.Y[p])
+            assert own is not None  # it moves
+            pivot = own
+            for j, x in whole.items():
+                self.lower[p][j] = x * self.row_recips[j]
+                pivot = _added(x, self.lower[p][j], pivot)
+            least = e.intrinsic("maxnum", self._size(own) * failures.ROW_TOLERANCE, floors[p])
+            good = e.compare(">", self._size(pivot), least)
+            self.used.append(good)
+            self.row_recips.append(e.select(good, -1.0 / e.select(good, pivot, 1.0), 0.0))
+
+    def solve(self, side: RightSide, places: Sequence[Any]) -> None:
+        """x and the status of one right-hand side."""
+        e, b, given = self.e, self.e.builder, list(places)
+        load: dict[int, Lane] = {}
+        if side.loaded:
+            base = given.pop(0)
+            load = self._carried({k: self._load(base, k) for k in range(self.nv)})
+        right = self._right(side, given)
+        for p, row in enumerate(self.scaled):
+            for k, x in row.items():
+                if k in load:
+                    right[p] = _added(x, load[k], right[p])
+        f, status = self._multipliers(right)
+        zero = e.constant(0.0)
+        total = zero
+        for k, value in enumerate(self._motion(load, f)):
+            self._store(value, given[0], k)
+            total = e.lift(value).times_plus(zero, total)
+        status = b.select(e.compare("==", total, 0.0), status, e.integer(failures.NOT_FINITE))
+        status = b.select(self.light, e.integer(failures.HINGE), status)
+        b.store(status, given[1], align=8)
+
+    def _right(self, side: RightSide, given: list[Any]) -> list[Lane]:
+        """e; what it is computed from is taken from what is given."""
+        rows = self.system.rows
+        if not side.by_rates:
+            base = given.pop(0)
+            return [self._load(base, i) for i in rows]
+        v, wanted = given.pop(0), given.pop(0)
+        rates = {k: self._load(v, k) for k in range(self.nv)}
+        found = [_product(row, rates) for row in self.G]
+        return [x - self._load(wanted, i) for x, i in zip(found, rows, strict=True) if x]
+
+    def _multipliers(self, right: list[Lane]) -> tuple[list[Lane], Any]:
+        """f, and a status where a dependent row asks for something else than the others."""
+        e, b = self.e, self.e.builder
+        largest = e.constant(0.0)
+        for x in right:
+            largest = e.intrinsic("maxnum", largest, self._size(x))
+        limit = largest * failures.ROW_GAP + failures.ROW_GAP_LEAST
+        doubt = largest * failures.ROW_DOUBT + failures.ROW_DOUBT_LEAST
+        wrong = doubtful = e.integer(0)
+        f = list(right)
+        for p, lower in enumerate(self.lower):
+            for j, x in lower.items():
+                f[p] = _added(x, f[j], f[p])
+            unused, gap = b.not_(self.used[p]), self._size(f[p])
+            over, near = (b.and_(unused, e.compare(">", gap, bound)) for bound in (limit, doubt))
+            number = 8 * (self.system.rows[p] + 1)
+            wrong = b.select(over, e.integer(failures.CONTRADICTION + number), wrong)
+            doubtful = b.select(near, e.integer(failures.DOUBTFUL + number), doubtful)
+        f = [x * recip for x, recip in zip(f, self.row_recips, strict=True)]
+        for p in reversed(range(len(f))):
+            for j, x in self.lower[p].items():
+                f[j] = _added(x, f[p], f[j])
+        none = b.icmp_signed("==", wrong, e.integer(0))
+        return f, b.select(none, doubtful, wrong)
+
+    def _motion(self, load: dict[int, Lane], f: list[Lane]) -> list[Any]:
+        """x = L⁻* D⁻¹ (L⁻¹ c − Y f)."""
+        left: dict[int, Lane] = dict(load)
+        for y, multiplier in zip(self.Y, f, strict=True):
+            for k, entry in y.items():
+                left[k] = _added(entry, multiplier, left.get(k))
+        x: dict[int, Lane] = {}
+        for k in range(self.nv):
+            value = left[k] * self.recips[k] if k in left else None
+            for j, factor in self.L[k].items():
+                if j in x:
+                    value = _added(factor, x[j], value)
+            if value is not None:
+                x[k] = value
+        return [x.get(k, 0.0) for k in range(self.nv)]
+
+
+def _added(x: Lane, y: Lane, old: Lane | None) -> Lane:
+    """old + x y, an old number that is missing being zero."""
+    return x * y if old is None else x.times_plus(y, old)
+
+
+def _product(x: dict[int, Lane], y: dict[int, Lane]) -> Lane | None:
+    """The product of two sparse vectors; None if they have nothing in common."""
+    total: Lane | None = None
+    for k, entry in x.items():
+        if k in y:
+            total = _added(entry, y[k], total)
+    return total
