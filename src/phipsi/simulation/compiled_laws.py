@@ -72,9 +72,8 @@ class CompiledLaws:
 
         def build() -> Any:
             graph = StepGraph(self.model, self._circuit)
-            (vdot,) = substituted(
-                [graph.acting(graph.start).vdot], {graph.tau: constant(np.zeros(self.model.nv))}
-            )
+            found = graph.accelerations(graph.start, graph.forces(graph.start))
+            (vdot,) = substituted([found], {graph.tau: constant(np.zeros(self.model.nv))})
             start = graph.start
             shapes = {"t": (), "q": start.q.shape, "v": start.v.shape}
             shapes |= {name: x.shape for name, x in self._numbers().items()}
