@@ -259,9 +259,10 @@ class RunGradient:
                     )
                     by_tau[:, here] = back_tau[:, ::-1]
                 value += self._value(at)
-        for memory in back.values():  # such as the equation of an implicit step backward
-            bad = memory.status != 0
-            forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
+        for run in back.values():  # such as the equation of an implicit step backward
+            status, failed_at = run.memory.status, run.memory.failed_at
+            bad = status != 0
+            forward.status[bad], forward.failed_at[bad] = status[bad], failed_at[bad]
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
         for name, total in sums.items():
