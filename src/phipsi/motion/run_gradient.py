@@ -259,7 +259,9 @@ class RunGradient:
                     )
                     by_tau[:, here] = back_tau[:, ::-1]
                 value += self._value(at)
-        for memory in back.values():  # such as the equation of an implicit step backward
+        for memory in (
+            x.memory for x in back.values()
+        ):  # such as the equation of an implicit step backward
             bad = memory.status != 0
             forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
         states = {name: found[f"to {name}"] for name in self.states}
