@@ -220,11 +220,20 @@ def test_a_short_training(monkeypatch):
     import train_cart_pole
 
     lines = []
-    train_cart_pole.train(10, copies=64, threads=1, show=lines.append)
+    better = train_cart_pole.train(10, copies=64, threads=1, show=lines.append)
     begin = train_cart_pole.train(1, copies=64, threads=1, show=lines.append)
     rewards = [float(re.search(r"reward (\S+)", x)[1]) for x in lines]
     assert rewards[0] > rewards[1] + 0.05
     assert train_cart_pole.score(begin, 1, 20) == 0
+
+    # a network as a law does the same as the network in Python
+    env = phipsi.gym.cart_pole_swing_up(3)
+    seen, _ = env.reset(seed=0)
+    run = train_cart_pole.compiled(better, (env.state.q.copy(), env.state.v.copy()), 100)
+    for k in range(1, 26):
+        seen = env.step(better(train_cart_pole.scaled(seen)))[0]
+        assert_allclose(run.q[:, 4 * k], env.state.q, atol=1e-4)
+    assert np.abs(run.q[:, -1] - run.q[:, 0]).max() > 0.05
 
 
 def test_the_page_for_learners():
