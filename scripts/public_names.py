@@ -27,7 +27,8 @@ _HEAD = """# Every public name
 `import phipsi as pp` and write `pp.` before a name; `help(pp.simulate)` says more than a line here.
 The mechanism comes first, then the state: q, v, vdot, tau, with batches on leading axes. Operators
 are in `phipsi.operators` ([expressions](expressions.md)), functions of tensors in `phipsi.torch`
-and `phipsi.jax` ([derivatives](derivatives.md))."""
+and `phipsi.jax` ([derivatives](derivatives.md)), environments for learners in `phipsi.gym`
+([learning](learning.md))."""
 
 
 def stub() -> str:

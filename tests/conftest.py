@@ -1,5 +1,6 @@
 """Settings shared by all tests."""
 
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -53,6 +54,14 @@ os.environ["TMPDIR"] = tempfile.tempdir = _TEMPORARY
 # MuJoCo writes its warnings about robots into a file in the current folder, unless it is told
 # where else they go.
 mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples in the docstrings of `phipsi.gym` need Gymnasium."""
+    if importlib.util.find_spec("gymnasium") is None:
+        for item in items:
+            if item.path.name == "gym.py":
+                item.add_marker(pytest.mark.skip(reason="needs Gymnasium"))
 
 
 @pytest.hookimpl(trylast=True)

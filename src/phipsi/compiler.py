@@ -114,7 +114,7 @@ def program_at(
     function: Callable[..., Any],
     mode: str = "apply",
 ) -> Program:
-    """The same for points, which are looked up by their names and offsets if these are tuples."""
+    """The same for points, which are looked up by their names and offsets."""
     if not isinstance(points, (list, tuple)):
         tree = tree_of(mechanism, function)
         return compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
@@ -122,11 +122,25 @@ def program_at(
     try:
         return mechanism.cache[key]
     except (KeyError, TypeError, AttributeError) as missed:
+        if isinstance(missed, TypeError):
+            keys = _point_keys(points)
+            if keys is not None:
+                return program_at(expr, mechanism, keys, axes, function, mode)
         tree = tree_of(mechanism, function)
         program = compile(expr, tree, mode=mode, points=point_set(tree, points, axes))
         if isinstance(missed, KeyError):
             mechanism.cache[key] = program
         return program
+
+
+def _point_keys(points: Sequence[Any]) -> list[Any] | None:
+    """Points with offsets as tuples instead of arrays and lists; None if they are no keys still."""
+    try:
+        out = [p if isinstance(p, str) else (p[0], tuple(map(float, p[1]))) for p in points]
+        hash(tuple(out))
+    except (TypeError, ValueError, IndexError):
+        return None
+    return out
 
 
 def default_backend() -> str:

@@ -124,7 +124,8 @@ def compiled() -> Any:
 def test_results_of_programs_stay(monkeypatch: pytest.MonkeyPatch):
     """Views of many results in several threads, while others are made and dropped."""
     memory = ResultMemory(16 * MB)
-    monkeypatch.setattr("phipsi.backends.native.native_backend.empty", memory.empty)
+    for module in ("native_backend", "calls.machine_function"):
+        monkeypatch.setattr(f"phipsi.backends.native.{module}.empty", memory.empty)
     matrix = compiled()
     many = [MODEL.random_configuration(seed, (COUNT,)) for seed in range(6)]
     right = [matrix(q, out=np.empty(SHAPE)).copy() for q in many]

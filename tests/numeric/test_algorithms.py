@@ -465,3 +465,21 @@ def test_failures_in_a_batch_can_be_masked():
     close(out[[0, 2], 0], np.array([0.5, 0.125]))
     with pytest.raises(SingularHingeError, match="element"):
         solve(q, [1.0, 0.0])
+
+
+def test_offsets_of_any_kind_find_one_program():
+    """Tuples, lists and arrays are the same points; other numbers are other points."""
+    arm = pp.examples.planar_arm(3)
+    q, f0 = np.array([0.2, 0.4, -0.3]), [[0, 0, 0, 0, 10.0, 0]]
+    offsets = ((0.0, 0.0, 0.5), [0.0, 0.0, 0.5], np.array([0.0, 0.0, 0.5]))
+    found = [pp.jacobian(arm, q, [("tip", x)]) for x in offsets]
+    loads = [pp.inverse_dynamics(arm, q, q, q, points=[("tip", x)], f0=f0) for x in offsets]
+    count = len(arm.cache)
+    for jacobian, tau, x in zip(found, loads, offsets, strict=True):
+        assert (jacobian == found[0]).all() and (tau == loads[0]).all()
+        pp.jacobian(arm, q, [("tip", x)])
+    assert len(arm.cache) == count
+    other = pp.jacobian(arm, q, [("tip", np.array([0.5, 0.0, 0.0]))])
+    assert np.abs(other - found[0]).max() > 0.1
+    plain = pp.inverse_dynamics(arm, q, q, q)
+    assert np.abs(plain - loads[0]).max() > 1

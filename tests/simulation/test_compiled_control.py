@@ -49,13 +49,17 @@ def by_arrays(control: Any, q: np.ndarray, v: np.ndarray, monkeypatch: Any) -> n
     """The same controller without machine code of its own."""
     with monkeypatch.context() as m:
         cache = control.model.cache
-        keys = [k for k in cache if _owner(k) in (_TORQUE, _SPACE)]
+        keys = [k for k in cache if _owner(k) in _OWNERS]
         for key in keys:
             m.setitem(cache, key, compiled_control.NoCode())
         return control(0.0, q, v)
 
 
-_TORQUE, _SPACE = compiled_control.computed_torque, compiled_control.operational_space
+_OWNERS = (
+    compiled_control.computed_torque,
+    compiled_control.operational_space,
+    compiled_control.pd_gravity,
+)
 
 
 def _owner(key: Any) -> Any:
@@ -65,8 +69,8 @@ def _owner(key: Any) -> Any:
 def check(control: Any, monkeypatch: Any, tolerance: float = 1e-12) -> None:
     q, v = states(control.model)
     found = control(0.0, q, v)
-    fast = [x for k, x in control.model.cache.items() if _owner(k) in (_TORQUE, _SPACE)]
-    assert len(fast) == 1 and not isinstance(fast[0], compiled_control.NoCode)
+    fast = [x for k, x in control.model.cache.items() if _owner(k) in _OWNERS]
+    assert fast and not any(isinstance(x, compiled_control.NoCode) for x in fast)
     expected = by_arrays(control, q, v, monkeypatch)
     assert (found != expected).any()  # they are two ways
     assert np.abs(found - expected).max() < tolerance * np.abs(expected).max()
@@ -82,6 +86,7 @@ def test_computed_torque_at_every_joint(monkeypatch: pytest.MonkeyPatch):
     gains = np.random.default_rng(1).uniform(1, 9, (2, model.nv))
     make = pp.controllers.ComputedTorque
     check(make(model, moving(model), *gains, compensate_damping=True), monkeypatch)
+    check(pp.controllers.PDGravity(model, moving(model), *gains), monkeypatch)
 
 
 def test_other_gains_and_errors_are_not_lost(monkeypatch: pytest.MonkeyPatch):

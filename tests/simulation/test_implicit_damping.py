@@ -19,6 +19,7 @@ from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.motion.chart import chart_of
+from phipsi.motion.graph_steps import step_of
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS
 
@@ -192,7 +193,7 @@ def test_gradients():
     v = traced("v", nv)
     circuit = damped(nv, 3.0, -0.3 * np.tanh(v / 0.2))
     graph = StepGraph(model, circuit)
-    end = graph.step(METHODS["implicit_damping"])
+    end = step_of(graph, METHODS["implicit_damping"])
     q0, v0 = start(model, 1)
     rng = np.random.default_rng(1)
     values = {"q": q0[0], "v": v0[0], "tau": rng.normal(size=nv), "t": 0.0, "h": 0.05}

@@ -14,6 +14,7 @@ from phipsi.laws.circuit import Circuit
 from phipsi.laws.trace import as_node
 
 STEPS = 7
+MANY = 37  # more than are multiplied at once
 NAMES = ("q", "v", "filtered")
 
 
@@ -168,7 +169,7 @@ def layers(arm, stacked):
 
     rng = np.random.default_rng(9)
     sizes = {"w1": (30, 2 * arm.nv), "w2": (arm.nv, 30), "b": (30,)}
-    return net, {n: 0.3 * rng.normal(size=s) for n, s in sizes.items()}
+    return net, {n: 0.05 * rng.normal(size=s) for n, s in sizes.items()}
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -180,20 +181,20 @@ def test_by_weights_of_layers(integrator, stacked):
     q0, v0 = start(arm, 3)
     sim = pp.Simulator(arm, [net.bind(**numbers)], H, integrator=integrator)
     rng = np.random.default_rng(1)
-    weights = {"q": rng.normal(size=(3, STEPS + 1, arm.nq)), "tau": np.full((STEPS + 1, 1), 0.1)}
-    found = sim.gradient(sim.start(q0, v0), None, STEPS, of=weights)
+    weights = {"q": rng.normal(size=(3, MANY + 1, arm.nq)), "tau": np.full((MANY + 1, 1), 0.1)}
+    found = sim.gradient(sim.start(q0, v0), None, MANY, of=weights)
 
     def value(**more):
         given = {f"net.{n}": x for n, x in {**numbers, **more}.items()}
-        run = sim.rollout(sim.start(q0, v0, parameters=given), None, STEPS, record=tuple(weights))
+        run = sim.rollout(sim.start(q0, v0, parameters=given), None, MANY, record=tuple(weights))
         return sum((w * run[n]).reshape(3, -1).sum(axis=1) for n, w in weights.items())
 
     own = {f"net.{n}": np.stack([x] * 3) for n, x in numbers.items()}
-    each = sim.gradient(sim.start(q0, v0, parameters=own), None, STEPS, of=weights)
-    parts = sim.gradient(sim.start(q0, v0), None, STEPS, of=weights, segment=3, threads=2)
+    each = sim.gradient(sim.start(q0, v0, parameters=own), None, MANY, of=weights)
+    parts = sim.gradient(sim.start(q0, v0), None, MANY, of=weights, segment=11, threads=2)
     for name, x in numbers.items():
         along = rng.normal(size=x.shape)
-        wanted = slope(lambda e, n=name, x=x, d=along: value(**{n: x + e * d}), 1e-3)
+        wanted = slope(lambda e, n=name, x=x, d=along: value(**{n: x + e * d}), 2e-4)
         got = (each.parameters[f"net.{name}"] * along).reshape(3, -1).sum(axis=1)
         assert_allclose(got, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
         assert not np.allclose(got * (1 + 1e-6), wanted, rtol=1e-9)
@@ -203,6 +204,6 @@ def test_by_weights_of_layers(integrator, stacked):
         assert_allclose(parts.parameters[f"net.{name}"], shared, atol=1e-13 * size)
     one = {n: w[0] if w.ndim == 3 else w for n, w in weights.items()}
     alone = sim.gradient(sim.start(q0[0], v0[0], parameters={n: x[0] for n, x in own.items()}),
-                         None, STEPS, of=one)  # fmt: skip
+                         None, MANY, of=one)  # fmt: skip
     for name, x in alone.parameters.items():
-        assert_allclose(x, each.parameters[name][0], rtol=1e-13, atol=1e-15)
+        assert_array_equal(x, each.parameters[name][0])

@@ -205,6 +205,16 @@ def test_a_trajectory_that_fails_stops_alone():
     assert_array_equal(one.q[0], run.q[0, 5])
 
 
+def test_records_of_no_steps():
+    """What acts at the state itself, with the efforts that are given."""
+    arm = pp.examples.planar_arm(2)
+    sim = pp.Simulator(arm, (), H)
+    tau = np.array([1.0, -2.0])
+    run = sim.rollout(sim.start([0.1, 0.2]), tau, 0, record=("tau", "vdot"))
+    assert_array_equal(run["tau"], [tau])
+    assert_allclose(run["vdot"][0], pp.forward_dynamics(arm, [0.1, 0.2], [0.0, 0.0], tau), 1e-14)
+
+
 def test_numbers_of_steps_and_trajectories():
     """What noise is made from does not depend on how the run is divided."""
     model = pp.examples.planar_arm(2)

@@ -47,6 +47,7 @@ LAYERS = [
     "interfaces",
     "torch",
     "jax",
+    "gym",
 ]
 
 # `import phipsi` itself re-exports all layers, so it is later than any of them. These modules are
@@ -186,7 +187,17 @@ def test_a_name_loads_what_it_needs(use: str, needless: list[str]):
     loaded = loaded_by(use)
     assert f"{PACKAGE}.errors" in loaded
     roots = {name.partition(".")[0] for name in loaded}
-    heavy = roots & {"scipy", "sympy", "matplotlib", "mujoco", "pinocchio", "xml", "torch", "jax"}
+    heavy = roots & {
+        "scipy",
+        "sympy",
+        "matplotlib",
+        "mujoco",
+        "pinocchio",
+        "xml",
+        "torch",
+        "jax",
+        "gymnasium",
+    }
     assert not heavy, f"`{use}` loads {sorted(heavy)}"
     foreign = roots - sys.stdlib_module_names - {PACKAGE, "numpy", "llvmlite"}
     assert not foreign, f"`{use}` loads {sorted(foreign)}, which are no core dependencies"

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import BIAS_FORCES, INVERSE_DYNAMICS
+from phipsi.algorithms.forms import BIAS_FORCES, GRAVITY_FORCES, INVERSE_DYNAMICS
 from phipsi.algorithms.kinematics.motions import JACOBIAN_DOT_V, POINT_VELOCITIES
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.backends.native.lane_function import LaneFunction, graph_function
@@ -84,6 +84,24 @@ def operational_efforts(
     whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
     (push,) = _called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
     return second + push, doubtful
+
+
+def pd_gravity(model: Model) -> LaneFunction | NoCode:
+    """(q, v, q_ref, v_ref, vdot_ref, kp, kd) → tau."""
+
+    def build() -> LaneFunction | NoCode:
+        if default_backend() != "native" or not model.nv:
+            return NoCode()
+        nq, nv = (model.nq,), (model.nv,)
+        shapes = {"q": nq, "v": nv, "q_ref": nq, "v_ref": nv, "vdot_ref": nv, "kp": nv, "kd": nv}
+        at: dict[str, Any] = {name: Traced(given(name, shape)) for name, shape in shapes.items()}
+        q, v, tracking = at["q"], at["v"], Tracking(model)
+        e, e_rate, _ = tracking.errors(q, v, *(at[x] for x in ("q_ref", "v_ref", "vdot_ref")))
+        pull = tracking.efforts(q, at["kp"] * e + at["kd"] * e_rate)
+        (weight,) = _called(model, GRAVITY_FORCES, q)
+        return graph_function(shapes, {"tau": as_node(weight + pull)})
+
+    return model.cached(pd_gravity, build)
 
 
 def operational_space(

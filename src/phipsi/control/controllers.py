@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.dynamics.equations_of_motion import gravity_forces, inverse_dynamics
-from phipsi.control.compiled_control import computed_torque
+from phipsi.control.compiled_control import computed_torque, pd_gravity
 from phipsi.control.drives import DrivenMechanism
 from phipsi.control.operational_space import OperationalSpace, OperationalSpaceDynamics
 from phipsi.control.references import Constant, JointReference
@@ -146,7 +146,13 @@ class PDGravity:
 
     def __call__(self, t: float, q: ArrayLike, v: ArrayLike) -> Array:
         """Return tau (..., nv)."""
-        e, e_rate, _ = self._tracking.errors(q, v, *self.reference(t))
+        reference = self.reference(t)
+        if self._mechanism.is_tree and not isinstance(q, Traced):
+            code = self.model.cache.get(pd_gravity) or pd_gravity(self.model)
+            tau = code.fast(q, v, *reference, self.kp, self.kd)
+            if tau is not None:
+                return tau
+        e, e_rate, _ = self._tracking.errors(q, v, *reference)
         pull = self._tracking.efforts(q, self.kp * e + self.kd * e_rate)
         return self._mechanism.efforts(q, gravity_forces(self.model, q)) + pull
 

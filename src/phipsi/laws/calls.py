@@ -8,9 +8,12 @@ differentiated and compiled like any other.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, final
+
+import numpy as np
 
 from phipsi.laws.graph import Array, Node, Operation, Shape
 
@@ -87,3 +90,36 @@ CALL = Operation("call", lambda *args, data: (), _values, "{data}({0}, …)", ta
 RESULT = Operation(
     "result", lambda made, data: made.data.shapes[data], _one, "{0}[{data}]", tangent=_NoTangent()
 )
+
+
+# ---- listings ------------------------------------------------------------------------------------
+
+
+def natives_of(nodes: Iterable[Node]) -> list[Any]:
+    """The programs that the calls among nodes need, each once."""
+    found = {}
+    for x in nodes:
+        if x.operation is CALL:
+            for native in x.data.natives:
+                found.setdefault(id(native), native)
+    return list(found.values())
+
+
+def listing(nodes: Sequence[Node], natives: Sequence[Any]) -> list[str]:
+    """A line for every node, in their order, and all that its machine code depends on."""
+    numbers = {x: i for i, x in enumerate(nodes)}
+    places = {id(native): i for i, native in enumerate(natives)}
+    return [
+        f"{x.operation.name} {x.shape} {[numbers[y] for y in x.args]} {_text_of(x.data, places)}"
+        for x in nodes
+    ]
+
+
+def _text_of(data: Any, natives: dict[int, int]) -> str:
+    if isinstance(data, np.ndarray):
+        return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
+    if isinstance(data, tuple):
+        return " ".join(_text_of(x, natives) for x in data)
+    if isinstance(data, Callee):
+        return f"{data.name} {data.shapes} {[natives[id(x)] for x in data.natives]}"
+    return repr(data)

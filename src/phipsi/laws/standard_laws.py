@@ -84,7 +84,8 @@ def motor(
 
     The motor's torque m follows the command, ṁ = (command / gear − m) / T, and stays within what
     the curve gives at the motor's speed gear · v. The joint gets tau = gear · m · η while the motor
-    drives (m v > 0) and gear · m / η while it is driven.
+    drives (m v > 0) and gear · m / η while it is driven: it jumps where the joint turns round, as
+    friction in the gear does.
 
     **Arguments:** `joints`, a name or names; `command`, the efforts asked for at the joints, N·m or
     N: numbers, or a signal such as ``pp.signals.output("pid", "tau")`` of a law that does not act

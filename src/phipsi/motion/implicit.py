@@ -27,6 +27,8 @@ it, or `LEAST_FACTOR` if that is less; all of them squares."""
 LEAST_FACTOR = 1e-4
 STALLED = 1e-20
 """Largest change that may be rounding, when changes no longer shrink; a square."""
+UNSOLVED = 15
+"""Status of a step whose equation was not solved: a number that neither kernels nor loops use."""
 
 _BEFORE_NEWTON, _SLOW = 12, 0.5
 # Newton's method: how often, and the last change (no square) that may be followed by rounding only

@@ -26,6 +26,7 @@ from phipsi.motion.checks import (
     reject_unfit,
     whole_number,
 )
+from phipsi.motion.implicit import UNSOLVED
 from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
 from phipsi.motion.motion import Motion
 from phipsi.motion.stage_loop import Values, take_step
@@ -423,8 +424,8 @@ _REASONS = {
         "fast rotations need steps well below their period"
     ),
     NO_MEMORY: (  # the number of UNSOLVED and OPEN in runs
-        "the equation of the variational step was not solved by iteration; the step is too "
-        "long for this motion. Use a smaller dt"
+        "the equation of the implicit step was not solved by iteration; the step is too long for "
+        "this motion, or forces that couple joints are too stiff for it. Use a smaller dt"
     ),
 }
 
@@ -458,7 +459,7 @@ def failure(
             "a singular configuration. pp.rollout(system, …) and pp.simulate(system, …) decide "
             "such cases by singular values"
         )
-    elif code == NO_MEMORY and model.n_rows:
+    elif code == NO_MEMORY and int(status[first]) != UNSOLVED and model.n_rows:
         why = (
             "the loops cannot be closed again near the state that the step reached: the mechanism "
             "is at the end of what it can reach, or the step was too long"

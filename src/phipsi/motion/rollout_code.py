@@ -19,16 +19,13 @@ from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import Lane, i64, write_loop
 from phipsi.motion.closure_code import Closures
-from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED
+from phipsi.motion.implicit import CONVERGED, ITERATIONS, LEAST_FACTOR, STALLED, UNSOLVED
 from phipsi.motion.rollout_loop import Part, Rollout
 from phipsi.motion.tableaux import Method, Tableau
 
 Dynamics = Callable[[int], None]
 """Writes the accelerations of a stage, into `vdot`."""
 Constrain = Callable[[Rollout], Closures]
-
-UNSOLVED = 7
-"""Status of a step whose equation was not solved; kernels use smaller numbers."""
 
 
 def rollout_code(

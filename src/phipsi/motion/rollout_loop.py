@@ -98,6 +98,15 @@ class LaneCode:
         b, old = self.b, self.bad()
         b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
 
+    def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
+        """Note the status of every lane; codes that are `allowed` are not failures."""
+        b, e = self.b, self.e
+        status = b.load(place, align=8, typ=e.integers)
+        for code in allowed:
+            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
+            status = b.select(fine, self.zero, status)
+        self.note(status)
+
     def bad(self) -> Any:
         """What has failed in this step, by lane."""
         return self.b.load(self._bad, typ=self.e.integers)
@@ -274,15 +283,6 @@ class Rollout(LaneCode):
             self.note_status(self._status, allowed)
 
         return call
-
-    def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
-        """Note the status of every lane; codes that are `allowed` are not failures."""
-        b, e = self.b, self.e
-        status = b.load(place, align=8, typ=e.integers)
-        for code in allowed:
-            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
-            status = b.select(fine, self.zero, status)
-        self.note(status)
 
     def _rows(self, word: int, rows: Values, size: Any) -> Values:
         """The address of each lane's part of an array whose rows have `size` bytes."""

@@ -14,8 +14,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
@@ -33,6 +31,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
     i64,
     write_loop,
 )
+from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 from phipsi.motion.rollout_loop import LaneCode, Part
 
@@ -115,12 +114,8 @@ class Plan:
     @cached_property
     def natives(self) -> list[NativeCode]:
         """The programs that are called, each once; the first has the tables of the model."""
-        found: dict[int, NativeCode] = {id(self.base): self.base}
-        for x in in_order(self.nodes()):
-            if x.operation.name == "call":
-                for native in x.data.natives:
-                    found.setdefault(id(native), native)
-        return list(found.values())
+        called = natives_of(in_order(self.nodes()))
+        return [self.base, *(x for x in called if x is not self.base)]
 
     @cached_property
     def ports(self) -> dict[str, int]:
@@ -132,14 +127,9 @@ class Plan:
 
     def text(self) -> str:
         """All that the code depends on besides the kernels."""
-        nodes, numbers = in_order(self.nodes()), {}
-        lines = []
-        natives = [id(x) for x in self.natives]
-        for x in nodes:
-            numbers[x] = len(numbers)
-            args = [numbers[y] for y in x.args]
-            data = _text_of(x.data, natives)
-            lines.append(f"{x.operation.name} {x.shape} {args} {data}")
+        nodes = in_order(self.nodes())
+        numbers = {x: i for i, x in enumerate(nodes)}
+        lines = listing(nodes, self.natives)
         samples = [(s.period, {k: numbers[x] for k, x in s.updates.items()}) for s in self.samples]
         states = {k: numbers[x] for k, x in self.states.items()}
         records, gives = ({k: numbers[x] for k, x in y.items()} for y in (self.records, self.gives))
@@ -154,16 +144,6 @@ class Plan:
 def _stays(name: str, node: Node) -> bool:
     """Whether a state is not changed by this node."""
     return node.operation.name == "input" and node.data[0] == name
-
-
-def _text_of(data: Any, natives: list[int]) -> str:
-    if isinstance(data, np.ndarray):
-        return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
-    if isinstance(data, tuple):
-        return " ".join(_text_of(x, natives) for x in data)
-    if hasattr(data, "natives"):  # a callee
-        return f"{data.name} {data.shapes} {[natives.index(id(x)) for x in data.natives]}"
-    return repr(data)
 
 
 def run_code(plan: Plan, lanes: int) -> MachineCode:
@@ -231,6 +211,7 @@ class Run(LaneCode):
         self._areas = {name: self.area(self._ports[name]) for name in packed}
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
+        self.shared: dict[Any, Any] = {}  # between callees
         callees = [x.data for x in in_order(plan.nodes()) if x.operation.name == "call"]
         self.prepared = {x: x.prepare(self) for x in dict.fromkeys(callees)}
         write_loop(b, self._job[COUNT], self._group, lanes)
@@ -296,6 +277,8 @@ class Run(LaneCode):
         for word, place in ((STATUS, self.failed), (FAILED_AT, self._failed_at)):
             b.store(self._integers(word, rows), place)
         given = {name: self._where(name, rows) for name in plan.inputs}
+        for name, bases in given.items():
+            self._read_constant(name, bases)
         written = (*plan.records, *plan.gives)
         out = {name: self._where(f"record {name}", rows) for name in written}
 
@@ -348,16 +331,25 @@ class Run(LaneCode):
         return out
 
     def _read(self, name: str, bases: Sequence[Any], i: Any) -> None:
-        """An input of this step; one that is the same in all steps is read in the first."""
+        """An input of step i, if it changes from step to step."""
         b, step = self.b, self._job[self._word_of(name) + 2]
-        due = b.or_(b.icmp_signed("!=", step, i64(0)), b.icmp_signed("==", i, i64(0)))
-        with b.if_then(due):
-            offset = b.mul(i, step)
-            self.pack([b.at(x, offset) for x in bases], self._areas[name], i64(self._ports[name]))
+        with b.if_then(b.icmp_signed("!=", step, i64(0))):
+            self._read_at(name, bases, b.mul(i, step))
+
+    def _read_constant(self, name: str, bases: Sequence[Any]) -> None:
+        """An input that is the same in all steps."""
+        b, step = self.b, self._job[self._word_of(name) + 2]
+        with b.if_then(b.icmp_signed("==", step, i64(0))):
+            self._read_at(name, bases, i64(0))
+
+    def _read_at(self, name: str, bases: Sequence[Any], offset: Any) -> None:
+        now = [self.b.at(x, offset) for x in bases]
+        self.pack(now, self._areas[name], i64(self._ports[name]))
 
     def _record(self, out: Mapping[str, list[Any]], record: Any, number: Any) -> None:
         """Write out what is recorded."""
         code, nodes = self._code(number), self.plan.records
+        self.b.store(self.zero, self._bad)
         values = code.write(list(nodes.values()))
         self._write_out(code, nodes, values, out, record)
 
@@ -381,7 +373,7 @@ class Run(LaneCode):
                 x = e.select(over, float("nan"), code.entry(value, i))
                 code.put(x, area, i)
 
-            self._each(value, node.size, one)
+            self.each(value, node.size, one)
             self.unpack(area.base, bases, i64(node.size))
 
     def _update(
@@ -389,6 +381,7 @@ class Run(LaneCode):
     ) -> None:
         """New values of states, all from the old ones, where a trajectory has not failed."""
         code = self._code(number)
+        self.b.store(self.zero, self._bad)
         values = self._values(code, updates)
         failed = self.zero if failed_too else self.b.load(self.failed, typ=self.e.integers)
         self._commit(code, updates, values, self.b.icmp_signed("==", failed, self.zero))
@@ -440,11 +433,7 @@ class Run(LaneCode):
         values = code.write(list(nodes.values()))
         for (name, node), value in zip(nodes.items(), values, strict=True):
             if isinstance(value, Area) and id(value.base) in own and not _stays(name, node):
-                kept = code.area(node.size)
-                self._each(
-                    value, node.size, lambda i, v=value, k=kept: code.put(code.entry(v, i), k, i)
-                )
-                value = kept
+                value = self.copied(code, value, node.size)
             out.append(value)
         return out
 
@@ -459,7 +448,7 @@ class Run(LaneCode):
                 new, old = code.entry(value, i), code.entry(area, i)
                 code.put(self.e.select(good, new, old), area, i)
 
-            self._each(value, node.size, one)
+            self.each(value, node.size, one)
 
     def _all_finite(self, code: LawCode, values: Sequence[Any]) -> Any:
         """Where no number is infinite or not a number: 0 x is 0 for all of them."""
@@ -477,7 +466,7 @@ class Run(LaneCode):
                     total = Lane(e, add(i, [total.value])[0])
         return e.compare("==", total, 0.0)
 
-    def _each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
+    def each(self, value: Any, size: int, one: Callable[[Any], None]) -> None:
         """Code for every entry of a value: a loop over memory, registers one by one."""
         if isinstance(value, Area):
             write_loop(self.b, i64(size), one)
@@ -507,7 +496,7 @@ class Run(LaneCode):
 
         Failures are noted; those with codes of failures.py that are `allowed` are none.
         """
-        b, e, number = self.b, self.e, [x is native for x in self.natives].index(True)
+        b, number = self.b, [x is native for x in self.natives].index(True)
         words = self._job[self._programs + 2 * number :]
         data, scratch = (b.inttoptr(word, POINTER) for word in words[:2])
         buffers = self.area(-(-(len(places) + 1) // self.lanes))
@@ -517,13 +506,15 @@ class Run(LaneCode):
 
         def call() -> None:
             b.call(self._kernels[number].function, [data, scratch, buffers, flag])
-            status = b.load(self._status, align=8, typ=e.integers)
-            for code in allowed:
-                fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
-                status = b.select(fine, self.zero, status)
-            self.note(status)
+            self.note_status(self._status, allowed)
 
         return call
+
+    def copied(self, code: LawCode, value: Any, size: int) -> Area:
+        """A value in memory of its own."""
+        area = code.area(size)
+        self.each(value, size, lambda i: code.put(code.entry(value, i), area, i))
+        return area
 
     def call_joints(
         self,

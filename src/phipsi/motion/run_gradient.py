@@ -9,7 +9,7 @@ and is a run of its own, whose state is λ and the sums, and whose inputs are th
 forward run in reverse. Only every so many of those are kept; the others are computed again.
 
 A matrix of a product, such as the weights of a layer, gets the sum of a product of two smaller ones
-in every step. These are written out, and multiplied for all steps at once after the run.
+in every step. These are written out, and multiplied for a block of steps at once.
 
 **Source:** Griewank and Walther 2008, ch. 12 (checkpointing).
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +28,7 @@ from phipsi.errors import SimulationError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
 from phipsi.laws.law_derivatives import adjoints
+from phipsi.motion.graph_steps import step_of
 from phipsi.motion.run_code import Plan
 from phipsi.motion.run_memory import RunMemory
 from phipsi.motion.step_calls import lower
@@ -36,6 +37,7 @@ from phipsi.motion.tableaux import Method
 
 Array = NDArray[Any]
 _MOST_NUMBERS = 5e7  # kept for the steps between two checkpoints: 400 MB
+_BLOCK = 16  # steps back before factors are multiplied, whatever the batch
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,22 @@ class _Reverse:
     def pairs(self, name: str) -> list[tuple[str, str, Product]]:
         """The products of a parameter, with the names under which the plan gives their factors."""
         return [(*_names(name, i), x) for i, x in enumerate(self.products[name])]
+
+
+@dataclass(frozen=True, eq=False)
+class _Back:
+    """A run of steps back; what it writes out is kept, by number of steps, for the next block."""
+
+    reverse: _Reverse
+    memory: RunMemory
+    room: dict[int, dict[str, Array]] = field(default_factory=dict)
+
+    def written(self, count: int, m: int) -> dict[str, Array]:
+        """Arrays (count, m, size) of what the plan gives, by name."""
+        if m not in self.room:
+            gives = self.reverse.plan.gives.items()
+            self.room[m] = {name: np.empty((count, m, max(1, x.size))) for name, x in gives}
+        return self.room[m]
 
 
 def _names(name: str, i: int) -> tuple[str, str]:
@@ -106,7 +124,7 @@ class RunGradient:
         self._graph, self._wrt = graph, tuple(wrt)
         self._shapes = dict(parameters)
         begin = graph.after_samples()
-        end = graph.step(method, begin)
+        end = step_of(graph, method, begin)
         sizes = {name: max(1, math.prod(shape)) for name, shape in parameters.items()}
         shared = {name: size for name, size in sizes.items() if name not in own}
         mine = {name: size for name, size in sizes.items() if name in own}
@@ -185,7 +203,7 @@ class RunGradient:
         segment: int | None = None,
         threads: int = 1,
     ) -> tuple[Pulled, RunMemory]:
-        """The gradient of Σ w r, and the memory of the forward run with its status.
+        """The gradient of Σ w r, and the memory of the forward run with the status of both runs.
 
         **Arguments:** `h`, `steps`, `first`, the number of the first step; `arrays`, rows (n, size)
         of the states, "t" among them, and parameters, by name; `tau` (n, nv) or (n, steps, nv);
@@ -211,7 +229,7 @@ class RunGradient:
             for name, x in one.plan.states.items()
         }
         back = {
-            id(one): RunMemory(one.plan, {**found, **constants}, count, threads)
+            id(one): _Back(one, RunMemory(one.plan, {**found, **constants}, count, threads))
             for one in (self.last, self.backward)
         }
         sums = {name: self._no_sum(name, count) for name in self._wrt}
@@ -226,16 +244,24 @@ class RunGradient:
                 break
             if stop == steps:
                 at = {name: x[:, -1:] for name, x in {**seen, **here}.items()}
-                memory = back[id(self.last)]
-                self._back(self.last, memory, at, tau[:, -1:], h, first + steps, sums)
+                self._back(back[id(self.last)], at, tau[:, -1:], h, first + steps, sums)
                 value += self._value(at)
             if stop > start:
                 at = {name: x[:, :-1] for name, x in {**seen, **here}.items()}
-                last = first + stop - 1
-                memory, here_tau = back[id(self.backward)], tau[:, start:stop]
-                found_tau = self._back(self.backward, memory, at, here_tau, h, last, sums)
-                by_tau[:, start:stop] = found_tau[:, ::-1]
+                for low in reversed(range(start - start % _BLOCK, stop, _BLOCK)):
+                    here = slice(max(low, start), min(low + _BLOCK, stop))
+                    part = {
+                        name: x[:, here.start - start : here.stop - start] for name, x in at.items()
+                    }
+                    last = first + here.stop - 1
+                    back_tau = self._back(
+                        back[id(self.backward)], part, tau[:, here], h, last, sums
+                    )
+                    by_tau[:, here] = back_tau[:, ::-1]
                 value += self._value(at)
+        for memory in back.values():  # such as the equation of an implicit step backward
+            bad = memory.status != 0
+            forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
         states = {name: found[f"to {name}"] for name in self.states}
         (states["q"],) = lower(self._graph.model, arrays["q"], states["q"])
         for name, total in sums.items():
@@ -247,10 +273,12 @@ class RunGradient:
         return Pulled(value, states, by_tau, sums), forward
 
     def _segment(self, count: int, steps: int) -> int:
-        written = (*self.forward.records.values(), *self.backward.plan.gives.values())
-        one = sum(x.size for x in written)
+        one = sum(x.size for x in self.forward.records.values()) + self._graph.model.nv
         most = int(_MOST_NUMBERS / max(1, count * one))
-        return max(1, steps) if steps <= most else max(1, min(most, math.isqrt(steps) + 1))
+        if steps <= most:
+            return max(1, steps)
+        few = max(1, min(most, math.isqrt(steps) + 1))
+        return few if few < _BLOCK else few - few % _BLOCK
 
     def _records(
         self, forward: RunMemory, tau: Array, h: float, first: int, start: int, stop: int
@@ -292,8 +320,7 @@ class RunGradient:
 
     def _back(
         self,
-        reverse: _Reverse,
-        memory: RunMemory,
+        back: _Back,
         at: Mapping[str, Array],
         tau: Array,
         h: float,
@@ -301,16 +328,15 @@ class RunGradient:
         sums: Mapping[str, Array],
     ) -> Array:
         """Go back through steps from the one with the number `last`: by tau, in this order."""
-        count, m = tau.shape[:2]
+        memory, out = back.memory, back.written(*tau.shape[:2])
         for name in memory.plan.inputs:
             memory.place(name, (tau if name == "tau" else at[name])[:, ::-1], per_step=True)
-        out = {name: np.empty((count, m, x.size)) for name, x in memory.plan.gives.items()}
         for name, x in out.items():
             memory.place(f"record {name}", x)
-        if not memory.run(h, m, last, records=False, direction=-1):
+        if not memory.run(h, tau.shape[1], last, records=False, direction=-1):
             raise _not_finite()
         for name, total in sums.items():
-            for left, right, factors in reverse.pairs(name):
+            for left, right, factors in back.reverse.pairs(name):
                 total += self._product(name, out[left], out[right], factors)
         return out["by tau"]
 

@@ -30,6 +30,7 @@ from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
+from phipsi.motion.lagrangian import RATES_OF_MOMENTA
 from phipsi.operators import H, phi, pose
 from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
@@ -38,7 +39,7 @@ from phipsi.spatial.groups import Group
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""
-_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True))
+_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True), RATES_OF_MOMENTA)
 """Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known as well."""
 
 
@@ -105,7 +106,8 @@ class ProgramCall(Callee):
         names = [x for x in self.inputs if x in _DIFFERENTIABLE]
         by = ["inertia" if x == "M" else x for x in names]
         gradients = tuple(gradient(form, x) for x in by)
-        products = ProgramCall(gradients, self.model, **self.options, same_operand=True)
+        options = {name: x for name, x in self.options.items() if name != "mode"}
+        products = ProgramCall(gradients, self.model, **options, same_operand=True)
         place = {**given, "x": weight}
         found = call(products, *(place[x] for x in products.inputs))
         out = dict(zip(names, found, strict=True))
@@ -205,9 +207,29 @@ def _euler(group: Group, q: Any, v: Any, vdot: Any, h: Any, ops_: Any) -> Sequen
     return group.euler(q, v, vdot, h[0], ops_)
 
 
+def _middle(group: Group, q: Any, w: Any, h: Any, ops_: Any) -> Sequence[Any]:
+    return (group.middle(q, w, h[0], ops_),)
+
+
+def _end(group: Group, q: Any, w: Any, h: Any, ops_: Any) -> Sequence[Any]:
+    return (group.end(q, w, h[0], ops_),)
+
+
+def _wanted(group: Group, w: Any, h: Any, p: Any, force: Any, now: Any, ops_: Any) -> Sequence[Any]:
+    return (group.wanted(w, h[0], p, force, now, ops_),)
+
+
+def _after(group: Group, q: Any, w: Any, h: Any, p: Any, force: Any, ops_: Any) -> Sequence[Any]:
+    return (group.after(q, w, h[0], p, force, ops_),)
+
+
 MOVE = Formula("move", ("q", "v"), ("q",), _move)
 RATE = Formula("rate", ("v", "v"), ("v",), _rate)
 EULER = Formula("euler", ("q", "v", "v", "one"), ("q", "v"), _euler)
+MIDDLE = Formula("middle", ("q", "v", "one"), ("q",), _middle)
+END = Formula("end", ("q", "v", "one"), ("q",), _end)
+WANTED = Formula("wanted", ("v", "one", "v", "v", "v"), ("v",), _wanted)
+AFTER = Formula("after", ("q", "v", "one", "v", "v"), ("v",), _after)
 
 
 # cos √s
@@ -384,6 +406,40 @@ def euler_step(model: Model, q: Node, v: Node, vdot: Node, h: Node) -> tuple[Nod
         return ops.apply("add", q, ops.apply("mul", h, new)), new
     q1, v1 = call(GroupCall(EULER, model), q, v, vdot, h)
     return q1, v1
+
+
+def _along(x: Node, h: Node, rate: Node) -> Node:
+    return ops.apply("add", x, ops.apply("mul", h, rate))
+
+
+def _half(h: Node) -> Node:
+    return ops.apply("mul", h, ops.constant(0.5))
+
+
+def middle_of(model: Model, q: Node, w: Node, h: Node) -> Node:
+    """The configuration at the middle of a variational step with the rates w."""
+    if is_flat(model):
+        return _along(q, _half(h), w)
+    return call(GroupCall(MIDDLE, model), q, w, h)[0]
+
+
+def end_of(model: Model, q: Node, w: Node, h: Node) -> Node:
+    """The configuration at its end."""
+    return _along(q, h, w) if is_flat(model) else call(GroupCall(END, model), q, w, h)[0]
+
+
+def wanted_momenta(model: Model, w: Node, h: Node, p: Node, force: Node, now: Node) -> Node:
+    """The momenta at its middle that follow from p; `now` are those of w."""
+    if is_flat(model):
+        return _along(p, _half(h), force)
+    return call(GroupCall(WANTED, model), w, h, p, force, now)[0]
+
+
+def momenta_after(model: Model, q: Node, w: Node, h: Node, p: Node, force: Node) -> Node:
+    """The momenta at its end."""
+    if is_flat(model):
+        return _along(p, h, force)
+    return call(GroupCall(AFTER, model), q, w, h, p, force)[0]
 
 
 def lifted(model: Model, q: Node, g: Node) -> Node:

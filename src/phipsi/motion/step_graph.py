@@ -1,8 +1,4 @@
-"""The step of a run as a graph: the integrator's formula around forward dynamics and laws.
-
-The stage loop is that of stage_loop.py, in one more kind of number: nodes. Out of it comes what the
-state is after a step, and from that machine code (run_code.py) and derivatives.
-"""
+"""The equations of a run as a graph: forward dynamics and laws at any place."""
 
 from __future__ import annotations
 
@@ -15,6 +11,8 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
+from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
@@ -22,10 +20,8 @@ from phipsi.laws.graph import Node
 from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
 from phipsi.model.model import Model
-from phipsi.motion.stage_loop import Arithmetic, take_step
-from phipsi.motion.step_calls import ProgramCall, euler_step, inertias, moved, rate_of
-from phipsi.motion.tableaux import Method
-from phipsi.operators import Jr
+from phipsi.motion.step_calls import ProgramCall, inertias
+from phipsi.operators import H, Jr, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
@@ -42,18 +38,17 @@ class Place(NamedTuple):
     states: Mapping[str, Node]
 
 
-class Acting(NamedTuple):
-    """What the laws say at a place, and how the mechanism moves there."""
+class Forces(NamedTuple):
+    """What acts at a place: efforts, forces on bodies; and the rates of states of laws by name."""
 
     efforts: Node
     loads: Node | None
-    vdot: Node
     rates: Mapping[str, Node]
 
 
 @final
 class StepGraph:
-    """The equations of a run at any place: laws, forward dynamics, and steps.
+    """The equations of a run at any place: laws and forward dynamics.
 
     `given` names quantities of the algebra that every trajectory has its own of, as `compile`
     takes them, or `INERTIA`; they are inputs of the graph by the same names.
@@ -73,6 +68,11 @@ class StepGraph:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
             self._dynamics = self._later = ProgramCall((form,), model, given=self._given)
         else:
+            if given:
+                raise InputError(
+                    f"given={given!r} is for trees: the projection onto the constraints of a "
+                    "system works with the numbers of its model"
+                )
             form = closed_form(None, external, False)[0]
             self._dynamics = ProgramCall((form,), self._system, given=self._given)
             # between the steps loops are open by the error of a stage; see closure_code.py
@@ -112,8 +112,8 @@ class StepGraph:
             callee, *(inputs.get(x) or ops.given(x, tuple(shapes[x])) for x in callee.inputs)
         )
 
-    def acting(self, place: Place, inertia: Node | None = None, stage: int = 0) -> Acting:
-        """Laws and motion at a place, with `inertia` (nv,) added to that of the rotors."""
+    def forces(self, place: Place) -> Forces:
+        """What the laws say at a place, and efforts that are given."""
         circuit = self.circuit
         wanted = [x for x in (circuit.efforts, circuit.loads) if x is not None]
         found = iter(self.values(place, [*wanted, *circuit.rates.values()]))
@@ -121,28 +121,51 @@ class StepGraph:
         if circuit.efforts is not None:
             efforts = ops.apply("add", efforts, next(found))
         loads = None if circuit.loads is None else next(found)
-        vdot = self.accelerations(place, efforts, loads, inertia, stage)
-        return Acting(efforts, loads, vdot, dict(zip(circuit.rates, found, strict=True)))
+        return Forces(efforts, loads, dict(zip(circuit.rates, found, strict=True)))
 
     def accelerations(
-        self,
-        place: Place,
-        efforts: Node,
-        loads: Node | None,
-        inertia: Node | None = None,
-        stage: int = 0,
+        self, place: Place, forces: Forces, inertia: Node | None = None, stage: int = 0
     ) -> Node:
-        """(ℳ + diag(inertia))⁻¹ (efforts − …), O(N) all the same."""
+        """(ℳ + diag(inertia))⁻¹ (efforts − …) (nv,), O(N) with `inertia` as without."""
+        if self._system is not None and inertia is None:
+            return self._closed_accelerations(place, forces, stage)
         dynamics = self._later if stage else self._dynamics
-        inputs = {"q": place.q, "v": place.v, "tau": efforts}
-        if loads is not None:
-            inputs["f_ext"] = loads
-        if inertia is None:
-            return self._called(dynamics, inputs)[0]
-        names = (*self._given, *(() if "Jr" in self._given else ("Jr",)))
-        program = ProgramCall(dynamics.forms, dynamics.model, given=names, allowed=dynamics.allowed)
-        inputs["Jr"] = self._rotors(inertia, program)
-        return self._called(program, inputs)[0]
+        return self._evaluated(dynamics, place, forces, inertia)[0]
+
+    def _closed_accelerations(self, place: Place, forces: Forces, stage: int) -> Node:
+        """Accelerations that keep the constraints; forces on bodies act as efforts H φ f_ext."""
+        from phipsi.motion.closure_calls import AccelerationCall
+
+        assert self._system is not None
+        efforts = forces.efforts
+        if forces.loads is not None:
+            carried = self._called(
+                ProgramCall((H @ phi,), self.model), {"q": place.q, "x": forces.loads}
+            )
+            efforts = ops.apply("add", efforts, carried[0])
+        return call(AccelerationCall(self._system, stage), place.q, place.v, efforts)[0]
+
+    def evaluated(
+        self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None
+    ) -> tuple[Node, ...]:
+        """Expressions of the algebra, with `inertia` (nv,) added to that of the rotors."""
+        program = ProgramCall(forms, self.model, given=self._given)
+        return self._evaluated(program, place, forces, inertia)
+
+    def _evaluated(
+        self, program: ProgramCall, place: Place, forces: Forces, inertia: Node | None
+    ) -> tuple[Node, ...]:
+        inputs = {"q": place.q, "v": place.v, "tau": forces.efforts}
+        if forces.loads is not None:
+            inputs["f_ext"] = forces.loads
+        if inertia is not None:
+            if "Jr" not in self._given:
+                names = (*self._given, "Jr")
+                program = ProgramCall(
+                    program.forms, program.model, given=names, allowed=program.allowed
+                )
+            inputs["Jr"] = self._rotors(inertia, program)
+        return self._called(program, inputs)
 
     def _rotors(self, inertia: Node, program: ProgramCall) -> Node:
         """The blocks of Jr, (n, r, r), with more on their diagonals."""
@@ -160,18 +183,36 @@ class StepGraph:
         whole = ops.join([ops.constant(own[known]), inertia], (len(known) + inertia.size,))
         return ops.scatter(whole, np.concatenate([known, places]), shape)
 
-    def damping(self, place: Place) -> Node | None:
-        """max(0, −∂τᵢ/∂vᵢ) (nv,) of the laws, N·m·s or N·s/m; None if it is zero.
+    def resistance(self, place: Place, length: Node | None = None) -> Node | None:
+        """How efforts resist a change of rates: max(0, −∂τᵢ/∂vᵢ) (nv,), N·m·s or N·s/m.
 
-        What laws read of the algebra is taken as it is: forces on bodies do not count.
+        With `length`, in s, also a change of configuration by `length` times as much, where joints
+        have q̇ = v: max(0, −∂τᵢ/∂vᵢ − length ∂τᵢ/∂qᵢ). What laws read of the algebra is taken as it
+        is, and forces on bodies do not count. None if nothing resists.
         """
-        if self.circuit.efforts is None:
+        efforts = self.circuit.efforts
+        if efforts is None:
             return None
-        slope = diagonal(self.circuit.efforts, self.start.v)
-        if slope is None:
+        terms = [diagonal(efforts, self.start.v)]
+        if length is not None:
+            by_q = diagonal(efforts, self.start.q, self._places_of_rates())
+            terms.append(None if by_q is None else ops.apply("mul", length, by_q))
+        slopes = [x for x in terms if x is not None]
+        if not slopes:
             return None
-        damping = ops.apply("maximum", ops.apply("neg", slope), ops.constant(0.0))
-        return self.values(place, [damping])[0]
+        total = slopes[0] if len(slopes) == 1 else ops.apply("add", *slopes)
+        total = ops.apply("maximum", ops.apply("neg", total), ops.constant(0.0))
+        return self.values(place, [total])[0]
+
+    def _places_of_rates(self) -> list[int]:
+        """Which entry of q every rate is the derivative of; −1 for rates of rotations."""
+        model = self.model
+        out = [-1] * model.nv
+        for joint, at_q, at_v in zip(model.joints, model.q_slices, model.v_slices, strict=True):
+            for group, i, j in joint.parts(at_q.start, at_v.start):
+                if group.rotation is None:
+                    out[j : j + group.nv] = range(i, i + group.nq)
+        return out
 
     def sampled(self, place: Place, updates: Mapping[str, Node]) -> dict[str, Node]:
         """New values of states at a place, by name."""
@@ -197,76 +238,11 @@ class StepGraph:
             place = place._replace(states={**place.states, **new})
         return place
 
-    def step(self, method: Method, start: Place | None = None) -> Place:
-        """The place after a step; that of a system is on its constraints."""
-        end: Place = take_step(method, _Nodes(self, method, start or self.start), 0.0)
+    def closed(self, place: Place) -> Place:
+        """The place on the constraints nearest to this one; of a tree, the same."""
         if self._system is None:
-            return end
+            return place
         from phipsi.motion.closure_calls import ProjectionCall
 
-        q, v = call(ProjectionCall(self._system), end.q, end.v)
-        return end._replace(q=q, v=v)
-
-
-@final
-class _Nodes(Arithmetic):
-    """A step in nodes: y = [z, v, continuous states of laws]."""
-
-    def __init__(self, graph: StepGraph, method: Method, start: Place) -> None:
-        self._graph, self._method, self._from = graph, method, start
-        self._names = tuple(graph.circuit.rates)
-        self.start = (None, start.v, *(start.states[name] for name in self._names))
-
-    def along(self, h: float, weights: Sequence[float], slopes: Sequence[Any]) -> Any:
-        """y + h Σ w_i k_i; without slopes, z is None: the start itself."""
-        used = [(w, k) for w, k in zip(weights, slopes, strict=False) if w]
-        if not used:
-            return self.start
-        out: list[Node] = []
-        for i, y in enumerate(self.start):
-            total: Node | None = None
-            for w, k in used:
-                term = ops.apply("mul", k[i], ops.constant(w))
-                total = term if total is None else ops.apply("add", term, total)
-            assert total is not None
-            change = ops.apply("mul", total, STEP)
-            out.append(change if y is None else ops.apply("add", y, change))
-        return tuple(out)
-
-    def _place(self, y: Any, fraction: float) -> Place:
-        start, model = self._from, self._graph.model
-        z, v, *rest = y
-        q = start.q if z is None else moved(model, start.q, z)
-        t = start.t
-        if fraction:
-            later = STEP if fraction == 1 else ops.apply("mul", STEP, ops.constant(fraction))
-            t = ops.apply("add", t, later)
-        return Place(t, q, v, {**start.states, **dict(zip(self._names, rest, strict=True))})
-
-    def slope(self, i: int, y: Any) -> Any:
-        """[ż, vdot, rates]."""
-        tableau = self._method.tableau
-        assert tableau is not None
-        acting = self._graph.acting(self._place(y, tableau.c[i]), stage=i)
-        z, v = y[0], y[1]
-        rate = v if z is None else rate_of(self._graph.model, z, v)
-        return (rate, acting.vdot, *acting.rates.values())
-
-    def end(self, y: Any) -> Place:
-        """The place after the step."""
-        return self._place(y, 1.0)
-
-    def euler(self, h: float) -> Place:
-        """The same, of a semi-implicit step; states of laws advance with their rates before it."""
-        start = self._from
-        inertia = self._graph.damping(start) if self._method.damps else None
-        if inertia is not None:
-            inertia = ops.apply("mul", STEP, inertia)
-        acting = self._graph.acting(start, inertia)
-        q, v = euler_step(self._graph.model, start.q, start.v, acting.vdot, STEP)
-        later = {
-            name: ops.apply("add", start.states[name], ops.apply("mul", rate, STEP))
-            for name, rate in acting.rates.items()
-        }
-        t = ops.apply("add", start.t, STEP)
-        return Place(t, q, v, {**start.states, **later})
+        q, v = call(ProjectionCall(self._system), place.q, place.v)
+        return place._replace(q=q, v=v)

@@ -75,7 +75,7 @@ COMPILED = ("semi_implicit", "rk4", "variational")
 DIFFERENTIABLE = ("semi_implicit", "rk4")
 """Integrators whose steps have derivatives, and that go with constraints and prescribed joints."""
 
-SIMULATED = ("rk4", "semi_implicit", "implicit_damping")
+SIMULATED = ("rk4", "semi_implicit", "implicit_damping", "implicit_midpoint", "variational")
 """Integrators of `Simulator`."""
 
 METHODS: dict[str, Method] = {

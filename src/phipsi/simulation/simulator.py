@@ -21,7 +21,8 @@ from phipsi.laws.law_operations import given as given_node
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_quaternions, checked_time, whole_number
+from phipsi.motion.checks import check_quaternions, checked_time, reject_unfit, whole_number
+from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
 from phipsi.motion.step_graph import INERTIA, StepGraph
@@ -89,10 +90,11 @@ class Simulator:
             known = ", ".join(map(repr, SIMULATED))
             hint = did_you_mean(str(integrator), SIMULATED)
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
+        reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
         self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
         self._graph = StepGraph(self._mechanism, self._circuit, given)
-        place = self._graph.step(METHODS[integrator])
+        place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
         self._first = {n: np.asarray(x.value) for n, x in self._circuit.of_kind("state").items()}
         self.episodes, self._restart = episodes, None
@@ -129,8 +131,8 @@ class Simulator:
         if name in ("q", "v", "t"):
             return getattr(start, name)
         if name in ("tau", "vdot"):
-            acting = graph.acting(start)
-            return acting.efforts if name == "tau" else acting.vdot
+            forces = graph.forces(start)
+            return forces.efforts if name == "tau" else graph.accelerations(start, forces)
         if name in self._circuit.records:
             return graph.values(start, [self._circuit.records[name]])[0]
         if name in self.recordable:

@@ -168,6 +168,8 @@ def _one(
     model: Model, targets: Any, q0: Any, limits: bool, settings: tuple[float, float, int]
 ) -> IKResult | None:
     """The shortest way: one configuration, found at the first attempt; None otherwise."""
+    if type(q0) in (list, tuple):
+        q0 = joint_array(tree_of(model, inverse_kinematics), "q0", q0, "nq")
     if type(targets) is not dict or type(q0) is not np.ndarray:
         return None
     goals: list[Array] = []

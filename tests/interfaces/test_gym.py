@@ -1,0 +1,237 @@
+"""Environments of Gymnasium: their rules, and the three tasks against formulas by hand."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import phipsi as pp
+from phipsi.errors import PhipsiError
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs Gymnasium")
+import phipsi.gym  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+TASKS = {
+    "cart_pole_swing_up": phipsi.gym.cart_pole_swing_up,
+    "reaching_arm": phipsi.gym.reaching_arm,
+    "free_flyer_docking": phipsi.gym.free_flyer_docking,
+}
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def task(request):
+    return TASKS[request.param]
+
+
+def played(env, seed, count, rng_seed=0):
+    """All that an environment returns to random actions."""
+    rng, out = np.random.default_rng(rng_seed), [env.reset(seed=seed)[0]]
+    for _ in range(count):
+        found = env.step(rng.uniform(-1.2, 1.2, env.action_space.shape).astype(np.float32))
+        out.extend(found[:4])
+    return out
+
+
+def test_rules_of_gymnasium(task):
+    """Spaces, types, seeds; what is returned belongs to the caller."""
+    env = task(5)
+    assert isinstance(env, gymnasium.vector.VectorEnv)
+    assert env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
+    first = played(env, 3, 4)
+    assert env.observation_space.contains(first[0])
+    assert env.observation_space.contains(first[1])
+    assert first[2].dtype == np.float64 and first[3].dtype == first[4].dtype == bool
+    assert {x.shape for x in first[2:5]} == {(5,)}
+    again, other = played(env, 3, 4), played(env, 4, 4)
+    for x, y in zip(first, again, strict=True):
+        assert_array_equal(x, y)
+    assert (first[0] != other[0]).any()
+    assert not any(np.shares_memory(first[1], x) for x in (*first[2:], *env.state.laws.values()))
+    threads = task(5, threads=2)
+    for x, y in zip(first, played(threads, 3, 4), strict=True):
+        assert_array_equal(x, y)
+
+
+def test_actions_are_clipped(task):
+    env = task(2)
+    env.reset(seed=0)
+    large = env.step(np.full(env.action_space.shape, 9.0))[0]
+    env.reset(seed=0)
+    assert_array_equal(large, env.step(np.ones(env.action_space.shape))[0])
+
+
+def test_the_cart_pole_by_hand():
+    """Observation, reward and end from the state; the motion by `rollout`."""
+    env = phipsi.gym.cart_pole_swing_up(30, limit=4.0)
+    rng = np.random.default_rng(0)
+    seen, _ = env.reset(seed=0)
+    assert_allclose(np.abs(np.arctan2(seen[:, 3], seen[:, 2])), np.pi, atol=0.5)
+    model, ended, cut = env.simulator.model, 0, 0
+    for k in range(110):
+        q, v = env.state.q.copy(), env.state.v.copy()
+        action = rng.uniform(-1, 1, (30, 1))
+        action[::2] = 0.4  # these leave the rail
+        seen, reward, terminated, truncated, infos = env.step(action)
+        tau = np.concatenate([10.0 * action, 0 * action], axis=1)
+        qs, vs = pp.rollout(model, q, v, tau, 0.01, 4, integrator="rk4")
+        (x, angle), (speed, turn) = qs[:, -1].T, vs[:, -1].T
+        want = np.stack([x, speed, np.cos(angle), np.sin(angle), turn], axis=1)
+        assert_array_equal(terminated, np.abs(x) > 2.4)
+        assert_array_equal(truncated & terminated, False)
+        over = terminated | truncated
+        assert_allclose(seen[~over], want[~over], atol=1e-12)
+        cost = 1e-3 * turn**2 + 0.01 * action[:, 0] ** 2
+        assert_allclose(reward, (1 + np.cos(angle)) / 2 * (1 - 0.3 * (x / 2.4) ** 2) - cost)
+        if over.any():
+            assert_array_equal(infos["_final_obs"], over)
+            assert_allclose(np.stack(infos["final_obs"][over]), want[over], atol=1e-12)
+            assert all(one is None for one in infos["final_obs"][~over])
+            assert (np.abs(seen[over][:, 0]) <= 0.5).all()
+        else:
+            assert not infos
+        ended, cut = ended + terminated.sum(), cut + truncated.sum()
+        assert k >= 99 or not truncated.any()
+    assert ended > 5 and cut > 5
+
+
+def test_the_reaching_arm_by_hand():
+    """A controller with the Jacobian reaches every goal; a twin with its negative does not."""
+    model = pp.examples.seven_joint_arm()
+    env = phipsi.gym.reaching_arm(16)
+    left = []
+    for sign in (1.0, -1.0):
+        seen, _ = env.reset(seed=1)
+        for _ in range(99):
+            q, way = seen[:, :7], seen[:, 14:]
+            J = pp.jacobian(model, q, ["tool"], axes="world")[:, 3:]
+            inverse = np.linalg.inv(J @ J.swapaxes(1, 2) + 1e-3 * np.eye(3))
+            action = sign * 3 / 1.5 * np.einsum("nji,njk,nk->ni", J, inverse, way)
+            seen, reward, terminated, truncated, _ = env.step(action)
+            assert not terminated.any() and not truncated.any()
+            tool = pp.frame_poses(model, env.state.q, ["tool"])[:, 0, :3, 3]
+            assert_allclose(seen[:, 14:], env.state.laws["task.goal"] - tool, atol=1e-12)
+            used = np.clip(action, -1, 1)
+            distance = np.linalg.norm(seen[:, 14:], axis=1)
+            assert_allclose(reward, -distance - 0.02 * (used**2).mean(axis=1), atol=1e-7)
+        assert env.step(action)[3].all()  # after 4 s
+        left.append(distance)
+    assert np.median(left[0]) < 0.02 < 0.3 < np.median(left[1])
+
+
+def test_docking_by_hand():
+    """Hands at rest on their ports have docked; with a port elsewhere, or moving, they have not."""
+    model, hands = pp.examples.free_flyer(), ["left_tool", "right_tool"]
+    env = phipsi.gym.free_flyer_docking(4)
+    env.reset(seed=2)
+    state = env.state
+    at = pp.frame_poses(model, state.q, hands)[:, :, :3, 3]
+    state.laws["task.ports"][...] = at
+    state.laws["task.ports"][1, 0] += [0.0, 0.06, 0.0]
+    state.laws["task.ports"][2, 1] += [7.0, 0.0, 0.0]
+    state.v[3, 3:6] = [0.1, 0.0, 0.0]
+    seen, reward, terminated, truncated, infos = env.step(np.zeros((4, 20)))
+    assert terminated.tolist() == [True, False, True, False] and not truncated.any()
+    assert_allclose(reward, [10.0, -0.03, -3.5, -0.01], atol=1e-4)
+    assert_allclose(infos["final_obs"][2][3:6], [7.0, 0.0, 0.0], atol=1e-6)
+    R = pp.body_poses(model, state.q)[1, 0, :3, :3]
+    ways = (state.laws["task.ports"][1] - pp.frame_poses(model, state.q[1], hands)[:, :3, 3]) @ R
+    assert_allclose(seen[1, :6], ways.ravel(), atol=1e-12)
+    assert_allclose(seen[3, 6:9], [0.1, 0, 0], atol=1e-9)
+    assert_array_equal(seen[1, 12:18], state.v[1, :6])
+
+
+def test_momentum_of_a_robot_without_thrusters():
+    """Arms alone leave the momentum as it is, to the order of the method."""
+    model, env = pp.examples.free_flyer(), phipsi.gym.free_flyer_docking(3)
+    env.reset(seed=0)
+    rng, last = np.random.default_rng(0), None
+    for _ in range(20):
+        action = rng.uniform(-1, 1, (3, 20))
+        action[:, :6] = 0
+        env.step(action)
+        last = np.linalg.norm(pp.momentum(model, env.state.q, env.state.v), axis=-1)
+        speed = np.abs(env.state.v[:, 6:]).max()
+    assert last.max() < 0.5 and speed > 0.1
+    env.step(np.ones((3, 20)))
+    assert np.linalg.norm(pp.momentum(model, env.state.q, env.state.v), axis=-1).min() > 5 * 0.5
+
+
+def own_task(**options):
+    @pp.law
+    def push(torque):
+        return torque
+
+    @pp.law
+    def task(q, v):
+        return {"seen": np.concatenate([q, v]), "reward": np.cos(q[0])}
+
+    kept = ("task.seen", "task.reward")
+    given = {"action": "push.torque", "observation": kept[0], "reward": kept[1]}
+    sim = pp.Simulator(
+        pp.examples.planar_arm(1), [push.bind(torque=[0.0]), task], 0.01,
+        episodes=options.pop("episodes", pp.Episodes(limit=1.0, keep=kept)),
+    )  # fmt: skip
+    starts = options.pop("starts", lambda rng, n: {"q": rng.uniform(-1, 1, (n, 1))})
+    return phipsi.gym.VectorEnvironment(sim, starts, 3, **(given | options))
+
+
+def stepped(actions):
+    env = own_task()
+    env.reset()
+    env.step(actions)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: own_task(action="push.torqu"), ["'push.torqu'", "Did you mean 'push.torque'"]),
+        (lambda: own_task(reward="task.rewards"), ["'task.rewards'", "keep=("]),
+        (lambda: own_task(reward="task.seen"), ["reward='task.seen'", "one number"]),
+        (lambda: own_task(episodes=None), ["episodes=pp.Episodes"]),
+        (lambda: own_task(starts=lambda rng, n: {"p": np.zeros(n)}), ["'p'", "'q', 'v'"]),
+        (lambda: own_task(pool=0), ["pool"]),
+        (lambda: own_task().step(np.zeros((3, 1))), ["env.reset("]),
+        (lambda: stepped(np.zeros((2, 1))), ["(2, 1)", "(3, 1)"]),
+        (lambda: stepped(np.array([[0.0], [np.nan], [0.0]])), ["copy 1", "not finite"]),
+    ],
+)
+def test_errors(make, words):
+    with pytest.raises(PhipsiError) as caught:
+        make()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_without_gymnasium(monkeypatch):
+    """The module can be read; an environment says what to install."""
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'phipsi[gym]'")):
+        phipsi.gym.cart_pole_swing_up(1)
+
+
+def test_a_short_training(monkeypatch):
+    """A few iterations improve the policy; the whole training is recorded in docs/learning.md."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import train_cart_pole
+
+    lines = []
+    train_cart_pole.train(10, copies=64, threads=1, show=lines.append)
+    begin = train_cart_pole.train(1, copies=64, threads=1, show=lines.append)
+    rewards = [float(re.search(r"reward (\S+)", x)[1]) for x in lines]
+    assert rewards[0] > rewards[1] + 0.05
+    assert train_cart_pole.score(begin, 1, 20) == 0
+
+
+def test_the_page_for_learners():
+    """Blocks that need Gymnasium, which the other tests of pages leave out."""
+    page = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 2
+    space: dict[str, object] = {}
+    for block in blocks:
+        exec(block, space)
