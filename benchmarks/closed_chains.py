@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from closed_pinocchio import pinocchio_platform, pinocchio_standing
+from closed_rollouts import section as rollouts
 from closed_systems import FEET, arms_on_object, four_bars, platform, standing
 from machine import machine
 from report import micro, table
@@ -276,6 +277,7 @@ def main() -> None:
         goals(found, grown),
         "## Against Pinocchio\n\n" + PEERS.format(batch=BATCH, agree=AGREE, wrong=wrong),
         comparison(found),
+        rollouts(),
         grows,
     ]
     (HERE / "CLOSED_CHAINS.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")

@@ -16,7 +16,6 @@ from phipsi.laws.calls import Callee
 from phipsi.laws.graph import Array, Node
 from phipsi.motion.closure_code import Closures, closure_programs, closure_record, closure_size
 from phipsi.motion.motion import Motion
-from phipsi.motion.rollout_loop import CLOSURES
 from phipsi.motion.row_elimination import elimination_of
 
 
@@ -126,7 +125,7 @@ _TOOLS = (
 
 @final
 class _Room:
-    """The tools of a run as `Closures` uses those of a rollout, with memory of its own."""
+    """What `Closures` writes with: the tools of a run, memory of its own, and the record."""
 
     def __init__(self, host: Any, call: _ClosedChain) -> None:
         self._host, self._call = host, call
@@ -137,12 +136,11 @@ class _Room:
         self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
         self.failed = host.failed
         words = [int(x) for x in call.record]
-        record = ir.Table(host.module, I64, words, "closures")
-        self.job = {CLOSURES: host.b.ptrtoint(record, I64)}
+        self.record = ir.Table(host.module, I64, words, "closures")
         self._place = host.area(closure_size(system))
         for name in _TOOLS:
             setattr(self, name, getattr(host, name))
-        self.closures = Closures(self, call.elimination)  # type: ignore[arg-type]
+        self.closures = Closures(self, call.elimination)
 
     copy: Callable[..., None]
 
@@ -159,7 +157,7 @@ class _Room:
         places: dict[str, Any] | None = None,
         allowed: Sequence[int] = (),
     ) -> Callable[[], None]:
-        """Code that calls one of the kernels, as `Rollout.program`."""
+        """Code that calls a kernel, with inputs in these places or in those of the state."""
         native = self._call.natives[number]
         usual = {"q": self.q, "v": self.v, "tau": self.tau, **(places or {})}
         slots = native.unit.slots

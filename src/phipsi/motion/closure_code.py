@@ -1,15 +1,16 @@
 """Machine code of constrained steps: accelerations that keep the rows, then the nearest state.
 
-Lanes are trajectories, as in rollout_loop.py. Three kernels do the work of a step: the
-accelerations of closed chains, the change of rates x = ℳ⁻¹ G* (A Λ A*)⁻¹ (G v − rates), and the
-poses of the bodies, from which residuals g are computed here. One kernel projects both: with v = 0
-and g in place of the rates, x is the step of Newton's method; with the rates, v − x are those
-nearest in kinetic energy (see motion.py).
+Lanes are trajectories, as in lane_loops.py. A step needs the accelerations of closed chains; the
+poses of the bodies, from which residuals g are computed here; and two changes in the mass metric
+(see motion.py): x with G x = −g, the step of Newton's method, and y with G (v + y) = rates. Small
+systems are solved by straight-line code (row_elimination.py), others by O(N) programs.
 
-A kernel drops rows that follow from those before them, and notes a doubt where such a row asks for
+Both drop rows that follow from those before them, and note a doubt where such a row asks for
 something else than they give. At the start of a step and in the projection of rates the loops are
 closed to rounding, so a doubt there is one about the rank: the lane stops. In between the loops are
-open by the error of a stage, and redundant rows disagree by as much: that is no doubt.
+open by the error of a stage, and redundant rows disagree by as much: that is not a doubt.
+
+Reasons: docs/decisions/0037.
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I64,
-    POINTER,
     Lane,
     i64,
     write_loop,
 )
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
+from phipsi.motion.lane_loops import Part
 from phipsi.motion.motion import NEWTON, TOLERANCE
-from phipsi.motion.rollout_loop import CLOSURES, Part, Rollout
 from phipsi.motion.row_elimination import Elimination, RightSide, elimination_of, write_solution
 from phipsi.operators import A, J, mass_matrix, pose, tau
 
@@ -191,9 +191,9 @@ class Closures:
     **Attributes:** `g`, residuals; `rates` of the rows; `x`, `y`, corrections of q and v; `poses`.
     """
 
-    def __init__(self, r: Rollout, system: Elimination | None) -> None:
+    def __init__(self, r: Any, system: Elimination | None) -> None:
         self.r, self.b, self.e = r, r.b, r.e
-        record = r.b.inttoptr(r.job[CLOSURES], POINTER)
+        record = r.record
         words = [r.b.load(r.b.at(record, 8 * i), typ=I64) for i in range(_AT + len(_TABLES))]
         self._n, self.n_rows = words[:_AT], words[_ROWS]
         self._at = dict(zip(_TABLES, (r.b.at(record, w) for w in words[_AT:]), strict=True))

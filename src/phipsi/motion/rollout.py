@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phipsi.algorithms.constrained.system import System
-from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS, free_mask
-from phipsi.algorithms.forms import FORWARD_DYNAMICS
+from phipsi.algorithms.dynamics.hybrid import free_mask
 from phipsi.backends.arguments import joint_array
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, HINGE, NO_MEMORY, NOT_FINITE
-from phipsi.backends.workers import batch_pieces
-from phipsi.compiler import compile
 from phipsi.errors import InputError, PhipsiError, SimulationError, did_you_mean
+from phipsi.laws.circuit import Circuit
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
@@ -26,16 +25,14 @@ from phipsi.motion.checks import (
     reject_unfit,
     whole_number,
 )
+from phipsi.motion.graph_steps import step_of
 from phipsi.motion.implicit import UNSOLVED
-from phipsi.motion.lagrangian import LAGRANGIAN, RATES_OF_MOMENTA
 from phipsi.motion.motion import Motion
 from phipsi.motion.stage_loop import Values, take_step
+from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import COMPILED, METHODS, Method
 
-if TYPE_CHECKING:
-    from phipsi.backends.native.native_backend import NativeCode
-
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 @of_mechanisms
@@ -117,20 +114,53 @@ def rollout(
         out_q[...], out_v[...] = start_q[..., None, :], start_v[..., None, :]
         return out_q, out_v
     count = int(np.prod(batch, dtype=int))
-    flat = [np.ascontiguousarray(a.reshape(count, *a.shape[len(batch) :]))
+    flat = [np.array(a.reshape(count, *a.shape[len(batch) :]), dtype=np.float64, order="C")
             for a in (start_q, start_v, effort, free)]  # fmt: skip
     outs = [out_q.reshape(count, kept, model.nq), out_v.reshape(count, kept, model.nv)]
-    status, failed_at = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    forms = (FORWARD_DYNAMICS,) if prescribed is None else (HYBRID_ACCELERATIONS,)
-    if method.conserves:
-        forms = (LAGRANGIAN, RATES_OF_MOMENTA)
-    natives = [_native(form, model) for form in forms]
-    function = _code().rollout_code(natives, method).address("phipsi_rollout")
-    arrays = [*flat, *outs, status, failed_at]
-    _run(function, natives, method, arrays, (steps, every), dt, model, threads)
+    plan = _plan(model, method, prescribed is not None)
+    status, failed_at = _run(plan, flat, outs, (steps, every), dt, threads)
     if status.any():
         raise failure(model, batch, status, failed_at, dt, (out_q, out_v))
     return out_q, out_v
+
+
+def _plan(mechanism: Model, method: Method, prescribed: bool = False) -> Any:
+    """The run of a mechanism without laws, as graphs."""
+
+    def build() -> Any:
+        from phipsi.motion.run_code import Plan
+
+        graph = StepGraph(mechanism, Circuit({}), prescribed=prescribed)
+        end, own = step_of(graph, method), {"free": mechanism.nv} if prescribed else {}
+        states, records = ({"q": x.q, "v": x.v} for x in (end, graph.start))
+        return Plan(graph.native, states, {"tau": mechanism.nv}, own, {}, (), records)
+
+    return mechanism.cached((rollout, method.name, prescribed), build)
+
+
+def _run(
+    plan: Any,
+    arrays: Sequence[Array],
+    outs: Sequence[Array],
+    counts: tuple[int, int],
+    dt: float,
+    threads: int,
+) -> tuple[Array, Array]:
+    """Status and last step (n,) of trajectories from q (n, nq), v, tau and free (n, nv).
+
+    States are advanced in place; records go to `outs`.
+    """
+    from phipsi.motion.run_memory import RunMemory
+
+    q, v, tau, free = arrays
+    if not counts[0]:
+        tau = np.zeros_like(v)  # no step reads it
+    memory = RunMemory(plan, {"q": q, "v": v, "free": free}, len(q), threads)
+    memory.place("tau", tau, per_step=tau.ndim == 3)
+    for name, out in zip(plan.records, outs, strict=True):
+        memory.place(f"record {name}", out)
+    memory.run(dt, counts[0], 0, counts[1], records=True)
+    return memory.status, memory.failed_at
 
 
 def _constrained(
@@ -159,19 +189,21 @@ def _constrained(
     if not (count and steps):
         return records
     motion.check_start(out_q[:, 0], out_v[:, 0])
-    code = _closed_code(motion, method)
+    plan = None
+    if motion.moving is None:
+        with contextlib.suppress(InputError):  # there is no machine code for such a system
+            plan = _plan(motion.mechanism, method)
     ready, resume = np.arange(count), np.zeros(count, dtype=np.int64)
     for record in range(kept):
         first = record * every
-        if code and ready.size and first < steps:
+        if plan is not None and ready.size and first < steps:
             own = efforts[ready, first:] if efforts.ndim == 3 else efforts[ready]
-            state = [np.ascontiguousarray(x) for x in (out_q[ready, record], out_v[ready, record])]
+            state = [np.array(x[ready, record], order="C") for x in (out_q, out_v)]
             outs = [np.empty((len(ready), kept - record, x.shape[-1])) for x in (out_q, out_v)]
             if not record:
                 outs = [out_q, out_v]
-            status, failed_at = (np.zeros(len(ready), dtype=np.int64) for _ in range(2))
-            arrays = [*state, np.ascontiguousarray(own), state[1], *outs, status, failed_at]
-            _run(*code, method, arrays, (steps - first, every), dt, motion.mechanism, threads)
+            arrays = [*state, np.array(own, order="C"), state[1]]
+            status, failed_at = _run(plan, arrays, outs, (steps - first, every), dt, threads)
             if record:
                 out_q[ready, record:], out_v[ready, record:] = outs
             resume[ready] = np.where(status == 0, kept, record + failed_at // every)
@@ -213,23 +245,6 @@ def _first_failure(
     return 0, error
 
 
-def _closed_code(motion: Motion, method: Method) -> tuple[int, list[NativeCode]] | None:
-    """The function of a rollout with constraints, and its kernels; None if there is none."""
-    system = motion.system
-    if system is None or motion.moving is not None:
-        return None
-    from phipsi.motion.closure_code import Closures, closure_programs
-    from phipsi.motion.row_elimination import elimination_of
-
-    elimination, programs = elimination_of(system), closure_programs(system)
-    natives = [program.native for program in programs if program.native is not None]
-    if len(natives) < len(programs):
-        return None
-    key = "sweeps" if elimination is None else elimination.key
-    code = _code().rollout_code(natives, method, lambda r: Closures(r, elimination), key)
-    return code.address("phipsi_rollout"), natives
-
-
 def constrained_step(
     motion: Motion, method: Method, q: Array, v: Array, tau: Array, dt: float
 ) -> tuple[Array, Array]:
@@ -242,76 +257,6 @@ def constrained_step(
     q, v, _ = take_step(method, Values(motion.chart, q, v, rates), dt)
     end = motion.project(q, v)
     return end.q, end.v
-
-
-def _native(form: Any, model: Model) -> NativeCode:
-    native = compile(form, model, backend="native").native
-    assert native is not None
-    return native
-
-
-def _run(
-    function: int,
-    natives: list[NativeCode],
-    method: Method,
-    arrays: list[Any],
-    counts: tuple[int, int],
-    dt: float,
-    model: Model,
-    threads: int,
-) -> None:
-    """Whole groups of lanes to every thread, each with memory of its own; one call of machine code.
-
-    No exception can be raised while it runs: all threads have released the arrays when it returns.
-    """
-    from phipsi.backends.native.calls.spin_pool import MOST, run_tasks, tasks_of_jobs
-
-    native = natives[0]
-    pieces = batch_pieces(len(arrays[0]), min(threads, MOST + 1), native.target.lanes)
-    parts = [[a[piece] for a in arrays] for piece in pieces]
-    jobs = [_job(natives, method, part, counts, dt, model) for part in parts]
-    status = [part[-2] for part in parts]
-    run_tasks(tasks_of_jobs(function, native.data.ctypes.data, [j for j, _ in jobs], status))
-
-
-def _job(
-    natives: list[NativeCode],
-    method: Method,
-    arrays: list[Any],
-    counts: tuple[int, int],
-    dt: float,
-    model: Model,
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The words of a job, and the memory they point to besides the arrays."""
-    q0, v0, tau, free, out_q, out_v, status, failed_at = arrays
-    steps, every = counts
-    from phipsi.motion.rollout_loop import DT, PROGRAMS
-
-    size, closures = _code().work_size(method, model.nq, model.nv), np.zeros(0)
-    if isinstance(model, System):
-        from phipsi.motion.closure_code import closure_record, closure_size
-
-        size, closures = size + closure_size(model), closure_record(model)
-    work = np.zeros(size * natives[0].target.lanes + 8)
-    scratches = [np.zeros(x.scratch_bytes // 8 + 8) for x in natives]
-    job = np.zeros(PROGRAMS + 2 * len(natives), dtype=np.int64)
-    where = [a.ctypes.data for a in (q0, v0, tau, out_q, out_v, status, failed_at)]
-    varying = tau.ndim == 3
-    row = int(np.prod(tau.shape[1:], dtype=int)) * 8
-    step = 8 * model.nv if varying else 0
-    numbers = [len(q0), steps, every, row, step, model.nq, model.nv, free.ctypes.data]
-    job[:DT] = [*where, _aligned(work), *numbers, closures.ctypes.data]
-    job[DT : DT + 1].view(np.float64)[0] = dt
-    pairs = zip(natives, scratches, strict=True)
-    job[PROGRAMS:] = [
-        word for x, memory in pairs for word in (x.data.ctypes.data, _aligned(memory))
-    ]
-    return job, [work, closures, *scratches]
-
-
-def _aligned(memory: np.ndarray) -> int:
-    """The first cache line in a piece of memory."""
-    return (memory.ctypes.data + 63) // 64 * 64
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -472,10 +417,3 @@ def _named(batch: tuple[int, ...], number: int) -> str:
     """A trajectory of a batch."""
     index = [int(i) for i in np.unravel_index(number, batch)] if batch else []
     return f"trajectory {index}" if index else "the trajectory"
-
-
-def _code() -> Any:
-    """The code generator, loaded with LLVM when it is first needed."""
-    from phipsi.motion import rollout_code
-
-    return rollout_code

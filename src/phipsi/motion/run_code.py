@@ -33,7 +33,7 @@ from phipsi.backends.native.text.lane_arithmetic import (
 )
 from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
-from phipsi.motion.rollout_loop import LaneCode, Part
+from phipsi.motion.lane_loops import LaneCode, Part
 
 # Words of a job; then three for each port (address, bytes per trajectory, bytes per step or
 # record), and the data and the scratch memory of every kernel that the run calls.

@@ -9,7 +9,7 @@ made of decides what a step computes:
     `Node`      an array and where it came from                   the adjoint, by going back
 
 `Arithmetic` is what a kind of number supplies; `Values`, `Tangents` and `Recording` are the three.
-The loop in machine code is written by rollout_code.py from the same tableaux.
+Steps in machine code are this loop too, in the nodes of graphs (graph_steps.py).
 
 Reasons: docs/decisions/0035.
 """

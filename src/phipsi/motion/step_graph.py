@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from phipsi.algorithms.constrained.system import System
+from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
@@ -52,10 +53,19 @@ class StepGraph:
     """The equations of a run at any place: laws and forward dynamics.
 
     `given` names quantities of the algebra that every trajectory has its own of, as `compile`
-    takes them, or `INERTIA`; they are inputs of the graph by the same names.
+    takes them, or `INERTIA`; they are inputs of the graph by the same names. With `prescribed`, the
+    input ``free`` (nv,) marks joints with 1 whose efforts are given, and with 0 those whose
+    accelerations stand in their place (hybrid dynamics; trees).
     """
 
-    def __init__(self, mechanism: Model, circuit: Circuit, given: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        mechanism: Model,
+        circuit: Circuit,
+        given: Sequence[str] = (),
+        *,
+        prescribed: bool = False,
+    ) -> None:
         self.model = model = mechanism.model
         self.circuit, self._named = circuit, tuple(given)
         self._given = tuple(dict.fromkeys("M" if x == INERTIA else x for x in given))
@@ -67,6 +77,7 @@ class StepGraph:
         external = circuit.loads is not None
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
+            form = HYBRID_ACCELERATIONS if prescribed else form
             self._dynamics = self._later = ProgramCall((form,), model, given=self._given)
         else:
             if given:
@@ -156,7 +167,7 @@ class StepGraph:
     def _evaluated(
         self, program: ProgramCall, place: Place, forces: Forces, inertia: Node | None
     ) -> tuple[Node, ...]:
-        inputs = {"q": place.q, "v": place.v, "tau": forces.efforts}
+        inputs = {"q": place.q, "v": place.v, "tau": forces.efforts, "vdot": forces.efforts}
         if forces.loads is not None:
             inputs["f_ext"] = forces.loads
         if inertia is not None:

@@ -90,7 +90,7 @@ def variational(
         gain = np.zeros(0)
         if len(equations.quadratures):
             gain = h * equations.rates(middle, at, w)[1]
-        # only what 2 w − v misses of v⁺ is solved for: see rollout_code.py
+        # only what 2 w − v misses of v⁺ is solved for: see graph_steps.py
         guess = 2 * w - v
         return q1, guess + moving(t + h, q1, p1 - momenta(q1, guess)), gain
 

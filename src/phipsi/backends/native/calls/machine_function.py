@@ -62,7 +62,6 @@ class MachineFunction:
             self.direct = make_direct(code.address("phipsi_direct"), data, owned)
         self.input_shapes, self.output_shapes = shapes[:count], shapes[count:-1]
         self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
-        self.companions: dict[str, MachineCode] = {}  # other code around the same kernel
         self._count, self._ranks = count, [len(s) for s in self.input_shapes]
         # numbers in an input from which results may be so large that their memory is used again
         widest = max((math.prod(s) for s in self.output_shapes), default=1) or 1

@@ -1,0 +1,221 @@
+"""Code of loops with trajectories in lanes: what runs and their projection are written with.
+
+The state of a group of trajectories stays packed, one vector per number, from the first step to the
+last; only what is recorded is unpacked. Joint formulas are those of the groups, run on lanes
+instead of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from phipsi.backends.native import tables
+from phipsi.backends.native.data_record import INTEGERS, N_BODIES
+from phipsi.backends.native.tables import JointCode
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import (
+    DOUBLE,
+    I32,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    i64,
+    write_cases,
+    write_loop,
+)
+from phipsi.spatial.exponential import SERIES_BELOW, polynomial
+from phipsi.spatial.groups import Group
+
+Values = list[Any]
+
+
+@final
+class _LaneNumbers:
+    """What exponential.py of `spatial` needs of numbers, for lanes."""
+
+    def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
+        self.e, self._function = emitter, sincos
+        self._known: dict[str, tuple[Lane, Lane]] = {}
+
+    def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
+        key = x.value.name
+        if key not in self._known:
+            pair = self.e.builder.call(self._function, [x.value])
+            parts = (self.e.builder.extract_value(pair, i) for i in range(2))
+            sine, cosine = (Lane(self.e, part) for part in parts)
+            self._known[key] = (sine, cosine)
+        return self._known[key]
+
+    def sin(self, x: Lane) -> Lane:
+        return self._sincos(x)[0]
+
+    def cos(self, x: Lane) -> Lane:
+        return self._sincos(x)[1]
+
+    def sqrt(self, x: Lane) -> Lane:
+        return self.e.intrinsic("sqrt", x)
+
+    def pick(self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Lane:
+        small = self.e.compare("<", s, SERIES_BELOW)
+        near, far = self.e.select(small, s, 0.0), self.e.select(small, 1.0, s)
+        return self.e.select(small, polynomial(series, near), closed(far, self))
+
+
+class LaneCode:
+    """Code of loops with trajectories in lanes: memory, packing, joints, failures.
+
+    **Attributes:** `b`, `e`, what instructions are written with; `lanes`; `data`, the
+    record of the model's tables; `codes` of its joints; `sincos`, a function.
+    """
+
+    b: ir.IRBuilder
+    e: Emitter
+    lanes: int
+    bytes: int
+    data: Any
+    codes: Sequence[JointCode]
+    zero: Any
+    sincos: ir.Function
+    _bad: Any
+
+    def word(self, base: Any, i: int) -> Any:
+        """Word i of a record."""
+        return self.b.load(self.b.at(base, 8 * i), typ=I64)
+
+    def note(self, status: Any) -> None:
+        """Keep the first failure of every lane in this step."""
+        b, old = self.b, self.bad()
+        b.store(b.select(b.icmp_signed("==", old, self.zero), status, old), self._bad)
+
+    def note_status(self, place: Any, allowed: Sequence[int] = ()) -> None:
+        """Note the status of every lane; codes that are `allowed` are not failures."""
+        b, e = self.b, self.e
+        status = b.load(place, align=8, typ=e.integers)
+        for code in allowed:
+            fine = b.icmp_signed("==", b.and_(status, e.integer(7)), e.integer(code))
+            status = b.select(fine, self.zero, status)
+        self.note(status)
+
+    def bad(self) -> Any:
+        """What has failed in this step, by lane."""
+        return self.b.load(self._bad, typ=self.e.integers)
+
+    def set_bad(self, status: Any) -> None:
+        """What has failed in this step, by lane."""
+        self.b.store(status, self._bad)
+
+    def all(self, mask: Any) -> Any:
+        """Whether a condition holds in every lane."""
+        width = ir.IntType(self.lanes)
+        every = ir.Constant(width, 2**self.lanes - 1)
+        return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), every)
+
+    def numbers(self) -> _LaneNumbers:
+        """What the formulas of the groups need, again wherever code branches."""
+        return _LaneNumbers(self.e, self.sincos)
+
+    def copy(self, source: Any, target: Any, count: Any) -> None:
+        """One area to another."""
+        write_loop(self.b, count, lambda i: self.store(self.load(source, i), target, i))
+
+    def load(self, base: Any, i: Any) -> Lane:
+        """Number i of an area."""
+        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
+        return Lane(self.e, self.b.load(where, align=8, typ=self.e.vector))
+
+    def store(self, value: Any, base: Any, i: Any) -> None:
+        """Number i of an area."""
+        where = self.b.at(base, self.b.mul(i, i64(self.bytes)))
+        self.b.store(self.e.lift(value).value, where, align=8)
+
+    def pack(self, bases: Values, packed: Any, count: Any) -> None:
+        """Rows of numbers, one per lane, into vectors."""
+        b = self.b
+
+        def one(i: Any) -> None:
+            out: Any = ir.Constant(self.e.vector, ir.Undefined)
+            for lane, base in enumerate(bases):
+                where = b.at(base, b.mul(i, i64(8)))
+                entry = b.load(where, align=8, typ=DOUBLE)
+                out = b.insert_element(out, entry, ir.Constant(I32, lane))
+            self.store(Lane(self.e, out), packed, i)
+
+        write_loop(b, count, one)
+
+    def unpack(self, packed: Any, bases: Values, count: Any) -> None:
+        """Vectors into rows of numbers, one per lane."""
+        b = self.b
+
+        def one(i: Any) -> None:
+            value = self.load(packed, i).value
+            for lane, base in enumerate(bases):
+                entry = b.extract_element(value, ir.Constant(I32, lane))
+                where = b.at(base, b.mul(i, i64(8)))
+                b.store(entry, where, align=8)
+
+        write_loop(b, count, one)
+
+    def _each_joint(self, visit: Callable[[JointCode, Any, Any], None]) -> None:
+        """Code for every joint: visit(joint type, start of its part of q, of v)."""
+        b = self.b
+        integers = b.inttoptr(self.word(self.data, INTEGERS), POINTER)
+
+        def one(k: Any) -> None:
+            row = b.at(integers, b.mul(k, i64(8 * tables.N_INTEGERS)))
+            kind, q, v = (
+                self.word(row, i) for i in (tables.KIND, tables.Q_OFFSET, tables.V_OFFSET)
+            )
+            write_cases(b, kind, len(self.codes), lambda i: visit(self.codes[i], q, v))
+
+        write_loop(b, self.word(self.data, N_BODIES), one)
+
+    def loads(self, base: Any, start: Any, first: int, count: int) -> list[Lane]:
+        """Numbers of one joint."""
+        return [self.load(base, self.b.add(start, i64(first + i))) for i in range(count)]
+
+    def stores(self, values: Any, base: Any, start: Any, first: int) -> None:
+        """Numbers of one joint."""
+        for i, value in enumerate(values):
+            self.store(value, base, self.b.add(start, i64(first + i)))
+
+    def each_part(self, visit: Callable[[Part], None]) -> None:
+        """Code for every joint, or part of a composite one."""
+
+        def joint(code: JointCode, q: Any, v: Any) -> None:
+            numbers = self.numbers()
+            for group, i, j in code.joint.parts():
+                visit(Part(self, group, q, i, v, j, numbers))
+
+        self._each_joint(joint)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a joint moves on that the loop has come to, and where that is in q and in v."""
+
+    r: LaneCode
+    group: Group
+    q: Any
+    i: int
+    v: Any
+    j: int
+    numbers: _LaneNumbers
+
+    def places(self, base: Any) -> list[Lane]:
+        """Its numbers in an area with the layout of q."""
+        return self.r.loads(base, self.q, self.i, self.group.nq)
+
+    def rates(self, base: Any) -> list[Lane]:
+        """Its numbers in an area with the layout of v."""
+        return self.r.loads(base, self.v, self.j, self.group.nv)
+
+    def put_places(self, values: Any, base: Any) -> None:
+        """Store numbers with the layout of q."""
+        self.r.stores(values, base, self.q, self.i)
+
+    def put_rates(self, values: Any, base: Any) -> None:
+        """Store numbers with the layout of v."""
+        self.r.stores(values, base, self.v, self.j)
