@@ -102,8 +102,9 @@ def test_tensors():
     kp = torch.tensor(KP, dtype=torch.float64, requires_grad=True)
     start = torch.zeros(2, dtype=torch.float64)
     tau = torch.zeros((10, 2), dtype=torch.float64)
-    (cost,) = [pt.simulator_rollout(sim, start, start, tau, record=("hold.cost",),
-                                    parameters={"hold.kp": kp})]  # fmt: skip
+    cost = pt.simulator_rollout(
+        sim, start, start, tau, record=("hold.cost",), parameters={"hold.kp": kp}
+    )
     cost.sum().backward()
     wanted = sim.gradient(sim.start(), np.zeros((10, 2)), 10, of={"hold.cost": 1.0})
     np.testing.assert_allclose(kp.grad.numpy(), wanted.parameters["hold.kp"], rtol=1e-12)
