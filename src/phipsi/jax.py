@@ -29,6 +29,7 @@ __all__ = [
     "inverse_dynamics",
     "kinetic_energy",
     "rollout",
+    "simulator_rollout",
 ]
 
 
@@ -57,6 +58,7 @@ inverse_dynamics = _functions.inverse_dynamics
 kinetic_energy = _functions.kinetic_energy
 frame_poses = _functions.frame_poses
 rollout = _functions.rollout
+simulator_rollout = _functions.simulator_rollout
 
 
 def _load(module: str) -> Any:

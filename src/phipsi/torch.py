@@ -28,6 +28,7 @@ __all__ = [
     "inverse_dynamics",
     "kinetic_energy",
     "rollout",
+    "simulator_rollout",
 ]
 
 
@@ -64,6 +65,7 @@ inverse_dynamics = _functions.inverse_dynamics
 kinetic_energy = _functions.kinetic_energy
 frame_poses = _functions.frame_poses
 rollout = _functions.rollout
+simulator_rollout = _functions.simulator_rollout
 
 
 def _operation(bridge: Bridge) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ the arrays, so that chain rules of other frameworks fit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, final
 
@@ -31,9 +31,11 @@ from phipsi.model.mechanisms import of_trees, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
 from phipsi.model.scalars import NUMPY_OPS, dot
+from phipsi.motion.checks import whole_number
 from phipsi.motion.gradients import rollout_gradient
 from phipsi.motion.rollout import rollout
 from phipsi.operators import J
+from phipsi.simulation.simulator import Simulator, SimulatorState
 
 Array = NDArray[Any]
 
@@ -249,6 +251,60 @@ class RolloutBridge(Bridge):
         return self._maps.gradient(q0, found.q0), found.v0, found.tau
 
 
+@final
+class SimulatorBridge(Bridge):
+    """Runs of a `Simulator`: initial state, efforts and parameters of laws → records."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        steps: int,
+        every: int,
+        record: tuple[str, ...],
+        parameters: tuple[str, ...],
+    ) -> None:
+        self.simulator, self.steps, self.every, self.record = simulator, steps, every, record
+        self._parameters, model = parameters, simulator.model
+        known = simulator.parameters
+        for name in parameters:
+            if known.get(name) is None:
+                listed = ", ".join(repr(n) for n, x in known.items() if x is not None) or "none"
+                raise InputError(f"{name!r} is not a parameter of the laws: {listed}")
+        self.names = ("q0", "v0", "tau", *parameters)
+        shapes = [np.shape(known[name]) for name in parameters]  # type: ignore[arg-type]
+        self.core = ((model.nq,), (model.nv,), (steps, model.nv), *shapes)
+        self._maps = CoordinateMaps(model)
+        once = simulator.rollout(simulator.start(), steps=0, record=record)
+        self.results = tuple((steps // every + 1, *once[name].shape[1:]) for name in record)
+
+    def _start(self, inputs: Sequence[Array]) -> tuple[SimulatorState, Array]:
+        q0, v0, tau, *values = inputs
+        given = dict(zip(self._parameters, values, strict=True))
+        return self.simulator.start(q0, v0, parameters=given), tau
+
+    def value(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The records."""
+        state, tau = self._start(inputs)
+        run = self.simulator.rollout(
+            state, tau, self.steps, every=self.every, record=self.record, per_step=True
+        )
+        return tuple(run[name] for name in self.record)
+
+    def tangent(self, inputs: Sequence[Array], changes: Sequence[Array]) -> tuple[Array, ...]:
+        """Not offered: gradients of runs go backwards."""
+        raise InputError("a run has reverse-mode derivatives only (grad, vjp, backward)")
+
+    def pullback(self, inputs: Sequence[Array], weights: Sequence[Array]) -> tuple[Array, ...]:
+        """The adjoint of every step, with the weights as its sources."""
+        state, tau = self._start(inputs)
+        found = self.simulator.gradient(
+            state, tau, self.steps, of=dict(zip(self.record, weights, strict=True)),
+            every=self.every, parameters=self._parameters, per_step=True,
+        )  # fmt: skip
+        rest = (found.parameters[name] for name in self._parameters)
+        return self._maps.gradient(inputs[0], found.q), found.v, found.tau, *rest
+
+
 # ---- changes along v and changes of the numbers in q ---------------------------------------------
 #
 # q̇ = N(q) v. Learning frameworks differentiate by the components of q, quaternions included; the
@@ -392,3 +448,28 @@ class Functions:
         """
         steps = int(np.shape(tau)[-2])
         return self._kept(RolloutBridge, model, float(dt), steps, integrator)(q0, v0, tau)
+
+    def simulator_rollout(
+        self,
+        simulator: Simulator,
+        q0: Any,
+        v0: Any,
+        tau: Any,
+        *,
+        record: Sequence[str] = ("q", "v"),
+        every: int = 1,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Records (..., kept, *shape) of a run with its laws, under the efforts (..., steps, nv).
+
+        `record`, `every` as for `Simulator.rollout`; `parameters` of laws by name, (..., *shape),
+        by which the run is differentiated too: gains of a controller, weights of a policy. Reverse
+        mode runs the adjoint of every step in machine code; see `Simulator.gradient`.
+
+        >>> import phipsi.torch as pt             # or phipsi.jax            # doctest: +SKIP
+        >>> q, v = pt.simulator_rollout(sim, q0, v0, tau,
+        ...                             parameters={"hold.kp": kp})          # doctest: +SKIP
+        """
+        given, steps = dict(parameters or {}), int(np.shape(tau)[-2])
+        kind = simulator, steps, whole_number("every", every), tuple(record), tuple(given)
+        return self._kept(SimulatorBridge, *kind)(q0, v0, tau, *given.values())
