@@ -106,7 +106,7 @@ class Bushing(Force):
     **Arguments:** `a`, `b`, frames, which coincide where it is relaxed: a body, a frame, "world",
     or (name, offset in m); `stiffness` and `damping`, six numbers [three rotations (N·m/rad,
     N·m·s/rad); three translations (N/m, N·s/m)] in the axes of a, or one for all.
-    **Source:** theory as for `JointSpring` on a free joint.
+
 
     >>> import phipsi as pp
     >>> mount = pp.forces.Bushing("world", "tip", [1e3, 1e3, 1e3, 1e5, 1e5, 1e5], 10.0)

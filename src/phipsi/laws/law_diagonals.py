@@ -7,13 +7,15 @@ and one that mixes all n entries takes n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from phipsi.laws.dependence import nothing
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import tangents
-from phipsi.laws.law_operations import apply, constant
+from phipsi.laws.law_operations import apply, constant, given
+from phipsi.laws.substitution import substituted
 
 
 def diagonal(
@@ -23,9 +25,13 @@ def diagonal(
 
     `places` says which entry of `by` belongs to each of the result, −1 for none, if it is not the
     one with the same number. Terms of a sum are differentiated one by one; those that would take
-    more than `most` tangents are left out.
+    more than `most` tangents are left out; calls count as constants.
     """
     at = np.arange(result.size) if places is None else np.asarray(places)
+    # what calls compute is taken as it is
+    found = [x for x in in_order([result]) if x.operation.name == "result"]
+    opaque = {x: given(f"call {i}", x.shape) for i, x in enumerate(found)}
+    (result,) = substituted([result], opaque)
     out: Node | None = None
     for sign, term in _terms(result):
         pattern = dependence(term, by)[:, at] & (at >= 0)
@@ -44,7 +50,7 @@ def diagonal(
                 out = change if sign > 0 else apply("neg", change)
             else:
                 out = apply("add" if sign > 0 else "sub", out, change)
-    return out
+    return out if out is None else substituted([out], {y: x for x, y in opaque.items()})[0]
 
 
 def _terms(x: Node, sign: int = 1) -> list[tuple[int, Node]]:
@@ -66,7 +72,8 @@ def dependence(result: Node, by: Node) -> Array:
     found: dict[Node, Array] = {by: np.eye(by.size, dtype=bool)}
     for x in in_order([result]):
         if x not in found:
-            rule = _entrywise if x.operation.is_entrywise else _RULES[x.operation.name]
+            rule = _entrywise if x.operation.is_entrywise else x.operation.pattern
+            assert rule is not None, f"{x.operation.name} has no pattern"
             found[x] = rule(x, [found[y] for y in x.args], by.size)
     return found[result]
 
@@ -84,55 +91,10 @@ def _groups(pattern: Array) -> list[list[int]]:
     return out
 
 
-def _nothing(x: Node, args: Sequence[Array], n: int) -> Array:
-    return np.zeros((x.size, n), dtype=bool)
-
-
 def _entrywise(x: Node, args: Sequence[Array], n: int) -> Array:
     assert x.operation.partials is not None
-    out = _nothing(x, args, n)
+    out = nothing(x, args, n)
     for slope, arg in zip(x.operation.partials(x, *x.args), args, strict=True):
         if slope is not None:
             out |= arg
     return out
-
-
-def _scatter(x: Node, args: Sequence[Array], n: int) -> Array:
-    out = _nothing(x, args, n)
-    np.logical_or.at(out, x.data[0].ravel(), args[0])
-    return out
-
-
-def _total(x: Node, args: Sequence[Array], n: int) -> Array:
-    (y,) = x.args
-    if x.data is None:
-        return np.asarray(args[0].any(axis=0, keepdims=True))
-    return args[0].reshape(*y.shape, n).any(axis=x.data).reshape(x.size, n)
-
-
-def _matmul(x: Node, args: Sequence[Array], n: int) -> Array:
-    a, b = x.args
-    rows, between = a.shape if len(a.shape) == 2 else (1, *a.shape)
-    columns = b.shape[1] if len(b.shape) == 2 else 1
-    left, right = args[0].reshape(rows, between, n), args[1].reshape(between, columns, n)
-    # a factor that is known to be zero passes nothing on
-    left_zero, right_zero = (
-        y.data.reshape(shape) == 0 if y.operation.name == "constant" else np.zeros(shape, bool)
-        for y, shape in ((a, (rows, between)), (b, (between, columns)))
-    )
-    out = np.zeros((rows, columns, n), dtype=bool)
-    for j in range(between):
-        out |= left[:, None, j] & ~right_zero[None, j, :, None]
-        out |= right[None, j] & ~left_zero[:, None, j, None]
-    return out.reshape(x.size, n)
-
-
-_RULES: dict[str, Callable[[Node, Sequence[Array], int], Array]] = {
-    "constant": _nothing,
-    "input": _nothing,
-    "pick": lambda x, args, n: args[0][x.data.ravel()],
-    "scatter": _scatter,
-    "join": lambda x, args, n: np.concatenate(args),
-    "total": _total,
-    "matmul": _matmul,
-}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from phipsi.laws import dependence
 from phipsi.laws.graph import Array, Node, Operation, Shape
 
 OPERATIONS: dict[str, Operation] = {}
@@ -385,16 +386,66 @@ def _none(f: Node, *_: Any) -> Any:
     return None
 
 
-_row("constant", lambda data: data.shape, lambda data: data, "{data}", tangent=_none,
-     adjoint=lambda f, bar: ())  # fmt: skip
-_row("input", lambda data: data[1], _input_value, "{data}", tangent=_none,
-     adjoint=lambda f, bar: ())  # fmt: skip
-_row("pick", lambda x, data: data.shape, _pick, "{0}[…]", tangent=_linear_tangent,
-     adjoint=lambda f, bar: [(0, scatter(bar, f.data, f.args[0].shape))])  # fmt: skip
-_row("scatter", lambda x, data: data[1], _scatter, "scatter({0})", tangent=_linear_tangent,
-     adjoint=lambda f, bar: [(0, pick(bar, f.data[0]))])  # fmt: skip
-_row("join", lambda *parts, data: data, _join, "join({0}, …)", tangent=_linear_tangent,
-     adjoint=_join_adjoint)  # fmt: skip
-_row("total", _total_shape, _total, "sum({0})", tangent=_linear_tangent, adjoint=_total_adjoint)
-_row("matmul", _matmul_shape, _matmul, "{0} @ {1}", tangent=_matmul_tangent,
-     adjoint=_matmul_adjoint)  # fmt: skip
+_row(
+    "constant",
+    lambda data: data.shape,
+    lambda data: data,
+    "{data}",
+    pattern=dependence.nothing,
+    tangent=_none,
+    adjoint=lambda f, bar: (),
+)
+_row(
+    "input",
+    lambda data: data[1],
+    _input_value,
+    "{data}",
+    pattern=dependence.nothing,
+    tangent=_none,
+    adjoint=lambda f, bar: (),
+)
+_row(
+    "pick",
+    lambda x, data: data.shape,
+    _pick,
+    "{0}[…]",
+    pattern=dependence.picked,
+    tangent=_linear_tangent,
+    adjoint=lambda f, bar: [(0, scatter(bar, f.data, f.args[0].shape))],
+)
+_row(
+    "scatter",
+    lambda x, data: data[1],
+    _scatter,
+    "scatter({0})",
+    pattern=dependence.scattered,
+    tangent=_linear_tangent,
+    adjoint=lambda f, bar: [(0, pick(bar, f.data[0]))],
+)
+_row(
+    "join",
+    lambda *parts, data: data,
+    _join,
+    "join({0}, …)",
+    pattern=dependence.joined,
+    tangent=_linear_tangent,
+    adjoint=_join_adjoint,
+)
+_row(
+    "total",
+    _total_shape,
+    _total,
+    "sum({0})",
+    pattern=dependence.summed,
+    tangent=_linear_tangent,
+    adjoint=_total_adjoint,
+)
+_row(
+    "matmul",
+    _matmul_shape,
+    _matmul,
+    "{0} @ {1}",
+    pattern=dependence.multiplied,
+    tangent=_matmul_tangent,
+    adjoint=_matmul_adjoint,
+)
