@@ -27,8 +27,8 @@ class Operation:
 
     **Attributes:** `name`; `shape`, of the result, from arguments and data; `array`, its value on
     arrays with leading batch axes; `partials`, for operations on single entries, the derivative by
-    each argument as nodes, None where it is zero everywhere; `tangent`, `adjoint` and
-    `pattern` (dependence.py) for all others; `text`, how it is printed, with {0}, {1} for arguments.
+    each argument as nodes, None where it is zero everywhere; `tangent`, `adjoint` and `pattern`
+    (dependence.py) for all others; `text`, how it is printed, with {0}, {1} for arguments.
     """
 
     name: str
