@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 
+import phipsi as pp
 import phipsi.gym
 
+SCALES = np.array([0.5, 0.3, 1.0, 1.0, 0.15])  # observations times these are of about unit size
 DISCOUNT, TRACE, CLIP, EPOCHS, PARTS = 0.98, 0.95, 0.2, 6, 8
 
 
@@ -53,8 +55,8 @@ class Network:
 
 
 def scaled(seen):
-    """Observations of about unit size."""
-    return (seen * [0.5, 0.3, 1.0, 1.0, 0.15]).astype(np.float32)
+    """Observations for the networks."""
+    return (seen * SCALES).astype(np.float32)
 
 
 def collect(env, policy, value, seen, length, rng):
@@ -117,6 +119,25 @@ def score(policy, seed, count=100):
     return int(fine.sum())
 
 
+def compiled(policy, start, steps=1000):
+    """The same runs without Python: the policy is a law with 25 samples a second."""
+
+    def observe(q, v):
+        return SCALES * np.stack([q[0], v[0], np.cos(q[1]), np.sin(q[1]), v[1]])
+
+    def act(y):
+        return np.stack([10.0 * np.clip(y[0], -1.0, 1.0), 0.0])
+
+    layers = zip(policy.weights, policy.biases, strict=True)
+    state = {}
+    for i, (W, b) in enumerate(layers):
+        state |= {f"{2 * i}.weight": W.T, f"{2 * i}.bias": b}
+    actor = pp.policy(state, observe, act, rate=25.0)
+    model = phipsi.gym.cart_pole_swing_up(1).simulator.model
+    sim = pp.Simulator(model, actor, dt=0.01)
+    return sim.rollout(sim.start(*start), steps=steps, threads=2)
+
+
 def train(iterations, copies=256, length=64, seed=0, threads=2, show=print):
     """Train, and return the policy."""
     rng = np.random.default_rng(seed)
@@ -139,3 +160,10 @@ if __name__ == "__main__":
     given = options.parse_args()
     policy = train(given.iterations, seed=given.seed)
     print(f"{score(policy, seed=10_000 + given.seed)} of 100 new starts end upright")
+
+    env = phipsi.gym.cart_pole_swing_up(1000)
+    env.reset(seed=20_000 + given.seed)
+    run = compiled(policy, (env.state.q, env.state.v))
+    inside = np.abs(run.q[..., 0]).max(axis=1) < 2.4
+    upright = np.cos(run.q[:, 500:, 1]).min(axis=1) > np.cos(np.deg2rad(10))
+    print(f"{(inside & upright).sum()} of 1000 others in one compiled run, at every step")

@@ -146,6 +146,32 @@ def test_docking_by_hand():
     assert_array_equal(seen[1, 12:18], state.v[1, :6])
 
 
+def test_a_controller_by_hand_docks():
+    """Rates by the Jacobian of both hands, which thrusters and joints follow; a twin flees."""
+    model, hands = pp.examples.free_flyer(), ["left_tool", "right_tool"]
+    env = phipsi.gym.free_flyer_docking(8)
+    limits, inertia = np.repeat([20.0, 50.0], 3), np.repeat([60.0, 180.0], 3)
+    for sign, all_docked in ((1.0, True), (-1.0, False)):
+        env.reset(seed=1)
+        docked, first = np.zeros(8, dtype=bool), np.ones(8, dtype=bool)
+        for _ in range(120):
+            q, v = env.state.q, env.state.v
+            J = pp.jacobian(model, q, hands, axes="world").reshape(8, 2, 6, 20)[:, :, 3:]
+            J = J.reshape(8, 6, 20)
+            ways = env.state.laws["task.ports"] - pp.frame_poses(model, q, hands)[:, :, :3, 3]
+            want = sign * 0.5 * ways.reshape(8, 6)
+            want *= np.minimum(1, 0.4 / np.linalg.norm(want, axis=1, keepdims=True))
+            forces = np.linalg.solve(J @ J.swapaxes(1, 2) + 1e-3 * np.eye(6), want[..., None])
+            rates = np.einsum("nij,ni->nj", J, forces[..., 0])
+            thrust = inertia * (rates[:, :6] - v[:, :6]) / 0.6 / limits
+            _, reward, terminated, truncated, _ = env.step(
+                np.concatenate([thrust, rates[:, 6:] / 0.5], axis=1)
+            )
+            docked |= first & terminated & (reward > 5)
+            first &= ~(terminated | truncated)
+        assert docked.all() if all_docked else not docked.any()
+
+
 def test_momentum_of_a_robot_without_thrusters():
     """Arms alone leave the momentum as it is, to the order of the method."""
     model, env = pp.examples.free_flyer(), phipsi.gym.free_flyer_docking(3)
@@ -220,11 +246,20 @@ def test_a_short_training(monkeypatch):
     import train_cart_pole
 
     lines = []
-    train_cart_pole.train(10, copies=64, threads=1, show=lines.append)
+    better = train_cart_pole.train(10, copies=64, threads=1, show=lines.append)
     begin = train_cart_pole.train(1, copies=64, threads=1, show=lines.append)
     rewards = [float(re.search(r"reward (\S+)", x)[1]) for x in lines]
     assert rewards[0] > rewards[1] + 0.05
     assert train_cart_pole.score(begin, 1, 20) == 0
+
+    # a network as a law does the same as the network in Python
+    env = phipsi.gym.cart_pole_swing_up(3)
+    seen, _ = env.reset(seed=0)
+    run = train_cart_pole.compiled(better, (env.state.q.copy(), env.state.v.copy()), 100)
+    for k in range(1, 26):
+        seen = env.step(better(train_cart_pole.scaled(seen)))[0]
+        assert_allclose(run.q[:, 4 * k], env.state.q, atol=1e-4)
+    assert np.abs(run.q[:, -1] - run.q[:, 0]).max() > 0.05
 
 
 def test_the_page_for_learners():

@@ -22,11 +22,12 @@ FULL = np.random.default_rng(0).normal(size=(N, N))
 BAND = np.diag(np.arange(1.0, N + 1)) + np.diag(np.ones(N - 1), 1)
 
 LAWS = {
-    # a law, and how many tangents its diagonal takes
-    "entry by entry": (lambda: -2.0 * x + np.tanh(3 * x) * y[0], 1),
-    "with a choice": (lambda: np.where(x > 0.1, -x * x, 0.2 * x) + np.maximum(x, 0.0), 1),
+    # a law, and how many tangents the diagonals of its terms take
+    "entry by entry": (lambda: -2.0 * x + np.tanh(3 * x) * y[0], 2),
+    "with a choice": (lambda: np.where(x > 0.1, -x * x, 0.2 * x) + np.maximum(x, 0.0), 2),
     "neighbours": (lambda: np.concatenate([x[:1] ** 3, x[1:] * (x[1:] - x[:-1])]), 2),
     "all together": (lambda: np.sin(FULL @ x), N),
+    "a sum": (lambda: -3 * x - (np.sin(BAND @ x) - x[::-1] * x), 1 + 2 + 2),
     "a band": (lambda: BAND @ (x * x), 2),
     "matrices that are given": (lambda: y @ x, N),
     "some entries": (lambda: np.concatenate([x[3:4] * x[0:1], x[1:3] ** 2, 0 * x[3:] + 1.0]), 2),
@@ -74,6 +75,16 @@ def test_entries_that_belong_to_others():
     assert found is not None
     at = np.arange(5.0)
     assert_allclose(evaluate([found], {"x": at})[0], [3, 2, 0, 7, 0])
+
+
+def test_terms_that_take_too_many_tangents_are_left_out():
+    found = diagonal(as_node(FULL @ x - 3 * x * x), X, most=2)
+    assert found is not None
+    at = np.arange(5.0)
+    assert_allclose(evaluate([found], {"x": at})[0], -6 * at)
+    whole = diagonal(as_node(FULL @ x - 3 * x * x), X, most=N)
+    assert whole is not None
+    assert_allclose(evaluate([whole], {"x": at})[0], np.diag(FULL) - 6 * at)
 
 
 def test_dependence():

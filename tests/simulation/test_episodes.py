@@ -29,7 +29,13 @@ def task(t, q, v, bound):
     }
 
 
+@pp.law(rate=1 / (3 * H))
+def hold(q, v):
+    return -5.0 * q - v
+
+
 LAWS = (memory, task.bind(bound=0.6))
+SAMPLED = (hold, task.bind(bound=0.6))
 
 
 def starts(model, count, seed=0):
@@ -37,9 +43,9 @@ def starts(model, count, seed=0):
     return rng.uniform(-0.5, 0.5, (count, model.nq)), rng.normal(size=(count, model.nv))
 
 
-def simulator(model, **options):
+def simulator(model, laws=LAWS, **options):
     options = {"end": "task.wide", "limit": 0.4, "every": 3, "keep": KEPT} | options
-    return pp.Simulator(model, LAWS, H, integrator="rk4", episodes=pp.Episodes(**options))
+    return pp.Simulator(model, laws, H, integrator="rk4", episodes=pp.Episodes(**options))
 
 
 def row_of(count, trajectory, m):
@@ -168,6 +174,36 @@ def test_a_failure_ends_the_episode(arm):
     assert_array_equal(other.q[[0, 2]], state.q[[0, 2]])
 
 
+def test_a_sampled_law_begins_with_the_episode(arm):
+    """A new episode is like a run that starts there: the same bits until the next one."""
+    sim = simulator(arm, SAMPLED, end=(), limit=18 * H, every=6)
+    state = sim.start(*starts(arm, 4))
+    sim.step(state, steps=18)
+    assert state.laws["episode.over"].all()
+    fresh = sim.start(state.q.copy(), state.v.copy())
+    for _ in range(2):
+        sim.step(state, steps=6)
+        sim.step(fresh, steps=6)
+        assert_array_equal(state.q, fresh.q)
+        assert_array_equal(state.laws["hold.tau"], fresh.laws["hold.tau"])
+        assert state.laws["hold.tau"].all()
+
+
+def test_closed_chains_start_again():
+    """Loops stay closed through restarts."""
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(pp.examples.planar_arm(3), [pin])
+    q = np.array([system.assemble([x, -1.0, -1.5]) for x in (1.0, 1.1, 1.2)])
+    episodes = pp.Episodes(limit=0.1, every=5)
+    sim = pp.Simulator(system, (), 1e-2, episodes=episodes)
+    state = sim.start(q[:2], restart=sim.start(q[2:]))
+    sim.step(state, steps=15)
+    assert state.laws["episode.count"].tolist() == [1.0, 1.0]
+    alone = sim.start(q[2:])
+    sim.step(alone, steps=5)
+    assert_array_equal(state.q, alone.q.repeat(2, axis=0))
+
+
 def test_starts_are_all_used_alike(arm):
     sim = simulator(arm, end=(), limit=H, every=1, keep=())
     pool = np.linspace(-0.5, 0.5, 10)[:, None] * [1.0, 0.0]
@@ -199,6 +235,7 @@ def test_starts_are_all_used_alike(arm):
         (lambda m: simulator(m).start(restart=simulator(m)), ["restart="]),
         (lambda m: _same(pp.Simulator(m)), ["episodes="]),
         (lambda m: simulator(m).gradient(simulator(m).start(), of={"q": 1.0}), ["another"]),
+        (lambda m: simulator(m, laws=SAMPLED, every=4), ["4 steps", "3 steps", "every=12"]),
         (lambda m: _gradient(simulator(m)), ["episodes", "gradient"]),
         (lambda m: _empty(simulator(m)), ["no trajectories"]),
         (lambda m: pp.Simulator(m, episodes="task.wide"), ["pp.Episodes"]),

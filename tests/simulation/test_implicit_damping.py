@@ -52,12 +52,13 @@ def test_equal_to_dense_matrices(seed):
     sim = pp.Simulator(model, damped(nv, c, K @ traced("v", nv)), H, integrator="implicit_damping")
     q0, v0 = start(model, 3, seed)
     own = np.array([c, 0.5 * c, 0.001 * c])
+    mixed = np.diag(K) if nv <= 16 else 0.0  # of more joints it is explicit
     run = sim.rollout(sim.start(q0, v0, parameters={"damper.c": own}), steps=6)
     for i in range(3):
         q, v = q0[i], v0[i]
         for k in range(6):
             T = K @ v - own[i] * v - pp.inverse_dynamics(model, q, v, np.zeros(nv))
-            q, v = by_hand(model, q, v, T, np.maximum(own[i] - np.diag(K), 0.0))
+            q, v = by_hand(model, q, v, T, np.maximum(own[i] - mixed, 0.0))
             assert_allclose(run.q[i, k + 1], q, atol=1e-13)
             assert_allclose(run.v[i, k + 1], v, atol=1e-12 * (1 + np.abs(v).max()))
 

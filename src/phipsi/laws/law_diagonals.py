@@ -1,7 +1,7 @@
 """Diagonals of derivatives: how entries of a result change with the same entries of an input.
 
 One tangent gives the derivatives in all directions of a group of entries, if no entry of the result
-in the group depends on another of its inputs. So a law that acts joint by joint takes one tangent,
+in the group depends on another of its inputs. So a term that acts joint by joint takes one tangent,
 and one that mixes all n entries takes n.
 """
 
@@ -16,25 +16,46 @@ from phipsi.laws.law_derivatives import tangents
 from phipsi.laws.law_operations import apply, constant
 
 
-def diagonal(result: Node, by: Node, places: Sequence[int] | None = None) -> Node | None:
+def diagonal(
+    result: Node, by: Node, places: Sequence[int] | None = None, most: int | None = None
+) -> Node | None:
     """∂resultᵢ/∂byᵢ (n,) of a vector by another, as a graph; None where it is zero for all i.
 
     `places` says which entry of `by` belongs to each of the result, −1 for none, if it is not the
-    one with the same number.
+    one with the same number. Terms of a sum are differentiated one by one; those that would take
+    more than `most` tangents are left out.
     """
     at = np.arange(result.size) if places is None else np.asarray(places)
-    pattern = dependence(result, by)[:, at] & (at >= 0)
     out: Node | None = None
-    for group in _groups(pattern):
-        direction, mask = np.zeros(by.shape), np.zeros(result.shape)
-        direction[at[group]], mask[group] = 1.0, 1.0
-        (change,) = tangents([result], {by: constant(direction)})
-        if change is None:
+    for sign, term in _terms(result):
+        pattern = dependence(term, by)[:, at] & (at >= 0)
+        groups = _groups(pattern)
+        if most is not None and len(groups) > most:
             continue
-        if len(group) < result.size:
-            change = apply("where", constant(mask), change, constant(0.0))
-        out = change if out is None else apply("add", out, change)
+        for group in groups:
+            direction, mask = np.zeros(by.shape), np.zeros(result.shape)
+            direction[at[group]], mask[group] = 1.0, 1.0
+            (change,) = tangents([term], {by: constant(direction)})
+            if change is None:
+                continue
+            if len(group) < result.size:
+                change = apply("where", constant(mask), change, constant(0.0))
+            if out is None:
+                out = change if sign > 0 else apply("neg", change)
+            else:
+                out = apply("add" if sign > 0 else "sub", out, change)
     return out
+
+
+def _terms(x: Node, sign: int = 1) -> list[tuple[int, Node]]:
+    """The terms of a sum with their signs; those that are not of its shape stay together."""
+    name = x.operation.name
+    if name == "neg":
+        return _terms(x.args[0], -sign)
+    if name in ("add", "sub") and all(y.shape == x.shape for y in x.args):
+        first, second = x.args
+        return [*_terms(first, sign), *_terms(second, sign if name == "add" else -sign)]
+    return [(sign, x)]
 
 
 def dependence(result: Node, by: Node) -> Array:

@@ -25,6 +25,7 @@ from phipsi.operators import H, Jr, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
+_MOST_TANGENTS = 16
 STEP = ops.given("h", ())
 """The length of a step, s."""
 
@@ -188,14 +189,15 @@ class StepGraph:
 
         With `length`, in s, also a change of configuration by `length` times as much, where joints
         have q̇ = v: max(0, −∂τᵢ/∂vᵢ − length ∂τᵢ/∂qᵢ). What laws read of the algebra is taken as it
-        is, and forces on bodies do not count. None if nothing resists.
+        is, and forces on bodies do not count; nor do terms of efforts that mix so many joints that
+        their derivatives would cost more than the dynamics. None if nothing resists.
         """
         efforts = self.circuit.efforts
         if efforts is None:
             return None
-        terms = [diagonal(efforts, self.start.v)]
+        terms = [diagonal(efforts, self.start.v, most=_MOST_TANGENTS)]
         if length is not None:
-            by_q = diagonal(efforts, self.start.q, self._places_of_rates())
+            by_q = diagonal(efforts, self.start.q, self._places_of_rates(), _MOST_TANGENTS)
             terms.append(None if by_q is None else ops.apply("mul", length, by_q))
         slopes = [x for x in terms if x is not None]
         if not slopes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
@@ -44,7 +45,9 @@ class Episodes:
     Where an episode is over, q, v, t and the states of laws are taken from one of the starts of
     ``sim.start(…, restart=starts)``. Its number is computed from those of the trajectory and the
     episode, so it is the same in any batch, in any number of lanes and threads, and in a run that
-    goes on from another. **Cost:** the law once per check, and `keep` twice.
+    goes on from another. A sampled law takes a sample in the first step of an episode, so `every`
+    must be a multiple of the steps between its samples. **Cost:** the law once per check, and
+    `keep` twice.
 
     >>> import numpy as np, phipsi as pp
     >>> @pp.law
@@ -79,13 +82,24 @@ class Episodes:
                 '    pp.Episodes(end="task.done", limit=10.0)'
             )
 
-    def restart(self, record: Callable[[str], Node], states: tuple[str, ...]) -> Restart:
+    def restart(
+        self, record: Callable[[str], Node], states: tuple[str, ...], periods: Sequence[int]
+    ) -> Restart:
         """Checks and starts as graphs.
 
-        **Arguments:** `record`, the node of a quantity by name; `states`, of the run.
+        **Arguments:** `record`, the node of a quantity by name; `states`, of the run; `periods`,
+        steps between samples of laws.
         """
         from phipsi.motion.run_code import Restart
 
+        for period in periods:
+            if self.every % period:
+                fits = math.lcm(self.every, *periods)
+                raise InputError(
+                    f"episodes are checked every {self.every} steps, but a law is sampled every "
+                    f"{period} steps: a new episode would begin between two samples. Say\n"
+                    f"    pp.Episodes(…, every={fits})"
+                )
         ended: Any = Traced(constant(0.0))
         for name in self.end:
             node = record(name)

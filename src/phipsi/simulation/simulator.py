@@ -101,7 +101,8 @@ class Simulator:
         if episodes is not None:
             if not isinstance(episodes, Episodes):
                 raise InputError(f"episodes={episodes!r} must be  pp.Episodes(…), or None")
-            self._restart = episodes.restart(self._record, tuple(self._states))
+            periods = [one.period for one in self._circuit.samplings]
+            self._restart = episodes.restart(self._record, tuple(self._states), periods)
             for name, node in {**self._restart.checks, **self._restart.results}.items():
                 self._states[name] = given_node(name, node.shape)
                 self._first[name] = np.zeros(node.shape)
