@@ -38,7 +38,7 @@ from phipsi.motion.tableaux import Method
 
 Array = NDArray[Any]
 _MOST_NUMBERS = 5e7  # kept for the steps between two checkpoints: 400 MB
-_BLOCK = 16  # steps back before factors are multiplied, whatever the batch
+_BLOCK = 8  # steps back before factors are multiplied, whatever the batch
 
 
 @dataclass(frozen=True)
