@@ -93,11 +93,11 @@ class Ours:
     def _sim(self, *laws: Any) -> pp.Simulator:
         return pp.Simulator(self.model, laws, DT, integrator="semi_implicit")
 
-    def run(self, which: str) -> Callable[[], Any]:
-        """A rollout of all trajectories, with the last state recorded."""
+    def run(self, which: str, every: int = STEPS) -> Callable[[], Any]:
+        """A rollout of all trajectories, by default with only the last state recorded."""
         sim = self.sims[which]
         state = sim.start(self.q, self.v)
-        return lambda: sim.rollout(state, steps=STEPS, every=STEPS)
+        return lambda: sim.rollout(state, steps=STEPS, every=every)
 
     def last(self, which: str) -> np.ndarray:
         """The last states in MuJoCo's coordinates."""
@@ -200,7 +200,9 @@ def networks(w: dict[str, np.ndarray]) -> dict[str, Network]:
 def measure(name: str, rounds: int = 5) -> dict[str, Any]:
     """Seconds per step and trajectory of every contestant, and how well last states agree."""
     ours = Ours(name)
-    functions = {which: ours.run(which) for which in ours.sims}
+    functions = {which: ours.run(which) for which in ours.sims if "policy" in which}
+    functions |= {which: ours.run(which, 1) for which in ("PD", "all")}
+    functions["all, last state"] = ours.run("all")
     out: dict[str, Any] = {}
     try:
         bare, whole = (Theirs(ours, constraints=x) for x in (False, True))
@@ -227,13 +229,23 @@ def measure(name: str, rounds: int = 5) -> dict[str, Any]:
 
 def single_step() -> dict[str, float]:
     """Seconds of one step of one UR5 from Python, and of one call of forward dynamics."""
-    model = robots.load_robot("UR5")
-    sim = pp.Simulator(model, dt=DT, integrator="semi_implicit")
-    q, v, tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
-    state = sim.start(q, v)
+    ours = Ours("UR5")
+    model, q, v, tau = ours.model, ours.q[0], ours.v[0], np.zeros(ours.model.nv)
+    bare, rk4 = (
+        pp.Simulator(model, dt=DT, integrator=method) for method in ("semi_implicit", "rk4")
+    )
+    starts = {sim: sim.start(q, v) for sim in (bare, rk4, *ours.sims.values())}
+
+    def step(sim: pp.Simulator, *more: np.ndarray) -> Callable[[], object]:
+        return lambda: sim.step(starts[sim], *more)
+
     return race({
         "forward_dynamics": lambda: pp.forward_dynamics(model, q, v, tau),
-        "sim.step": lambda: sim.step(state), "sim.step, tau": lambda: sim.step(state, tau),
+        "sim.step": step(bare),
+        "sim.step, tau": step(bare, tau),
+        "sim.step with damping, friction, stops, PD": step(ours.sims["all"]),
+        "sim.step with the policy too": step(ours.sims["all, policy"]),
+        "sim.step, RK4": step(rk4),
     }, rounds=20)  # fmt: skip
 
 
@@ -263,6 +275,8 @@ def table(found: dict[str, dict[str, Any]], step: dict[str, float]) -> list[str]
         f"two hidden layers of {HIDDEN} tanh and shared weights; in MuJoCo it is evaluated for the whole batch,",
         "in NumPy or PyTorch, whichever is faster and installed, between two calls of `rollout` by one step.",
         "",
+        "Without policy both sides record every state, with it the last one.",
+        "",
         "Equal on both sides, and compared: model, step, damping (explicit), PD (position actuators), policy.",
         "Not equal: friction and stops, which are constraints of a solver in MuJoCo and smooth forces in phipsi. Rows that",
         "begin with … leave them out in MuJoCo, which then does less.",
@@ -274,7 +288,7 @@ def table(found: dict[str, dict[str, Any]], step: dict[str, float]) -> list[str]
         cells = [_cell(found[name], mine, theirs) for name in names]
         lines.append(f"| {text} | {' | '.join(cells)} | ≥ {GOAL}× |")
     last = names[-1]
-    slower = [f"{x['all, policy'] / x['all']:.2f}×" for x in found.values()]
+    slower = [f"{x['all, policy'] / x['all, last state']:.2f}×" for x in found.values()]
     lines.append(
         f"| run with policy : without | {' | '.join(slower)} | ≤ {POLICY_GOAL}× ({last}) |"
     )
@@ -290,10 +304,10 @@ def table(found: dict[str, dict[str, Any]], step: dict[str, float]) -> list[str]
         "| call | µs | ratio | goal |",
         "|---|---|---|---|",
     ]  # fmt: skip
-    for name in ("sim.step", "sim.step, tau"):
-        lines.append(
-            f"| {name} | {1e6 * step[name]:.2f} | {step[name] / unit:.2f} | ≤ {STEP_GOAL} |"
-        )
+    for name, seconds in step.items():
+        goal = f"≤ {STEP_GOAL}" if name in ("sim.step", "sim.step, tau") else ""
+        if name != "forward_dynamics":
+            lines.append(f"| {name} | {1e6 * seconds:.2f} | {seconds / unit:.2f} | {goal} |")
     return lines
 
 

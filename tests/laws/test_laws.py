@@ -169,6 +169,11 @@ def test_states_and_rates():
     assert_allclose(found["records"]["integrate.size"], np.linalg.norm(i, axis=1))
 
 
+def test_sampled_laws_have_no_continuous_states():
+    with pytest.raises(LawError, match=r"continuous states \(integral\)"):
+        pp.standard_laws.pid("joint1", 0.0, 1.0, 1.0).sampled(100.0)
+
+
 def run(made, model, steps, known=None, at=lambda k: {}):
     """Samplings of a circuit as a kernel applies them; the records of every step."""
     known = {n: np.array(x.value) for n, x in made.of_kind("state").items()} | (known or {})
@@ -305,3 +310,23 @@ def test_controllers_are_laws():
 
     assert_allclose(values([control])["efforts"], -3 * Q - V)
     assert_allclose(values(control)["efforts"], -3 * Q - V)
+
+
+def test_laws_are_not_taken_for_controllers():
+    """Their arguments have names, and (t, q, v) in order would be others."""
+
+    @pp.law
+    def damp(q, v, c=1.0):
+        return -c * v
+
+    start = np.zeros(7)
+    with pytest.raises(pp.PhipsiError, match=r"'damp' is a law.*\n.*pp.Simulator\(model, \[damp"):
+        pp.simulate(ARM, start, start, 0.01, controller=damp)
+    with pytest.raises(pp.PhipsiError, match=r"compiled runs.*\n.*pp.Simulator\(model, \[damp"):
+        pp.simulate(ARM, start, start, 0.01, forces=[damp])
+
+    @pp.law
+    def fits(t, q, v):
+        return -q - v
+
+    assert pp.simulate(ARM, start, start, 0.01, controller=fits).t[-1] == 0.01

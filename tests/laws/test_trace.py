@@ -112,6 +112,13 @@ def changes_while_seen(x):
     return part
 
 
+def changes_what_ravel_sees(x):
+    y = x * 2
+    part = np.ravel(y)
+    y[0] = 1
+    return part
+
+
 BAD = {
     "branch": (branches, "branches on a value.*\n.*np.where"),
     "assignment": (assigns, "cannot be assigned"),
@@ -138,6 +145,18 @@ BAD = {
     "constants": (lambda x: x + 1 / np.zeros_like(x), "not finite"),
     "ragged": (lambda x: x + [[1, 2], [3]], "several lengths"),
     "table": (lambda x: table(x, [0, 0], [1, 2]), "increase"),
+    "same memory": (changes_what_ravel_sees, "has a name of its own"),
+    "bits": (lambda x: x & 1, "& takes comparisons"),
+    "difference": (lambda x: (x > 0) - (x > 1), "cannot be subtracted"),
+    "minus": (lambda x: -(x > 0), "cannot be subtracted"),
+    "whole numbers": (lambda x: np.zeros_like(x, dtype=int), "float64"),
+    "whole numbers too": (lambda x: np.zeros_like(x, int), "float64"),
+    "single": (lambda x: x.astype(np.float32), "float64"),
+    "order": (lambda x: np.linalg.norm(x, 1), "order 1"),
+    "inner": (lambda x: np.inner(np.outer(x, x), x), "two vectors"),
+    "truths": (lambda x: (x > 0) @ (x > 1), "as matrices"),
+    "dtype": (lambda x: np.sum(x, 0, np.float32), "np.sum"),
+    "initial": (lambda x: np.max(x, initial=0.0), "np.max"),
 }
 
 

@@ -8,18 +8,22 @@ import mujoco
 import numpy as np
 import pytest
 from circuits_by_hand import H, parameter, slope, start, state, traced
+from known_systems import four_bar
 from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
+from phipsi.algorithms.forms import closed_form
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import call
 from phipsi.laws.circuit import Circuit
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.motion.chart import chart_of
 from phipsi.motion.graph_steps import step_of
+from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS
 
@@ -236,6 +240,26 @@ def test_gradients_through_runs():
         (found.parameters["damper.c"], slope(lambda e: value(c=c + e * along), 1e-2)),
     ):
         assert_allclose((got * along).sum(axis=1), wanted, rtol=1e-9)
+
+
+def test_rotors_of_closed_chains_have_weights_too():
+    """A change of Jr acts as efforts, whatever the loops are."""
+    system = four_bar()
+    q, v = system.project(system.assemble([1.0, -0.8, -1.5]), [1.0, 0.0, 0.0])
+    callee = ProgramCall((closed_form(None, False, False)[0],), system, given=("Jr",))
+    sizes = callee.native.program.input_shapes
+    inputs = {name: ops.given(name, tuple(sizes[name])) for name in callee.inputs}
+    (vdot,) = call(callee, *inputs.values())
+    weights, own = np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])
+    values = {"q": q, "v": v, "tau": own, "Jr": own[:, None, None]}
+    found: Any = adjoints([vdot], [ops.constant(weights)], [inputs["Jr"]])
+    for i, got in enumerate(evaluate(found, values)[0].ravel()):
+        step = np.eye(3)[i][:, None, None]
+        wanted = slope(
+            lambda e, d=step: weights @ evaluate([vdot], {**values, "Jr": values["Jr"] + e * d})[0],
+            1e-3,
+        )
+        assert abs(got - wanted) < 1e-9
 
 
 def test_not_of_simulate():

@@ -171,6 +171,20 @@ def test_a_step_that_is_too_long_names_its_trajectory(integrator):
     assert np.isnan(run.q[5, 1:]).all() and np.flatnonzero(run.status).tolist() == [5]
 
 
+def test_friction_that_stops_a_joint_within_a_step():
+    """Iterations do not converge, and say so; implicit damping needs none, and loses energy."""
+    arm = pp.examples.seven_joint_arm()
+    friction = [pp.forces.JointFriction(None, 2.0, velocity_scale=1e-2)]
+    q0 = np.full(7, 0.3)
+    sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_midpoint")
+    with pytest.raises(SimulationError, match="implicit step was not solved by iteration"):
+        sim.rollout(sim.start(q0, np.ones(7)), steps=100)
+    sim = pp.Simulator(arm, friction, 2e-3, integrator="implicit_damping")
+    run = sim.rollout(sim.start(q0, np.ones(7)), steps=500)
+    energy = pp.kinetic_energy(arm, run.q, run.v) + pp.potential_energy(arm, run.q)
+    assert energy.max() < energy[0] + 0.05 * np.ptp(energy)
+
+
 # ---- conservation -------------------------------------------------------------------------------
 
 
@@ -289,6 +303,37 @@ def test_gradients_of_stiff_runs(integrator):
     for along in np.eye(2):
         wanted = slope(lambda e, d=along: value(np.array([0.1, 0.2]) + e * d), 1e-3)
         assert abs(found.q @ along - wanted) < 1e-8 * (1 + abs(wanted))
+
+
+@BOTH
+def test_bodies_of_every_trajectory(integrator):
+    """Masses that trajectories have of their own, or share; and gradients by them."""
+    model = random_tree(3, 4)
+    n, damper = model.n_bodies, pp.forces.JointDamper(None, 0.3)
+    q0, v0 = start(model, 1)
+    own = pp.inertial_parameters(model).reshape(n, 10) * np.array([1.7, 0.6])[:, None, None]
+    sim = pp.Simulator(model, damper, 5e-3, integrator=integrator, given=("inertia",))
+    run = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own}), steps=6)
+    shared = sim.rollout(sim.start(q0[0], v0[0], parameters={"inertia": own[1]}), steps=6)
+    assert_array_equal(shared.q, run.q[1])
+    for i in range(2):
+        other = pp.Simulator(
+            model.with_inertial_parameters(own[i].ravel()), damper, 5e-3, integrator=integrator
+        )
+        wanted = other.rollout(other.start(q0[0], v0[0]), steps=6)
+        assert_allclose(run.q[i], wanted.q, atol=1e-13)
+        assert_allclose(run.v[i], wanted.v, atol=1e-12)
+    weights = {"v": np.random.default_rng(0).normal(size=(7, model.nv))}
+    along = own[0] * np.random.default_rng(1).normal(size=own[0].shape)
+
+    def value(e):
+        begin = sim.start(q0[0], v0[0], parameters={"inertia": own[0] + e * along})
+        return (weights["v"] * sim.rollout(begin, steps=6).v).sum()
+
+    begin = sim.start(q0[0], v0[0], parameters={"inertia": own[0]})
+    found = sim.gradient(begin, steps=6, of=weights, parameters=("inertia",))
+    wanted = slope(value, 1e-3)
+    assert abs((found.parameters["inertia"] * along).sum() - wanted) < 1e-9 * (1 + abs(wanted))
 
 
 def test_closed_chains():

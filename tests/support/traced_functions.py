@@ -86,6 +86,8 @@ REAL_ONLY = {
     "whole": lambda x, y, a, s: np.ceil(3 * x) + (5 * y) % 0.7 + (5 * x) // 0.3,
     "table": lambda x, y, a, s: np.interp(x, [-1.5, -0.2, 0.1, 0.4], [1.0, 0.3, -2.0, 1.5]) * y,
     "cubic": lambda x, y, a, s: table(x, [-1.5, -0.2, 0.1, 0.4], [1.0, 0.3, -2.0, 1.5], "cubic"),
+    "truths": lambda x, y, a, s: ((x > 0) + (y > 0)) * s + np.sum(x > 0) + ((x > 0) + 1.0),
+    "nonzero": lambda x, y, a, s: np.floor(2 * x).astype(bool) * y + np.vdot(a, a),
     "extremes": lambda x, y, a, s: np.max(x) - np.min(a),
 }
 ALL = FUNCTIONS | REAL_ONLY

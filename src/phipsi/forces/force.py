@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from phipsi.circuits.wiring import Wiring
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.laws.law import Law
 from phipsi.laws.law_errors import fail, place_of, traced_call
 from phipsi.model.model import Model
 from phipsi.operators import V, pose
@@ -117,9 +118,13 @@ def bind_forces(forces: Iterable[Any], model: Model) -> tuple[Force, ...]:
     for element in forces:
         if not isinstance(element, Force):
             hint = "make one from the class" if isinstance(element, type) else "derive a class"
+            example = "forces=[pp.forces.JointDamper('elbow', 0.5)]"
+            if isinstance(element, Law):
+                hint = "laws act in compiled runs"
+                example = f"pp.Simulator(model, [{element.name}], dt=1e-3)"
             raise InputError(
                 f"forces has {element!r}, which is not a force element; {hint}, for example:\n"
-                f"    forces=[pp.forces.JointDamper('elbow', 0.5)]"
+                f"    {example}"
             )
         kinds.setdefault(type(element), []).append(element.bind(model))
     return tuple(x for kind, elements in kinds.items() for x in kind.merge(elements))

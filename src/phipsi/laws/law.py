@@ -97,6 +97,7 @@ class Law:
 
     def sampled(self, rate: float, delay: int = 0) -> Law:
         """The same law, computed `rate` times a second and held in between; `delay` in samples."""
+        _check_states(self.states, self.place)
         return replace(self, rate=_rate(rate, self.place), delay=_delay(delay, self.place))
 
 
@@ -187,12 +188,8 @@ def law(
     )
     if delay and rate is None:
         fail("delay counts samples, and the law is not sampled: give rate= too", place=place)
-    if rate is not None and first[0]:
-        fail(
-            f"a sampled law cannot have continuous states ({', '.join(first[0])})",
-            "use discrete={…} and return the next value",
-            place=place,
-        )
+    if rate is not None:
+        _check_states(first[0], place)
     made = made if at is None else made.at(at)
     free = {n: x for n, x in defaults.items() if n not in (*RESERVED, *first[0], *first[1])}
     return made.bind(**free) if free else made
@@ -259,6 +256,15 @@ def _name(name: Any, place: str) -> str:
     if not isinstance(plain, str) or not plain.isidentifier():
         fail(f"name={short(name)} must be a name such as 'hold'", place=place)
     return plain
+
+
+def _check_states(states: Mapping[str, Any], place: str) -> None:
+    if states:
+        fail(
+            f"a sampled law cannot have continuous states ({', '.join(states)})",
+            "use discrete={…} and return the next value",
+            place=place,
+        )
 
 
 def _rate(rate: Any, place: str) -> float:

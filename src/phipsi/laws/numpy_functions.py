@@ -18,8 +18,10 @@ from phipsi.laws.trace import (
     UFUNCS,
     Traced,
     as_node,
+    check_dtype,
     entrywise,
     holds_traced,
+    is_truth,
 )
 
 
@@ -27,6 +29,8 @@ def _matmul(x: Any, y: Any) -> Traced:
     a, b = Traced(as_node(x)), Traced(as_node(y))
     if not a.shape or not b.shape:
         fail("@ takes vectors and matrices; use * for scalars")
+    if is_truth(a.node) and is_truth(b.node):
+        fail("comparisons cannot be multiplied as matrices", "make numbers of one:  1.0 * (x > 0)")
     if a.shape[-1] != b.shape[-2:][0]:
         fail(f"shapes {a.shape} and {b.shape} do not fit together in a product")
     if max(a.ndim, b.ndim) <= 2:
@@ -67,7 +71,7 @@ def _axes(x: Node, axis: Any) -> tuple[int, ...]:
     return tuple(sorted({int(one) % len(x.shape) for one in wanted}, reverse=True))
 
 
-def _sum(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+def _sum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
     node = as_node(x)
     axes = _axes(node, axis)
     shape = tuple(1 if i in axes else n for i, n in enumerate(node.shape))
@@ -78,8 +82,8 @@ def _sum(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
     return Traced(node).reshape(shape) if keepdims else Traced(node)
 
 
-def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
-    total = _sum(x, axis, keepdims)
+def _mean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
+    total = _sum(x, axis, keepdims=keepdims)
     return entrywise("div", total, float(max(as_node(x).size // max(total.size, 1), 1)))
 
 
@@ -121,10 +125,12 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, **bounds: Any) -> Traced
     return out if high is None else entrywise("minimum", out, high)
 
 
-def _norm(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
+    if ord not in (None, 2):
+        fail(f"the norm of order {ord!r} is not among those of laws", "use np.abs, np.sum, np.max")
     if axis is None and len(as_node(x).shape) != 1:
         fail("norm takes a vector, or an axis along which vectors lie")
-    return entrywise("sqrt", _sum(_square(x), axis, keepdims))
+    return entrywise("sqrt", _sum(_square(x), axis, keepdims=keepdims))
 
 
 def _cross(x: Any, y: Any) -> Traced:
@@ -176,6 +182,31 @@ def _add_at(target: Any, key: Any, value: Any) -> None:
     target.become(ops.apply("add", target.node, sums))
 
 
+def _truths(name: str, symbol: str) -> Callable[..., Traced]:
+    """&, | and ~, which NumPy has for comparisons only."""
+
+    def of(*args: Any) -> Traced:
+        for x in map(as_node, args):
+            known = x.operation.name == "constant" and np.isin(x.data, (0.0, 1.0)).all()
+            if not known and not is_truth(x):
+                fail(f"{symbol} takes comparisons", "use np.logical_and(x, y), or  x != 0")
+        return entrywise(name, *args)
+
+    return of
+
+
+def _dot(x: Any, y: Any) -> Traced:
+    if max(len(as_node(z).shape) for z in (x, y)) > 2:
+        fail("np.dot of arrays with more than two axes", "use @")
+    return _matmul(x, y)
+
+
+def _inner(x: Any, y: Any) -> Traced:
+    if any(len(as_node(z).shape) != 1 for z in (x, y)):
+        fail("np.inner takes two vectors", "use x @ y.T")
+    return _matmul(x, y)
+
+
 def _hypot(x: Any, y: Any) -> Traced:
     return entrywise("sqrt", entrywise("add", _square(x), _square(y)))
 
@@ -185,15 +216,16 @@ def _square(x: Any) -> Traced:
 
 
 def _like(value: float | None) -> Callable[..., Traced]:
-    def full(x: Any, *fill: Any, dtype: Any = None, shape: Any = None, **more: Any) -> Traced:
-        (number,) = fill if value is None else (value,)
+    def full(x: Any, *rest: Any, dtype: Any = None, shape: Any = None) -> Traced:
+        number, *kind = rest if value is None else (value, *rest)
+        check_dtype(kind[0] if kind else dtype)
         return _broadcast(number, as_node(x).shape if shape is None else shape)
 
     return full
 
 
 def _extreme(name: str) -> Callable[..., Traced]:
-    def of(x: Any, axis: Any = None, keepdims: bool = False) -> Traced:
+    def of(x: Any, axis: Any = None, *, keepdims: bool = False) -> Traced:
         if keepdims:
             return of(x, axis).rearranged(lambda numbers: np.expand_dims(numbers, axis))
         whole = Traced(as_node(x))
@@ -289,7 +321,8 @@ UFUNCS |= {
     "arctan2": "arctan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "minimum": "minimum",
     "maximum": "maximum", "fmin": "minimum", "fmax": "maximum", "less": "less",
     "less_equal": "less_equal", "equal": "equal", "logical_and": "both", "logical_or": "either",
-    "logical_not": "not", "bitwise_and": "both", "bitwise_or": "either", "invert": "not",
+    "logical_not": "not", "bitwise_and": _truths("both", "&"),
+    "bitwise_or": _truths("either", "|"), "invert": _truths("not", "~"),
     "square": _square, "hypot": _hypot, "positive": lambda x: Traced(as_node(x)),
     "matmul": _matmul, "floor_divide": _floor_divide, "remainder": _remainder,
     "greater": lambda x, y: entrywise("less", y, x),
@@ -314,13 +347,13 @@ REARRANGING |= {
 FUNCTIONS |= {
     np.broadcast_arrays: _broadcast_arrays, np.where: _where,
     np.clip: _clip, np.sum: _sum, np.mean: _mean, np.concatenate: _concatenate,
-    np.stack: _stack, np.dot: _matmul, np.cross: _cross, np.linalg.norm: _norm,
+    np.stack: _stack, np.dot: _dot, np.cross: _cross, np.linalg.norm: _norm,
     np.einsum: _einsum, np.interp: _interp,
     np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.full_like: _like(None),
     np.max: _extreme("maximum"), np.min: _extreme("minimum"),
     np.copy: lambda x: Traced(as_node(x), owned=True),
-    np.vdot: lambda x, y: _sum(entrywise("mul", x, y)),
-    np.inner: lambda x, y: _sum(entrywise("mul", x, y), -1),
+    np.vdot: lambda x, y: _matmul(*(Traced(as_node(z)).reshape(-1) for z in (x, y))),
+    np.inner: _inner,
     np.outer: lambda x, y: (Traced(as_node(x)).reshape(-1, 1) * Traced(as_node(y)).reshape(1, -1)),  # type: ignore[operator]
     np.shape: lambda x: as_node(x).shape, np.ndim: lambda x: len(as_node(x).shape),
     np.size: lambda x: as_node(x).size,

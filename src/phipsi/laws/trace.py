@@ -3,6 +3,8 @@
 They take Python's operators and NumPy's functions, as arrays would. Whatever needs to know a value
 (an `if`, a conversion to a number, a function that looks at entries) is an error that names the
 line of the law and shows how to write it.
+
+Reasons: docs/decisions/0036.
 """
 
 from __future__ import annotations
@@ -148,9 +150,10 @@ class Traced:
         return Traced(self.node, owned=True)
 
     def astype(self, dtype: Any) -> Traced:
-        """A copy; numbers of laws are float64."""
-        if np.dtype(dtype).kind not in "fb":
-            fail(f"numbers of laws are float64, and stay so, not {np.dtype(dtype)}")
+        """A copy, or whether entries are not zero; numbers of laws are float64."""
+        if np.dtype(dtype) == np.bool_:
+            return ~entrywise("equal", self, 0.0)
+        check_dtype(dtype)
         return self.copy()
 
     def reshape(self, *shape: Any) -> Traced:
@@ -169,13 +172,13 @@ class Traced:
         """A copy of the entries row by row on one axis."""
         return self.reshape(-1).copy()
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
+    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Traced:
         """The sum of all entries or along axes."""
-        return FUNCTIONS[np.sum](self, axis, keepdims)
+        return FUNCTIONS[np.sum](self, axis, keepdims=keepdims)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Traced:
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Traced:
         """The mean of all entries or along axes."""
-        return FUNCTIONS[np.mean](self, axis, keepdims)
+        return FUNCTIONS[np.mean](self, axis, keepdims=keepdims)
 
     def max(self, axis: Any = None) -> Traced:
         """The largest of all entries or along an axis."""
@@ -227,7 +230,7 @@ class Traced:
         return entrywise("abs", self)
 
     def __invert__(self) -> Traced:
-        return entrywise("not", self)
+        return UFUNCS["invert"](self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if (ufunc, method) in METHODS:
@@ -244,7 +247,7 @@ class Traced:
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if function in REARRANGING:
-            first = Traced(as_node(args[0]))
+            first = args[0] if isinstance(args[0], Traced) else Traced(as_node(args[0]))
             return first.rearranged(lambda numbers: function(numbers, *args[1:], **kwargs))
         traced = FUNCTIONS.get(function)
         if traced is None:
@@ -281,7 +284,7 @@ def _in_place(operate: Callable[[Traced, Any], Any]) -> Callable[[Traced, Any], 
 
 for _name, _symbol in {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "power", "matmul": "matmul",
-    "and": "both", "or": "either", "mod": "remainder", "floordiv": "floor_divide",
+    "and": "bitwise_and", "or": "bitwise_or", "mod": "remainder", "floordiv": "floor_divide",
 }.items():  # fmt: skip
     setattr(Traced, f"__{_name}__", _operator(_symbol))
     setattr(Traced, f"__r{_name}__", _operator(_symbol, swapped=True))
@@ -327,6 +330,10 @@ def entrywise(name: str, *args: Any) -> Traced:
     except ValueError:
         shapes = " and ".join(str(x.shape) for x in nodes)
         fail(f"shapes {shapes} do not fit together")
+    if name in ("add", "sub", "neg") and all(map(is_truth, nodes)):
+        if name != "add":
+            fail("comparisons cannot be subtracted", "make numbers of them:  1.0 * (x > 0)")
+        name = "either"  # NumPy's sum of truths
     if name == "power":
         out = ops.power(*(_fitted(x, shape) for x in nodes))
     else:
@@ -334,6 +341,19 @@ def entrywise(name: str, *args: Any) -> Traced:
     if out.operation.name == "constant" and not np.isfinite(out.data).all():
         fail(f"{name} of known numbers gives {short(out.data.tolist())}, which is not finite")
     return Traced(out)
+
+
+def is_truth(x: Node) -> bool:
+    """Whether a node is a comparison, or made of comparisons: a bool of NumPy."""
+    if x.operation.name == "pick":
+        return is_truth(x.args[0])
+    return x.operation.name in ("less", "less_equal", "equal", "both", "either", "not")
+
+
+def check_dtype(dtype: Any) -> None:
+    """Reject kinds of numbers that round or cut off."""
+    if dtype is not None and np.dtype(dtype) != np.float64:
+        fail(f"numbers of laws are float64, and stay so, not {np.dtype(dtype)}")
 
 
 def _fitted(x: Node, shape: Shape) -> Node:

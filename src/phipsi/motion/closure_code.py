@@ -10,7 +10,7 @@ something else than they give. At the start of a step and in the projection of r
 closed to rounding, so a doubt there is one about the rank: the lane stops. In between the loops are
 open by the error of a stage, and redundant rows disagree by as much: that is not a doubt.
 
-Reasons: docs/decisions/0036.
+Reasons: docs/decisions/0037.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from phipsi.backends.failures import NOT_FINITE
 from phipsi.errors import SimulationError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.graph import Node
@@ -259,7 +260,7 @@ class RunGradient:
                     )
                     by_tau[:, here] = back_tau[:, ::-1]
                 value += self._value(at)
-        for memory in back.values():  # such as the equation of an implicit step backward
+        for memory in (x.memory for x in back.values()):  # such as an equation of an implicit step
             bad = memory.status != 0
             forward.status[bad], forward.failed_at[bad] = memory.status[bad], memory.failed_at[bad]
         states = {name: found[f"to {name}"] for name in self.states}
@@ -268,7 +269,8 @@ class RunGradient:
             if f"sum {name}" in found:
                 each = found[f"sum {name}"].reshape(count, *self._shapes[name])
                 total += each if name in self._own else each.sum(axis=0)
-        if not all(np.isfinite(x).all() for x in sums.values()):
+        fine = all(np.isfinite(x).all() for x in sums.values())
+        if not fine and not forward.status.any():
             raise _not_finite()
         return Pulled(value, states, by_tau, sums), forward
 
@@ -333,7 +335,8 @@ class RunGradient:
             memory.place(name, (tau if name == "tau" else at[name])[:, ::-1], per_step=True)
         for name, x in out.items():
             memory.place(f"record {name}", x)
-        if not memory.run(h, tau.shape[1], last, records=False, direction=-1):
+        memory.run(h, tau.shape[1], last, records=False, direction=-1)
+        if (memory.status & 7 == NOT_FINITE).any():
             raise _not_finite()
         for name, total in sums.items():
             for left, right, factors in back.reverse.pairs(name):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -39,8 +39,13 @@ from phipsi.spatial.groups import Group
 
 _DIFFERENTIABLE = ("q", "v", "vdot", "tau", "f_ext", "M")
 """Inputs of programs by which gradients are known."""
-_INVERSES = (FORWARD_DYNAMICS, loaded(forward, external=True), RATES_OF_MOMENTA)
-"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known as well."""
+_INVERSES = (
+    FORWARD_DYNAMICS,
+    loaded(forward, external=True),
+    RATES_OF_MOMENTA,
+    *(closed_form(None, external, False)[0] for external in (False, True)),
+)
+"""Forms ℳ⁻¹ (tau − …), with and without loops, whose derivatives by a given Jr are known too."""
 
 
 @final
@@ -120,7 +125,7 @@ class ProgramCall(Callee):
         return out
 
     def _by_rotors(self, shape: Shape, by_tau: Node, rates: Node) -> Node:
-        """The weights of Jr: y = (… + Jr)⁻¹ T changes by −(… + Jr)⁻¹ δJr y."""
+        """The weights of Jr: a change of it acts on y as the efforts −δJr y."""
         rows, columns, places = [], [], []
         for k, at in enumerate(self.model.v_slices):
             for i in range(at.start, at.stop):

@@ -8,15 +8,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from phipsi.errors import InputError, PhipsiError, SimulationError
+from phipsi.laws.law import Law
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """The name of a function, or the class of an object that is called like one."""
+    if isinstance(function, Law):
+        return function.name
     return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 def check_signature(function: Callable[..., Any], who: str, *arguments: str) -> None:
-    """Reject a function that cannot be called with these arguments."""
+    """Reject a function that cannot be called with these arguments, and laws."""
+    if isinstance(function, Law) and function.arguments != arguments:
+        given = ", ".join(arguments)
+        raise InputError(
+            f"{who} is a law, which gets its arguments by name, and is called with ({given}) here. "
+            f"Laws act in compiled runs:\n"
+            f"    pp.Simulator(model, [{function.name}.bind(…)], dt=1e-3)"
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # machine code has no signature

@@ -20,12 +20,15 @@ from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
 from phipsi.motion.entry_names import place_name
 from phipsi.motion.user_functions import first_call, name_of
+from phipsi.simulation.compiled_laws import CompiledLaws, compiled_laws
 from phipsi.simulation.prescribed import Prescribed
 from phipsi.simulation.quadratures import Quadratures
 from phipsi.simulation.run_constraints import RunConstraints
 
 Array = NDArray[Any]
 Controller = Callable[[float, Array, Array], Any]
+
+_WORTH_COMPILING = 2000  # evaluations, as long as they take in Python: then laws are compiled
 
 WITH_FORCES = loaded(forward, external=True)
 HYBRID_WITH_FORCES = hybrid_form(body_forces(external=True))
@@ -68,6 +71,20 @@ class Equations:
         self._nv = model.nv
         self._checked = False
         self.failure: tuple[float, Array, Array] | None = None
+        self._given_forces = forces
+        self.known_effort: tuple[Array, Array, Array] | None = None
+        self.laws_may_have_changed()
+
+    def laws_may_have_changed(self) -> None:
+        """An action of an event may have changed numbers of controllers: trace them again."""
+        self._count, self._compiled = 0, None
+
+    def compiled(self) -> CompiledLaws | None:
+        """Controller and force elements as code, if all of them can be and nothing else acts."""
+        alone = self.prescribed is None and self.loops is None and not len(self.quadratures)
+        if not alone or self._program.native is None:
+            return None
+        return compiled_laws(self.model, self.controller, self._given_forces)
 
     @cached_property
     def _closed(self) -> Callable[..., tuple[Array, Array, Any]]:
@@ -131,6 +148,14 @@ class Equations:
             self.failure = (t, np.array(q), np.array(v))
 
     def _at(self, t: float, q: Array, v: Array) -> Array:
+        self._count += 1
+        if self._count == _WORTH_COMPILING:
+            laws = self.compiled()
+            self._compiled = None if laws is None else laws.accelerations()
+        if self._compiled is not None:
+            vdot = self._compiled(t, q, v)
+            if vdot is not None:
+                return vdot
         effort, loads = self.acting(t, q, v)
         inputs = self._inputs(t, q, v, effort, loads)
         if self.loops is not None and self.loops.compiles:
@@ -168,6 +193,9 @@ class Equations:
 
     def recorded_effort(self, t: float, q: Array, v: Array) -> Array:
         """Efforts for the trajectory: the controller's, and what prescribed joints need."""
+        known = self.known_effort
+        if known is not None and known[0] is q and known[1] is v:
+            return known[2]
         effort = self._zero if self.controller is None else np.array(self.control(t, q, v))
         if self.prescribed is None:
             return effort

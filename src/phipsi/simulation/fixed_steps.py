@@ -26,6 +26,10 @@ Advance = Callable[[float, Array, Array, float], tuple[Array, Array, Array]]
 """(t, q, v, h) → q⁺, v⁺ and what the quadratures gain."""
 
 _STRETCH = 500  # steps that run in machine code at once, between checks of events and Ctrl-C
+_WORTH_COMPILING = 200  # steps: the laws of a run with as many before it are compiled
+_AFTER_EVENT = 50  # steps before that: many events in a row would compile laws as often
+Stretch = Callable[[float, Array, Array, int], tuple[Array, Array, Array | None]]
+"""(t, q, v, steps) → q, v and efforts of the controller after every step."""
 
 
 @final
@@ -86,14 +90,20 @@ class FixedSteps(Stepper):
         self._method = method
         self.w = np.zeros(len(equations.quadratures))
         # no function of the user is called within a step: whole stretches run in machine code
-        self._compiled = method.name in COMPILED and equations.is_plain
+        self._compiles = method.name in COMPILED
+        self._stretch: Stretch | None = None
+        if self._compiles and equations.is_plain:
+            self._stretch = self._plain
         self.restart(*start)
+        self._since = _AFTER_EVENT
 
     def restart(self, t: float, q: Array, v: Array) -> None:
         """Go on from here to the next multiple of dt."""
         self.t, self.q, self.v = t, q, v
         self._next = math.floor(t / self._dt * (1 + 1e-12)) + 1
-        self._ready: Iterator[tuple[Array, Array]] = iter(())
+        self._ready: Iterator[tuple[Array, Array, Array | None]] = iter(())
+        if self._stretch != self._plain:
+            self._stretch, self._since = None, 0
 
     def step(self) -> Step:
         """Advance to the next multiple of dt, or to the end."""
@@ -111,23 +121,40 @@ class FixedSteps(Stepper):
     def _from_machine_code(self, t1: float) -> tuple[Array, Array] | None:
         """The state at the end of this step, from a stretch of steps done at once."""
         whole = abs(t1 - self.t - self._dt) <= 1e-9 * self._dt
-        if not self._compiled or not whole or self._next >= self._count:
+        if not self._compiles or not whole or self._next >= self._count:
             return None
         found = next(self._ready, None)
         if found is None:
-            steps = min(_STRETCH, self._count - self._next)
-            zero = np.zeros(self._equations.model.nv)
-            try:
-                q, v = rollout(
-                    self._equations.model, self.q, self.v, zero, self._dt, steps,
-                    integrator=self._method.name,
-                )  # fmt: skip
-            except SimulationError:  # step by step, which finds where and why
-                self._compiled = False
+            stretch = self._stretch or self._laws()
+            if stretch is None:
                 return None
-            self._ready = iter(zip(q[1:], v[1:], strict=True))
+            steps = min(_STRETCH, self._count - self._next)
+            try:
+                q, v, tau = stretch(self.t, self.q, self.v, steps)
+            except SimulationError:  # step by step, which finds where and why
+                self._compiles = False
+                return None
+            efforts = [None] * steps if tau is None else tau[1:]
+            self._ready = iter(zip(q[1:], v[1:], efforts, strict=True))
             found = next(self._ready)
-        return found
+        q1, v1, effort = found
+        self._equations.known_effort = None if effort is None else (q1, v1, effort)
+        return q1, v1
+
+    def _plain(self, t: float, q: Array, v: Array, steps: int) -> tuple[Array, Array, None]:
+        """Nothing acts but gravity."""
+        model = self._equations.model
+        zero = np.zeros(model.nv)
+        return *rollout(model, q, v, zero, self._dt, steps, integrator=self._method.name), None
+
+    def _laws(self) -> Stretch | None:
+        """With the laws of the run as code, if the run is long."""
+        self._since += 1
+        if self._since != _AFTER_EVENT + 1 or self._count - self._next < _WORTH_COMPILING:
+            return None
+        laws = self._equations.compiled()
+        self._stretch = None if laws is None else laws.stretch(self._method.name, self._dt)
+        return self._stretch
 
 
 def advance_function(method: Method, equations: Equations) -> Advance:

@@ -269,6 +269,7 @@ class _Run:
         if "stop" in actions:
             self.stepper.t, self.stepper.q, self.stepper.v = t, q, v
             return True
+        self.equations.laws_may_have_changed()
         if t < self.end:
             self.stepper.restart(t, q, v)
         else:
