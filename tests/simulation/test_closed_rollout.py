@@ -321,6 +321,30 @@ def test_a_motion_that_stops_goes_on_in_numpy_for_one_record(monkeypatch, numpy_
 FAILED = r"(?s)trajectory \[1\] failed in step 12 \(t = 0.12 s\): the loops cannot.*'rod'"
 
 
+@pytest.mark.parametrize("stop", [3, 12, 22])
+def test_a_motion_that_stops_at_any_place(stop, monkeypatch, numpy_steps):
+    """Steps before, between and after the records: 23 of them, a record every 10."""
+    system, q = MECHANISMS["four-bar"]()
+    q0, v0 = states(system, q, 4)
+    arguments = (system, q0, v0, np.zeros(3), 1e-3, 23)
+    whole = pp.rollout(*arguments, every=10)
+    run, started = rollout._run, []
+
+    def stopping(*given):
+        run(*given)
+        status, failed_at = given[3][-2:]
+        if not started:
+            status[1], failed_at[1] = 6, stop
+        started.append(len(status))
+
+    monkeypatch.setattr(rollout, "_run", stopping)
+    again = pp.rollout(*arguments, every=10)
+    assert started == ([4, 1] if stop < 20 else [4])
+    assert numpy_steps == [1] * (10 if stop < 20 else 3)
+    for x, y in zip(again, whole, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-11)
+
+
 def test_one_that_cannot_go_on_is_an_error_with_loop_and_step():
     """A crank that a rod cannot follow: the step ends where no rod of this length reaches."""
     arm = pp.examples.planar_arm(2)

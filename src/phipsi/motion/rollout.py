@@ -193,25 +193,31 @@ def _constrained(
     if motion.moving is None:
         with contextlib.suppress(InputError):  # there is no machine code for such a system
             plan = _plan(motion.mechanism, method)
-    ready, resume = np.arange(count), np.zeros(count, dtype=np.int64)
-    for record in range(kept):
+    # the record after which each motion stopped in machine code; those that are ready go on
+    ready, record, stopped = np.arange(count), 0, np.zeros(count, dtype=np.int64)
+    while True:
         first = record * every
-        if plan is not None and ready.size and first < steps:
-            own = efforts[ready, first:] if efforts.ndim == 3 else efforts[ready]
+        if plan is not None and first < steps:
             state = [np.array(x[ready, record], order="C") for x in (out_q, out_v)]
-            outs = [np.empty((len(ready), kept - record, x.shape[-1])) for x in (out_q, out_v)]
-            if not record:
-                outs = [out_q, out_v]
+            if not record:  # all of them
+                own, outs = efforts, [out_q, out_v]
+            else:
+                own = efforts[ready, first:] if efforts.ndim == 3 else efforts[ready]
+                outs = [np.empty((len(ready), kept - record, x.shape[-1])) for x in (out_q, out_v)]
             arrays = [*state, np.array(own, order="C"), state[1]]
             status, failed_at = _run(plan, arrays, outs, (steps - first, every), dt, threads)
             if record:
                 out_q[ready, record:], out_v[ready, record:] = outs
-            resume[ready] = np.where(status == 0, kept, record + failed_at // every)
+            stopped[ready] = np.where(status == 0, kept, record + failed_at // every)
         else:
-            resume[ready] = record
-        ready = np.flatnonzero(resume == record)
+            stopped[ready] = record
+        record = int(stopped.min())
+        first = record * every
+        if first >= steps:
+            return records
+        ready = np.flatnonzero(stopped == record)
         q, v = out_q[ready, record], out_v[ready, record]
-        for k in range(first, min(first + every, steps)) if ready.size else ():
+        for k in range(first, min(first + every, steps)):
             own = efforts[ready, k] if efforts.ndim == 3 else efforts[ready]
             try:
                 q, v = constrained_step(motion, method, q, v, own, dt)
@@ -221,9 +227,10 @@ def _constrained(
                 text = f"{where} failed in step {k} (t = {k * dt:.6g} s): {reason}"
                 found = out_q[:, : record + 1], out_v[:, : record + 1]
                 raise SimulationError(text, found) from reason
-        if record + 1 < kept:
-            out_q[ready, record + 1], out_v[ready, record + 1] = q, v
-    return records
+        record += 1
+        if record == kept:  # these were the steps after the last record
+            return records
+        out_q[ready, record], out_v[ready, record] = q, v
 
 
 def _first_failure(
