@@ -452,11 +452,12 @@ class Run(LaneCode):
 
     def _all_finite(self, code: LawCode, values: Sequence[Any]) -> Any:
         """Where no number is infinite or not a number: 0 x is 0 for all of them."""
-        e, total = self.e, self.e.constant(0.0)
+        e = self.e
+        zero = total = e.constant(0.0)  # a plain 0 would be folded
         for value, node in zip(values, self.plan.states.values(), strict=True):
 
             def add(i: Any, sums: list[Any], value: Any = value) -> list[Any]:
-                return [code.entry(value, i).times_plus(0.0, Lane(e, sums[0])).value]
+                return [code.entry(value, i).times_plus(zero, Lane(e, sums[0])).value]
 
             if isinstance(value, Area):
                 (found,) = fold_loop(self.b, i64(node.size), 1, [total.value], add)
