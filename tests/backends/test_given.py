@@ -52,6 +52,7 @@ EXPRESSIONS: dict[str, Expr] = {**VECTORS, **OPERATORS, **SMALL, **RULED}
 # one program of machine code for these
 NATIVE = ("forward dynamics", "energy", "without rotors", "point rates", "H G", "bd outward")
 UNUSED = (
+    "moved",
     "unprescribed",
     "prescribed",
     "angular",
