@@ -73,7 +73,21 @@ def swing_up() -> plt.Figure:
     return figure
 
 
-PICTURES = {"thousand-arms": thousand_arms, "swing-up": swing_up}
+def one_controller() -> plt.Figure:
+    """The first joint of a thousand arms that one controller holds."""
+    names = after("control.md", "settled")
+    run, settled = names["many"], names["settled"]
+    figure, axes = plt.subplots(figsize=(6.0, 2.6), layout="constrained")
+    for shown, color, label in ((settled, "C0", "settles"), (~settled, "C3", "does not settle")):
+        for k, i in enumerate(np.flatnonzero(shown)[:25]):
+            axes.plot(run.t[i], run.q[i, :, 0], color=color, lw=0.5, label=None if k else label)
+    axes.axhline(names["pose"][0], color="0.5", lw=0.8, ls="--", label="target")
+    axes.set(xlabel="t (s)", ylabel="joint1 (rad)", xlim=(0, run.t[0, -1]))
+    axes.legend(frameon=False, loc="lower left")
+    return figure
+
+
+PICTURES = {"one-controller": one_controller, "thousand-arms": thousand_arms, "swing-up": swing_up}
 
 
 def main() -> None:
