@@ -4,6 +4,8 @@ A `Callee` is anything that computes arrays from arrays: a program of the algebr
 the joints' groups. It says what it computes on arrays, how weights of its results become weights
 of its arguments, and how its code is written; so a graph that contains it is evaluated,
 differentiated and compiled like any other.
+
+Reasons: docs/decisions/0038.
 """
 
 from __future__ import annotations
