@@ -15,7 +15,14 @@ import pytest
 from phipsi.backends.native.targets.target import MachineCode, generic_target, host_target
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary_functions import FUNCTIONS, define
-from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, POINTER, write_loop
+from phipsi.backends.native.text.lane_arithmetic import (
+    DOUBLE,
+    I64,
+    POINTER,
+    Emitter,
+    Lane,
+    write_loop,
+)
 
 
 @cache
@@ -135,3 +142,15 @@ def test_special_arguments_are_those_of_numpy(name: str):
 def test_exponentials_at_the_ends(x: float):
     found = function("exp", 4, False)(np.array([x]))
     assert errors("exp", found, (np.array([x]),))[0] <= 1.0
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_numbers_that_are_not_finite_spoil_a_sum(fused):
+    """On every processor: known zeros are folded, and the product with 0 is not known."""
+    module = ir.Module()
+    e = Emitter(2, fused=fused)
+    function = ir.Function(module, ir.FunctionType(e.vector, [e.vector]), "go")
+    e.builder = ir.IRBuilder(function.append_basic_block("entry"))
+    x = Lane(e, function.args[0])
+    e.builder.ret(e.spoiled(e.constant(0.0), x).value)
+    assert ("llvm.fma" if fused else "fmul") in str(module)

@@ -26,7 +26,6 @@ from phipsi.backends.native.text.lane_arithmetic import (
     write_cases,
     write_loop,
 )
-from phipsi.spatial.exponential import SERIES_BELOW, polynomial
 from phipsi.spatial.groups import Group
 
 Values = list[Any]
@@ -59,9 +58,7 @@ class _LaneNumbers:
         return self.e.intrinsic("sqrt", x)
 
     def pick(self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Lane:
-        small = self.e.compare("<", s, SERIES_BELOW)
-        near, far = self.e.select(small, s, 0.0), self.e.select(small, 1.0, s)
-        return self.e.select(small, polynomial(series, near), closed(far, self))
+        return self.e.pick(s, series, closed, self)
 
 
 class LaneCode:

@@ -10,13 +10,13 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
 from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.elementary import define_sincos
@@ -169,13 +169,9 @@ def run_code(plan: Plan, lanes: int) -> MachineCode:
     return found
 
 
-@cache
 def _version() -> str:
     """A digest of the sources the code comes from."""
-    root = Path(__file__).parents[1]
-    rooms = ("motion", "laws", "spatial", "backends/native/kernel", "backends/native/text")
-    sources = sorted(path for room in rooms for path in (root / room).glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    return sources_digest("motion", "algorithms/constrained")
 
 
 @final
@@ -451,13 +447,12 @@ class Run(LaneCode):
             self.each(value, node.size, one)
 
     def _all_finite(self, code: LawCode, values: Sequence[Any]) -> Any:
-        """Where no number is infinite or not a number: 0 x is 0 for all of them."""
-        e = self.e
-        zero = total = e.constant(0.0)  # a plain 0 would be folded
+        """Where no number is infinite or not a number."""
+        e, total = self.e, self.e.constant(0.0)
         for value, node in zip(values, self.plan.states.values(), strict=True):
 
             def add(i: Any, sums: list[Any], value: Any = value) -> list[Any]:
-                return [code.entry(value, i).times_plus(zero, Lane(e, sums[0])).value]
+                return [e.spoiled(Lane(e, sums[0]), code.entry(value, i)).value]
 
             if isinstance(value, Area):
                 (found,) = fold_loop(self.b, i64(node.size), 1, [total.value], add)

@@ -6,10 +6,7 @@ while others go on, so that what it gets does not depend on its neighbours.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, final
 
 from phipsi.algorithms.kinematics.bounded_steps import BLOCK_ROUNDS, ROUNDING, StepCoordinates
@@ -29,6 +26,7 @@ from phipsi.algorithms.kinematics.ik_search import (
 from phipsi.backends.failures import BLOCK
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
+from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.elementary_functions import define
 from phipsi.backends.native.text.lane_arithmetic import (
@@ -79,18 +77,10 @@ def search_code(model: Model, where: PointSet) -> LaneFunction | None:
         def write(kernel: LaneKernel) -> None:
             _Search(kernel, T, nv, places).write()
 
-        key = f"inverse kinematics {T} {places} {_version()}"
+        key = f"inverse kinematics {T} {places} {sources_digest('algorithms/kinematics')}"
         return LaneFunction(key, (frames, move), inputs, results, write)
 
     return model.cached((search_code, where.key), build)
-
-
-@cache
-def _version() -> str:
-    """A digest of the sources the code comes from, besides those of the backend."""
-    here = Path(__file__).parent
-    sources = [here / f"{name}.py" for name in ("ik_code", "ik_search", "bounded_steps")]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 @final
@@ -235,7 +225,7 @@ class _Search:
         total: Any = e.constant(0.0)
         for i in range(self.T):
             for far in self.far:
-                total = self._load(far, i).times_plus(0.0, total)
+                total = self.e.spoiled(total, self._load(far, i))
         k.fail(b.not_(e.compare("==", total, 0.0)), BLOCK)
 
     def _stop(self, condition: Any) -> None:

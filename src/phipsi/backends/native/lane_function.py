@@ -26,6 +26,7 @@ from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import machine_code
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, POINTER, Emitter, i64
+from phipsi.laws.calls import listing, natives_of
 from phipsi.laws.graph import Node, in_order
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -239,25 +240,19 @@ def graph_function(inputs: Shapes, results: Mapping[str, Node], failure: int = 0
 
     With `failure`, elements whose last result is not 0 fail with that status; it is not returned.
     """
-    natives = list(
-        {
-            id(native): native
-            for x in in_order(results.values())
-            if x.operation.name == "call"
-            for native in x.data.natives
-        }.values()
-    )
     nodes = list(results.values())
+    listed = in_order(nodes)
+    natives = natives_of(listed)
     shown = list(results)[:-1] if failure else list(results)
 
     def write(kernel: LaneKernel) -> None:
         code = kernel.code
         values = code.write(nodes)
-        total: Any = kernel.e.constant(0.0)
+        total = kernel.e.constant(0.0)
         for name, node, value in zip(results, nodes, values, strict=True):
             for i in range(node.size):
                 x = code.entry(value, i)
-                total = x.times_plus(0.0, total)
+                total = kernel.e.spoiled(total, x)
                 if name in shown:
                     code.put(x, kernel.results[name], i)
         kernel.fail(kernel.b.not_(kernel.e.compare("==", total, 0.0)), _NOT_FINITE)
@@ -266,29 +261,8 @@ def graph_function(inputs: Shapes, results: Mapping[str, Node], failure: int = 0
             kernel.fail(kernel.b.not_(kernel.e.compare("==", flag, 0.0)), failure)
 
     shapes = {name: results[name].shape for name in shown}
-    return LaneFunction(graph_text(nodes, natives), natives, inputs, shapes, write)
+    text = "\n".join([*listing(listed, natives), repr([listed.index(x) for x in nodes])])
+    return LaneFunction(text, natives, inputs, shapes, write)
 
 
 _NOT_FINITE = 4
-
-
-def graph_text(results: Sequence[Node], natives: Sequence[NativeCode]) -> str:
-    """A graph as text: equal for graphs with the same code."""
-    numbers: dict[Node, int] = {}
-    lines = []
-    for x in in_order(results):
-        numbers[x] = len(numbers)
-        args = [numbers[y] for y in x.args]
-        lines.append(f"{x.operation.name} {x.shape} {args} {_text_of(x.data, natives)}")
-    return "\n".join([*lines, repr([numbers[x] for x in results])])
-
-
-def _text_of(data: Any, natives: Sequence[NativeCode]) -> str:
-    if isinstance(data, np.ndarray):
-        return f"{data.shape} {data.dtype} {hashlib.sha256(data.tobytes()).hexdigest()}"
-    if isinstance(data, tuple):
-        return " ".join(_text_of(x, natives) for x in data)
-    if hasattr(data, "natives"):  # a callee
-        order = [next(i for i, y in enumerate(natives) if y is x) for x in data.natives]
-        return f"{data.name} {data.shapes} {order}"
-    return repr(data)

@@ -309,8 +309,10 @@ def _output_shape(r: Result, program: SweepProgram) -> tuple[int, ...]:
 
 
 @cache
-def sources_digest() -> str:
+def sources_digest(*rooms: str) -> str:
     """Versions of everything that writes code, with a digest of our own sources.
+
+    `rooms` are further folders of the package whose sources write code, such as "motion".
 
     Sources that have changed since they were imported are not the ones that run: what such a
     process compiles must not be found by others.
@@ -321,7 +323,7 @@ def sources_digest() -> str:
     folders = (
         here,
         here.parent,
-        *(package / name for name in ("spatial", "model", "sweeps", "laws")),
+        *(package / name for name in ("spatial", "model", "sweeps", "laws", *rooms)),
     )
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     for path in paths:

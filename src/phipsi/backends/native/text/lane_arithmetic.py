@@ -97,6 +97,10 @@ class Emitter:
         near, far = self.select(small, s, 0.0), self.select(small, 1.0, s)
         return self.select(small, polynomial(series, near), closed(far, ops))
 
+    def spoiled(self, total: Lane, x: Lane) -> Lane:
+        """`total`, but not a number where x is infinite or not a number."""
+        return x.times_plus(self.constant(0.0), total)  # a plain 0 would be folded
+
     def masked_load(self, where: Any, mask: Any) -> Any:
         """A vector of which only the lanes in the mask are read; the others are zero."""
         name, nothing = f"llvm.masked.load.v{self.lanes}f64.p0", self.constant(0.0).value
