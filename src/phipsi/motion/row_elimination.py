@@ -64,7 +64,7 @@ class Elimination:
         return int(inner + carried + pairs + len(self.rows) ** 3 / 6)
 
 
-def elimination_of(system: System) -> Elimination | None:
+def elimination_of(system: System, given: Sequence[str] = ()) -> Elimination | None:
     """The patterns of a system, or None if it is too large for code without loops."""
     return system.cached((Elimination,), lambda: _elimination(system))
 
@@ -99,16 +99,17 @@ class RightSide:
     """One right-hand side: whether it has a load c, and whether e is given by rates.
 
     Given by rates, e = G v − wanted. The pointers of a call are −c, if there is one; then e, or v
-    and the wanted rates; then x and the status.
+    and the wanted rates; then x, the status, and f if `multipliers` are wanted.
     """
 
     loaded: bool = False
     by_rates: bool = False
+    multipliers: bool = False
 
     @property
     def pointers(self) -> int:
         """How many there are."""
-        return 3 + self.loaded + self.by_rates
+        return 3 + self.loaded + self.by_rates + self.multipliers
 
 
 def write_solution(
@@ -254,6 +255,10 @@ class _Solution:
         status = b.select(e.compare("==", total, 0.0), status, e.integer(failures.NOT_FINITE))
         status = b.select(self.light, e.integer(failures.HINGE), status)
         b.store(status, given[1], align=8)
+        if side.multipliers:
+            known = dict(zip(self.system.rows, f, strict=True))
+            for row in range(self.system.n_rows):
+                self._store(known.get(row, 0.0), given[2], row)
 
     def _right(self, side: RightSide, given: list[Any]) -> list[Lane]:
         """e; what it is computed from is taken from what is given."""

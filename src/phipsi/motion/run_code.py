@@ -208,8 +208,8 @@ class Run(LaneCode):
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
         self.shared: dict[Any, Any] = {}  # between callees
-        callees = [x.data for x in in_order(plan.nodes()) if x.operation.name == "call"]
-        self.prepared = {x: x.prepare(self) for x in dict.fromkeys(callees)}
+        self.prepared: dict[Any, Any] = {}
+        self.prepare(plan.nodes())
         write_loop(b, self._job[COUNT], self._group, lanes)
         moved = b.mul(self._job[STEPS], self._job[DIRECTION])
         b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
@@ -223,6 +223,13 @@ class Run(LaneCode):
         ir.IRBuilder(size.append_basic_block("entry")).ret(i64(self._used * lanes))
 
     # ---- memory
+
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Write what the calls in graphs need before the loops."""
+        callees = (x.data for x in in_order(nodes) if x.operation.name == "call")
+        for callee in dict.fromkeys(callees):
+            if callee not in self.prepared:
+                self.prepared[callee] = callee.prepare(self)
 
     def area(self, size: int) -> Any:
         """Working memory for so many numbers of every lane."""

@@ -8,7 +8,7 @@ are lifted by w = T (T*T)⁻¹ g, T = ∂(q ∘ exp z)/∂z at z = 0, and lowere
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, cast, final
@@ -109,17 +109,10 @@ class ProgramCall(Callee):
                 "a vector. Let the law read a vector, such as the product with one"
             )
         names = [x for x in self.inputs if x in _DIFFERENTIABLE]
-        by = ["inertia" if x == "M" else x for x in names]
-        gradients = tuple(gradient(form, x) for x in by)
         options = {name: x for name, x in self.options.items() if name != "mode"}
-        products = ProgramCall(gradients, self.model, **options, same_operand=True)
-        place = {**given, "x": weight}
-        found = call(products, *(place[x] for x in products.inputs))
-        out = dict(zip(names, found, strict=True))
+        out = products(form, self.model, names, given, weight, **options)
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
-        if "M" in out:
-            out["M"] = _of_inertias(out["M"], self.model.n_bodies)
         if "Jr" in given and form in _INVERSES:
             out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
         return out
@@ -156,6 +149,27 @@ class ProgramCall(Callee):
         program = ProgramCall((H @ phi,), self.model)
         place = {"q": given["q"], "x": forces}
         return call(program, *(place[x] for x in program.inputs))[0]
+
+
+def products(
+    form: Expr,
+    model: Model,
+    names: Sequence[str],
+    inputs: Mapping[str, Node],
+    weight: Node,
+    **options: Any,
+) -> dict[str, Node]:
+    """The derivative of weight · form by inputs, by their names; that of q along the rates.
+
+    `inputs` are those of the form; `options` those of `compile`.
+    """
+    gradients = tuple(gradient(form, "inertia" if x == "M" else x) for x in names)
+    callee = ProgramCall(gradients, model, **options, same_operand=True)
+    place = {**inputs, "x": weight}
+    out = dict(zip(names, call(callee, *(place[x] for x in callee.inputs)), strict=True))
+    if "M" in out:
+        out["M"] = _of_inertias(out["M"], model.n_bodies)
+    return out
 
 
 # M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every
