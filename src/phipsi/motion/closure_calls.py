@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, final
 
@@ -27,9 +27,11 @@ import numpy as np
 from phipsi.algorithms.constrained.row_rank import RANK
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import (
+    BIAS_FORCES,
     INVERSE_DYNAMICS,
     MASS_MATRIX_INVERSE,
     ROW_ACCELERATIONS,
+    ROW_DRIFT,
     ROW_MATRIX,
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
@@ -38,15 +40,22 @@ from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64, write_loop
 from phipsi.compiler import compile
 from phipsi.errors import InputError
+from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import Callee, call, listing, natives_of
 from phipsi.laws.graph import Array, Node, in_order
 from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
-from phipsi.motion.closure_code import Closures, closure_programs, closure_record, closure_size
-from phipsi.motion.motion import NEWTON, Motion
+from phipsi.motion.closure_code import (
+    Closures,
+    Eliminated,
+    closure_programs,
+    closure_record,
+    closure_size,
+)
+from phipsi.motion.motion import NEWTON, Motion, Projection
 from phipsi.motion.row_elimination import elimination_of
-from phipsi.motion.step_calls import ProgramCall, lifted, moved, products
+from phipsi.motion.step_calls import ProgramCall, lifted, moved, of_rotors, products
 from phipsi.operators import A, J, Udot, mass_matrix, tau, v, vdot
 
 _MULTIPLIERS = ROW_MATRIX.inv @ (A @ J @ MASS_MATRIX_INVERSE @ tau - Udot)
@@ -81,7 +90,7 @@ class _ClosedChain(Callee):
         """What is written once, before the loops."""
         key = _ClosedChain, id(self.system), self.given
         if key not in host.shared:
-            host.shared[key] = _Room(host, self)
+            host.shared[key] = _Room(host, self, len(host.shared))
         return host.shared[key]
 
     def given_shape(self, name: str) -> tuple[int, ...]:
@@ -97,22 +106,63 @@ class _ClosedChain(Callee):
             room.copy(code.stored(value).base, place, i64(size))
         return room
 
+    # ---- values on arrays
+
+    def _evaluated(
+        self, forms: Any, more: Sequence[Array], modes: Sequence[str], **state: Array
+    ) -> Any:
+        """Expressions with what is given."""
+        program = compile(forms, self.system, mode=modes, given=self.given)
+        known = {**state, **dict(zip(self.given, more, strict=True))}
+        return program(*(known[x] for x in program.inputs))
+
+    def _dense_solution(self, q: Array, c: Array, u: Array, more: Sequence[Array]) -> list[Array]:
+        """x and f, by dense matrices and singular values."""
+        M, G = self._evaluated((mass_matrix, A @ J), more, ("dense", "dense"), q=q)
+        both = np.concatenate([c[..., None], np.swapaxes(G, -1, -2)], axis=-1)
+        solved = np.linalg.solve(M, both)
+        free, reach = solved[..., :1], solved[..., 1:]
+        f = np.linalg.pinv(G @ reach, rcond=RANK, hermitian=True) @ (G @ free - u[..., None])
+        return [(free - reach @ f)[..., 0], f[..., 0]]
+
+    def _projection(
+        self, q: Array, v: Array, more: Sequence[Array]
+    ) -> tuple[Projection, tuple[int, ...]]:
+        """The nearest states, in a row, and the batch that they are of."""
+        batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        rows = [_rows(x, batch, self.given_shape(n)) for n, x in zip(self.given, more, strict=True)]
+        inertia = None
+        if self.given:
+            inertia = lambda q: self._evaluated((mass_matrix,), rows, ("dense",), q=q)[0]  # noqa: E731
+        motion = Motion(self.system, inertia=inertia)
+        return motion.project(*(_rows(x, batch, x.shape[-1:]) for x in (q, v))), batch
+
+    # ---- derivatives
+
     def _pulled(
-        self, args: Sequence[Node], terms: Iterable[tuple[Any, dict[str, Node], Node]]
+        self,
+        args: Sequence[Node],
+        solved: tuple[Node, Node, Node, Node],
+        momenta: Expr,
+        motion: Expr,
+        state: dict[str, Node],
     ) -> dict[str, Node]:
-        """−Σ of the derivatives of weight · form by q, v and what is given, by their names."""
+        """−∂(a* momenta + b* motion + f* G a) by `state` and what is given, by their names."""
+        model, (x, f, a, b) = self.system.model, solved
         more = dict(zip(self.given, args[len(args) - len(self.given) :], strict=True))
+        terms = ((momenta, x, a), (motion, x, b), (_MOTION, a, f))
         out: dict[str, Node] = {}
-        for form, inputs, weight in terms:
-            names = [x for x in (*inputs, *more) if x in ("q", "v")]
-            if "M" in more and form in (_MOMENTA, INVERSE_DYNAMICS):
-                names.append("M")
-            found = products(
-                form, self.system, names, {**inputs, **more}, weight, given=self.given
-            )
+        for form, rates, weight in terms:
+            names = [name for name in state if name == "q" or form is not _MOTION]
+            names += ["M"] if "M" in more and form is momenta else []
+            inputs = {**state, **more, "vdot": rates}
+            found = products(form, self.system, names, inputs, weight, given=self.given)
             for name, w in found.items():
                 w = ops.apply("neg", w)
                 out[name] = w if name not in out else ops.apply("add", out[name], w)
+        out["q"] = lifted(model, state["q"], out["q"])
+        if "Jr" in more:
+            out["Jr"] = of_rotors(model, more["Jr"].shape, a, x)
         return out
 
 
@@ -138,15 +188,7 @@ class SolutionCall(_ClosedChain):
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With dense matrices."""
         q, c, u, *more = args
-        batch = np.broadcast_shapes(*(x.shape[:-1] for x in (q, c, u)))
-        program = compile(
-            (mass_matrix, A @ J), self.system, mode=("dense", "dense"), given=self.given
-        )
-        M, G = program(q, **dict(zip(self.given, more, strict=True)))
-        free = np.linalg.solve(M, np.broadcast_to(c, (*batch, c.shape[-1]))[..., None])
-        reach = np.linalg.solve(M, np.swapaxes(G, -1, -2))
-        f = np.linalg.pinv(G @ reach, rcond=RANK, hermitian=True) @ (G @ free - u[..., None])
-        return (free - reach @ f)[..., 0], f[..., 0]
+        return self._dense_solution(q, c, u, more)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """One elimination, or one call of a kernel."""
@@ -158,7 +200,9 @@ class SolutionCall(_ClosedChain):
         room = self._given(code, args, ("q", "tau", "g"))
         for place, size in ((room.tau, nv), (room.closures.g, rows)):
             write_loop(room.b, i64(size), lambda i, x=place: room.store(-room.load(x, i), x, i))
-        room.closures.solution.solve()
+        solution = room.closures.solution
+        assert isinstance(solution, Eliminated)
+        solution.solve()
         return room.results(code, (room.closures.x, nv), (room.closures.f, rows))
 
     def pull(
@@ -168,14 +212,8 @@ class SolutionCall(_ClosedChain):
         (q, _, _, *more), (x, f) = args, results
         bars = [_zero(s) if w is None else w for w, s in zip(weights, self.shapes, strict=True)]
         a, b = call(self, q, *bars, *more)
-        terms = (
-            (_MOMENTA, {"q": q, "vdot": x}, a),
-            (_MOTION, {"q": q, "vdot": x}, b),
-            (_MOTION, {"q": q, "vdot": a}, f),
-        )
-        found = self._pulled(args, terms)
-        by_q = lifted(self.system.model, q, found["q"])
-        return [by_q, a, b, *(found.get(name) for name in self.given)]
+        found = self._pulled(args, (x, f, a, b), _MOMENTA, _MOTION, {"q": q})
+        return [found["q"], a, b, *(found.get(name) for name in self.given)]
 
 
 @final
@@ -192,11 +230,11 @@ class AccelerationCall(_ClosedChain):
         super().__init__(system, given)
 
     def arrays(self, *args: Array) -> Sequence[Array]:
-        """Those of `Motion`."""
-        batch = np.broadcast_shapes(*(x.shape[:-1] for x in args))
-        flat = [np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in args]
-        found = Motion(self.system).accelerations(*flat)
-        return (found.reshape(*batch, found.shape[-1]),)
+        """With dense matrices."""
+        q, rates, efforts, *more = args
+        forms = (BIAS_FORCES, ROW_DRIFT)
+        load, drift = self._evaluated(forms, more, ("apply", "apply"), q=q, v=rates)
+        return self._dense_solution(q, efforts - load, -drift, more)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The equations and their solution."""
@@ -213,15 +251,9 @@ class AccelerationCall(_ClosedChain):
         (q, rates, _, *more), (x, f) = args, results
         bars = [_zero(s) if w is None else w for w, s in zip(weights, self.shapes, strict=True)]
         a, b = call(SolutionCall(self.system, self.given), q, *bars, *more)
-        state = {"q": q, "v": rates, "vdot": x}
-        terms = (
-            (INVERSE_DYNAMICS, state, a),
-            (ROW_ACCELERATIONS, state, b),
-            (_MOTION, {"q": q, "vdot": a}, f),
-        )
-        found = self._pulled(args, terms)
-        by_q = lifted(self.system.model, q, found["q"])
-        return [by_q, found["v"], a, *(found.get(name) for name in self.given)]
+        state = {"q": q, "v": rates}
+        found = self._pulled(args, (x, f, a, b), INVERSE_DYNAMICS, ROW_ACCELERATIONS, state)
+        return [found["q"], found["v"], a, *(found.get(name) for name in self.given)]
 
 
 @final
@@ -236,9 +268,8 @@ class ProjectionCall(_ClosedChain):
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """The projection of `Motion`."""
-        q, v = args
-        found = Motion(self.system).project(q.reshape(-1, q.shape[-1]), v.reshape(-1, v.shape[-1]))
-        return found.q.reshape(q.shape), found.v.reshape(v.shape)
+        found, batch = self._projection(args[0], args[1], args[2:])
+        return found.q.reshape(*batch, -1), found.v.reshape(*batch, -1)
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Newton's method in lanes."""
@@ -315,20 +346,25 @@ class ProjectionAdjoint(_ClosedChain):
 
     def arrays(self, *args: Array) -> Sequence[Array]:
         """With the iterations of `Motion`."""
-        batch = np.broadcast_shapes(*(x.shape[:-1] for x in args[:4]))
-        q, v, to_q, to_v = (
-            np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in args[:4]
-        )
-        found = Motion(self.system).project(q, v)
-        known = {"q": found.q, "v": v, "to q": to_q, "to v": to_v}
-        to_q, to_v = evaluate(self._rates, known)
-        for one in (None, *reversed(found.corrections)):
-            at = {"q": found.q, "g": np.zeros((len(q), self.system.n_rows))}
-            if one is not None:
-                at = {"q": one.q, "g": one.residual}
-            (before,) = evaluate(self._step, {**at, "to q": to_q})
-            to_q = before if one is None else np.where(one.taken[:, None], before, to_q)
-        return to_q.reshape(*batch, -1), to_v.reshape(*batch, -1)
+        found, batch = self._projection(args[0], args[1], args[4:])
+        n, more = len(found.q), dict(zip(self.given, args[4:], strict=True))
+        more = {x: _rows(y, batch, self.given_shape(x)) for x, y in more.items()}
+        to_q, to_v = (_rows(x, batch, x.shape[-1:]) for x in args[2:4])
+        known = {"v": found.v0, "to q": to_q, "to v": to_v, **more}
+        to_q, to_v, *sums = evaluate(self._rates, {"q": found.q, **known})
+        steps = [(found.q, np.zeros((n, self.system.n_rows)), np.ones(n, bool))]
+        steps += [(x.q, x.residual, x.taken) for x in reversed(found.corrections)]
+        for q, g, taken in steps:
+            before, *terms = evaluate(self._step, {**more, "q": q, "g": g, "to q": to_q})
+            to_q = np.where(taken[:, None], before, to_q)
+            sums = [
+                x + np.where(taken.reshape(n, *(1,) * (np.ndim(y) - 1)), y, 0.0)
+                for x, y in zip(sums, terms, strict=True)
+            ]
+        return [
+            np.reshape(x, (*batch, *s))
+            for x, s in zip((to_q, to_v, *sums), self.shapes, strict=True)
+        ]
 
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """The iterations again, keeping all of them, and back."""
@@ -406,6 +442,11 @@ class ProjectionAdjoint(_ClosedChain):
         raise NotImplementedError("second derivatives of a projection")
 
 
+def _rows(x: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """A batch in a row: (n, *shape)."""
+    return np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape)
+
+
 def _zero(shape: tuple[int, ...]) -> Node:
     return ops.constant(np.zeros(shape))
 
@@ -425,8 +466,8 @@ _TOOLS = (
 class _Room:
     """What `Closures` writes with: the tools of a run, memory of its own, and the record."""
 
-    def __init__(self, host: Any, call: _ClosedChain) -> None:
-        self._host, self._call = host, call
+    def __init__(self, host: Any, call: _ClosedChain, number: int) -> None:
+        self._host, self._call, self.number = host, call, number
         self.b, self.e, self.lanes, self.zero = host.b, host.e, host.lanes, host.zero
         system = call.system
         self.nv = i64(system.nv)
@@ -434,7 +475,7 @@ class _Room:
         self.tau, self.vdot = host.area(system.nv), host.area(system.nv)
         self.failed = host.failed
         words = [int(x) for x in call.record]
-        self.record = ir.Table(host.module, I64, words, "closures")
+        self.record = ir.Table(host.module, I64, words, f"closures_{number}")
         self._place = host.area(closure_size(system, call.elimination))
         for name in _TOOLS:
             setattr(self, name, getattr(host, name))

@@ -16,6 +16,7 @@ Reasons: docs/decisions/0037.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -24,13 +25,8 @@ from phipsi.algorithms.constrained.assembly import ROUNDING
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT, VELOCITY_CHANGE, closed_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
-from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
-    I64,
-    Lane,
-    i64,
-    write_loop,
-)
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, Lane, i64, write_loop
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.motion.lane_loops import Part
@@ -165,12 +161,21 @@ class Eliminated:
         self._moving = [*matrices, load, drift, r.vdot, first, c.f]
         self._near = [*matrices, c.g, c.x, first, r.v, c.rates, c.y, second]
         self._given = [*matrices, r.tau, c.g, c.x, first, c.f]
-        loaded = RightSide(loaded=True, multipliers=True)
-        sides = ([loaded], [RightSide(), RightSide(by_rates=True)])
-        self._accelerations, self._corrections = (
-            write_solution(r.module, r.lanes, r.e.fused, system, side, name)
-            for side, name in zip(sides, ("accelerations", "corrections"), strict=True)
+        self._system = system
+
+    def _solver(self, name: str, *sides: RightSide) -> ir.Function:
+        r = self.r
+        return write_solution(
+            r.module, r.lanes, r.e.fused, self._system, sides, f"{name}_{r.number}"
         )
+
+    @cached_property
+    def _accelerations(self) -> ir.Function:
+        return self._solver("accelerations", RightSide(loaded=True, multipliers=True))
+
+    @cached_property
+    def _corrections(self) -> ir.Function:
+        return self._solver("corrections", RightSide(), RightSide(by_rates=True))
 
     def accelerate(self, stage: int) -> None:
         """The terms and their solution, in a stage."""

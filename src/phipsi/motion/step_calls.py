@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -43,9 +43,8 @@ _INVERSES = (
     FORWARD_DYNAMICS,
     loaded(forward, external=True),
     RATES_OF_MOMENTA,
-    *(closed_form(None, external, False)[0] for external in (False, True)),
 )
-"""Forms ℳ⁻¹ (tau − …), with and without loops, whose derivatives by a given Jr are known too."""
+"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too."""
 
 
 @final
@@ -114,20 +113,8 @@ class ProgramCall(Callee):
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
         if "Jr" in given and form in _INVERSES:
-            out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
+            out["Jr"] = of_rotors(self.model, given["Jr"].shape, out["tau"], result)
         return out
-
-    def _by_rotors(self, shape: Shape, by_tau: Node, rates: Node) -> Node:
-        """The weights of Jr: a change of it acts on y as the efforts −δJr y."""
-        rows, columns, places = [], [], []
-        for k, at in enumerate(self.model.v_slices):
-            for i in range(at.start, at.stop):
-                for j in range(at.start, at.stop):
-                    rows.append(i)
-                    columns.append(j)
-                    places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
-        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
-        return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
     def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
         """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.
@@ -170,6 +157,19 @@ def products(
     if "M" in out:
         out["M"] = _of_inertias(out["M"], model.n_bodies)
     return out
+
+
+def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node) -> Node:
+    """The weights of Jr: a change of it acts on rates y as the efforts −δJr y."""
+    rows, columns, places = [], [], []
+    for k, at in enumerate(model.v_slices):
+        for i in range(at.start, at.stop):
+            for j in range(at.start, at.stop):
+                rows.append(i)
+                columns.append(j)
+                places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
+    product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
+    return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
 
 # M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every
