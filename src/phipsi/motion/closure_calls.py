@@ -76,7 +76,7 @@ class _ClosedChain(Callee):
         self.system, self.given = system, tuple(given)
         self.elimination = elimination_of(system, self.given)
         self.key = (self.what, id(system), self.given)
-        self.record = closure_record(system, self.elimination)
+        self.record = closure_record(system, self.given)
         natives = [program.native for program in closure_programs(system, self.given)]
         if None in natives:
             raise InputError(f"there is no machine code for the constraints of {system!r}")

@@ -59,9 +59,9 @@ def closure_programs(system: System, given: Sequence[str] = ()) -> list[Program]
     return [compile(forms, system, mode=modes, **options) for forms, modes in pairs]
 
 
-def closure_record(system: System, elimination: Elimination | None) -> np.ndarray:
+def closure_record(system: System, given: Sequence[str] = ()) -> np.ndarray:
     """The rows as 8-byte words that the code reads."""
-    rows = system.rows
+    rows, elimination = system.rows, elimination_of(system, given)
     t = rows.residual_table()
     count, terms, bodies = len(t.host), len(t.row), rows.model.n_bodies
     turned = t.rotation.reshape(count, 2, 9)
