@@ -36,6 +36,7 @@ from phipsi.algorithms.forms import (
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.native_backend import kernel_source
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64, write_loop
 from phipsi.compiler import compile
@@ -77,7 +78,7 @@ class _ClosedChain(Callee):
         self.elimination = elimination_of(system, self.given)
         self.key = (self.what, id(system), self.given)
         self.record = closure_record(system, self.given)
-        natives = [program.native for program in closure_programs(system, self.given)]
+        natives = [kernel_source(program) for program in closure_programs(system, self.given)]
         if None in natives:
             raise InputError(f"there is no machine code for the constraints of {system!r}")
         self.natives: Sequence[Any] = tuple(natives)

@@ -15,7 +15,7 @@ from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
@@ -88,7 +88,7 @@ class Plan:
     the ``step`` of the run and the ``trajectory``.
     """
 
-    base: NativeCode
+    base: KernelSource
     states: Mapping[str, Node]
     inputs: Mapping[str, int]
     own: Mapping[str, int]
@@ -112,7 +112,7 @@ class Plan:
         ]
 
     @cached_property
-    def natives(self) -> list[NativeCode]:
+    def natives(self) -> list[KernelSource]:
         """The programs that are called, each once; the first has the tables of the model."""
         called = natives_of(in_order(self.nodes()))
         return [self.base, *(x for x in called if x is not self.base)]
@@ -182,7 +182,7 @@ class Run(LaneCode):
     """
 
     def __init__(
-        self, module: ir.Module, plan: Plan, natives: Sequence[NativeCode], lanes: int
+        self, module: ir.Module, plan: Plan, natives: Sequence[KernelSource], lanes: int
     ) -> None:
         target = natives[0].target
         self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
@@ -481,7 +481,7 @@ class Run(LaneCode):
 
     def call_program(
         self,
-        native: NativeCode,
+        native: KernelSource,
         code: LawCode,
         args: Sequence[Any],
         allowed: Sequence[int] = (),
@@ -493,7 +493,7 @@ class Run(LaneCode):
         return results
 
     def caller(
-        self, native: NativeCode, places: Sequence[Any], allowed: Sequence[int] = ()
+        self, native: KernelSource, places: Sequence[Any], allowed: Sequence[int] = ()
     ) -> Callable[[], None]:
         """Code that calls a kernel with inputs and results in these places.
 

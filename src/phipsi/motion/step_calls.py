@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.backends.native.native_backend import kernel_source
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -61,7 +62,7 @@ class ProgramCall(Callee):
         self.allowed, self.name = allowed, ", ".join(map(str, forms))
         if allowed:
             self.name += f" (allowed: {allowed})"
-        native = self._program("native").native
+        native = kernel_source(self._program("native"))
         if native is None:
             raise InputError(
                 f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "

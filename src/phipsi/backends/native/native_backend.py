@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.pipeline import can_run, compile_native
+from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
 from phipsi.backends.result_memory import empty
+
+if TYPE_CHECKING:
+    from phipsi.backends.program import Program
 
 
 @final
@@ -35,6 +38,29 @@ class NativeBackend(Backend):
         one = len(program.request.expressions) == 1 and not program.request.single
         direct = never if one or any(program.picks) else code.direct
         return Loaded(code.run, direct, code.quick, code)
+
+
+class KernelSource:
+    """A program as a part of other machine code, such as a run: without code of its own.
+
+    **Attributes:** `program`; `unit`, what its kernel is written from; `data`, the record that the
+    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
+    """
+
+    def __init__(self, program: SweepProgram) -> None:
+        self.program = program
+        self.unit, self.data = plan_native(program)
+        self.target, self._alive = self.unit.target, self.unit.pointers()
+        self.scratch_bytes = int(self.data[self.unit.words])
+        self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
+
+
+def kernel_source(program: Program) -> KernelSource | None:
+    """The same object for the same program; None for one of another backend."""
+    if program.backend != NativeBackend.name:
+        return None
+    source, key = program.source.by_column or program.source, (KernelSource, program.request)
+    return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
 
 
 class NativeCode(MachineFunction):
