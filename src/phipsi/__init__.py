@@ -51,7 +51,10 @@ _TABLE = {
         "motion.equilibrium": "equilibrium",
         "motion.gradients": "rollout_gradient",
     },
-    ("Identities", "identities.md"): {"theorems": "identities prove"},
+    ("Identities", "identities.md"): {
+        "rewrite.identity": "Identity",
+        "theorems": "equal identities prove",
+    },
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "
