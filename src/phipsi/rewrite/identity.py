@@ -98,6 +98,9 @@ class Identity:
         condition = f"   if {self.condition}" if self.condition else ""
         return f"{name}{sides}{condition}" + (f"   [{self.source}]" if self.source else "")
 
+    before = property(lambda self: self.lhs)
+    after = property(lambda self: self.rhs)
+
     @property
     def sides(self) -> tuple[Expr, Expr]:
         """Both sides; an error for a check, which has none."""
