@@ -100,11 +100,11 @@ def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _rules(rules: Any) -> tuple[Identity | str, ...]:
-    if isinstance(rules, Identity | str) or not isinstance(rules, Sequence):
+def _rules(rules: Sequence[Identity | str]) -> tuple[Identity | str, ...]:
+    if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
         raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
     for rule in rules:
-        if not isinstance(rule, Identity | str):
+        if not isinstance(cast(object, rule), Identity | str):
             raise InputError(
                 f"rules= takes identities, their names or claims as text, not "
                 f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
