@@ -100,9 +100,7 @@ class LimitedProcess:
         self.holder = 0  # the thread that has the lock
         self.process: subprocess.Popen[bytes] | None = None
 
-    def ask(
-        self, request: dict[str, Any], blobs: Sequence[bytes], seconds: float
-    ) -> Message:
+    def ask(self, request: dict[str, Any], blobs: Sequence[bytes], seconds: float) -> Message:
         """The answer to a request; one of the exceptions above if there is none in time.
 
         A process that ends, but answered others before, may have been harmed by one of those: the
@@ -253,7 +251,6 @@ def _close(pipe: IO[bytes] | None) -> None:
             pipe.close()
     except OSError:  # what could not be written to a process that is gone
         pass
-
 
 
 # ---- the side of the process --------------------------------------------------------------------
