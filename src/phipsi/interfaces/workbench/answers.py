@@ -202,7 +202,7 @@ class Answers:
         x, robot = question.expression, self.robot(question)
         program, points = _program(x, robot)
         named = _state(program, robot, question.seed)
-        got = np.asarray(program(**{name: named[name] for name in program.inputs}))
+        got: Any = np.asarray(program(**{name: named[name] for name in program.inputs}))
         out: Answer = {"inputs": list(program.inputs), "shape": list(got.shape)}
         if robot.n_bodies <= _MOST_BODIES:
             operand = named.pop("x", None)

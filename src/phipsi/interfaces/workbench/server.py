@@ -75,7 +75,7 @@ class Workbench:
         self._own: dict[str, Any] = {}
         if robot is not None:
             self._own = {"own": [robot.name or "robot", robot.to_dict()]}
-        self._process = LimitedProcess("phipsi.interfaces.workbench.worker")
+        self._process = LimitedProcess("phipsi.interfaces.workbench.evaluator")
         self._assets = _assets()
         try:
             self._server = ThreadingHTTPServer((_HOST, port), _handler(self))
@@ -142,7 +142,7 @@ def _failure(text: str) -> dict[str, Any]:
 def _assets() -> dict[str, tuple[str, bytes]]:
     """Every file of the page by its path below the token."""
     found: dict[str, tuple[str, bytes]] = {}
-    folders = [("", files(__package__) / "assets")]
+    folders = [("", files("phipsi.interfaces.workbench") / "assets")]
     while folders:
         prefix, folder = folders.pop()
         for one in folder.iterdir():
