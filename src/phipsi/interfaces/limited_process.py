@@ -282,6 +282,8 @@ def serve(
         except EOFError:
             return
         with _limited(request["seconds"], request["memory"]):
+            head: dict[str, Any]
+            out: list[bytes]
             try:
                 head, out = answer(request, blobs)
             except MemoryError as error:

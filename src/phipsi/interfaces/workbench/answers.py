@@ -216,7 +216,9 @@ class Answers:
                 "applied": operand is not None,
             }
         if got.size <= _MOST_NUMBERS:
-            out["numbers"] = np.where(np.isfinite(got), got, None).tolist()
+            shown = got.astype(object)
+            shown[~np.isfinite(got)] = None
+            out["numbers"] = shown.tolist()
             rows = _labels(x.gives, robot, points)
             out["rows"] = rows if len(rows) == (got.shape[0] if got.ndim else 1) else []
         return out
