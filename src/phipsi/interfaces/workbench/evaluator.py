@@ -1,4 +1,4 @@
-"""The process in which the workbench evaluates: `python -m phipsi.interfaces.workbench.evaluator`."""
+"""The process that evaluates: `python -m phipsi.interfaces.workbench.evaluator`."""
 
 from __future__ import annotations
 
