@@ -23,9 +23,9 @@ mass_matrix = H @ phi @ M @ phi.T @ H.T + Jr
 colour, whiten = I + H @ phi @ K, I - H @ psi @ K
 
 
-def rule(name: str, before: Expr, after: Expr, source: str, condition: str = "") -> Identity:
+def rule(name: str, lhs: Expr, rhs: Expr, source: str, condition: str = "") -> Identity:
     """One rewrite rule."""
-    return Identity(name, before, after, condition, source, "rule")
+    return Identity(lhs, rhs, condition, name=name, source=source, kind="rule")
 
 
 # fmt: off

@@ -46,8 +46,7 @@ def families_of(x: Expr) -> tuple[Riccati, ...]:
 @lru_cache(maxsize=2**14)
 def instances(rule: Identity, family: Riccati) -> tuple[Instance, ...]:
     """The rule and its adjoint for one family."""
-    assert rule.before is not None and rule.after is not None
-    before, after = _for_family(rule.before, family), _for_family(rule.after, family)
+    before, after = (_for_family(side, family) for side in rule.sides)
     if before is None or after is None:
         return ()
     out = [Instance(rule, before, after)]

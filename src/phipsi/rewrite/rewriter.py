@@ -163,7 +163,7 @@ class Rewriter:
         y, splits = found
         for s in splits:
             rule = COMPOSITE
-            name = rule.name if s.before is rule.before else s.name
+            name = rule.name if s.before is rule.lhs else s.name
             self._record(name, s.before, s.after, rule.source)
         return y
 
