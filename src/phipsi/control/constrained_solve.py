@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class ConstrainedSolve(Callee):
         zeros = [ops.constant(np.zeros(shape)) for shape in self.shapes]
         bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
         by_c, by_e = call(self, P, G, *bars, scales)
-        (x, f), (y, g) = (tuple(map(Traced, pair)) for pair in (results, (by_c, by_e)))
+        x, f, y, g = (cast(Any, Traced(node)) for node in (*results, by_c, by_e))
         return [as_node(-(y @ x.T)), as_node(-(g @ x.T) - f @ y.T), by_c, by_e, None]
 
     # ---- arrays -------------------------------------------------------------------------------
