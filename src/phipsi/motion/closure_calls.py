@@ -36,7 +36,6 @@ from phipsi.algorithms.forms import (
 )
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.native_backend import kernel_source
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import I64, i64, write_loop
 from phipsi.compiler import compile
@@ -56,7 +55,14 @@ from phipsi.motion.closure_code import (
 )
 from phipsi.motion.motion import NEWTON, Motion, Projection
 from phipsi.motion.row_elimination import elimination_of
-from phipsi.motion.step_calls import ProgramCall, lifted, moved, of_rotors, products
+from phipsi.motion.step_calls import (
+    ProgramCall,
+    kernel_source,
+    lifted,
+    moved,
+    of_rotors,
+    products,
+)
 from phipsi.operators import A, J, Udot, mass_matrix, tau, v, vdot
 
 _MULTIPLIERS = ROW_MATRIX.inv @ (A @ J @ MASS_MATRIX_INVERSE @ tau - Udot)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
-from phipsi.backends.native.native_backend import kernel_source
+from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -46,6 +46,14 @@ _INVERSES = (
     RATES_OF_MOMENTA,
 )
 """Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too."""
+
+
+def kernel_source(program: Program) -> KernelSource | None:
+    """The same object for the same program; None for one without machine code."""
+    if program.backend != "native":
+        return None
+    source, key = program.source.by_column or program.source, (KernelSource, program.request)
+    return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
 
 
 @final

@@ -10,6 +10,7 @@ import numpy as np
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS
 from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
 from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
@@ -122,7 +123,8 @@ class StepGraph:
             return ProgramCall(one.forms, self.model, **options)
         assert self._system is not None
         # inside a step loops are open by the error of a stage; dynamics judge their own doubts
-        return ProgramCall(one.forms, self._system, allowed=(DOUBTFUL,), **options)
+        options |= {"given": self._given, "allowed": (DOUBTFUL,)}
+        return ProgramCall(one.forms, self._system, **options)
 
     def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
         shapes = callee.native.program.input_shapes

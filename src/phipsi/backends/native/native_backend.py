@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
 from phipsi.backends.result_memory import empty
-
-if TYPE_CHECKING:
-    from phipsi.backends.program import Program
 
 
 @final
@@ -53,14 +50,6 @@ class KernelSource:
         self.target, self._alive = self.unit.target, self.unit.pointers()
         self.scratch_bytes = int(self.data[self.unit.words])
         self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
-
-
-def kernel_source(program: Program) -> KernelSource | None:
-    """The same object for the same program; None for one of another backend."""
-    if program.backend != NativeBackend.name:
-        return None
-    source, key = program.source.by_column or program.source, (KernelSource, program.request)
-    return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
 
 
 class NativeCode(MachineFunction):
