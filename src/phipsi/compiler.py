@@ -18,8 +18,9 @@ from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
 from phipsi.rewrite.identity import Identity
+from phipsi.sweeps.costs import STANDARD
 from phipsi.sweeps.explanation import Explanation, explain_steps
-from phipsi.sweeps.legality import check_steps
+from phipsi.sweeps.plans import plans_of
 from phipsi.sweeps.request import (
     NEEDS_POINTS,
     Request,
@@ -27,7 +28,7 @@ from phipsi.sweeps.request import (
     lower_request,
     rewrite_request,
 )
-from phipsi.sweeps.schedule import plan_buffers, schedule
+from phipsi.sweeps.schedule import schedule
 
 
 @of_mechanisms
@@ -177,18 +178,14 @@ def build(
     `sweeps/legality.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
-    rewriting = rewrite_request(request, armature=model.has_armature, rules=rules)
-    lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
-    steps = schedule(lowered.fields)
-    check_steps("schedule", steps, lowered.fields)
-    steps = plan_buffers(steps, lowered.fields)
-    check_steps("plan buffers", steps, lowered.fields)
+    processor = STANDARD if reproducible else backend.processor
+    plan, *_ = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)
     by_column = None
     if request.columns and not backend.columns:
         single = replace(request, columns=False)
         by_column = build(single, model, backend, reproducible=reproducible, rules=rules).source
-    source = SweepProgram(request, lowered, steps, model, reproducible, by_column)
-    return Program(source, rewriting, backend)
+    source = SweepProgram(request, plan.lowered, plan.steps, model, reproducible, by_column)
+    return Program(source, plan.rewriting, backend)
 
 
 @of_mechanisms
