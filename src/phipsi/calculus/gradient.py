@@ -31,7 +31,6 @@ from phipsi.calculus.change import (
     MOTION,
     PARAMETER,
     RELATIVE,
-    VARIABLES,
     Symbols,
     U,
     change_in,
@@ -54,7 +53,7 @@ from phipsi.expressions.node import (
     total_of,
     zero,
 )
-from phipsi.expressions.spaces import ONE
+from phipsi.expressions.spaces import ONE, Space
 from phipsi.expressions.structure import (
     Structure,
     is_anticausal,
@@ -84,8 +83,8 @@ class Gradient:
     contains them has passed on its part.
     """
 
-    def __init__(self, wrt: str, of: Gradient | None = None) -> None:
-        self.wrt, self.space, self._of = wrt, VARIABLES[wrt], of
+    def __init__(self, wrt: str, space: Space, of: Gradient | None = None) -> None:
+        self.wrt, self.space, self._of = wrt, space, of
         self._symbols = Symbols(wrt)
         self._depends = lru_cache(None)(self._symbols.moves) if of is None else has_symbols
         self._parts: dict[Expr, Terms] = (
@@ -93,7 +92,7 @@ class Gradient:
         )
         self._terms: Terms = [] if of is None else of._terms
         self._waiting: dict[Expr, Terms] = {}
-        self._inner = Gradient(wrt, self) if of is None else self
+        self._inner = Gradient(wrt, space, self) if of is None else self
 
     def __call__(self, y: Expr, c: Expr) -> Expr:
         """The gradient of c* y, of c in the dual space of y."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from phipsi.errors import ParseError, SpaceError
 from phipsi.expressions.functions import (
@@ -185,17 +186,21 @@ VOCABULARY = Vocabulary(
 )
 
 
-def parse(text: str) -> Expr:
+def parse(text: str, own: Sequence[Expr] = ()) -> Expr:
     """Read an expression as the papers print it, in Greek or ASCII.
 
     A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
-    its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections.
+    its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections. `own` are
+    operators and vectors of your own that the text may name.
 
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
     (I − K* ψ* H*) D⁻¹ (I − H ψ K)
     """
-    return parse_with(text, VOCABULARY)
+    if not own:
+        return parse_with(text, VOCABULARY)
+    words = {word: x for x in own for word in (x.row.name, x.row.symbol)}
+    return parse_with(text, replace(VOCABULARY, leaves={**VOCABULARY.leaves, **words}))
 
 
 def as_expression(x: Expr | str) -> Expr:

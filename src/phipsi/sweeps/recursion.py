@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from phipsi.operators import parse
-from phipsi.operators.catalogue import CATALOGUE, catalogue_leaf
+from phipsi.expressions.node import Expr
 from phipsi.sweeps.ir import (
     Binding,
     Domain,
@@ -98,11 +97,10 @@ class Recursion:
 
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
         base = x.label
+        if isinstance(base, Expr):
+            base = base.text("latex" if self.latex else "greek")
         if not base:
             base = "y" if x in self.outputs else x.operation.letter
-        if base in CATALOGUE or "{" in base:
-            named = catalogue_leaf(base) if base in CATALOGUE else parse(base)
-            base = named.text("latex" if self.latex else "greek")
         taken[base] = taken.get(base, 0) + 1
         if taken[base] == 1 and (x.label or len(self.outputs) == 1 and x in self.outputs):
             return base
