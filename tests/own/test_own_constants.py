@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from phipsi.errors import InputError, SpaceError
-from phipsi.operators import H, Jr, M, mass_matrix, phi, tau
-from phipsi.rewrite.identity import Identity
 from random_models import model_from_parents
 
 import phipsi as pp
+from phipsi.errors import InputError, SpaceError
+from phipsi.operators import H, Jr, M, mass_matrix, phi, tau
+from phipsi.rewrite.identity import Identity
 
 RNG = np.random.default_rng(7)
 TREE = model_from_parents(

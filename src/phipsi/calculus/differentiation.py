@@ -64,7 +64,10 @@ def diff(expr: Expr | Family, wrt: str | Expr, along: Expr | str | None = None) 
     >>> print(pp.diff(phi, "q", along="dq"))
     −φ E_φ cross(H* dq)* φ
     """
-    wrt = wrt.name if isinstance(wrt, Expr) else wrt
+    return _diff(expr, wrt.name if isinstance(wrt, Expr) else wrt, along)
+
+
+def _diff(expr: Expr | Family, wrt: str, along: Expr | str | None) -> Expr | Family:
     if isinstance(expr, Family):
         return _diff_family(expr, wrt, along)
     _check_expression(expr, "pp.diff")
@@ -130,7 +133,7 @@ _UNITS = {RATES: unit_rate, EFFORTS: unit_effort, PARAMETERS: unit_inertia}
 
 
 def _directions(wrt: str, space: Space) -> tuple[str, ...]:
-    """The inputs that a variable can change along: its own, or for own vectors those of its space."""
+    """The inputs that a variable can change along; for own vectors, those of their space."""
     return _DIRECTIONS.get(wrt if wrt in VARIABLES else _OF_SPACES.get(space, ""), ())
 
 

@@ -46,11 +46,11 @@ class Row:
     "point", "space", "place".
 
     A leaf outside the library brings its formulas along: `blocks(lowering, x)` builds the field of
-    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`. `inverse(lowering, x)`
-    builds that of the blocks of X⁻¹, if they are known without inverting; `positive` says whether
-    the blocks are ≥ 0 (None: those of a symmetric leaf are). `home` is the module whose CATALOGUE has
-    the row, and `own` the contents of a row that has none, from which it is built again when it is
-    unpickled.
+    its blocks for compiled programs, `matrix(configuration)` the matrix for `pp.dense`.
+    `inverse(lowering, x)` builds that of the blocks of X⁻¹, if they are known without inverting;
+    `positive` says whether the blocks are ≥ 0 (None: those of a symmetric leaf are). `home` is the
+    module whose CATALOGUE has the row, and `own` the contents of a row that has none, from which it
+    is built again when it is unpickled.
     """
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from typing import cast
 
 from phipsi.errors import InputError, SpaceError
 from phipsi.expressions.check import shown
@@ -46,7 +47,7 @@ def own_rows(expressions: tuple[Expr, ...]) -> dict[str, Row]:
     """
     out: dict[str, Row] = {}
     seen: set[Expr] = set()
-    stack = list(expressions)
+    stack = [x for x in expressions if isinstance(cast(object, x), Expr)]  # others are rejected
     while stack:
         for y in leaves_of(stack.pop()) - seen:
             seen.add(y)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Table:
     ) -> None:
         self.name, self.takes, self.gives, self.symmetric = name, takes, gives, symmetric
         self.symbol, self.latex, self.power = symbol or name, latex or name, power
-        named = block if isinstance(block, Mapping) else {"": block}
+        named = cast("Mapping[Any, Any]", block) if isinstance(block, Mapping) else {"": block}
         found = {str(key): self._numbers(value, str(key)) for key, value in named.items()}
         if not isinstance(block, Mapping) and found[""].ndim > self._axes:
             found = {None: found[""]}
@@ -91,7 +91,8 @@ class Table:
         if not np.isfinite(out).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
             raise InputError(
-                f"the block{where} of {self.name} has {out[at]} at {at}; every number must be finite"
+                f"the block{where} of {self.name} has {out[at]} at {at}; every number must be "
+                "finite"
             )
         out.setflags(write=False)
         return out
@@ -196,7 +197,7 @@ class Table:
     # ---- the inverse -----------------------------------------------------------------------------
 
     def inverted(self, inverse: Any) -> Table:
-        """The table of X⁻¹: the given one, which is checked, or (True) the inverse of every block."""
+        """The table of X⁻¹: the given blocks, checked, or with True the inverse of every block."""
         blocks: Any = inverse
         if inverse is True:
             blocks = {key: self._inverse(key, x) for key, x in self.blocks.items()}

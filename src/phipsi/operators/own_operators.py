@@ -1,14 +1,14 @@
 """Own operators, vectors and scalars: values that compose with those of the catalogue.
 
-A row of the catalogue and one of these are built alike, from an `Own`: names, spaces, structure, and
-a value, which is a `Table` of constant blocks or an expression. Rows with equal contents are one
-row, so that expressions and compiled programs are found again; nothing is registered anywhere.
+A row is built from an `Own`: names, spaces, structure, and a value, which is a `Table` of constant
+blocks or an expression. Rows with equal contents are one row, so that expressions and compiled
+programs are found again; nothing is registered anywhere.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -64,24 +64,32 @@ class Own:
                 self.value.check_inverse(body, self.value.at(model, k), self.inverse.at(model, k))
 
     def _row(self) -> Row:
-        value, inverse = self.value, self.inverse
-        kinds: dict[str, Any] = {}
-        if isinstance(value, Table):
-            kinds = {
-                "blocks": lambda low, x: low.table(x, value),
-                "matrix": lambda at: at.table(value),
-                "positive": value.is_positive,
-            }
-            if self.takes is ONE:
-                kinds["varies"] = (self.name,)
-            if inverse is not None:
-                kinds["inverse"] = lambda low, x: low.table(x, inverse)
-        else:
-            kinds = {"definition": lambda x: value}
+        table = self.value if isinstance(self.value, Table) else None
         return Row(
             self.name, self.symbol, self.latex, self.takes, self.gives, self.structure,
-            symmetric=self.symmetric, meaning=self.meaning, source=self.source, own=self, **kinds,
+            varies=(self.name,) if table and self.takes is ONE else (),
+            symmetric=self.symmetric,
+            meaning=self.meaning,
+            source=self.source,
+            definition=None if table else self._definition,
+            blocks=self._blocks if table else None,
+            matrix=self._matrix if table else None,
+            inverse=self._inverse if self.inverse else None,
+            positive=table.is_positive if table else None,
+            own=self,
         )  # fmt: skip
+
+    def _definition(self, x: Expr) -> Any:
+        return self.value
+
+    def _blocks(self, lowering: Any, x: Expr) -> Any:
+        return lowering.table(self.value)
+
+    def _inverse(self, lowering: Any, x: Expr) -> Any:
+        return lowering.table(self.inverse)
+
+    def _matrix(self, configuration: Any) -> Any:
+        return configuration.table(self.value)
 
 
 def operator(
@@ -98,7 +106,7 @@ def operator(
 ) -> Expr:
     """Introduce an operator of your own.
 
-    **Arguments:** `name`, as it is printed and given; `spaces`, from which it maps to which, such as
+    **Arguments:** `name`, as it is printed and given; `spaces`, from which it maps to which, as in
     ``"motions -> forces"``; `block`, its value:
 
     - numbers: one matrix for all bodies, a dictionary of matrices by the names of bodies (those not
@@ -216,8 +224,13 @@ def riccati(
     >>> print(pp.riccati(J=pp.operators.Jr + C).D)
     D{H; E_φ; M; C + Jr}
     """
-    names = {"H": H, "E": E, "M": M, "Jr": J}
-    return Riccati(**{name: x for name, x in names.items() if x is not None})
+    usual = Riccati()
+    return Riccati(
+        usual.H if H is None else H,
+        usual.E if E is None else E,
+        usual.M if M is None else M,
+        usual.Jr if J is None else J,
+    )
 
 
 # ---- checks --------------------------------------------------------------------------------------
@@ -237,8 +250,9 @@ def _space(name: str, space: str | Space) -> Space:
 
 
 def _spaces(name: str, spaces: Any) -> tuple[Space, Space]:
-    pair = spaces.replace("→", "->").split("->") if isinstance(spaces, str) else spaces
-    if not isinstance(pair, Iterable) or len(parts := list(pair)) != 2:
+    parts: Any = spaces.replace("→", "->").split("->") if isinstance(spaces, str) else spaces
+    parts = list(cast("list[Any]", parts)) if isinstance(parts, (tuple, list)) else []
+    if len(parts) != 2:
         raise SpaceError(
             f"{name}: an operator maps from one space to another, "
             f'spaces="motions -> forces", not {spaces!r}'

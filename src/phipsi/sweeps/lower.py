@@ -89,8 +89,8 @@ class Lowering:
         key = (x, u)
         if key not in self._applied:
             out = self._apply(x, u)
-            if not out.label and x.op is Op.LEAF and x.is_vector and u is self.builder.one:
-                out.label = leaf(x.row)
+            if not out.named and x.op is Op.LEAF and x.is_vector and u is self.builder.one:
+                out.named = leaf(x.row)
             self._applied[key] = out
         return self._applied[key]
 

@@ -65,8 +65,8 @@ class Blocks:
             two_sided = x.op in _MIRRORED or x.function is outer
             mirrored = self._blocks.get(x.T) if two_sided else None
             out = self._block(x) if mirrored is None else self.builder.transpose(mirrored)
-            if not out.label and x.op is Op.LEAF:
-                out.label = x
+            if not out.named and x.op is Op.LEAF:
+                out.named = x
             self._blocks[x] = out
         return self._blocks[x]
 
@@ -170,13 +170,13 @@ class Blocks:
         domain = Domain.WORLD if x.gives is ONE else Domain.BODY
         return b.leaf("input", Type(domain, block_size(x.gives), cols, kind), x.name)
 
-    def table(self, x: Expr, table: Table) -> Field:
+    def table(self, table: Table) -> Field:
         """The constant blocks of an own operator or vector, or the number of an own scalar."""
-        size = tuple(block_size(s) for s in (table.gives, table.takes))
+        rows, cols = block_size(table.gives), block_size(table.takes)
         domain = Domain.WORLD if table.gives is ONE else Domain.BODY
         kind = Kind.INERTIA if table.is_inertia else Kind.SYMMETRIC
         kind = kind if table.symmetric else Kind.GENERAL
-        return self.builder.leaf("table", Type(domain, *size, kind), table)
+        return self.builder.leaf("table", Type(domain, rows, cols, kind), table)
 
     def hinge_axes(self) -> Field:
         """H*(k), 6 × r, in body axes."""
@@ -207,7 +207,7 @@ class Blocks:
             self._pose = b.fixpoint(
                 _RIGID, lambda w: b.mul(b.down(w, world), self.hinge_transform())
             )
-            self._pose.label = "W"
+            self._pose.named = "W"
         return self._pose
 
     def root_pose(self) -> Field:
@@ -216,7 +216,7 @@ class Blocks:
         if self._root_pose is None:
             step = self.hinge_transform()
             self._root_pose = b.fixpoint(_RIGID, lambda w: b.apply("below_root", b.down(w), step))
-            self._root_pose.label = "X_root"
+            self._root_pose.named = "X_root"
         return self._root_pose
 
     def velocity(self) -> Field:
@@ -227,7 +227,7 @@ class Blocks:
         """B or its change along motions of the bodies, one transformation per point."""
         out = self._point_block(x)
         if out.op != "zero":
-            out.label = leaf(x.row)
+            out.named = leaf(x.row)
         return out
 
     def swing_block(self, x: Expr) -> Field:
@@ -308,7 +308,7 @@ class Blocks:
             motion = self.point_motion(moving[0])
             twist = b.apply("relative_twist", relative, motion, b.shift("of_mate", motion))
             out = b.apply("closure_row_rate", seen, b.shift("of_point", twist))
-        out.label = leaf(x.row)
+        out.named = leaf(x.row)
         return out
 
     def row_block(self, x: Expr) -> Field:
@@ -395,12 +395,12 @@ class Blocks:
             p = self.given_field(f.P)
         else:
             p = b.fixpoint(Type(Domain.BODY, "6", "6", Kind.SYMMETRIC), equation)
-        p.label = p.label or f.P
+        p.named = p.named or f.P
         _, d, gain = hinge(p)
         out["P"], out["D"], out["G"], out["D^-1"] = p, d, gain, invert(p, d)
         out["D_half"] = b.apply("chol", d)
         for name in ("D", "G", "D_half"):
-            out[name].label = out[name].label or f.leaf(name)
+            out[name].named = out[name].named or f.leaf(name)
         self._families[f] = out
         return out
 

@@ -91,18 +91,18 @@ class Recursion:
                 if naming is Naming.INLINE or x in equations:
                     continue
                 shared = uses.get(x, 0) > 1 and not _spelled_out(x)
-                if naming is not Naming.ALWAYS and not x.label and not shared:
+                if naming is not Naming.ALWAYS and not x.named and not shared:
                     continue
             self.names[x] = self._fresh(x, taken)
 
     def _fresh(self, x: Field, taken: dict[str, int]) -> str:
-        base = x.label
+        base = x.named
         if isinstance(base, Expr):
             base = base.text("latex" if self.latex else "greek")
         if not base:
             base = "y" if x in self.outputs else x.operation.letter
         taken[base] = taken.get(base, 0) + 1
-        if taken[base] == 1 and (x.label or len(self.outputs) == 1 and x in self.outputs):
+        if taken[base] == 1 and (x.named or len(self.outputs) == 1 and x in self.outputs):
             return base
         count = taken[base]
         return f"{base}_{{{count}}}" if self.latex else f"{base}{count}"
