@@ -53,6 +53,7 @@ _TABLE = {
         "motion.gradients": "rollout_gradient",
     },
     ("Identities", "identities.md"): {"theorems": "identities prove"},
+    ("Derivations", "derivations.md"): {"derivations.by_hand": "simplify"},
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "

@@ -63,6 +63,7 @@ from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
 from phipsi.control import controllers, references
+from phipsi.derivations.by_hand import simplify
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
@@ -187,6 +188,7 @@ __all__ = [
     "scalar",
     "sensitivities",
     "signals",
+    "simplify",
     "simulate",
     "standard_laws",
     "step_derivatives",

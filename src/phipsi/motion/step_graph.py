@@ -16,7 +16,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
-from phipsi.laws.circuit import Circuit
+from phipsi.laws.circuit import Circuit, Evaluation
 from phipsi.laws.graph import Node
 from phipsi.laws.law_diagonals import diagonal
 from phipsi.laws.substitution import substituted
@@ -107,13 +107,21 @@ class StepGraph:
         known = {start.t: place.t, start.q: place.q, start.v: place.v}
         known |= {node: place.states[name] for name, node in start.states.items()}
         for one in self.circuit.evaluations:
-            callee = ProgramCall(one.forms, self.model, mode=one.modes, points=one.points)
+            callee = self._program_of(one)
             operands = substituted(list(one.operands.values()), known)
             inputs = dict(zip(one.operands, operands, strict=True))
             found = self._called(callee, {"q": place.q, "v": place.v, **inputs})
             for name, node in zip(one.results, found, strict=True):
                 known[self.circuit.quantities[name].node] = node
         return substituted(nodes, known)
+
+    def _program_of(self, one: Evaluation) -> ProgramCall:
+        options: Any = {"mode": one.modes, "points": one.points}
+        if not one.constrained:
+            return ProgramCall(one.forms, self.model, **options)
+        assert self._system is not None
+        # inside a step loops are open by the error of a stage; dynamics judge their own doubts
+        return ProgramCall(one.forms, self._system, allowed=(DOUBTFUL,), **options)
 
     def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
         shapes = callee.native.program.input_shapes
