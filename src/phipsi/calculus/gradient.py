@@ -61,14 +61,10 @@ from phipsi.expressions.structure import (
     is_memoryless,
     is_strict,
 )
-from phipsi.operators.catalogue import (
-    change_along,
-    definition,
-    hinge_variation,
-    transition_step,
-)
+from phipsi.operators.catalogue import change_along, definition, hinge_variation
 from phipsi.operators.inputs import leaves_of
-from phipsi.rewrite.causal import diagonal_part, is_step, is_transition, one_step_factors
+from phipsi.operators.transitions import is_step, is_transition, transition_step
+from phipsi.rewrite.causal import diagonal_part, one_step_factors
 from phipsi.rewrite.collect import split_sign
 from phipsi.rewrite.expansion import Factors, expand_products
 

@@ -8,23 +8,32 @@ programs are found again; nothing is registered anywhere.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from phipsi.errors import InputError, SpaceError, did_you_mean
 from phipsi.expressions.check import shown, signature
-from phipsi.expressions.node import Expr, leaf
+from phipsi.expressions.node import Expr, leaf, total_of
 from phipsi.expressions.render import latex_name
 from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import ONE, SPACES, Space
-from phipsi.expressions.structure import GENERAL, MEMORYLESS, Structure
+from phipsi.expressions.spaces import ONE, SPACES, UNKNOWN, Space
+from phipsi.expressions.structure import (
+    ANTICAUSAL,
+    CAUSAL,
+    GENERAL,
+    MEMORYLESS,
+    Structure,
+    is_memoryless,
+)
 from phipsi.model.model import Model
-from phipsi.operators import VOCABULARY
+from phipsi.operators import VOCABULARY, parse
 from phipsi.operators.catalogue import Riccati
 from phipsi.operators.inputs import INPUT_ORDER
 from phipsi.operators.own_blocks import Table
+from phipsi.operators.recursions import check_structure, solution
+from phipsi.operators.transitions import is_one_step
 
 _ROWS: WeakValueDictionary[Own, Row] = WeakValueDictionary()
 _TAKEN = {"I", "x", "inertia", "placement", "p", "k", "c", *INPUT_ORDER, *VOCABULARY.functions}
@@ -71,6 +80,7 @@ class Own:
             symmetric=self.symmetric,
             meaning=self.meaning,
             source=self.source,
+            compound=self._is_compound(),
             definition=None if table else self._definition,
             blocks=self._blocks if table else None,
             matrix=self._matrix if table else None,
@@ -78,6 +88,12 @@ class Own:
             positive=table.is_positive if table else None,
             own=self,
         )  # fmt: skip
+
+    def _is_compound(self) -> bool:
+        """Whether it is written out for the rules: not blocks, and not steps, which they know."""
+        if isinstance(self.value, Table) or is_memoryless(self.structure):
+            return False
+        return not is_one_step(self.value)
 
     def _definition(self, x: Expr) -> Any:
         return self.value
@@ -95,8 +111,11 @@ class Own:
 def operator(
     name: str,
     spaces: str | tuple[str | Space, str | Space],
-    block: Any,
+    block: Any = None,
     *,
+    recursion: Callable[[Expr], Expr] | str | None = None,
+    own: Sequence[Expr] = (),
+    structure: str = "memoryless",
     symmetric: bool = False,
     inverse: Any = None,
     symbol: str = "",
@@ -114,6 +133,12 @@ def operator(
       of the identity. Blocks are in body axes, angular part first. The operator is memoryless;
     - an expression of other operators, which it becomes a name for.
 
+    Instead of a block, `recursion` gives the equation that the operator solves, over the children
+    or the parent of every body: a function of X with the right side of X = F(X), or the equation as
+    text, in which `own` are the other operators of yours. Known forms are X = B + A X,
+    X = B + X C, X = B + E X E* and X = B + bd(E* X E) with steps E to the parent, and Riccati
+    equations. `structure` says what it is: "memoryless", "causal" (tip to base) or "anticausal".
+
     `symmetric` declares X = X*, which is checked; `inverse` is the block of X⁻¹, or True to have it
     computed; `symbol` and `latex`, how it is printed; `meaning` and `source`, a few words.
     **Returns:** an expression. It is a value: nothing is registered, and equal ones are the same.
@@ -128,9 +153,16 @@ def operator(
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
     [0.3, 0.4]
+    >>> W = pp.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
+    >>> print(pp.operator("S", "motions -> forces", recursion="S = W + E_phi S E_phi*", own=[W]))
+    S
     """
     takes, gives = _spaces(name, spaces)
     common = _common(name, symbol, latex, meaning, source)
+    if (block is None) == (recursion is None):
+        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+    if recursion is not None:
+        block = _solved(common, takes, gives, recursion, own, structure)
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, symmetric, inverse)
     if symmetric and gives is not takes.dual:
@@ -146,16 +178,18 @@ def operator(
             )
     table = Table(name, takes, gives, block, symmetric, common["symbol"], common["latex"])
     known = None if inverse is None or inverse is False else table.inverted(inverse)
-    own = Own(**common, takes=takes, gives=gives, structure=MEMORYLESS, symmetric=symmetric,
+    contents = Own(**common, takes=takes, gives=gives, structure=MEMORYLESS, symmetric=symmetric,
               value=table, inverse=known)  # fmt: skip
-    return leaf(own.row())
+    return leaf(contents.row())
 
 
 def vector(
     name: str,
     space: str | Space,
-    block: Any,
+    block: Any = None,
     *,
+    recursion: Callable[[Expr], Expr] | str | None = None,
+    own: Sequence[Expr] = (),
     symbol: str = "",
     latex: str = "",
     meaning: str = "",
@@ -165,8 +199,9 @@ def vector(
 
     **Arguments:** `name`; `space`, such as "rates" or "motions"; `block`, one array for all bodies,
     a dictionary of arrays by the names of bodies or joints (zeros for the others), one array with
-    the components of all bodies, (nv,) or (n, 6), a number for all components, or an expression.
-    The other arguments are those of `operator`. **Returns:** an expression.
+    the components of all bodies, (nv,) or (n, 6), a number for all components, or an expression;
+    or `recursion`, the equation z = u + A z that it solves. The other arguments are those of
+    `operator`. **Returns:** an expression.
 
     With ``given=["k"]`` its components are an input of a program, and ``pp.diff(expr, "k")`` is the
     derivative by them.
@@ -179,6 +214,10 @@ def vector(
     """
     takes, gives = ONE, _space(name, space)
     common = _common(name, symbol, latex, meaning, source)
+    if (block is None) == (recursion is None):
+        raise InputError(f"{name} has either a block or a recursion: {name} = F({name})")
+    if recursion is not None:
+        block = _solved(common, takes, gives, recursion, own, "general")
     if isinstance(block, Expr):
         return _named_expression(common, takes, gives, block, False, None)
     if gives is not ONE and (not gives.per_body or gives.is_curved):
@@ -187,11 +226,13 @@ def vector(
             f"The spaces are {_listed()}"
         )
     table = Table(name, takes, gives, block, False, common["symbol"], common["latex"])
-    own = Own(**common, takes=takes, gives=gives, structure=GENERAL, symmetric=False, value=table)
-    return leaf(own.row())
+    contents = Own(
+        **common, takes=takes, gives=gives, structure=GENERAL, symmetric=False, value=table
+    )
+    return leaf(contents.row())
 
 
-def scalar(name: str, value: Any, **words: str) -> Expr:
+def scalar(name: str, value: Any, **words: Any) -> Expr:
     """Introduce a number of your own, such as a time step: it can be given and differentiated by.
 
     **Arguments:** `name`; `value`, a number or a scalar expression; the others are those of
@@ -278,6 +319,49 @@ def _common(name: str, symbol: str, latex: str, meaning: str, source: str) -> di
     return {"name": name, "symbol": symbol, "latex": latex, "meaning": meaning, "source": source}
 
 
+_STRUCTURES = {
+    "memoryless": MEMORYLESS,
+    "causal": CAUSAL,
+    "anticausal": ANTICAUSAL,
+    "general": GENERAL,
+}
+
+
+def _solved(
+    common: Mapping[str, Any],
+    takes: Space,
+    gives: Space,
+    recursion: Callable[[Expr], Expr] | str,
+    own: Sequence[Expr],
+    structure: str,
+) -> Expr:
+    """The expression that solves a recursion."""
+    name = common["name"]
+    if structure not in _STRUCTURES:
+        known = ", ".join(_STRUCTURES)
+        raise InputError(f"{name}: structure={structure!r} is not one of {known}")
+    kind = GENERAL if takes is ONE else _STRUCTURES[structure]
+    X = leaf(Row(name, common["symbol"], common["latex"], takes, gives, kind))
+    if isinstance(recursion, str):
+        left, equals, right = recursion.partition("=")
+        if not equals or parse(left, own=[X, *own]) is not X:
+            raise InputError(f"{name}: a recursion is an equation  {name} = …,  not {recursion!r}")
+        value = parse(right, own=[X, *own])
+    else:
+        value = recursion(X)
+    if not isinstance(cast(object, value), Expr):
+        raise InputError(f"{name}: the recursion must return an expression, not {value!r}")
+    value = value if value.takes is not UNKNOWN else total_of([(0, X), (1, value)])
+    if value.takes is not takes or value.gives is not gives:
+        raise SpaceError(
+            f"the recursion of {name} : {takes.phrase} → {gives.phrase} has the right side\n"
+            f"    {shown(value)} : {signature(value)}"
+        )
+    found = solution(X, value)
+    check_structure(X, found)
+    return found
+
+
 def _named_expression(
     common: Mapping[str, Any], takes: Space, gives: Space, x: Expr, symmetric: bool, inverse: Any
 ) -> Expr:
@@ -294,6 +378,6 @@ def _named_expression(
         )
     if inverse is not None:
         raise InputError(f"{name}: the inverse of an expression is written {name}.inv")
-    own = Own(**common, takes=takes, gives=gives, structure=x.structure, symmetric=x.T is x,
+    contents = Own(**common, takes=takes, gives=gives, structure=x.structure, symmetric=x.T is x,
               value=x)  # fmt: skip
-    return leaf(own.row())
+    return leaf(contents.row())

@@ -17,8 +17,9 @@ from phipsi.expressions.node import Expr, leaf
 from phipsi.expressions.spaces import UNKNOWN, Space
 from phipsi.expressions.structure import is_anticausal, is_causal, is_memoryless
 from phipsi.model.model import Model
-from phipsi.operators.catalogue import B, definition, meaning_of, transition_step
-from phipsi.rewrite.causal import is_block_operator, is_transition
+from phipsi.operators.catalogue import B, definition, meaning_of
+from phipsi.operators.transitions import is_transition, transition_step
+from phipsi.rewrite.causal import is_block_operator
 from phipsi.rewrite.inverses import inverse_form, riccati_of, split_diagonal
 from phipsi.sweeps.diagonal import diagonal_blocks
 from phipsi.sweeps.ir import Domain, Field, Type
