@@ -87,13 +87,14 @@ from phipsi.motion.rollout import rollout
 from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
 from phipsi.operators.own_operators import operator, riccati, scalar, vector
+from phipsi.rewrite.identity import Identity
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
-from phipsi.theorems import identities, prove
+from phipsi.theorems import equal, identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
@@ -102,6 +103,7 @@ __all__ = [
     "Event",
     "GraphJoint",
     "Grasp",
+    "Identity",
     "Law",
     "Model",
     "ModelBuilder",
@@ -136,6 +138,7 @@ __all__ = [
     "dense",
     "diagonal_coriolis",
     "diff",
+    "equal",
     "equilibrium",
     "errors",
     "examples",

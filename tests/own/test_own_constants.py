@@ -9,7 +9,6 @@ from random_models import model_from_parents
 import phipsi as pp
 from phipsi.errors import InputError, SpaceError
 from phipsi.operators import H, Jr, M, mass_matrix, phi, tau
-from phipsi.rewrite.identity import Identity
 
 RNG = np.random.default_rng(7)
 TREE = model_from_parents(
@@ -167,15 +166,16 @@ def test_an_own_inertia_is_an_inertia():
 def test_proofs_are_about_any_blocks():
     f = pp.riccati(M=W, J=C)
     whiten = pp.operators.I - f.H @ f.psi @ f.K
-    true = Identity("own", (C + H @ phi @ W @ phi.T @ H.T).inv, whiten.T @ f.D.inv @ whiten)
+    true = pp.Identity((C + H @ phi @ W @ phi.T @ H.T).inv, whiten.T @ f.D.inv @ whiten)
     proof = pp.prove(true, TREE)
     assert proof and proof.in_general.method == "exact"
-    assert not pp.prove(Identity("twin", f.P, pp.riccati(M=W).P), TREE)
+    assert pp.prove(true).holds and not pp.prove(pp.Identity(W @ phi.T, phi @ W)).holds
+    assert not pp.prove(pp.Identity(f.P, pp.riccati(M=W).P), TREE)
     same = pp.operator("C2", "rates -> efforts", 0.3, symmetric=True)
-    chance = pp.prove(Identity("by chance", C, same), TREE)
+    chance = pp.prove(pp.Identity(C, same), TREE)
     assert chance and not chance.in_general.holds
     asymmetric = pp.operator("N2", "motions -> forces", np.diag(np.arange(6.0)))
-    assert not pp.prove(Identity("x", asymmetric, asymmetric.T), TREE).in_general.holds
+    assert not pp.prove(pp.Identity(asymmetric, asymmetric.T), TREE).in_general.holds
 
 
 WRONG = {

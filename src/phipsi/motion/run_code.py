@@ -19,7 +19,6 @@ from phipsi.backends.native.native_backend import NativeCode
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
-from phipsi.backends.native.text.elementary import define_sincos
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I32,
@@ -187,7 +186,6 @@ class Run(LaneCode):
         target = natives[0].target
         self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
         self._kernels = [native.unit.kernel(module, lanes) for native in natives]
-        self.sincos = define_sincos(module, lanes, fused=target.fused)
         self.codes, self.bytes = natives[0].unit.tables.codes, 8 * lanes
         function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 4), "phipsi_run")
         b = self.b = ir.IRBuilder(function.append_basic_block("entry"))

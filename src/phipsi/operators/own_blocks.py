@@ -166,6 +166,12 @@ class Table:
         self._check_symmetry(body, value)
         return value if value.ndim == 2 else value[:, None]
 
+    def shape_at(self, model: Model, k: int) -> tuple[int, ...]:
+        """Rows and columns of the block of body k; a vector has one column, a number one row."""
+        hinge = model.joints[k].nv if model.n_bodies else 0
+        widths = self._widths(hinge)
+        return (1, 1) if self.gives is ONE else widths if len(widths) == 2 else (*widths, 1)
+
     def _found(self, model: Model, k: int, widths: tuple[int, ...]) -> Array:
         whole = self.blocks.get(None)
         if whole is not None:

@@ -85,7 +85,11 @@ class Mechanism:
             make = self._numbers.any
             if table.symmetric:
                 make = self._numbers.inertia if table.is_inertia else self._numbers.symmetric
-            blocks = [table.at(self.plain, k) for k in range(self.plain.n_bodies or 1)]
+            bodies = range(self.plain.n_bodies or 1)
+            if isinstance(self._numbers, _Random):  # any blocks of these shapes
+                blocks = [np.ones(table.shape_at(self.plain, k)) for k in bodies]
+            else:
+                blocks = [table.at(self.plain, k) for k in bodies]
             self._drawn[table] = [make(x) if x.size else self.kind.of(x) for x in blocks]
         return self._drawn[table]
 
