@@ -83,11 +83,11 @@ def is_latex(text: str) -> bool:
     return _IS_LATEX.search(text) is not None
 
 
-def script_letter(c: str) -> str:
+def script_letter(c: str, font: str = "SCRIPT") -> str:
     """The calligraphic form of a capital letter, ℳ of M; other letters are not changed."""
     if not c.isupper():
         return c
-    for name in (f"SCRIPT CAPITAL {c}", f"MATHEMATICAL SCRIPT CAPITAL {c}"):
+    for name in (f"{font} CAPITAL {c}", f"MATHEMATICAL {font} CAPITAL {c}"):
         try:
             return unicodedata.lookup(name)
         except KeyError:
@@ -261,6 +261,8 @@ class _Translation:
             return inner + _ACCENTS[token]
         if token in _SCRIPT:
             return "".join(map(script_letter, self._inner(depth)))
+        if token == r"\mathbb":
+            return "".join(script_letter(c, "DOUBLE-STRUCK") for c in self._inner(depth))
         if token in _UPRIGHT:
             return self._upright(depth)
         if token[0] == "\\":

@@ -36,7 +36,9 @@ class Vocabulary:
     `leaves` maps names and symbols to expressions, `functions` names such as bd to functions of
     expressions, `instance` builds a Riccati leaf from its name and the four operators in braces,
     `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
-    `incomplete` says, for leaves that need braces or brackets, which are missing.
+    `incomplete` says, for leaves that need braces or brackets, which are missing, and
+    `foreign` what an unknown letter of the papers is called here. Names that are not words, such as
+    f(0), are found as they stand.
     """
 
     leaves: Mapping[str, Expr]
@@ -44,6 +46,7 @@ class Vocabulary:
     instance: Callable[[str, tuple[Expr, ...]], Expr]
     with_params: Callable[[str, str], Expr]
     incomplete: Mapping[str, str] = field(default_factory=dict[str, str])
+    foreign: Callable[[str], str] = field(default=lambda word: "")
 
 
 LONGEST = 100_000  # characters of a text
@@ -70,6 +73,7 @@ _LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _MINUS = "-−–"
 _FOLDED = str.maketrans({
     **{c: unicodedata.normalize("NFKC", c) for c in map(chr, range(0x1D400, 0x1D7CC))},
+    **{chr(c): chr(c) for c in range(0x1D538, 0x1D552)},  # 𝕊 of MS is not its S
     **{chr(0x1D4D0 + i): script_letter(chr(65 + i)) for i in range(26)},
     **{chr(0x1D49C + i): script_letter(chr(65 + i)) for i in range(26)},
     "ϕ": "φ", "𝜙": "φ", "𝝓": "φ", "ϵ": "ε", "ϑ": "θ", "ϖ": "π", "∗": "*", "⋆": "*",
@@ -109,18 +113,18 @@ class _Names:
     """
 
     def __init__(self, words: Vocabulary) -> None:
-        self.leaves = {_letters(name): x for name, x in words.leaves.items()}
+        self.leaves = {letters(name): x for name, x in words.leaves.items()}
         self.functions = dict(words.functions)
-        self.phrases: dict[str, str] = {}
+        self.phrases = {n: x for n, x in self.leaves.items() if not _WORD.fullmatch(n)}
         for x in [x for x in words.leaves.values() if x.op is Op.LEAF]:
-            name = _letters(_without_latex(x.row.latex))
+            name = letters(_without_latex(x.row.latex))
             if _WORD.fullmatch(name):
                 self.leaves.setdefault(name, x)
             else:
-                self.phrases[name] = x.name
+                self.phrases.setdefault(name, x)
         for name, f in words.functions.items():
             own = f.latex if isinstance(f, Function) else LATEX_CALLS.get(name, "")
-            self.functions.setdefault(_letters(_without_latex(own)) if own else name, f)
+            self.functions.setdefault(letters(_without_latex(own)) if own else name, f)
         for phrase in [p for p in self.phrases if p.endswith("^{1/2}")]:
             plain = phrase.removesuffix("^{1/2}")
             for half in ("^1/2", "^½", "^{½}", "^{-1/2}", "^-1/2", "⁻½"):
@@ -143,14 +147,14 @@ def _without_latex(latex: str) -> str:
     return from_latex(latex, (), _NOTHING, lambda why, _: ValueError(f"{latex}: {why}"))[0]
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
     """Text with accents apart from letters, and letters that only fonts distinguish as one."""
     return unicodedata.normalize("NFD", text).translate(_FOLDED)
 
 
 class _Reader:
     def __init__(self, text: str, words: Vocabulary) -> None:
-        self.source = self.text = _letters(text)
+        self.source = self.text = letters(text)
         self.words, self.at = words, 0
         self.names = _names(words)
         self.leaves = self.names.leaves
@@ -311,7 +315,8 @@ class _Reader:
         phrase = self._phrase()
         if phrase:
             self.at += len(phrase)
-            out = self._decorated(self.names.phrases[phrase], start)
+            x = self.names.phrases[phrase]
+            out = self._decorated(x, start)
             return out.inv if "-" in phrase or "⁻" in phrase else out
         found = _WORD.match(self.text, self.at)
         if not found:
@@ -333,7 +338,7 @@ class _Reader:
         if name is None:
             raise self.error(self._unknown(word), start)
         self.at += len(name)
-        return self._decorated(name, start)
+        return self._decorated(self.leaves[name], start)
 
     def _phrase(self) -> str:
         """The longest name with a superscript of its own that stands here."""
@@ -381,10 +386,10 @@ class _Reader:
             )
         return int(inside)
 
-    def _decorated(self, name: str, start: int) -> Expr:
+    def _decorated(self, known: Expr, start: int) -> Expr:
+        """A name with what stands in brackets or braces directly after it."""
         nxt = self.text[self.at : self.at + 1]
-        place = ""
-        known = self.leaves[name]
+        place, name = "", known.name
         kind = known.row.brackets if known.op is Op.LEAF else ""  # a word may stand for more
         if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
@@ -396,17 +401,19 @@ class _Reader:
                 self.at += 1
                 args.append(self.sum())
             self.take("}")
-            return self.words.instance(self.leaves[name].name + place, tuple(args))
+            if not name:
+                raise self.error("this name stands for an expression, which has no braces", start)
+            return self.words.instance(name + place, tuple(args))
         if nxt == "[" and kind not in ("", "place"):
             inside = self.brackets()
             try:
-                return self.words.with_params(self.leaves[name].name, inside)
+                return self.words.with_params(name, inside)
             except ParseError as wrong:
                 raise self.error(str(wrong), start) from None
-        bare = self.words.incomplete.get(self.leaves[name].name)
+        bare = self.words.incomplete.get(name)
         if bare or place:
             raise self.error(bare or f"{name}[…] has no braces with vectors", start)
-        return self.leaves[name]
+        return known
 
     def _prefix(self, word: str) -> str | None:
         """Split a run of letters such as HψK, which people write without spaces."""
@@ -421,6 +428,9 @@ class _Reader:
 
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])
+        foreign = self.words.foreign(word)
+        if foreign:
+            return f"'{word}' is a letter of papers, not of the catalogue: {foreign}"
         known = [*self.leaves, *self.names.functions]
         close = get_close_matches(word, known, n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
