@@ -36,7 +36,7 @@ from phipsi.operators.recursions import check_structure, solution
 from phipsi.operators.transitions import is_one_step
 
 _ROWS: WeakValueDictionary[Own, Row] = WeakValueDictionary()
-_TAKEN = {"I", "x", "inertia", "placement", "p", "k", "c", *INPUT_ORDER, *VOCABULARY.functions}
+_TAKEN = {"I", "x", "inertia", "placement", *INPUT_ORDER, *VOCABULARY.functions}
 
 
 @dataclass(frozen=True)
