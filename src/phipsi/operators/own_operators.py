@@ -149,7 +149,7 @@ def operator(
     >>> from phipsi.operators import mass_matrix
     >>> C = pp.operator("C", "rates -> efforts", 0.1, symmetric=True, meaning="joint damping")
     >>> print((mass_matrix + 0.01 * C).inv)
-    (ℳ + 0.01 C)⁻¹
+    (0.01 C + ℳ)⁻¹
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
     [0.3, 0.4]
