@@ -147,12 +147,12 @@ def operator(
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
-    >>> C = pp.operator("C", "rates -> efforts", 0.1, symmetric=True, meaning="joint damping")
+    >>> C = pp.operator("C", "rates -> efforts", 0.5, symmetric=True, meaning="joint damping")
     >>> print((mass_matrix + 0.01 * C).inv)
     (0.01 C + ℳ)⁻¹
     >>> arm = pp.examples.planar_arm(2)
     >>> pp.compile(C, arm)([3.0, 4.0]).tolist()
-    [0.3, 0.4]
+    [1.5, 2.0]
     >>> W = pp.operator("W", "motions -> forces", {"link2": 1.0}, symmetric=True)
     >>> print(pp.operator("S", "motions -> forces", recursion="S = W + E_phi S E_phi*", own=[W]))
     S
