@@ -16,7 +16,7 @@ from phipsi.model.mechanisms import forest_of, of_mechanisms, tree_of
 from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
-from phipsi.operators.inputs import leaves_of
+from phipsi.operators.inputs import check_tables, leaves_of
 from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.costs import STANDARD
 from phipsi.sweeps.explanation import Explanation, explain_steps
@@ -178,14 +178,16 @@ def build(
     `sweeps/legality.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
+    check_tables(request.expressions, model)
     processor = STANDARD if reproducible else backend.processor
-    plan, *_ = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)
+    plans = plans_of(request, model, pairs=backend.pairs, processor=processor, rules=rules)
+    plan = plans[0]
     by_column = None
     if request.columns and not backend.columns:
         single = replace(request, columns=False)
         by_column = build(single, model, backend, reproducible=reproducible, rules=rules).source
     source = SweepProgram(request, plan.lowered, plan.steps, model, reproducible, by_column)
-    return Program(source, plan.rewriting, backend)
+    return Program(source, plan.rewriting, backend, tuple(p.cost for p in plans))
 
 
 @of_mechanisms
@@ -200,6 +202,7 @@ def explain(
     axes: str | None = None,
     given: Sequence[str] = (),
     rules: Sequence[Identity | str] = (),
+    plan: bool = False,
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
@@ -207,7 +210,7 @@ def explain(
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
     `points`, `axes`, `given` and `rules` are those of `compile`; without points, those of B and J
-    are any.
+    are any. With `plan`, the forms that were compared on the model are listed with their costs.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
@@ -236,7 +239,9 @@ def explain(
             given=given,
             rules=rules,
         )
-        return program.explain(latex=latex)
+        return program.explain(latex=latex, plan=plan)
+    if plan:
+        raise InputError("plans are compared on a model: pp.explain(expr, model, plan=True)")
     if mode != "apply":
         raise InputError(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"

@@ -90,9 +90,12 @@ def test_recursion_and_cost_are_those_of_explain():
     assert found["flops"] == expected.flops
     assert [step["source"] for step in found["rewrites"]] == [s.source for s in expected.rewrites]
     assert [s["equations"] for s in found["sweeps"]] == [list(s.equations) for s in expected.sweeps]
-    points = answer("cost", "mass_matrix^-1 tau")["forms"][0]["points"]
-    flops = dict(map(tuple, points))
-    assert flops[64] - flops[32] == 2 * (flops[32] - flops[16])  # linear in the bodies
+    cost = answer("cost", "mass_matrix^-1 tau")
+    times = dict(map(tuple, cost["forms"][0]["points"]))
+    step = times[32] - times[16]
+    assert times[64] - times[32] == pytest.approx(2 * step, rel=1e-9)  # linear in the bodies
+    plans = pp.explain("mass_matrix^-1 tau", arm, plan=True).plans
+    assert [one["name"] for one in cost["plans"]] == [plan.name for plan in plans]
 
 
 def test_differentiation_gives_text_that_is_read_again():
@@ -275,7 +278,7 @@ def test_an_expression_is_answered(tab: Any, bench: Workbench):
     assert tab.locator("#recursion .katex").count() > 4
     assert tab.locator("#recursion pre").count() == 0  # nothing that could not be typeset
     assert tab.locator("#blocks svg .cell").count() > 40
-    assert tab.locator("#cost polyline").count() == 2
+    assert tab.locator("#cost polyline").count() > 0
     tab.click("#show-code")
     until(tab, "document.getElementById('code').innerText.includes('define')")
     tab.select_option("#wrt", "tau")

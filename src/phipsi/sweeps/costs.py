@@ -65,6 +65,18 @@ STANDARD = "4 lanes"
 """The one whose choices every machine makes if results must be the same everywhere."""
 
 
+class PlanCost(NamedTuple):
+    """A plan by its name, its work, and the estimated time of one configuration in a batch."""
+
+    name: str
+    work: Work
+    nanoseconds: float
+
+    def __str__(self) -> str:
+        flops, words = self.work.flops, self.work.words
+        return f"{self.name}: {self.nanoseconds:,.0f} ns ({flops:,} flops, {words:,} numbers kept)"
+
+
 class _Sizes:
     """Sizes of a model that sums over bodies, paths and pairs of paths need."""
 

@@ -19,7 +19,7 @@ from phipsi.errors import LoweringError
 from phipsi.model.model import Model
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.rewriter import USUAL, FinalForm, Rewriting
-from phipsi.sweeps.costs import PROCESSORS, Work, work_of
+from phipsi.sweeps.costs import PROCESSORS, PlanCost, Work, work_of
 from phipsi.sweeps.ir import Step
 from phipsi.sweeps.legality import check_steps
 from phipsi.sweeps.request import Lowered, Request, lower_request, rewrite_request
@@ -61,9 +61,10 @@ class Plan:
     work: Work
     nanoseconds: float
 
-    def __str__(self) -> str:
-        flops, words = self.work.flops, self.work.words
-        return f"{self.name}: {self.nanoseconds:,.0f} ns ({flops:,} flops, {words:,} numbers kept)"
+    @property
+    def cost(self) -> PlanCost:
+        """What is remembered of it."""
+        return PlanCost(self.name, self.work, self.nanoseconds)
 
 
 def plans_of(

@@ -167,15 +167,13 @@ function drawBlocks(answer) {
 
 function drawCost(answer) {
   if (answer.error) return show("cost", "Cost", [make("pre", answer.error)]);
-  const forms = answer.forms.filter((form) => form.points.length);
-  const all = forms.flatMap((form) => form.points);
-  if (!all.length) return show("cost", "Cost", [make("pre", answer.forms[0].why || "")]);
+  const forms = answer.forms, all = forms.flatMap((form) => form.points);
   const width = 420, height = 200, left = 56, bottom = 26;
   const logs = (k) => all.map((p) => Math.log10(Math.max(p[k], 1)));
   const [x0, x1] = [Math.min(...logs(0)), Math.max(...logs(0))], [y0, y1] = [Math.floor(Math.min(...logs(1))), Math.ceil(Math.max(...logs(1)) + 0.01)];
   const px = (x) => left + (width - left - 12) * (Math.log10(x) - x0) / (x1 - x0 || 1);
   const py = (y) => height - bottom - (height - bottom - 10) * (Math.log10(Math.max(y, 1)) - y0) / (y1 - y0 || 1);
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "operations against the number of bodies" });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "time against the number of bodies" });
   for (let power = y0; power <= y1; power += 1) {
     const label = draw("text", { x: left - 8, y: py(10 ** power) + 4, "text-anchor": "end" });
     label.textContent = `1e${power}`;
@@ -190,12 +188,13 @@ function drawCost(answer) {
     svg.append(draw("polyline", { points: form.points.map(([n, y]) => `${px(n)},${py(y)}`).join(" "), class: i ? "curve other" : "curve" }));
   });
   const table = make("table");
-  for (const form of answer.forms) {
-    const row = make("tr"), last = form.points.at(-1);
-    row.append(make("th", form.name), make("td", last ? `${last[1].toLocaleString("en")} flops for ${last[0]} bodies` : ""), make("td", form.why || "", "source"));
+  answer.plans.forEach((plan, i) => {
+    const row = make("tr");
+    row.append(make("th", i ? plan.name : `▸ ${plan.name}`), make("td", `${number(plan.nanoseconds)} ns`));
+    row.append(make("td", `${plan.flops.toLocaleString("en")} flops, ${plan.words.toLocaleString("en")} numbers kept`, "source"));
     table.append(row);
-  }
-  show("cost", "Plans and their cost", [svg, table], "on chains of N bodies");
+  });
+  show("cost", "Plans and their cost", [svg, make("h3", "on this robot"), table], "estimated ns of one configuration, on chains of N bodies");
 }
 
 function offerCode() {
