@@ -201,10 +201,7 @@ class Simulator:
         varied = {n for n, x in values.items() if x.ndim > len(self._shapes[n])}
         own = {n: x for n, x in values.items() if n in varied or n in self._redrawn}
         numbers = {"q": places, "v": rates, "t": times} | self._first
-        states = {
-            name: own_rows(np.asarray(numbers[name], dtype=np.float64), batch, node.shape)
-            for name, node in self._states.items()
-        }
+        states = {n: own_rows(numbers[n], batch, x.shape) for n, x in self._states.items()}
         kept = {n: own_rows(x, batch, self._shapes[n]) for n, x in own.items()}
         shared = {n: np.array(x, order="C") for n, x in values.items() if n not in own}
         if restart is not None and getattr(restart, "simulator", None) is not self:

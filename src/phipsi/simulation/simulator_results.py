@@ -90,9 +90,9 @@ class SimulatorRun:
         return f"<run of {self.state!r}: {names}>"
 
 
-def own_rows(x: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+def own_rows(x: ArrayLike, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """Rows (n, *shape) of a state or parameter, every trajectory its own."""
-    whole = np.broadcast_to(x, (*batch, *shape))
+    whole = np.broadcast_to(np.asarray(x, dtype=np.float64), (*batch, *shape))
     return np.array(whole.reshape(math.prod(batch), *(shape or (1,))), order="C")
 
 
