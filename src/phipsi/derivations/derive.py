@@ -32,6 +32,7 @@ from phipsi.errors import InputError
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity
 from phipsi.operators.catalogue import definition
+from phipsi.operators.inputs import leaves_of
 from phipsi.proofs.decide import equal as same_arrays
 from phipsi.proofs.decide import sides
 from phipsi.proofs.exact_array import NotRational
@@ -41,7 +42,7 @@ from phipsi.theorems.prove import Proof, prove
 from phipsi.theorems.words import word
 
 MOST = 30_000
-"""The most differences that one leg of a derivation looks at."""
+"""The most forms that one leg of a derivation looks at: a few seconds."""
 _SAMPLES = 3
 
 
@@ -143,7 +144,7 @@ def holds_on_samples(lhs: Expr, rhs: Expr, condition: str, most: int = _SAMPLES)
     claim = Identity(lhs, rhs, condition)
     if claim.lhs is claim.rhs:
         return True
-    rows = any("row" in (y.takes.index, y.gives.index) for y in _leaves(lhs) | _leaves(rhs))
+    rows = any("row" in (y.takes.index, y.gives.index) for y in leaves_of(lhs) | leaves_of(rhs))
     pool = samples_with_rows() if rows else samples(0, condition)
     meeting = [one for one in pool if not one.unmet(condition)][::-1]
     tried = 0
@@ -165,12 +166,6 @@ def _equal_on(claim: Identity, one: Sample) -> bool:
     return same_arrays(*sides(claim, one.state(0, 0).fresh()))
 
 
-def _leaves(x: Expr) -> set[Expr]:
-    from phipsi.operators.inputs import leaves_of
-
-    return leaves_of(x)
-
-
 # ---- the public function -------------------------------------------------------------------------
 
 
@@ -181,25 +176,31 @@ def derive(
     using: Sequence[Identity | str | EllipsisType] | None = None,
     through: Sequence[Expr | str] = (),
     condition: str | None = None,
-    seconds: float = 4.0,
+    most: int = MOST,
 ) -> Derivation:
     """Find a chain of named identities from one expression to another.
 
     **Arguments:** `lhs` and `rhs`, expressions or text, or one text ``"lhs = rhs"``, or an identity
     or its name; `using`, the identities that may be used next to the definitions (``...`` in the
     list stands for the whole book); `through`, expressions on the way, in order, to follow a given
-    derivation; `condition`, such as ``"Jr = 0"``, found by itself if not given; `seconds`, how long
-    each leg is searched.
+    derivation; `condition`, such as ``"Jr = 0"``, found by itself if not given; `most`, how many
+    forms each leg looks at.
     **Returns:** a `Derivation`, true if it is complete. The identity that says the same as the
     claim is not used unless `using` names it. If the sides are not equal, the derivation says so
     with a counterexample; if no chain is found, it says how far it came. **Cost:** no numbers but a
     few exact evaluations on small mechanisms; mostly below a second. **Source:** derived.
 
     >>> import phipsi as pp
-    >>> print(pp.derive("mass_matrix^-1 H phi B f0 = (I - H psi K)* D^-1 H psi B f0"))
+    >>> print(pp.derive("J mass_matrix^-1 J* = B* Omega B"))
+    operational compliance:  J ℳ⁻¹ J* = B* Ω B
+    <BLANKLINE>
+        J ℳ⁻¹ J*
+      = B* φ* H* ℳ⁻¹ H φ B   definition of J [SOA eq. 0.18]
+      = B* Ω B               Omega (b) [SOA eq. 0.34; MC eq. 20]
     """
     claim = _claim(lhs, rhs, condition)
-    title = next((x.name for x in book() if _says(x, claim)), "") if claim.lhs else ""
+    given = isinstance(lhs, Identity) or rhs is None and "=" not in str(lhs)
+    title = claim.name if given else next((x.name for x in book() if _says(x, claim)), "")
     if condition is None and not claim.condition:
         failed, claim = _conditioned(claim)
         if failed is not None:
@@ -216,7 +217,7 @@ def derive(
     steps: list[Step] = []
     tried = 0
     for before, after in zip(points, points[1:], strict=False):
-        leg = _leg(before, after, claim, allowed, seconds)
+        leg = _leg(before, after, claim, allowed, most, using is not None)
         tried += leg.tried
         steps += leg.steps
         if leg.reason:
@@ -296,7 +297,12 @@ def _may_use(x: Identity, claim: Identity) -> bool:
 
 
 def _leg(
-    lhs: Expr, rhs: Expr, claim: Identity, allowed: Sequence[Identity], seconds: float
+    lhs: Expr,
+    rhs: Expr,
+    claim: Identity,
+    allowed: Sequence[Identity],
+    most: int,
+    named: bool,
 ) -> Derivation:
     if difference(lhs, rhs).is_zero:
         last = () if lhs is rhs else (Step(rhs, "multiply out"),)
@@ -305,10 +311,14 @@ def _leg(
     for out in (False, True):
         ends = (written_out(lhs), written_out(rhs)) if out else (lhs, rhs)
         start = difference(*ends)
+        if start.is_zero:
+            return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
         rows = [x if not out else replace_sides(x, *map(written_out, x.sides)) for x in allowed]
-        search = Search(_equations(rows, ends, claim))
-        for begin, share in (([], 0.1), *(([move], 0.1) for move in _inverses(*ends)), ([], 0.3)):
-            found = search.run(start, MOST, share * seconds, begin)
+        search = Search(_equations(rows, ends, claim, named))
+        begins = [([], 0.1), *(([move], 0.1) for move in _inverses(*ends)), ([], 0.3)]
+        by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
+        for begin, share in begins[:-1] if by_definition else begins:
+            found = search.run(start, max(1, int(share * most)), begin)
             tried += found.tried
             if found.moves is not None:
                 steps = _chain(lhs, rhs, ends, found.moves)
@@ -322,16 +332,17 @@ def replace_sides(x: Identity, lhs: Expr, rhs: Expr) -> Identity:
 
 
 def _equations(
-    rows: Sequence[Identity], ends: tuple[Expr, Expr], claim: Identity
+    rows: Sequence[Identity], ends: tuple[Expr, Expr], claim: Identity, named: bool
 ) -> list[Equation]:
+    """The equations for one leg; if the user did not name them, without one that is the leg."""
     letters = alphabet(ends)
     key = scaled_key(difference(*ends))
     every = equations_for([*rows, *cancellations(ends)], ends, claim.condition)
-    named = {id(x) for x in rows if x.kind != "definition"}
     return [
         e
         for e in every
-        if is_relevant(e, letters) and (e.key != key or id(e.identity) not in named)
+        if is_relevant(e, letters)
+        and (named or e.key != key or e.identity.kind in ("definition", "condition", "law"))
     ]
 
 
@@ -385,7 +396,7 @@ def _grouped(moves: Sequence[Move]) -> list[tuple[Move, ...]]:
 
 
 def _gathered(moves: Sequence[Move]) -> list[tuple[Move, ...]]:
-    """All moves with the same identity as one step, which any order allows; opposite ones cancel."""
+    """All moves with the same identity as one step; the order is free, and opposite ones cancel."""
     names: dict[str, dict[tuple[object, ...], tuple[Move, Number]]] = {}
     for move in moves:
         group = names.setdefault(move.equation.name, {})
@@ -440,6 +451,6 @@ def _unfinished(
         f"no chain was found among {tried} forms; the nearest two are\n"
         f"    from the left    {states[0].expression()}\n"
         f"    from the right   {states[1].expression()}\n"
-        "Give a form on the way, through=[…], more identities, using=[..., …], or more seconds."
+        "Give a form on the way, through=[…], more identities, using=[..., …], or a larger most=…."
     )
     return Derivation(lhs, rhs, (), claim.condition, reason, tried=tried)

@@ -7,8 +7,8 @@ family that occurs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
 from phipsi.derivations.by_hand import fold, substitute
@@ -16,6 +16,7 @@ from phipsi.derivations.lookup import known_identities
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr, Number, identity, total_of
+from phipsi.expressions.spaces import MOTIONS
 from phipsi.operators import parse
 from phipsi.operators.catalogue import (
     CATALOGUE,
@@ -25,6 +26,8 @@ from phipsi.operators.catalogue import (
     plain_transition,
     transition_step,
 )
+from phipsi.operators.inputs import leaves_of
+from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
 
@@ -101,9 +104,7 @@ def _spelling(word: Word) -> tuple[str, ...]:
 
 def definition_of(name: str, before: Expr, after: Expr, source: str) -> Identity:
     """A definition as an identity."""
-    return Identity(
-        before, after, name=f"definition of {name}", source=source, kind="definition"
-    )
+    return Identity(before, after, name=f"definition of {name}", source=source, kind="definition")
 
 
 @cache
@@ -134,8 +135,24 @@ def book() -> tuple[Identity, ...]:
     return tuple(out.values())
 
 
+def _crossed(sides: Sequence[Expr]) -> dict[Expr, None]:
+    """The motions in the cross products of some expressions."""
+    letters = sorted({y for x in sides for y in words_of(x).letters}, key=str)
+    return {y.args[0]: None for y in letters if y.op is Op.FUNCTION and y.args[0].gives is MOTIONS}
+
+
+def _instantiated(x: Identity, motions: Iterable[Expr]) -> Iterator[Identity]:
+    """An identity, and what it says of each motion if it is about any motion x."""
+    yield x
+    if any(any_motion in leaves_of(side) for side in x.sides):
+        for y in motions:
+            if y is not any_motion:
+                left, right = (substitute(side, {any_motion: y}) for side in x.sides)
+                yield replace(x, lhs=left, rhs=right)
+
+
 def equations_for(
-    identities: Iterable[Identity], sides: Iterable[Expr], condition: str
+    identities: Iterable[Identity], sides: Sequence[Expr], condition: str
 ) -> list[Equation]:
     """The identities as equations for the families of some expressions, where their condition holds."""
     met = set(filter(None, condition.split(", ")))
@@ -143,7 +160,8 @@ def equations_for(
     for x in sides:
         families |= dict.fromkeys(families_of(x))
     out: dict[object, Equation] = {}
-    for x in identities:
+    motions = _crossed(sides)
+    for x in (y for one in identities for y in _instantiated(one, motions)):
         if not set(filter(None, x.condition.split(", "))) <= met:
             continue
         for f in families:
@@ -173,18 +191,24 @@ def alphabet(sides: Iterable[Expr]) -> set[Expr]:
 
 
 def is_relevant(equation: Equation, letters: set[Expr]) -> bool:
-    """True if an equation has only letters of the alphabet, or inverses of single ones."""
-    return all(
-        x in letters or (x.op is Op.INVERSE and x.args[0].core in letters)
-        for x in equation.words.letters
-    )
+    """True if an equation has only letters of the alphabet, or inverses and functions of them."""
+    return all(_spelled(x, letters) for x in equation.words.letters)
+
+
+def _spelled(x: Expr, letters: set[Expr]) -> bool:
+    if x in letters:
+        return True
+    if x.op is Op.INVERSE:
+        return x.args[0].core in letters
+    inner = x.op is Op.FUNCTION and (y for part in x.args for y in words_of(part).letters)
+    return bool(inner) and all(y in letters for y in inner)
 
 
 def cancellations(sides: Iterable[Expr]) -> list[Identity]:
     """X X⁻¹ = I for the inverses of sums that occur."""
     out: list[Identity] = []
     seen: set[Expr] = set()
-    stack = [y for x in sides for y in words_of(x).letters]
+    stack = [y for x in sides for y in sorted(words_of(x).letters, key=str)]
     while stack:
         y = stack.pop()
         if y in seen:

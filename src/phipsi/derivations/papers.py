@@ -41,13 +41,22 @@ class Paper:
         return derive(self.identity(), using=self.using, through=points)
 
 
-def _row(name: str, source: str, claim: str, using: str = "", *through: str, condition: str = "", convention: str = "") -> Paper:
+def _row(
+    name: str,
+    source: str,
+    claim: str,
+    using: str = "",
+    *through: str,
+    condition: str = "",
+    convention: str = "",
+) -> Paper:
     names = tuple(filter(None, using.split(" | ")))
     return Paper(name, source, claim, names, through, condition, convention)
 
 
 NO_ROTORS = "Jr = 0"
 WHITEN = "(I - H psi K)"
+PHI_M_PHI = "phi M phi* = P + phi~ P + P phi~* + phi K D K* phi*"
 T1 = "(tau - H phi (M phi* abar + b + B f0))"
 
 # fmt: off
@@ -75,8 +84,9 @@ DERIVATIONS: tuple[Paper, ...] = (
     _row("Lemma .7b",               "SOA eq. .47",  "psi M psi* = P + psi~ P + P psi~*", "Lemma .6", condition=NO_ROTORS),
     _row("Lemma .7d",               "SOA eq. .49",  "H psi M psi* H* = D", "Lemma .7b | E_psi P H*", condition=NO_ROTORS),
     # ---- factorization and inverse ---------------------------------------------------------------
-    _row("phi M phi*",              "MC Lemma 1",   "phi M phi* = P + phi~ P + P phi~* + phi K D K* phi*", "Riccati K form"),
-    _row("Lemma 0.1",               "SOA eq. 0.28", "mass_matrix = (I + H phi K) D (I + H phi K)*", "Riccati K form"),
+    _row("phi M phi*",              "MC Lemma 1",   PHI_M_PHI, "Riccati K form"),
+    _row("Lemma 0.1",               "SOA eq. 0.28", "mass_matrix = (I + H phi K) D (I + H phi K)*", PHI_M_PHI,
+         "H (P + phi~ P + P phi~* + phi K D K* phi*) H* + Jr", "H P H* + H phi K D + D K* phi* H* + H phi K D K* phi* H* + Jr"),
     _row("phi K H psi",             "88-11 a.28",   "phi K H psi = phi - psi", "MC Lemma 5"),
     _row("psi K H phi",             "88-11 a.18",   "psi K H phi = phi - psi", "MC Lemma 5"),
     _row("Lemma 0.2",               "SOA eq. 0.29", "(I + H phi K) (I - H psi K) = I", "φ K H ψ"),
@@ -85,8 +95,10 @@ DERIVATIONS: tuple[Paper, ...] = (
          "((I + H phi K) D (I + H phi K)*)^-1"),
     _row("Lemma 0.4",               "MC Lemma 4",   "(I - H psi K) H phi = H psi", "psi phi^-1", "H (I - psi K H) phi"),
     _row("step B",                  "SOA",          "phi* H* mass_matrix^-1 = psi* H* D^-1 (I - H psi K)", "Lemma 0.3 | Lemma 0.4"),
-    _row("eq. 18",                  "MC eq. 18",    "-mass_matrix^-1 J* f0 = -(I - H psi K)* D^-1 H psi B f0", "Lemma 0.3 | Lemma 0.4"),
-    _row("Omega",                   "MC eq. 20",    "phi* H* mass_matrix^-1 H phi = Omega", "Lemma 0.3 | Lemma 0.4"),
+    _row("eq. 18",                  "MC eq. 18",    "-mass_matrix^-1 J* f0 = -(I - H psi K)* D^-1 H psi B f0", "Lemma 0.3 | Lemma 0.4",
+         "-mass_matrix^-1 H phi B f0", "-(I - H psi K)* D^-1 (I - H psi K) H phi B f0"),
+    _row("Omega",                   "MC eq. 20",    "phi* H* mass_matrix^-1 H phi = Omega", "Lemma 0.3 | Lemma 0.4",
+         "phi* H* (I - H psi K)* D^-1 (I - H psi K) H phi"),
     _row("operational space",       "SOA eq. 0.34", "J mass_matrix^-1 J* = B* Omega B", "Omega"),
     _row("Lemma .5",                "SOA eq. .42",  "Omega = Upsilon + psi~* Upsilon + Upsilon psi~", "Upsilon equation (serial)",
          "psi* (Upsilon - E_psi* Upsilon E_psi) psi", condition="serial"),
@@ -94,17 +106,22 @@ DERIVATIONS: tuple[Paper, ...] = (
     # ---- MM --------------------------------------------------------------------------------------
     _row("Identity 1",              "MM eq. 28",    "phi M phi* = R + Phi R + R Phi*", "R equation", convention="MM"),
     _row("mass matrix from R",      "MM eq. 28",    "H phi M phi* H* = H R H* + H Phi R H* + H R Phi* H*", "MM eq. 28", convention="MM"),
-    _row("Identity 2",              "MM eq. 42",    "phi M phi* = P + Phi P + P Phi* + Phi P H* D^-1 H P Phi*", "Riccati mixed", convention="MM"),
-    _row("Identity 3",              "MM eq. 43",    "mass_matrix = (I + H Phi G) D (I + H Phi G)*", "Identity 2", convention="MM"),
+    _row("Identity 2",              "MM eq. 42",    "phi M phi* = P + Phi P + P Phi* + Phi P H* D^-1 H P Phi*", PHI_M_PHI,
+         "P + phi~ P + P phi~* + phi K D K* phi*", "P + phi~ P + P phi~* + phi~ P H* D^-1 H P phi~*", convention="MM"),
+    _row("Identity 3",              "MM eq. 43",    "mass_matrix = (I + H Phi G) D (I + H Phi G)*", "Identity 2",
+         "H (P + Phi P + P Phi* + Phi P H* D^-1 H P Phi*) H* + Jr", "D + H Phi G D + D G* Phi* H* + H Phi G D G* Phi* H*", convention="MM"),
     _row("Identity 4",              "MM eq. 44",    "(I - Psi G H) Phi = Psi", convention="MM"),
     _row("Identity 4, its proof",   "MM proof of eq. 44", "phi - psi = Psi G H phi", convention="MM"),
-    _row("Identity 5",              "MM eq. 45",    "(I + H Phi G) (I - H Psi G) = I", "Identity 4", convention="MM"),
-    _row("Identity 6",              "MM eq. 46",    "mass_matrix (I - H Psi G)* D^-1 (I - H Psi G) = I", "Identity 3 | (Fact 4.2) [MM form]", convention="MM"),
+    _row("Identity 5",              "MM eq. 45",    "(I + H Phi G) (I - H Psi G) = I", "(a.24) [MM form]", "I + H (Phi - (I + Phi G H) Psi) G", convention="MM"),
+    _row("Identity 6",              "MM eq. 46",    "mass_matrix^-1 = (I - H Psi G)* D^-1 (I - H Psi G)", "Identity 3 | Identity 5",
+         "((I + H Phi G) D (I + H Phi G)*)^-1", convention="MM"),
     # ---- forward dynamics ------------------------------------------------------------------------
     _row("forward dynamics",        "MM eq. 47",    f"vdot = mass_matrix^-1 {T1}", "inverse dynamics"),
     _row("FD1",                     "MM eq. 48",    f"mass_matrix^-1 {T1} = {WHITEN}* D^-1 {WHITEN} {T1}", "Lemma 0.3"),
-    _row("FD2",                     "88-11 eq. 5.6", f"phi* H* mass_matrix^-1 {T1} + phi* abar = psi* H* nu1 + phi* abar", "Lemma 0.3 | Lemma 0.4"),
-    _row("FD2 of MM",               "MM eq. 56",    "psi* H* nu1 + phi* abar = (I - G H)* Psi1* H* nu1 + H* nu1 + phi* abar"),
+    _row("FD2",                     "88-11 eq. 5.6", f"phi* H* mass_matrix^-1 {T1} + phi* abar = psi* H* nu1 + phi* abar", "Lemma 0.3 | Lemma 0.4",
+         f"phi* H* {WHITEN}* D^-1 {WHITEN} {T1} + phi* abar"),
+    _row("FD2 of MM",               "MM eq. 56",    "psi* H* nu1 + phi* abar = (I - G H)* Psi1* H* nu1 + H* nu1 + phi* abar", "",
+         "(I + psi~*) H* nu1 + phi* abar", "(I + proj_bar* E_phi* psi*) H* nu1 + phi* abar"),
     _row("FD3, innovations",        "MM eq. 61",    f"{WHITEN} {T1} = tau - H psi (K tau + zeta)", "Lemma 0.4"),
     _row("FD3",                     "88-11 eq. 5.8", f"mass_matrix^-1 {T1} = {WHITEN}* D^-1 (tau - H psi (K tau + zeta))", "Lemma 0.3 | Lemma 0.4",
          f"{WHITEN}* D^-1 {WHITEN} {T1}"),
@@ -142,12 +159,18 @@ DERIVATIONS: tuple[Paper, ...] = (
     _row("constraint forces",       "SOA eq. 0.22", "A J mass_matrix^-1 (tau - J* A* (A Lambda A*)^-1 (A J mass_matrix^-1 tau - U)) = U"),
     _row("rows by Omega",           "SOA eq. 0.34", "A Lambda A* = A B* Omega B A*", "Omega"),
     _row("accelerations with constraint forces", "SOA eq. 0.36",
-         f"mass_matrix^-1 (tau - J* A* (A Lambda A*)^-1 Udot) = {WHITEN}* D^-1 ({WHITEN} tau - H psi B A* (A Lambda A*)^-1 Udot)", "Lemma 0.3 | Lemma 0.4"),
+         f"mass_matrix^-1 (tau - H phi B A* (A Lambda A*)^-1 Udot) = {WHITEN}* D^-1 ({WHITEN} tau - H psi B A* (A Lambda A*)^-1 Udot)", "Lemma 0.3 | Lemma 0.4",
+         f"{WHITEN}* D^-1 {WHITEN} (tau - H phi B A* (A Lambda A*)^-1 Udot)"),
     # ---- MS --------------------------------------------------------------------------------------
     _row("Lemma 5.1",               "MS eq. 5.45",  "phi M phi* = R + phi~ R + R phi~*", "R equation"),
-    _row("carry a cross product",   "MS lemma 2.3", "phi* cross(x) phi~* = cross(phi* x) phi* - phi* cross(phi* x)", "cross over E_phi*"),
-    _row("rate of phi",             "MS lemma 3.3", "-phi E_phi cross(H* v)* phi = cross(V)* phi - phi cross(V)*", "carry beside phi~*"),
-    _row("rate of phi M phi*",      "MS eq. 4.42",  "(cross(V)* phi - phi cross(V)*) M phi* + phi M (phi* cross(V) - cross(V) phi*) = -phi~ cross(H* v)* phi M phi* - phi M phi* cross(H* v) phi~*", "carry beside phi~*"),
+    _row("a cross product between phi*", "MS lemma 2.3", "phi* cross(x) phi* = cross(phi* x) phi* - phi* cross(E_phi* phi* x)", "cross over E_phi*",
+         "phi* cross(phi* x) phi* - phi* cross(E_phi* phi* x) phi*", "phi* cross(phi* x) phi* - phi* cross(E_phi* phi* x) - phi* E_phi* cross(phi* x) phi*"),
+    _row("a cross product beside phi~*", "MS lemma 2.3", "phi* cross(x) phi~* = cross(phi* x) phi* - phi* cross(phi* x)", "carry between phi*",
+         "phi* cross(x) phi* - phi* cross(x)"),
+    _row("rate of phi",             "MS lemma 3.3", "-phi E_phi cross(H* v)* phi = cross(V)* phi - phi cross(V)*", "carry beside phi~*",
+         "-phi~ cross(H* v)* phi", "cross(phi* H* v)* phi - phi cross(phi* H* v)*"),
+    _row("rate of phi M phi*",      "MS eq. 4.42",  "(cross(V)* phi - phi cross(V)*) M phi* + phi M (phi* cross(V) - cross(V) phi*) = -phi~ cross(H* v)* phi M phi* - phi M phi* cross(H* v) phi~*", "carry beside phi~*",
+         "(cross(phi* H* v)* phi - phi cross(phi* H* v)*) M phi* + phi M (phi* cross(phi* H* v) - cross(phi* H* v) phi*)"),
     _row("rate of the mass matrix, by R", "MS eq. 5.51",
          "H phi~ cross(H* v)* phi M phi* H* = H phi~ cross(H* v)* (R + phi~ R + R phi~*) H*", "MM eq. 28"),
     _row("rate of the mass matrix, by P", "MS lemma 4.3",

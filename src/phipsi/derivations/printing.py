@@ -12,6 +12,7 @@ from phipsi.derivations.search import Move
 from phipsi.expressions.node import Expr, product
 from phipsi.rewrite.collect import collect
 
+_KEPT, _MOST_TERMS = 12, 24  # forms to choose from, terms of a sum
 _WIDEST = 76  # characters of an expression with its reason on the same line
 
 _LATEX = {
@@ -45,7 +46,8 @@ def as_latex(d: Any) -> str:
     """The derivation as an ``align*`` environment."""
     first = d.lhs.text("latex")
     rows = [
-        rf"{first if i == 0 else ''} &= {step.expression.text('latex')} && \text{{{latex_text(step.reason)}}}"
+        rf"{first if i == 0 else ''} &= {step.expression.text('latex')}"
+        rf" && \text{{{latex_text(step.reason)}}}"
         for i, step in enumerate(d.steps)
     ] or [rf"{first} &= {d.rhs.text('latex')}"]
     return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
@@ -59,29 +61,37 @@ def latex_text(text: str) -> str:
 
 def neat(words: Words, before: Expr, moves: Sequence[Move]) -> Expr:
     """A short expression for a sum of words, if possible with the factors that stood before."""
-    forms = [words.expression()]
-    for move in moves:
+    plain = words.expression()
+    if len(words.terms) > _MOST_TERMS:
+        return plain
+    kept = {before: None}
+    for move in moves[:_MOST_TERMS]:
         pairs = [move.equation.sides, move.equation.sides[::-1]]
         pairs += [(old.T, new.T) for old, new in pairs]
-        for start in (before, *forms[1:]):
-            forms += [y for pair in pairs if (y := replace(start, *pair)) is not start]
-    forms += [collect(forms[0]), collect(forms[0].T).T, _factored(words)]
-    fit = [x for x in forms if words_of(x).key == words.key]
-    return min(fit, key=lambda x: len(str(x)))
+        kept |= {replace(x, *pair): None for x in kept for pair in pairs}
+        kept = dict.fromkeys(sorted(kept, key=_length)[:_KEPT])
+    forms = [plain, *kept, collect(plain), collect(plain.T).T, _factored(words)]
+    return min((x for x in forms if words_of(x).key == words.key), key=_length)
+
+
+def _length(x: Expr) -> int:
+    return len(str(x))
 
 
 def _factored(words: Words) -> Expr:
     """The sum with the letters in front that all its words begin or end with."""
     shared = list(words.terms)
+    if len(shared) < 2:
+        return words.expression()
     first, last = 0, 0
     while all(len(w) > first and w[first] is shared[0][first] for w in shared):
         first += 1
     while all(len(w) > first + last and w[-1 - last] is shared[0][-1 - last] for w in shared):
         last += 1
-    if len(shared) < 2 or not first + last:
+    if not first + last:
         return words.expression()
     head, tail = shared[0][:first], shared[0][len(shared[0]) - last :]
     takes = tail[0].gives if tail else words.takes
     rest = {w[first : len(w) - last]: c for w, c in words.terms.items()}
     inner = Words(rest, takes, head[-1].takes if head else words.gives).expression()
-    return product((*head, min(inner, collect(inner), key=lambda x: len(str(x))), *tail))
+    return product((*head, min(inner, collect(inner), key=_length), *tail))

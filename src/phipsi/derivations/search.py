@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from heapq import heappop, heappush
 from itertools import count
-from time import perf_counter
 
 from phipsi.derivations.by_hand import with_parts
 from phipsi.derivations.equations import Equation
@@ -71,7 +70,6 @@ class Found:
     moves: list[Move] | None
     nearest: list[Move]
     tried: int
-    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,20 +105,18 @@ class Search:
                     if word:
                         self._pivots[word[0]].append((word, c, equation, words))
 
-    def run(
-        self, start: Words, most: int, seconds: float, begin: Sequence[Move] = ()
-    ) -> Found:
-        """Search from a difference to zero, with at most so many differences and so much time.
+    def run(self, start: Words, most: int, begin: Sequence[Move] = ()) -> Found:
+        """Search from a difference to zero, which looks at so many differences at most.
 
         `begin` are moves that are made first.
         """
-        begun, counter = perf_counter(), count()
+        counter = count()
         start = reduce(lambda words, move: move.applied(words), begin, start)
         first = _Node(start, tuple(begin), None, 0)
         nearest, bound = first, 3 * size_of(start) + 40
         heap = [(size_of(start), next(counter), first)]
         seen = {start.key}
-        while heap and len(seen) < most and perf_counter() - begun < seconds:
+        while heap and len(seen) < most:
             _, _, node = heappop(heap)
             for by, words in self.neighbours(node.words):
                 if words.key in seen:
@@ -129,16 +125,16 @@ class Search:
                 after = _Node(words, by, node, node.depth + 1)
                 if words.is_zero:
                     moves = after.moves()
-                    return Found(moves, moves, len(seen), perf_counter() - begun)
+                    return Found(moves, moves, len(seen))
                 size = size_of(words)
                 if size < size_of(nearest.words):
                     nearest = after
                 if size <= bound:
                     heappush(heap, (size + _PER_MOVE * after.depth, next(counter), after))
-        return Found(None, nearest.moves(), len(seen), perf_counter() - begun)
+        return Found(None, nearest.moves(), len(seen))
 
     def neighbours(self, words: Words) -> Iterator[tuple[tuple[Move, ...], Words]]:
-        """What single moves lead to; in a symmetric difference, also a move and its mirror image."""
+        """What moves lead to; in a symmetric difference, also a move with its mirror image."""
         symmetric = words.takes is words.gives.dual and words.key == words.adjoint().key
         for move in self.moves(words):
             after = move.applied(words)
