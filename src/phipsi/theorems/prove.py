@@ -18,7 +18,6 @@ from phipsi.errors import (
     PhipsiError,
     SingularHingeError,
     SingularMatrixError,
-    did_you_mean,
 )
 from phipsi.expressions.node import SELECTABLE, Expr
 from phipsi.model import Model
@@ -42,8 +41,8 @@ from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
 from phipsi.proofs.state import State
-from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
+from phipsi.theorems.book_index import all_identities, identity_named
 
 Array = NDArray[Any]
 
@@ -89,32 +88,6 @@ class Proof:
         return find_counterexample(self.identity, self._witness, 0, self._any_efforts)
 
 
-def identities() -> list[Identity]:
-    """All identities the library knows: the rewriter's rules, then the papers' other theorems.
-
-    >>> len(identities()) > 250
-    True
-    """
-    return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
-
-
-def _book() -> tuple[Identity, ...]:
-    from phipsi.theorems.book import THEOREMS  # some 300 expressions to read: only on use
-
-    return THEOREMS
-
-
-def identity_named(name: str) -> Identity:
-    """The identity with this name, or an error with close matches."""
-    known = {identity.name: identity for identity in (*_book(), *RULES)}
-    if name not in known:
-        raise InputError(
-            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
-            f'two sides:  pp.prove("phi - psi = psi K H phi", model)'
-        )
-    return known[name]
-
-
 @of_mechanisms
 def prove(
     identity: Identity | str,
@@ -150,7 +123,7 @@ def prove(
     False
     """
     if isinstance(identity, str):
-        identity = _found(identity)
+        identity = stated(identity)
     if not isinstance(cast(object, identity), Identity):
         raise InputError(
             f"prove needs an identity, its name, or a claim as text, not "
@@ -193,6 +166,11 @@ def equal(x: Expr | str, y: Expr | str, condition: str = "") -> Proof:
     (False, True)
     """
     return _everywhere(Identity(x, y, condition), 0, any_efforts=True, save=False)
+
+
+def prove_for_any_efforts(identity: Identity) -> Proof:
+    """A proof without a model for which tau is any vector, as it is in a program."""
+    return _everywhere(identity, 0, any_efforts=True)
 
 
 # ---- without a model -----------------------------------------------------------------------------
@@ -426,14 +404,14 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
 # ---- claims and states ---------------------------------------------------------------------------
 
 
-def _found(text: str) -> Identity:
+def stated(text: str) -> Identity:
     """An identity by its name, or a claim as text."""
     if "=" not in text:
         return identity_named(text)
     try:
         return claim(text)
     except PhipsiError:
-        if any(text == identity.name for identity in _book()):  # "0 <= P"
+        if any(text == identity.name for identity in all_identities()):  # "0 <= P"
             return identity_named(text)
         raise
 

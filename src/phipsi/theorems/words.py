@@ -15,29 +15,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from phipsi.expressions.node import Expr, leaf
+from phipsi.expressions.node import Expr
 from phipsi.expressions.parse import Vocabulary, parse_with
-from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import FORCES
-from phipsi.expressions.structure import MEMORYLESS
 from phipsi.operators import VOCABULARY, parse
 from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Claim, Identity
-
-Lam_phi = leaf(
-    Row(
-        name="Lam_phi",
-        symbol="Λ_φ",
-        latex=r"\Lambda_{\phi}",
-        takes=FORCES,
-        gives=FORCES,
-        structure=MEMORYLESS,
-        needs=("q",),
-        meaning="diagonal of the φ(parent(k), k): E_φ = S Λ_φ",
-        source="88-11 App. A",
-    )
-)
 
 # fmt: off
 _WORDS = {  # a word may use those above it
@@ -71,7 +54,7 @@ _CONVENTIONS = {
 @cache
 def vocabulary(convention: str = "") -> Vocabulary:
     """The words of the tables; convention "MM" or "88-11" adds Phi, Psi and the gain."""
-    words: dict[str, Expr] = {"S": parse("shift"), "Lam_phi": Lam_phi, "x": any_motion}
+    words: dict[str, Expr] = {"S": parse("shift"), "x": any_motion}
     for name, text in (_WORDS | _CONVENTIONS[convention]).items():
         words[name] = parse_with(text, _with(words))
     return _with(words)
