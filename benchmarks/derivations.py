@@ -1,6 +1,6 @@
 """How long the derivations of the papers take: `python benchmarks/derivations.py`.
 
-Every row of `phipsi/derivations/papers.py` is found twice in one process, and its steps are verified
+Every row of `phipsi.derivations.paper_derivations.py` is found twice in one process, and its steps are verified
 again. The first time includes reading the book of identities and drawing the sample mechanisms, once
 for all. The result is benchmarks/DERIVATIONS.md.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from time import perf_counter
 
-from phipsi.derivations.equations import book
-from phipsi.derivations.papers import DERIVATIONS
+from phipsi.derivations.named_equations import book
+from phipsi.derivations.paper_derivations import DERIVATIONS
 
 PAGE = Path(__file__).with_name("DERIVATIONS.md")
 

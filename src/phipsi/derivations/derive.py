@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from phipsi.derivations.by_hand import fold
-from phipsi.derivations.equations import (
+from phipsi.derivations.lookup import find_identities
+from phipsi.derivations.named_equations import (
     Equation,
     alphabet,
     book,
@@ -24,7 +25,6 @@ from phipsi.derivations.equations import (
     spread,
     written_out,
 )
-from phipsi.derivations.lookup import find_identities
 from phipsi.derivations.normal_form import Words, words_of
 from phipsi.derivations.printing import as_latex, as_text, neat
 from phipsi.derivations.search import Found, Move, Search

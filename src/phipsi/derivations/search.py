@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from phipsi.derivations.by_hand import with_parts
-from phipsi.derivations.equations import Equation
+from phipsi.derivations.named_equations import Equation
 from phipsi.derivations.normal_form import Word, Words, quotient, words_of
 from phipsi.errors import PhipsiError
 from phipsi.expressions.kinds import Op

@@ -23,10 +23,9 @@ from phipsi.operators.catalogue import (
     Riccati,
     definition,
     leaf,
-    plain_transition,
-    transition_step,
 )
 from phipsi.operators.inputs import leaves_of
+from phipsi.operators.transitions import plain_transition, transition_step
 from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.patterns import families_of, instances
