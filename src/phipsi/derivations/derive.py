@@ -129,7 +129,7 @@ class Derivation:
 def _is_sum_of(step: Step, before: Expr) -> bool:
     """Whether a step subtracts the multiples that it says, and nothing else."""
     if not step.moves:
-        return words_of(written_out(before)).key == words_of(written_out(step.expression)).key
+        return written_out(before) is written_out(step.expression)
     words = words_of(before)
     for move in step.moves:
         words = move.applied(words)
@@ -315,7 +315,9 @@ def _leg(
             return Derivation(lhs, rhs, (Step(rhs, "definitions"),), claim.condition, tried=tried)
         rows = [x if not out else replace_sides(x, *map(written_out, x.sides)) for x in allowed]
         search = Search(_equations(rows, ends, claim, named))
-        begins = [([], 0.1), *(([move], 0.1) for move in _inverses(*ends)), ([], 0.3)]
+        inverses = [([move], 0.1) for move in _inverses(*ends)]
+        of_sum = any(x.op is Op.INVERSE and x.args[0].op is Op.SUM for x in ends)
+        begins = [*inverses, ([], 0.4)] if of_sum else [([], 0.1), *inverses, ([], 0.3)]
         by_definition = not out and difference(written_out(lhs), written_out(rhs)).is_zero
         for begin, share in begins[:-1] if by_definition else begins:
             found = search.run(start, max(1, int(share * most)), begin)

@@ -237,6 +237,7 @@ _WRITTEN_OUT = ("K", "proj", "proj_bar", "E_psi", "Omega", "mass_matrix", "J", "
 @lru_cache(maxsize=2**12)
 def written_out(x: Expr) -> Expr:
     """x in terms of φ, ψ, E, H, M, P, D and G, multiplied out."""
+    x = words_of(x).expression()
     while True:
         new = {y: z for y in _parts(x) if (z := _meaning(y)) is not None}
         after = words_of(substitute(x, new)).expression()

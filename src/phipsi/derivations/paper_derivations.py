@@ -174,7 +174,8 @@ DERIVATIONS: tuple[Paper, ...] = (
     _row("rate of the mass matrix, by R", "MS eq. 5.51",
          "H phi~ cross(H* v)* phi M phi* H* = H phi~ cross(H* v)* (R + phi~ R + R phi~*) H*", "MM eq. 28"),
     _row("rate of the mass matrix, by P", "MS lemma 4.3",
-         "H phi~ cross(H* v)* phi M phi* H* = H phi~ cross(H* v)* (I + phi K H) P phi* H*", "(a.46) | Lemma .7c' | E_psi P H*", condition=NO_ROTORS),
+         "H phi~ cross(H* v)* phi M phi* H* = H phi~ cross(H* v)* (I + phi K H) P phi* H*", "(a.46) | Lemma .7c' | E_psi P H*",
+         "H phi~ cross(H* v)* phi psi^-1 psi M phi* H*", "H phi~ cross(H* v)* phi psi^-1 (P + psi~ P + P phi~*) H*", condition=NO_ROTORS),
 )
 # fmt: on
 
