@@ -56,7 +56,10 @@ _TABLE = {
         "rewrite.identity": "Identity",
         "theorems": "equal identities prove",
     },
-    ("Derivations", "derivations.md"): {"derivations.by_hand": "simplify"},
+    ("Derivations", "derivations.md"): {
+        "derivations.by_hand": "simplify",
+        "derivations.derive": "derive Derivation",
+    },
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "
