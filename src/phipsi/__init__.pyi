@@ -64,7 +64,6 @@ from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
 from phipsi.control import controllers, references
 from phipsi.derivations.by_hand import simplify
-from phipsi.derivations.derive import Derivation, derive
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
@@ -100,7 +99,6 @@ from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
 __all__ = [
-    "Derivation",
     "Episodes",
     "Event",
     "GraphJoint",
@@ -138,7 +136,6 @@ __all__ = [
     "coriolis_matrix",
     "delassus_matrix",
     "dense",
-    "derive",
     "diagonal_coriolis",
     "diff",
     "equal",
