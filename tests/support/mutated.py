@@ -120,7 +120,10 @@ def _changes(x: Expr) -> Iterator[tuple[str, Expr]]:
                 yield f"{y} left out", product((*fs[:i], *fs[i + 1 :]))
                 yield f"{y} doubled", product((*fs[:i], y, *fs[i:]))
             if i and fs[i - 1].takes is y.takes and fs[i - 1].gives is y.gives:
-                yield f"{fs[i - 1]} {y} swapped", product((*fs[: i - 1], y, fs[i - 1], *fs[i + 1 :]))
+                yield (
+                    f"{fs[i - 1]} {y} swapped",
+                    product((*fs[: i - 1], y, fs[i - 1], *fs[i + 1 :])),
+                )
     if x.op is Op.SUM and len(x.terms) > 1:
         for i, (c, t) in enumerate(x.terms):
             rest = [term for k, term in enumerate(x.terms) if k != i]
@@ -136,8 +139,10 @@ def why_still_true(mutant: Mutant) -> str:
     condition = mutant.identity.condition
     if mutant.old is not None and mutant.new is not None:
         same = Identity(mutant.old, mutant.new, condition)
-        if prove(same):
-            return f"{same.lhs} = {same.rhs}" + (f" if {condition}" if condition else "")
+        if proof := prove(same):
+            where = f" if {condition}" if condition else ""
+            where += ", on the mechanisms on which the inverse exists" if proof.undefined else ""
+            return f"{same.lhs} = {same.rhs}{where}"
     old = {x for x in mutant.origin.sides}
     changed = [x for x in mutant.identity.sides if x not in old]
     for x in changed:
