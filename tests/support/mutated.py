@@ -138,27 +138,30 @@ def why_still_true(mutant: Mutant) -> str:
     """Why a mutant holds: what was changed is the same all the same, or is multiplied by zero."""
     condition = mutant.identity.condition
     if mutant.old is not None and mutant.new is not None:
-        same = Identity(mutant.old, mutant.new, condition)
-        if proof := prove(same):
-            where = f" if {condition}" if condition else ""
-            where += ", on the mechanisms on which the inverse exists" if proof.undefined else ""
-            return f"{same.lhs} = {same.rhs}{where}"
-    old = {x for x in mutant.origin.sides}
-    changed = [x for x in mutant.identity.sides if x not in old]
-    for x in changed:
-        zero = Identity(x, x - x, condition)
-        if prove(zero):
-            return "the side is zero, changed or not"
+        reason = _same(mutant.old, mutant.new, condition)
+        if reason:
+            return reason
+    changed = [x for x in mutant.identity.sides if x not in set(mutant.origin.sides)]
+    if any(prove(Identity(x, x - x, condition)) for x in changed):
+        return "the side is zero, changed or not"
     lhs, rhs = mutant.identity.sides
     rewriting = rewrite_one(lhs - rhs, frozenset(), armature=True, apply=True)
     if rewriting.expressions[0].op is Op.ZERO:
-        rules = dict.fromkeys(s.name for s in rewriting.steps if s.source or s.name.isupper())
+        rules = dict.fromkeys(step.name for step in rewriting.steps if step.source)
         return f"follows by {', '.join(rules) or 'cancelling'}"
     if changed and mutant.change != "condition left out":
         before = mutant.origin.sides[mutant.identity.sides.index(changed[0])]
-        if prove(Identity(before, changed[0], condition)):
-            return f"{before} = {changed[0]}" + (f" if {condition}" if condition else "")
+        return _same(before, changed[0], condition)
     return ""
+
+
+def _same(x: Expr, y: Expr, condition: str) -> str:
+    """That two expressions are equal, and where; "" if they are not."""
+    proof = prove(Identity(x, y, condition))
+    if not proof:
+        return ""
+    where = f" if {condition}" if condition else ""
+    return f"{x} = {y}{where}" + (", wherever the inverse exists" if proof.undefined else "")
 
 
 # ---- true by construction ------------------------------------------------------------------------
