@@ -181,3 +181,54 @@ def test_a_condition_may_not_be_enough():
     assert proof.holds is False and not proof.holds_if and "with Jr = 0" in proof.reason
     other = pp.prove(pp.Identity("H G", "I", "serial"))
     assert other.holds_if == "Jr = 0" and "it holds if Jr = 0 too" in other.reason
+
+
+# ---- found ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SOA 0.28", {"Lemma 0.1 / Lemma 1"}),
+        ("SOA eq. 0.28", {"Lemma 0.1 / Lemma 1"}),
+        ("SOA 0.41", {"Upsilon equation (tree)", "Upsilon equation (serial)"}),
+        ("SOA .41", {"Upsilon equation (tree)", "Upsilon equation (serial)"}),
+        ("MM 31", {"R equation", "composite-body recursion"}),  # printed as MM eq. 30-33
+        ("88-11 a.35", {"Lemma 0.4 / Lemma 4"}),
+        ("ms lemma 2.3", {"Lemma 2.3"}),
+        ("Lemma 0.4", {"Lemma 0.4 / Lemma 4"}),
+        ("lemma 4", {"Lemma 0.4 / Lemma 4"}),
+        ("whiten φ", {"whiten φ"}),
+        ("H psi * H*", {"Lemma .7d", "Lemma .7d with rotors"}),
+        ("H ψ M", {"Lemma .7d", "Lemma .7d with rotors"}),
+        ("kinetic energy", {"kinetic energy"}),
+    ],
+)
+def test_identities_are_found(query, names):
+    assert {x.name for x in pp.identities(query)} >= names
+    assert len(pp.identities(query)) <= len(names) + 4
+
+
+def test_identities_of_an_operator_or_a_paper():
+    from phipsi.operators.inputs import leaves_of
+
+    found = pp.identities("psi")
+    assert len(found) > 100
+    assert all(psi in {y for x in one.sides for y in leaves_of(x)} for one in found)
+    paper = pp.identities("MS")
+    assert len(paper) > 20 and all("MS" in one.source for one in paper)
+    both = pp.identities("phi - psi")
+    assert {"(a.18)", "(a.28)"} <= {one.name for one in both}
+    assert pp.identities("K* psi* H*") == pp.identities("H psi K")  # its adjoint is found too
+
+
+def test_what_is_not_found_has_close_matches():
+    with pytest.raises(InputError, match="Did you mean .*SOA eq. 0.2"):
+        pp.identities("SOA 0.29")
+    with pytest.raises(InputError, match="Lemma 0.4"):
+        pp.identities("Lemma 0.44 / Lemma 4")
+    with pytest.raises(InputError, match="a pattern"):
+        pp.identities("H psi*")
+    with pytest.raises(InputError, match="by text"):
+        pp.identities(3)  # pyright: ignore[reportArgumentType]
+    assert len(pp.identities(" ")) == len(pp.identities())

@@ -36,7 +36,7 @@ class Identity:
     >>> import phipsi as pp
     >>> gain = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
     >>> print(gain)
-    gain:  H G = I   if Jr = 0   [SOA]
+    gain:  H G = I[efforts]   if Jr = 0   [SOA]
     >>> pp.prove(gain).holds
     True
 

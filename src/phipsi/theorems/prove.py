@@ -18,7 +18,6 @@ from phipsi.errors import (
     PhipsiError,
     SingularHingeError,
     SingularMatrixError,
-    did_you_mean,
 )
 from phipsi.expressions.node import SELECTABLE, Expr
 from phipsi.model import Model
@@ -42,8 +41,8 @@ from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
 from phipsi.proofs.samples import Sample, samples, samples_with_rows
 from phipsi.proofs.state import State
-from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
+from phipsi.theorems.book_index import all_identities, identity_named
 
 Array = NDArray[Any]
 
@@ -87,32 +86,6 @@ class Proof:
         if self._witness is None:
             return None
         return find_counterexample(self.identity, self._witness, 0, self._any_efforts)
-
-
-def identities() -> list[Identity]:
-    """All identities the library knows: the rewriter's rules, then the papers' other theorems.
-
-    >>> len(identities()) > 250
-    True
-    """
-    return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
-
-
-def _book() -> tuple[Identity, ...]:
-    from phipsi.theorems.book import THEOREMS  # some 300 expressions to read: only on use
-
-    return THEOREMS
-
-
-def identity_named(name: str) -> Identity:
-    """The identity with this name, or an error with close matches."""
-    known = {identity.name: identity for identity in (*_book(), *RULES)}
-    if name not in known:
-        raise InputError(
-            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
-            f'two sides:  pp.prove("phi - psi = psi K H phi", model)'
-        )
-    return known[name]
 
 
 @of_mechanisms
@@ -438,7 +411,7 @@ def stated(text: str) -> Identity:
     try:
         return claim(text)
     except PhipsiError:
-        if any(text == identity.name for identity in _book()):  # "0 <= P"
+        if any(text == identity.name for identity in all_identities()):  # "0 <= P"
             return identity_named(text)
         raise
 

@@ -54,7 +54,13 @@ _LARGE = 1 << 20  # bytes of scratch of a group
 
 
 def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
-    """The passes: the unit that code is written from, the code, and the record it works on."""
+    """The unit that code is written from, the code, and the record it works on."""
+    unit, data = plan_native(program)
+    return unit, machine_code(unit.key(), unit.target, unit.emit), data
+
+
+def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
+    """The passes: the unit that code is written from, and the record it works on."""
     target = target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points, own_tables(program.lowered.fields))
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
@@ -71,10 +77,9 @@ def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
-    code = machine_code(unit.key(), target, unit.emit)
     data = unit.record()
     check("record", data, unit.words, len(unit.shapes))
-    return unit, code, data
+    return unit, data
 
 
 def can_run(program: SweepProgram) -> bool:
