@@ -74,7 +74,7 @@ half = Function(
     pull=lambda x, Z: (half(Z.T).T,),
 )  # fmt: skip
 diagonal = Function(
-    "diagonal", ((EFFORTS, RATES),), ONE, RATES, "diagonal",
+    "diagonal", ((EFFORTS, RATES),), ONE, RATES, "diagonal_column",
     "The vector of joint rates with the diagonal entries of a memoryless operator.",
     pull=lambda x, w: (diag(w),),
 )  # fmt: skip

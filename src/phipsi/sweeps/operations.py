@@ -305,7 +305,7 @@ Operation(
     kind=Kind.SYMMETRIC, linear=(0,), naming=Naming.INLINE, **_call("diag"),
 )  # fmt: skip
 Operation(
-    "diagonal", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1", linear=(0,),
+    "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1", linear=(0,),
     **_call("diagonal"),
 )  # fmt: skip
 
