@@ -305,8 +305,8 @@ Operation(
     kind=Kind.SYMMETRIC, linear=(0,), naming=Naming.INLINE, **_call("diag"),
 )  # fmt: skip
 Operation(
-    "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1", linear=(0,),
-    **_call("diagonal"),
+    "diagonal_column", "the diagonal as a column", body=bodies.diagonal, rows="r", cols="1",
+    linear=(0,), **_call("diagonal"),
 )  # fmt: skip
 
 # ---- six-vectors, rigid transformations, inertias ------------------------------------------------
