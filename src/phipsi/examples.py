@@ -15,13 +15,17 @@ of the size of real machines but copy none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from phipsi import contacts
-from phipsi.algorithms.grasping.grasp import Grasp
+from phipsi.loaded import public
 from phipsi.model import Model, ModelBuilder, Pose, SpatialInertia, joints
 from phipsi.spatial import quat_to_matrix
+
+if TYPE_CHECKING:
+    from phipsi.algorithms.grasping.grasp import Grasp
 
 ROBOTS = ("free_flyer", "humanoid", "quadruped", "seven_joint_arm")
 """Those that the command line and scenarios know by name."""
@@ -283,7 +287,7 @@ def two_finger_grasp(friction: float = 0.6, kind: type[contacts.Contact] = conta
         placement=Pose(translation=(0, 0, 0.2)),
         inertia=SpatialInertia(0.5, (0, 0, 0), 0.5 * 0.1**2 / 6),
     )
-    return Grasp(b.build(), object="box", contacts=held)
+    return public("Grasp")(b.build(), object="box", contacts=held)
 
 
 def random_tree(seed: int = 0, n: int = 6) -> Model:

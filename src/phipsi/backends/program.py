@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from operator import index
 from threading import Lock
@@ -16,7 +17,6 @@ from phipsi.backends.failures import CONTRADICTION, DOUBTFUL, is_failure, warn_o
 from phipsi.backends.options import CallOptions, check_on_error
 from phipsi.backends.reference import error_at
 from phipsi.errors import InputError
-from phipsi.laws.program_calls import has_traced, recorded_call
 from phipsi.rewrite.rewriter import Rewriting
 from phipsi.sweeps.explanation import Explanation, explain_steps
 
@@ -133,13 +133,13 @@ class Program:
             try:
                 answer = self._quick(args, threads, out)
             except InputError:
-                if not has_traced(args):
+                if not _has_traced(args):
                     raise
-                return recorded_call(self, args, named)
+                return _recorded(self, args, named)
             if answer is not None:
                 return answer
-        if has_traced((*args, *named.values())):
-            return recorded_call(self, args, named)
+        if _has_traced((*args, *named.values())):
+            return _recorded(self, args, named)
         check_on_error(on_error)
         threads = _whole(threads)
         arrays, batch = bind_arguments(self.source, args, named)
@@ -218,6 +218,19 @@ class Program:
         out = np.array(status)
         out[doubtful] = verdict
         return out
+
+
+def _has_traced(values: Sequence[Any]) -> bool:
+    """Whether one of the arguments is a traced value of a law; there are none before laws."""
+    laws = sys.modules.get("phipsi.laws.program_calls")
+    return laws is not None and laws.has_traced(values)
+
+
+def _recorded(program: Program, args: Sequence[Any], named: dict[str, Any]) -> Any:
+    """The results as further traced values."""
+    from phipsi.laws.program_calls import recorded_call
+
+    return recorded_call(program, args, named)
 
 
 def _whole(threads: Any) -> int:
