@@ -36,6 +36,7 @@ _TABLE = {
     },
     ("Expressions", "compile.md"): {
         "operators": ". parse",
+        "operators.own_operators": "operator vector scalar riccati",
         "compiler": "compile explain",
         "backends.program": "Program",
         "backends.dense": "dense",
@@ -51,7 +52,11 @@ _TABLE = {
         "motion.equilibrium": "equilibrium",
         "motion.gradients": "rollout_gradient",
     },
-    ("Identities", "identities.md"): {"theorems": "identities prove"},
+    ("Identities", "identities.md"): {
+        "rewrite.identity": "Identity",
+        "theorems": "equal identities prove",
+    },
+    ("Derivations", "derivations.md"): {"derivations.by_hand": "simplify"},
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": (
             "body_accelerations body_poses body_velocities frame_accelerations frame_poses "

@@ -63,6 +63,7 @@ from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import diff, vjp
 from phipsi.compiler import compile, explain
 from phipsi.control import controllers, references
+from phipsi.derivations.by_hand import simplify
 from phipsi.errors import PhipsiError
 from phipsi.interfaces.bridges import conventions
 from phipsi.interfaces.formats.load import load
@@ -85,13 +86,15 @@ from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
 from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
+from phipsi.operators.own_operators import operator, riccati, scalar, vector
+from phipsi.rewrite.identity import Identity
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
-from phipsi.theorems import identities, prove
+from phipsi.theorems import equal, identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
@@ -100,6 +103,7 @@ __all__ = [
     "Event",
     "GraphJoint",
     "Grasp",
+    "Identity",
     "Law",
     "Model",
     "ModelBuilder",
@@ -134,6 +138,7 @@ __all__ = [
     "dense",
     "diagonal_coriolis",
     "diff",
+    "equal",
     "equilibrium",
     "errors",
     "examples",
@@ -169,6 +174,7 @@ __all__ = [
     "mass_matrix_inverse",
     "momentum",
     "operational_space_inertia",
+    "operator",
     "operators",
     "parse",
     "policy",
@@ -178,16 +184,20 @@ __all__ = [
     "regressor",
     "regressors",
     "report",
+    "riccati",
     "rollout",
     "rollout_gradient",
     "save_urdf",
+    "scalar",
     "sensitivities",
     "signals",
+    "simplify",
     "simulate",
     "standard_laws",
     "step_derivatives",
     "table",
     "tip_force_correction",
     "topology",
+    "vector",
     "vjp",
 ]

@@ -273,5 +273,6 @@ def test_what_killed_processes_left_is_removed(kept: Path):
     for path in (old, young):
         path.write_bytes(CODE)
     os.utime(old, (0, 0))
+    cache._room.clear()  # as in another process
     cache.write("b", CODE)
     assert not old.exists() and young.exists()

@@ -35,6 +35,7 @@ LAYERS = [
     "calculus",
     "proofs",
     "theorems",
+    "derivations",
     "algorithms",
     "examples",
     "demo",

@@ -20,12 +20,12 @@ from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 
 
-def circuit(model: Model, laws: Any, dt: float) -> Circuit:
+def circuit(mechanism: Model, laws: Any, dt: float) -> Circuit:
     """All laws of a run, traced once and joined.
 
-    **Arguments:** `laws`, a law, or several: `Law`, force elements, controllers
-    ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run, s, which sampled laws
-    must fit.
+    **Arguments:** `mechanism`, a model or a system; `laws`, a law, or several: `Law`, force
+    elements, controllers ``(t, q, v) -> tau`` in traceable arithmetic; `dt`, the step of the run,
+    s, which sampled laws must fit.
     **Returns:** a `Circuit`. **Raises:** `LawError`, with the line of the law.
 
     >>> import phipsi as pp
@@ -37,7 +37,7 @@ def circuit(model: Model, laws: Any, dt: float) -> Circuit:
     >>> list(made.of_kind("parameter")), made.efforts.shape
     (['damp.c'], (2,))
     """
-    wiring = Wiring(model, dt)
+    wiring = Wiring(mechanism, dt)
     several = laws if isinstance(laws, Iterable) else (laws,)
     functions: list[Law] = []
     together: dict[Callable[..., None], list[Any]] = {}
@@ -80,6 +80,7 @@ class _Laws:
         self._done: dict[str, dict[str, Any]] = {}
         self._open: list[str] = []
         self._previous: list[tuple[str, str, str]] = []
+        self._reads: dict[str, list[str]] = {}
 
     def wire(self) -> None:
         """Trace all laws."""
@@ -96,6 +97,24 @@ class _Laws:
                     self.laws[name].place,
                 )
             self.wiring.update(_period(self.laws[name], self.wiring.dt), {state: node})
+        for total, members in self.wiring.cycles().items():
+            self._reject_cycle(total, members[0])
+
+    def _reject_cycle(self, total: str, law: str) -> None:
+        """A law changes a total that it reads, itself or through the laws that it reads."""
+        paths = [[law]]
+        while not _binds(self.laws[paths[-1][-1]], total):
+            path = paths.pop()
+            paths += [[*path, x] for x in self._reads.get(path[-1], ())]
+        last = self.laws[paths[-1][-1]]
+        argument, signal = next((n, x) for n, x in last.bound.items() if _is_of(x, total))
+        members = " → ".join([total, *reversed(paths[-1]), total])
+        raise LawError(
+            f"{last.place}{last.name} reads {total}, which changes with what {law} does: "
+            f"{members}. In this cycle nothing can be first. Read the value of the step before, or "
+            f"sample {law} at a rate:\n    {last.name}.bind("
+            f"{argument}=pp.signals.previous(pp.signals.{signal!r}, initial=0.0))"
+        )
 
     def outputs(self, name: str) -> dict[str, Any]:
         """What a law returns, by name; traced when it is first asked for."""
@@ -119,20 +138,37 @@ class _Laws:
 
     def output(self, name: str, output: str) -> Any:
         """One output of a law."""
+        if self._open:
+            self._reads.setdefault(self._open[-1], []).append(name)
         found = self.outputs(name)
         if output not in found:
             fail(f"the law has no output {output!r}. {did_you_mean(output, found)[:-1]}",
                  place=self.laws[name].place)  # fmt: skip
         return found[output]
 
-    def previous(self, name: str, output: str, initial: Any) -> Any:
-        """An output of the step before, as a state."""
+    def previous(self, name: str | Signal, *rest: Any) -> Any:
+        """An output or a signal of the step before, as a state."""
+        if isinstance(name, Signal):
+            return self._previous_signal(name, *rest)
+        output, initial = rest
         if name not in self.laws:
             self.outputs(name)  # says what is wrong
         state = f"{name}.{output}.previous"
         if all(x[0] != state for x in self._previous):
             self._previous.append((state, name, output))
         return self.wiring.state(state, initial)
+
+    def _previous_signal(self, signal: Signal, initial: Any) -> Any:
+        node = as_node(getattr(self.wiring, signal.kind)(*signal.of))
+        array = np.asarray(initial, dtype=np.float64)
+        if array.shape not in ((), node.shape):
+            raise LawError(
+                f"initial={short(initial)} has shape {array.shape}, but {signal!r} has shape "
+                f"{node.shape}"
+            )
+        state = f"{signal!r}.previous"
+        self.wiring.update(1, {state: node})
+        return self.wiring.state(state, np.broadcast_to(array, node.shape))
 
     # ---- one law
 
@@ -227,19 +263,28 @@ class _Laws:
             if law.joints is not None:
                 whole = np.zeros_like(wiring.v)
                 whole[_places(wiring.model, law, "v")] = value
-            wiring.add("efforts", whole)
+            wiring.add("efforts", whole, law.name)
         elif name == "body_forces":
-            wiring.add("loads", value)
+            wiring.add("loads", value, law.name)
         elif name == "energy":
-            wiring.add("energy", value)
+            wiring.add("energy", value, law.name)
         elif name in ("force", "wrench"):
             rows = [value] if law.single_point else list(value)
             for point, row in zip(law.points, rows, strict=True):
                 whole = row if name == "wrench" else np.concatenate([np.zeros(3), row])
                 try:
-                    wiring.load_at(point, whole)
+                    wiring.load_at(point, whole, law.name)
                 except PhipsiError as error:
                     raise LawError(f"{law.place}{error}") from error
+
+
+def _is_of(value: Any, total: str) -> bool:
+    """Whether a bound value is a total."""
+    return isinstance(value, Signal) and value.kind == total
+
+
+def _binds(law: Law, total: str) -> bool:
+    return any(_is_of(x, total) for x in law.bound.values())
 
 
 def _traced(law: Law, arguments: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 
+from phipsi.algorithms.forms import closed_form
 from phipsi.compiler import compile
-from phipsi.errors import LawError
+from phipsi.errors import LawError, did_you_mean
 from phipsi.expressions.node import Expr
 from phipsi.laws import law_operations as ops
 from phipsi.laws.circuit import Circuit, Evaluation, Quantity, Sampling
-from phipsi.laws.graph import Array, Node, Shape
+from phipsi.laws.graph import Array, Node, Shape, in_order
 from phipsi.laws.law_errors import fail
 from phipsi.laws.program_calls import recording
 from phipsi.laws.signals import noise_numbers
@@ -21,7 +23,7 @@ from phipsi.laws.substitution import substituted
 from phipsi.laws.trace import Traced, as_node
 from phipsi.model.model import Model
 from phipsi.model.points import PointSet, point_set
-from phipsi.operators import V, as_expression, pose
+from phipsi.operators import A, J, V, as_expression, pose
 from phipsi.operators.inputs import inputs_of
 from phipsi.sweeps.request import Request
 
@@ -30,15 +32,18 @@ from phipsi.sweeps.request import Request
 class Wiring:
     """Quantities, evaluations and sums of a circuit while it grows.
 
-    **Attributes:** `model`; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs.
+    **Attributes:** `mechanism`; `model`, its tree; `dt`, s; `t`, `q`, `v`, `tau`, traced inputs.
     """
 
-    def __init__(self, model: Model, dt: float) -> None:
-        self.model, self.dt = model, dt
+    def __init__(self, mechanism: Model, dt: float) -> None:
+        self.mechanism, self.dt = mechanism, dt
+        self.model = model = mechanism.model
         self._quantities: dict[str, Quantity] = {}
         self._results: dict[Any, tuple[str, ...]] = {}
         self._evaluations: list[Evaluation] = []
-        self._sums: dict[str, Node] = {}
+        self._terms: dict[str, list[tuple[str, Node]]] = {}
+        self._totals: dict[str, Node] = {}
+        self._rows: dict[int, None] = {}
         self._rates: dict[str, Node] = {}
         self._updates: dict[int, dict[str, Node]] = {}
         self._records: dict[str, Node] = {}
@@ -151,6 +156,93 @@ class Wiring:
         points = request.points if len(request.points) else None
         return self.evaluate(request.expressions, request.modes, points, operands)
 
+    # ---- what follows from all laws together
+
+    def joint_efforts(self, *joints: str) -> Any:
+        """All efforts at the joints."""
+        total: Any = Traced(self._total("joint_efforts", (self.model.nv,)))
+        if not joints:
+            return total
+        for name in joints:
+            if name not in self.model.joint_names:
+                hint = did_you_mean(str(name), self.model.joint_names)
+                raise LawError(f"there is no joint {name!r}. {hint}")
+        places = [range(self.model.nv)[self.model.v_slice(name)] for name in joints]
+        return total[[i for part in places for i in part]]
+
+    def constraint_loads(self, *constraints: str) -> Any:
+        """Multipliers of constraint rows."""
+        closures = self.mechanism.closures
+        names = [x.name for x in closures.closures]
+        for name in constraints:
+            if name not in names:
+                raise LawError(f"there is no constraint {name!r}. {did_you_mean(str(name), names)}")
+        rows = list(range(closures.n_rows))
+        if constraints:
+            owners = [names[i] for i in closures.row_closure]
+            rows = [i for name in constraints for i in rows if owners[i] == name]
+        total: Any = Traced(self._constrained_total("constraint_loads", closures.n_rows))
+        self._rows |= dict.fromkeys(rows)
+        return total[rows]
+
+    def constraint_efforts(self) -> Any:
+        """Efforts of the constraints at the joints."""
+        return Traced(self._constrained_total("constraint_efforts", self.model.nv))
+
+    def _total(self, name: str, shape: Shape) -> Node:
+        """What is known when all laws are: until then an input that stands for it."""
+        return self._totals.setdefault(name, ops.given(name, shape))
+
+    def _constrained_total(self, name: str, size: int) -> Node:
+        if not self.mechanism.n_rows:
+            raise LawError(
+                f"{name} is about constraints, and {self.mechanism!r} has none. Run the mechanism "
+                "with them:\n    pp.Simulator(pp.System(model, constraints), laws)"
+            )
+        return self._total(name, (size,))
+
+    def cycles(self) -> dict[str, list[str]]:
+        """By total, the laws whose efforts or forces read it although it follows from them."""
+        out: dict[str, list[str]] = {}
+        for name in self._totals:
+            parts = ("efforts",) if name == "joint_efforts" else ("efforts", "loads")
+            terms = [x for part in parts for x in self._terms.get(part, ())]
+            found = [law for law, node in terms if name in self._reads([node])]
+            if found:
+                out[name] = list(dict.fromkeys(found))
+        return out
+
+    def _reads(self, nodes: Sequence[Node]) -> set[str]:
+        """The names of inputs that nodes read, also by way of evaluations."""
+        owners = {name: one for one in self._evaluations for name in one.results}
+        names: set[str] = set()
+        ahead = list(nodes)
+        while ahead:
+            new = {x.data[0] for x in in_order(ahead) if x.operation.name == "input"} - names
+            names |= new
+            ahead = [y for x in new if x in owners for y in owners[x].operands.values()]
+        return names
+
+    def _with_totals(self, made: Circuit) -> Circuit:
+        """The circuit with totals in the places of the inputs that stood for them."""
+        tau = self.tau.node
+        total = tau if made.efforts is None else ops.apply("add", tau, made.efforts)
+        known, evaluations = {}, list(made.evaluations)
+        forms = []
+        for name, node in self._totals.items():
+            if name == "joint_efforts":
+                known[node] = total
+                continue
+            self.given(name, "result", node.shape)
+            f = closed_form(None, made.loads is not None, False)[1]
+            forms.append((name, f if name == "constraint_loads" else -(J.T @ (A.T @ f))))
+        if forms:
+            operands = {"tau": total} if made.loads is None else {"tau": total, "f_ext": made.loads}
+            names, several = zip(*forms, strict=True)
+            modes = ("apply",) * len(forms)
+            evaluations.append(Evaluation(several, names, modes, None, operands, constrained=True))
+        return _ordered(_replaced(replace(made, evaluations=tuple(evaluations)), known))
+
     # ---- points
 
     def place(self, point: Any) -> tuple[Any, Any, Any, Array]:
@@ -196,7 +288,7 @@ class Wiring:
         speed = gap @ (self.velocity(b) - self.velocity(a))
         return np.where(length > 0, speed / np.where(length > 0, length, 1.0), 0.0)
 
-    def load_at(self, point: Any, wrench: Any) -> None:
+    def load_at(self, point: Any, wrench: Any, law: str = "") -> None:
         """A force on the body of a point: [moment; force] there, world axes."""
         body, local = self.model.resolve_point(point)
         if body < 0:
@@ -206,15 +298,19 @@ class Wiring:
         moment = R.T @ wrench[:3] + np.cross(np.asarray(local.translation), force)
         out = Traced(ops.constant(np.zeros((self.model.n_bodies, 6))))
         out[body] = np.concatenate([moment, force])
-        self.add("loads", out)
+        self.add("loads", out, law)
 
     # ---- what comes out
 
-    def add(self, where: str, value: Any) -> None:
-        """Add to the efforts, the loads or the energy of all laws."""
-        node = as_node(value)
-        known = self._sums.get(where)
-        self._sums[where] = node if known is None else ops.apply("add", known, node)
+    def add(self, where: str, value: Any, law: str = "") -> None:
+        """Add what a law says to the efforts, the loads or the energy of all laws."""
+        self._terms.setdefault(where, []).append((law, as_node(value)))
+
+    def _sum(self, where: str) -> Node | None:
+        total: Node | None = None
+        for _, node in self._terms.get(where, ()):
+            total = node if total is None else ops.apply("add", total, node)
+        return total
 
     def change(self, state: str, rate: Node) -> None:
         """The rate of a continuous state."""
@@ -242,23 +338,63 @@ class Wiring:
 
     def circuit(self) -> Circuit:
         """Everything that was collected."""
-        return Circuit(
+        made = Circuit(
             self._quantities,
             tuple(self._evaluations),
-            self._sums.get("efforts"),
-            self._sums.get("loads"),
+            self._sum("efforts"),
+            self._sum("loads"),
             self._rates,
             tuple(Sampling(n, self._updates[n]) for n in sorted(self._updates)),
             self._records,
-            self._sums.get("energy"),
+            self._sum("energy"),
+            tuple(self._rows),
         )
+        return self._with_totals(made) if self._totals else made
 
 
-def run_evaluation(model: Model) -> Callable[[Evaluation, dict[str, Array]], Sequence[Array]]:
-    """What `Circuit.values` needs to run the evaluations of a circuit of a model."""
+def _replaced(made: Circuit, known: Mapping[Node, Node]) -> Circuit:
+    """A circuit with other nodes in the places of some."""
+
+    def one(node: Node | None) -> Node | None:
+        return None if node is None else substituted([node], known)[0]
+
+    def each(nodes: Mapping[str, Node]) -> dict[str, Node]:
+        return dict(zip(nodes, substituted(list(nodes.values()), known), strict=True))
+
+    return replace(
+        made,
+        evaluations=tuple(replace(x, operands=each(x.operands)) for x in made.evaluations),
+        efforts=one(made.efforts),
+        loads=one(made.loads),
+        rates=each(made.rates),
+        samplings=tuple(replace(x, updates=each(x.updates)) for x in made.samplings),
+        records=each(made.records),
+        energy=one(made.energy),
+    )
+
+
+def _ordered(made: Circuit) -> Circuit:
+    """The circuit with its evaluations in an order in which each has what it reads."""
+    owners = {name: one for one in made.evaluations for name in one.results}
+    done: dict[Evaluation, None] = {}
+
+    def take(one: Evaluation) -> None:
+        for x in in_order(one.operands.values()):
+            if x.operation.name == "input" and x.data[0] in owners:
+                take(owners[x.data[0]])
+        done[one] = None
+
+    for one in made.evaluations:
+        take(one)
+    return replace(made, evaluations=tuple(done))
+
+
+def run_evaluation(mechanism: Model) -> Callable[[Evaluation, dict[str, Array]], Sequence[Array]]:
+    """What `Circuit.values` needs to run the evaluations of a circuit of a mechanism."""
 
     def run(one: Evaluation, inputs: dict[str, Array]) -> Sequence[Array]:
-        program = compile(one.forms, model, mode=one.modes, points=one.points)
+        of = mechanism if one.constrained else mechanism.model
+        program = compile(one.forms, of, mode=one.modes, points=one.points)
         return program(*(inputs[name] for name in program.inputs))
 
     return run

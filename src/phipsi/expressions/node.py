@@ -22,6 +22,7 @@ from phipsi.expressions import check, render
 from phipsi.expressions.check import shown
 from phipsi.expressions.coefficients import Number, as_number, reciprocal, tidy, times
 from phipsi.expressions.kinds import Op
+from phipsi.expressions.manipulation import Manipulable
 from phipsi.expressions.row import Row, row_of
 from phipsi.expressions.spaces import ONE, UNKNOWN, Space
 from phipsi.expressions.structure import (
@@ -40,7 +41,7 @@ SELECTABLE = ("A", "B", "J", "Lambda")
 """Leaves that can be restricted to the points of a selection of bodies."""
 
 
-class Expr:
+class Expr(Manipulable):
     """An operator ``takes → gives``; a vector is an operator from the scalars.
 
     `takes` and `gives` are UNKNOWN for an identity or zero whose space is not known yet.
@@ -214,6 +215,10 @@ class Expr:
         if key not in self._keys:
             self._keys[key] = render.render_inside(self, style)
         return self._keys[key]
+
+    def latex(self) -> str:
+        r"""The expression in LaTeX, which `parse` reads back: ``H \phi M \phi^{*} H^{*}``."""
+        return self.text("latex")
 
     def __str__(self) -> str:
         return self.text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, final
 
@@ -57,13 +58,13 @@ class _OnRates(Force):
                 host._join(element)
         return out
 
+    @abstractmethod
     def _rates(self) -> set[int]:
         """Where in v a bound element acts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _join(self, other: Any) -> None:
         """Take over what another bound element does, on other rates."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.numbers.items())

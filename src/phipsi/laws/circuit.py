@@ -49,7 +49,8 @@ class Evaluation:
 
     **Attributes:** `forms`, expressions; `results`, the names of the quantities of kind "result",
     one for every form; `modes` and `points` as `compile` takes them; `operands`, the nodes of
-    inputs besides q and v by name ("vdot", "x", …), which may read results of earlier evaluations.
+    inputs besides q and v by name ("vdot", "x", …), which may read results of earlier evaluations;
+    `constrained`, whether it is of the system with its constraints instead of the tree.
     """
 
     forms: tuple[Expr, ...]
@@ -57,6 +58,7 @@ class Evaluation:
     modes: tuple[str, ...]
     points: PointSet | None = None
     operands: dict[str, Node] = field(default_factory=dict)
+    constrained: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,8 @@ class Circuit:
     run; `efforts` (nv,), the sum over all laws, to be added to the given ones; `loads` (n, 6),
     forces on bodies at their origins in body axes, [moment; force]; `rates`, of continuous states
     by name; `samplings`, changes of the other states; `records`, named quantities to record;
-    `energy` (), stored in elements, J. None where no law says anything.
+    `energy` (), stored in elements, J, None where no law says anything, as efforts and loads;
+    `rows`, numbers of the constraint rows whose multipliers laws read.
     """
 
     quantities: dict[str, Quantity]
@@ -89,6 +92,7 @@ class Circuit:
     samplings: tuple[Sampling, ...] = ()
     records: dict[str, Node] = field(default_factory=dict)
     energy: Node | None = None
+    rows: tuple[int, ...] = ()
 
     def of_kind(self, kind: str) -> dict[str, Quantity]:
         """The quantities of a kind, by name."""

@@ -1,4 +1,4 @@
-"""Signals that arguments of laws are bound to: points, distances, outputs of laws, noise."""
+"""Signals that arguments of laws are bound to: points, distances, loads, outputs of laws, noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from phipsi.laws.graph import Array
 
 __all__ = [
     "Signal",
+    "constraint_efforts",
+    "constraint_loads",
     "expression",
+    "joint_efforts",
     "length",
     "length_rate",
     "noise",
@@ -116,6 +119,53 @@ def expression(
     return Signal("expression", (form, points, axes))
 
 
+def joint_efforts(*joints: str) -> Signal:
+    """All efforts (nv,) at the joints: those from outside plus those of all laws, N·m or N.
+
+    Forces on bodies are not among them. A law whose own efforts change what it reads is rejected;
+    `previous(joint_efforts())` breaks the cycle. A sampled law reads the efforts that act just
+    before its sample, and needs nothing.
+
+    **Arguments:** names of joints, in the order of the result; none of them stands for all.
+
+    >>> import phipsi as pp
+    >>> pp.signals.joint_efforts("elbow")
+    joint_efforts('elbow')
+    """
+    return Signal("joint_efforts", joints)
+
+
+def constraint_loads(*constraints: str) -> Signal:
+    """Multipliers f (rows,) of the constraints of a `System`, as `constraint_forces` gives them.
+
+    ℳ vdot = tau − bias − (A J)* f under all efforts and forces of the run: the mechanism exerts f
+    on the closure, N along linear and N·m about angular rows. Cycles are as for `joint_efforts`.
+    Loads that redundant rows leave undetermined are rejected at the start of a run.
+
+    **Arguments:** names of constraints, in the order of the result; none of them stands for all
+    rows, in the order of `system.row_names`. **Cost:** that of `forward_dynamics` of the system.
+    **Source:** SOA eq. 0.23; theory/closed-chains 6.
+
+    >>> import phipsi as pp
+    >>> pp.signals.constraint_loads("pin")
+    constraint_loads('pin')
+    """
+    return Signal("constraint_loads", constraints)
+
+
+def constraint_efforts() -> Signal:
+    """Efforts −(A J)* f (nv,) with which the constraints of a `System` act on its joints.
+
+    ℳ vdot = tau − bias + constraint_efforts, N·m or N. They are unique also where redundant rows
+    leave the multipliers f undetermined. Cycles are as for `joint_efforts`.
+
+    >>> import phipsi as pp
+    >>> pp.signals.constraint_efforts()
+    constraint_efforts()
+    """
+    return Signal("constraint_efforts", ())
+
+
 def output(law: Any, name: str = "tau") -> Signal:
     """What another law of the run returns, at the same time.
 
@@ -129,17 +179,25 @@ def output(law: Any, name: str = "tau") -> Signal:
 
 
 def previous(law: Any, name: str = "tau", initial: Any = 0.0) -> Signal:
-    """What a law of the run returned in the step before, or in its sample before.
+    """What a law of the run, or a signal, was in the step before, or in its sample before.
 
-    It breaks cycles: a law may read its own previous output.
+    It breaks cycles: a law may read its own previous output, or the load that its efforts change.
+    The value is taken at the beginning of every step, with the previous values of that time.
 
-    **Arguments:** `law`, the law or its name; `name`, of the output; `initial`, the value before
-    the first step, in the shape of the output.
+    **Arguments:** `law`, the law, its name, or a signal such as `constraint_loads()`; `name`, of
+    the output of a law; `initial`, the value before the first step, in the shape of the output; a
+    number will do for a signal.
 
     >>> import phipsi as pp
     >>> pp.signals.previous("hold", "tau", initial=[0.0, 0.0])
     previous('hold', 'tau', [0.0, 0.0])
+    >>> pp.signals.previous(pp.signals.joint_efforts("elbow"))
+    previous(joint_efforts('elbow'), 0.0)
     """
+    if isinstance(law, Signal) and law.kind == "output":
+        law, name = law.of
+    if isinstance(law, Signal):
+        return Signal("previous", (law, initial))
     return Signal("previous", (getattr(law, "name", law), name, initial))
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phipsi.algorithms.constrained.constraint_metric import ConstraintMetric
+from phipsi.algorithms.constrained.constraint_rows import rows_of
 from phipsi.errors import InputError, did_you_mean
 from phipsi.model.model import Model
 from phipsi.motion.chart import Chart
@@ -19,6 +21,7 @@ Array = NDArray[Any]
 
 # Quaternions as close to unit as this come from rounding or printing and are normalised.
 _NEARLY_UNIT = 1e-8
+_SELF_STRESS = 1e-6  # of a unit load of a row: it can be carried by other rows as well
 
 
 def checked_state(
@@ -49,6 +52,31 @@ def check_quaternions(chart: Chart, q: Array, name: str) -> None:
                 f"(w, x, y, z). Start from model.neutral(), or divide by the length:\n"
                 f"    {part} /= np.linalg.norm({part}{over})"
             )
+
+
+def check_determined(mechanism: Model, q: Array, rows: Sequence[int]) -> None:
+    """Reject configurations (n, nq) at which multipliers of these rows are not determined.
+
+    A row that no joint moves carries nothing, and is determined.
+    """
+    if not rows or not len(q):
+        return
+    at = ConstraintMetric(rows_of(mechanism), q)
+    found = []
+    for i in rows:
+        unit = np.zeros((len(q), mechanism.n_rows))
+        unit[:, i] = 1.0
+        kept = at.without_self_stress(unit)
+        sizes = np.abs(kept).max(axis=-1), np.abs(kept - unit).max(axis=-1)
+        if (np.minimum(*sizes) > _SELF_STRESS).any():
+            found.append(repr(mechanism.row_names[i]))
+    if found:
+        raise InputError(
+            f"a law reads the constraint loads of {', '.join(found)}, which are not determined: "
+            "other rows can carry them as well (system.redundant_rows(q)). Remove redundant rows, "
+            "or read the efforts of all constraints at the joints:\n"
+            "    pp.signals.constraint_efforts()"
+        )
 
 
 def _vector(

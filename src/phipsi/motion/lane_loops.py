@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from phipsi.backends.native import tables
 from phipsi.backends.native.data_record import INTEGERS, N_BODIES
 from phipsi.backends.native.tables import JointCode
 from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I32,
@@ -31,41 +32,11 @@ from phipsi.spatial.groups import Group
 Values = list[Any]
 
 
-@final
-class _LaneNumbers:
-    """What exponential.py of `spatial` needs of numbers, for lanes."""
-
-    def __init__(self, emitter: Emitter, sincos: ir.Function) -> None:
-        self.e, self._function = emitter, sincos
-        self._known: dict[str, tuple[Lane, Lane]] = {}
-
-    def _sincos(self, x: Lane) -> tuple[Lane, Lane]:
-        key = x.value.name
-        if key not in self._known:
-            pair = self.e.builder.call(self._function, [x.value])
-            parts = (self.e.builder.extract_value(pair, i) for i in range(2))
-            sine, cosine = (Lane(self.e, part) for part in parts)
-            self._known[key] = (sine, cosine)
-        return self._known[key]
-
-    def sin(self, x: Lane) -> Lane:
-        return self._sincos(x)[0]
-
-    def cos(self, x: Lane) -> Lane:
-        return self._sincos(x)[1]
-
-    def sqrt(self, x: Lane) -> Lane:
-        return self.e.intrinsic("sqrt", x)
-
-    def pick(self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Lane:
-        return self.e.pick(s, series, closed, self)
-
-
 class LaneCode:
     """Code of loops with trajectories in lanes: memory, packing, joints, failures.
 
     **Attributes:** `b`, `e`, what instructions are written with; `lanes`; `data`, the
-    record of the model's tables; `codes` of its joints; `sincos`, a function.
+    record of the model's tables; `codes` of its joints.
     """
 
     b: ir.IRBuilder
@@ -75,7 +46,6 @@ class LaneCode:
     data: Any
     codes: Sequence[JointCode]
     zero: Any
-    sincos: ir.Function
     _bad: Any
 
     def word(self, base: Any, i: int) -> Any:
@@ -110,9 +80,9 @@ class LaneCode:
         every = ir.Constant(width, 2**self.lanes - 1)
         return self.b.icmp_unsigned("==", self.b.bitcast(mask, width), every)
 
-    def numbers(self) -> _LaneNumbers:
+    def numbers(self) -> LaneNumbers:
         """What the formulas of the groups need, again wherever code branches."""
-        return _LaneNumbers(self.e, self.sincos)
+        return LaneNumbers(self.e)
 
     def copy(self, source: Any, target: Any, count: Any) -> None:
         """One area to another."""
@@ -199,7 +169,7 @@ class Part:
     i: int
     v: Any
     j: int
-    numbers: _LaneNumbers
+    numbers: LaneNumbers
 
     def places(self, base: Any) -> list[Lane]:
         """Its numbers in an area with the layout of q."""

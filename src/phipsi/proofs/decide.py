@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +16,8 @@ from phipsi.expressions.kinds import Op
 from phipsi.expressions.node import Expr
 from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
+from phipsi.operators.inputs import own_rows
+from phipsi.operators.own_blocks import Table
 from phipsi.proofs.degree import Degrees, chance
 from phipsi.proofs.digits import Digits, agree, long_decimals
 from phipsi.proofs.exact_array import NotRational
@@ -74,28 +76,22 @@ def sides(identity: Identity, state: State) -> tuple[Array, Array]:
     if identity.check is not None:
         claim = identity.check(state)
         return claim.lhs, claim.rhs
-    before, after = _both(identity)
+    lhs, rhs = identity.sides
     terms = determinants(identity)
     if terms is not None and state.kind is not Digits:
         return _products(terms, state)
-    right = state.applied(after)
+    right = state.applied(rhs)
     if not identity.sweeps:
-        return state.applied(before), right
-    left = [state.swept(before, identity.sweeps, how) for how in ("as_written", "full")]
+        return state.applied(lhs), right
+    left = [state.swept(lhs, identity.sweeps, how) for how in ("as_written", "full")]
     return np.concatenate(left), np.concatenate([right, right])
-
-
-def _both(identity: Identity) -> tuple[Expr, Expr]:
-    if identity.before is None or identity.after is None:
-        raise InputError(f"identity {identity.name!r} has neither two sides nor a check")
-    return identity.before, identity.after
 
 
 def determinants(identity: Identity) -> list[tuple[int, Expr]] | None:
     """The whole powers of determinants whose product is one, if it is about log det only."""
-    if identity.before is None or identity.after is None:
+    if identity.lhs is None or identity.rhs is None:
         return None
-    difference = identity.before - identity.after
+    difference = identity.lhs - identity.rhs
     terms = difference.terms if difference.op is Op.SUM else ((1, difference),)
     if difference.op is Op.ZERO or not all(x.op is Op.LOGDET for _, x in terms):
         return None
@@ -137,11 +133,12 @@ def modular(
     `states(i)` is the i-th point. LinAlgError (singular everywhere) and NotRational are raised.
     """
     left, points, singular, i = 1.0, 0, 0, 0
+    bits += _own_bits(identity) if bits else 0
     while True:
         state = states(i)
         i += 1
         try:
-            same = equal(*sides(identity, state.fresh()))
+            same = equal_sides(identity, state.fresh())
         except np.linalg.LinAlgError:
             singular += 1
             if singular >= _SINGULAR:
@@ -165,7 +162,12 @@ def _degree(identity: Identity, model: Model, state: State) -> int:
     if identity.check is not None:
         return degrees.of_check(identity.rigid)
     terms = determinants(identity)
-    return degrees.of_claim(*_both(identity)) if terms is None else degrees.of_determinants(terms)
+    return degrees.of_claim(*identity.sides) if terms is None else degrees.of_determinants(terms)
+
+
+def equal_sides(identity: Identity, state: State) -> bool:
+    """Whether both sides are the same in one state, modulo its prime."""
+    return equal(*sides(identity, state))
 
 
 def equal(lhs: Any, rhs: Any) -> bool:
@@ -197,9 +199,22 @@ def bits_of(mechanism: Model) -> int:
         model.inertia_matrices, model.armature, model.gravity,
         *(x.translation for x in model.placements), *(x.rotation for x in model.placements),
     ]  # fmt: skip
+    return 53 + span_of(arrays)
+
+
+def _own_bits(identity: Identity) -> int:
+    """The size of the constants of own operators and vectors in an identity, in bits."""
+    both = tuple(x for x in (identity.before, identity.after) if x is not None)
+    tables = [row.own.value for row in own_rows(both).values()]
+    blocks = [x for t in tables if isinstance(t, Table) for x in t.blocks.values()]
+    return 53 + span_of(blocks) if blocks else 0
+
+
+def span_of(arrays: list[Array]) -> int:
+    """By how many powers of two the largest and the smallest number differ."""
     numbers = np.abs(np.concatenate([np.ravel(x) for x in arrays]))
     exponents = np.frexp(numbers[numbers > 0])[1]
-    return 53 + (int(exponents.max() - exponents.min()) if exponents.size else 0)
+    return int(exponents.max() - exponents.min()) if exponents.size else 0
 
 
 # ---- fifty digits -------------------------------------------------------------------------------
@@ -211,18 +226,22 @@ def in_digits(
     seed: int,
     *,
     own: bool = True,
-    q: Array | None = None,
-    v: Array | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Compare the sides in fifty digits, in the given or a random state."""
     with long_decimals():
-        try:
-            lhs, rhs = sides(identity, digits_state(model, seed, own=own, q=q, v=v))
-        except TypeError as error:  # NotRational, or a number that is not a decimal
-            raise InputError(
-                f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
-            ) from error
-        holds, gap = agree(lhs, rhs)
+        return compared(identity, digits_state(model, seed, own=own, given=given))
+
+
+def compared(identity: Identity, state: State) -> Verdict:
+    """Compare the sides in one state in fifty digits; use it within `long_decimals`."""
+    try:
+        lhs, rhs = sides(identity, state)
+    except TypeError as error:  # NotRational, or a number that is not a decimal
+        raise InputError(
+            f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
+        ) from error
+    holds, gap = agree(lhs, rhs)
     return Verdict(holds, "50 digits", 0.0, 1, gap)
 
 
@@ -231,14 +250,13 @@ def digits_state(
     seed: int,
     *,
     own: bool = True,
-    q: Array | None = None,
-    v: Array | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> State:
     """A state in long decimals; use it within `long_decimals`."""
-    if q is None and v is None:
+    if not given:
         return _random_digits(model, seed, own).fresh()
     tree, closures = parts(model)
-    return State(Mechanism(tree, Digits), (seed, 0, 2), closures, q, v)
+    return State(Mechanism(tree, Digits), (seed, 0, 2), closures, given)
 
 
 @lru_cache(maxsize=4)

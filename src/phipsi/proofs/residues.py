@@ -270,9 +270,14 @@ def _with_number(result: Callable[[Residue, Residue], tuple[int, int]]) -> Any:
     """An operation with a residue or a rational number, from its value and its rate."""
 
     def operation(self: Residue, other: Any) -> Residue:
-        if not isinstance(other, _NUMBERS):
-            return NotImplemented
-        return self._new(*result(self, self._of(other)))
+        if type(other) is not Residue:
+            if not isinstance(other, _RATIONALS):
+                return NotImplemented
+            other = self._of(other)
+        kind = self.kind
+        p = kind.prime
+        value, rate = result(self, other)
+        return Residue(value % p, rate % p if rate else 0, kind)
 
     return operation
 
@@ -301,9 +306,9 @@ class Residue:
     )
 
     def __truediv__(self, other: Any) -> Residue:
-        return (
-            self * self._of(other).reciprocal() if isinstance(other, _NUMBERS) else NotImplemented
-        )
+        if not isinstance(other, (Residue, *_RATIONALS)):
+            return NotImplemented
+        return self * self._of(other).reciprocal()
 
     def __rsub__(self, other: Any) -> Residue:
         return -self + other
@@ -337,11 +342,29 @@ class Residue:
         return complex(self.value, self.rate)
 
 
-_NUMBERS = (Residue, int, float, Fraction)
+_RATIONALS = (int, float, Fraction)
 
 
 class ResidueOps:
-    """Functions of residues, for the formulas of the joints."""
+    """Functions of residues, for the formulas of the joints and the blocks of sweeps."""
+
+    @staticmethod
+    def matmul(left: Array, right: Array) -> Array:
+        """The product of two blocks of residues, computed whole and not number by number."""
+        numbers = (x for block in (left, right) for x in block.flat)
+        kind = next((x.kind for x in numbers if type(x) is Residue), None)
+        if kind is None:
+            return np.matmul(left, right)
+        (a, da), (b, db) = (_taken_apart(block, kind.prime) for block in (left, right))
+        value = kind._matmul(a, b)
+        rate = np.zeros_like(value)
+        for x, y in ((da, b), (a, db)):
+            if x is not None and y is not None:
+                rate = kind._mod(rate + kind._matmul(x, y))
+        pairs = zip(value.reshape(-1).tolist(), rate.reshape(-1).tolist(), strict=True)
+        out = np.empty(value.size, object)
+        out[:] = [Residue(x, dx, kind) for x, dx in pairs]
+        return out.reshape(value.shape)
 
     @staticmethod
     def sin(x: Residue) -> Residue:
@@ -376,6 +399,15 @@ def residue(x: Any, prime: int) -> int:
     if bottom % prime == 0:
         raise np.linalg.LinAlgError("division by zero")
     return top * pow(bottom, -1, prime) % prime
+
+
+def _taken_apart(block: Array, prime: int) -> tuple[Array, Array | None]:
+    """Values and rates of an array of residues and rational numbers; None if there are no rates."""
+    numbers = block.reshape(-1).tolist()
+    values = [x.value if type(x) is Residue else residue(x, prime) for x in numbers]
+    rates = [x.rate if type(x) is Residue else 0 for x in numbers]
+    parts = [np.array(part, np.int64).reshape(block.shape) for part in (values, rates)]
+    return parts[0], parts[1] if any(rates) else None
 
 
 def _halves(a: Array) -> tuple[Array, Array]:

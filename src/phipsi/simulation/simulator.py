@@ -21,7 +21,13 @@ from phipsi.laws.law_operations import given as given_node
 from phipsi.model.mechanisms import mechanism_of, of_mechanisms
 from phipsi.model.model import Model
 from phipsi.motion.chart import chart_of
-from phipsi.motion.checks import check_quaternions, checked_time, reject_unfit, whole_number
+from phipsi.motion.checks import (
+    check_determined,
+    check_quaternions,
+    checked_time,
+    reject_unfit,
+    whole_number,
+)
 from phipsi.motion.graph_steps import step_of
 from phipsi.motion.motion import Motion
 from phipsi.motion.rollout import failure, per_step_efforts
@@ -53,7 +59,8 @@ class Simulator:
     `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
     "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
     quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
-    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body;
+    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
+    `System` these and "Jr";
     `episodes`, when trajectories end and start again.
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
@@ -92,7 +99,9 @@ class Simulator:
             raise InputError(f"a Simulator has the integrators {known}, not {integrator!r}. {hint}")
         reject_unfit(METHODS[integrator], rows=self._mechanism.n_rows)
         self.integrator = integrator
-        self._circuit = laws if isinstance(laws, Circuit) else circuit(self.model, laws, self.dt)
+        self._circuit = (
+            laws if isinstance(laws, Circuit) else circuit(self._mechanism, laws, self.dt)
+        )
         self._graph = StepGraph(self._mechanism, self._circuit, given)
         place = step_of(self._graph, METHODS[integrator])
         self._states: dict[str, Node] = {"q": place.q, "v": place.v, "t": place.t, **place.states}
@@ -126,6 +135,10 @@ class Simulator:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
         return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *ends)
+
+    def shape_of(self, name: str) -> Shape:
+        """The shape of a quantity that `rollout` can record."""
+        return self._record(name).shape
 
     def _record(self, name: str) -> Node:
         graph, start = self._graph, self._graph.start
@@ -175,9 +188,9 @@ class Simulator:
             raise InputError(f"the leading axes of {shapes} do not broadcast") from None
         check_quaternions(chart_of(model), places, "q")
         whole = [np.broadcast_to(x, (*batch, x.shape[-1])) for x in (places, rates)]
-        Motion(self._mechanism).check_start(
-            *(x.reshape(math.prod(batch), x.shape[-1]) for x in whole), names=("q", "v")
-        )
+        flat = [x.reshape(math.prod(batch), x.shape[-1]) for x in whole]
+        Motion(self._mechanism).check_start(*flat, names=("q", "v"))
+        check_determined(self._mechanism, flat[0], self._circuit.rows)
         own = {n: x for n, x in values.items() if x.ndim > len(self._shapes[n])}
         numbers = {"q": places, "v": rates, "t": times} | self._first
         states = {name: _spread(x, batch, node) for (name, x), node in self._with_nodes(numbers)}

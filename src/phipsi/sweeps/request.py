@@ -15,9 +15,18 @@ from phipsi.model.model import Model
 from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
-from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
+from phipsi.operators.inputs import (
+    INPUT_ORDER,
+    check_pairs,
+    inputs_of,
+    leaves_of,
+    operands_of,
+    own_rows,
+    row_named,
+)
+from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.matrices import matrix_product, strip_marks
-from phipsi.rewrite.rewriter import Rewriting, rewrite
+from phipsi.rewrite.rewriter import Rewriting, rewrite, rewrite_by_rules
 from phipsi.sweeps.ir import Field, Type
 from phipsi.sweeps.lower import DOMAINS, Lowering, Options
 from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
@@ -46,6 +55,7 @@ class Request:
     rewrite: str
     points: PointSet
     same_operand: bool = False
+    rules: tuple[Identity | str, ...] = ()
 
     @staticmethod
     def make(
@@ -57,6 +67,7 @@ class Request:
         rewrite: str,
         points: PointSet,
         same_operand: bool = False,
+        rules: Sequence[Identity | str] = (),
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples, text is read."""
         single = isinstance(expr, Expr | str)
@@ -72,10 +83,27 @@ class Request:
         if blocks is not None and not isinstance(cast(object, blocks), Sequence):
             raise InputError(f"blocks={blocks!r} must be a sequence of pairs (row, column)")
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
-        names = _strings("given", given)
+        names = _strings("given", [_name_of(x) for x in given] if _is_list(given) else given)
         return Request(
-            expressions, single, modes, pairs, columns, names, rewrite, points, same_operand
+            expressions,
+            single,
+            modes,
+            pairs,
+            columns,
+            names,
+            rewrite,
+            points,
+            same_operand,
+            _rules(rules),
         )
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
+
+
+def _name_of(x: Any) -> Any:
+    return x.name if isinstance(x, Expr) and x.name else x
 
 
 def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
@@ -86,6 +114,18 @@ def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
     ):
         raise InputError(f"{option}={value!r} must be a name or a sequence of names")
     return tuple(names)
+
+
+def _rules(rules: Sequence[Identity | str]) -> tuple[Identity | str, ...]:
+    if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
+        raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
+    for rule in rules:
+        if not isinstance(cast(object, rule), Identity | str):
+            raise InputError(
+                f"rules= takes identities, their names or claims as text, not "
+                f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
+            )
+    return tuple(rules)
 
 
 def _pair(block: Any) -> tuple[Any, Any]:
@@ -150,8 +190,9 @@ def check_request(request: Request, *, has_points: bool, has_model: bool = True)
             raise InputError(f"mode={mode!r} is not one of {MODES}")
     if request.blocks is not None and "blocks" not in request.modes:
         raise InputError('blocks= is for mode="blocks"; this request has no such result')
+    own_rows(request.expressions)
     for name in request.given:
-        _check_given(name)
+        _check_given(name, request.expressions)
     for x in request.expressions:
         if not isinstance(cast(object, x), Expr):
             raise InputError(f"{x!r} is not an operator expression{check.advice(x)}")
@@ -209,7 +250,7 @@ def _check_operands(request: Request) -> None:
         )
 
 
-def _check_given(name: str) -> None:
+def _check_given(name: str, expressions: tuple[Expr, ...]) -> None:
     if name in ("placement", "gravity"):  # of the model: poses (n, 4, 4), and g (3,)
         return
     if name in _INPUTS:
@@ -219,7 +260,9 @@ def _check_given(name: str) -> None:
             f"given={name!r}: {name} stands for something else at every place, depending on its "
             "braces or brackets; only quantities that are the same everywhere can be given"
         )
-    row = CATALOGUE.get(name)
+    row = row_named(name, expressions)
+    if row is not None and row.own is not None and row.gives.index == "one":
+        return
     body = row is not None and (row.takes.index in ("joint", "body", "one") and row.gives.per_body)
     if not body or row is None or (row.takes.index != "one" and row.structure != 1):
         raise InputError(
@@ -236,11 +279,15 @@ def _check_poses(x: Expr) -> None:
         )
 
 
-def rewrite_request(request: Request, *, armature: bool) -> Rewriting:
-    """Every expression in its cheapest form; "as_written" leaves them alone."""
+def rewrite_request(
+    request: Request, *, armature: bool, rules: tuple[Identity, ...] = ()
+) -> Rewriting:
+    """Every expression in its cheapest form; "as_written" applies no rules but the user's."""
     if request.rewrite == "as_written":
-        return Rewriting(request.expressions)
-    return rewrite(request.expressions, request.modes, request.given, armature=armature)
+        return rewrite_by_rules(request.expressions, rules)
+    return rewrite(
+        request.expressions, request.modes, request.given, armature=armature, rules=rules
+    )
 
 
 def lower_request(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phipsi.algorithms.forms import ROW_DRIFT
-from phipsi.compiler import compile
+from phipsi.compiler import compile, default_backend
 from phipsi.expressions.node import Expr
 from phipsi.model.closure_rows import closure_residual, closure_row
 from phipsi.model.closures import ANGULAR, LINEAR, ClosureSet
@@ -157,7 +157,7 @@ class ClosureRows:
         self.model, self.closures, self.rates = model, closures, rates
         self.n_rows = closures.n_rows
         self._where = closures.points
-        self._programs: dict[Expr | tuple[Expr, ...], Any] = {}
+        self._programs: dict[tuple[Expr | tuple[Expr, ...], str], Any] = {}
         self._host = np.array(self._where.body, dtype=int)
         first_point = closures.first_point
         pair = [i for i, c in enumerate(closures.closures) if c.matrix is None]
@@ -394,9 +394,10 @@ class ClosureRows:
 
     def _program(self, expr: Expr | tuple[Expr, ...], mode: str | tuple[str, ...]) -> Any:
         """The compiled terms, in a table of their own because searches ask for them often."""
-        if expr not in self._programs:
-            self._programs[expr] = compile(expr, self.model, mode=mode, points=self._where)
-        return self._programs[expr]
+        key = expr, default_backend()
+        if key not in self._programs:
+            self._programs[key] = compile(expr, self.model, mode=mode, points=self._where)
+        return self._programs[key]
 
 
 def rows_of(system: Model) -> ClosureRows:

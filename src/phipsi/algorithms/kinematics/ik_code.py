@@ -27,8 +27,7 @@ from phipsi.backends.failures import BLOCK
 from phipsi.backends.native.kernel.law_code import Area
 from phipsi.backends.native.lane_function import LaneFunction, LaneKernel
 from phipsi.backends.native.pipeline import sources_digest
-from phipsi.backends.native.text.elementary import define_sincos
-from phipsi.backends.native.text.elementary_functions import define
+from phipsi.backends.native.text.elementary_functions import LaneNumbers
 from phipsi.backends.native.text.lane_arithmetic import (
     DOUBLE,
     I32,
@@ -84,41 +83,6 @@ def search_code(model: Model, where: PointSet) -> LaneFunction | None:
 
 
 @final
-class _LaneNumbers:
-    """What formulas of rotations need of numbers, for lanes."""
-
-    def __init__(self, k: LaneKernel) -> None:
-        self.k, self.e = k, k.e
-        self._sincos = define_sincos(k.module, k.lanes, fused=k.e.fused)
-        self._arctan2 = define(k.module, "arctan2", k.lanes, fused=k.e.fused)
-
-    def sin(self, x: Lane) -> Lane:
-        return self._pair(x, 0)
-
-    def cos(self, x: Lane) -> Lane:
-        return self._pair(x, 1)
-
-    def _pair(self, x: Lane, i: int) -> Lane:
-        b = self.k.b
-        return Lane(self.e, b.extract_value(b.call(self._sincos, [x.value]), i))
-
-    def arctan2(self, y: Lane, x: Lane) -> Lane:
-        return Lane(self.e, self.k.b.call(self._arctan2, [y.value, x.value]))
-
-    def sqrt(self, x: Lane) -> Lane:
-        return self.e.intrinsic("sqrt", x)
-
-    def less(self, x: Any, y: Any) -> Any:
-        return self.e.compare("<", x, y)
-
-    def where(self, condition: Any, x: Any, y: Any) -> Lane:
-        return self.e.select(condition, x, y)
-
-    def pick(self, s: Lane, series: tuple[float, ...], closed: Callable[[Any, Any], Any]) -> Lane:
-        return self.e.pick(s, series, closed, self)
-
-
-@final
 class _Search:
     """Writes the search around the kernels of poses with Jacobians and of moved configurations."""
 
@@ -126,7 +90,7 @@ class _Search:
         self, kernel: LaneKernel, targets: int, nv: int, places: Sequence[tuple[int, int]]
     ) -> None:
         self.k, self.b, self.e, self.T, self.nv = kernel, kernel.b, kernel.e, targets, nv
-        self.m, self.places, self.ops = 6 * targets, places, _LaneNumbers(kernel)
+        self.m, self.places = 6 * targets, places
         self.frames, self.move = kernel.natives
         self.q, self.nq = kernel.results["found"], self.move.input_shapes[0][0]
         area = kernel.code.area
@@ -274,7 +238,7 @@ class _Search:
 
     def _evaluate(self, q: Area, rows: Area, slopes: Area, far: Sequence[Area]) -> None:
         """Weighted errors and their derivatives, and plain errors, as `Targets.residuals`."""
-        k, ops = self.k, self.ops
+        k, ops = self.k, LaneNumbers(self.e)
         k.call_into(self.frames, [q], [self.poses, self.jacobian])
         self._note(k.status)
         moving = k.inputs["moving"]
@@ -539,7 +503,7 @@ def _twice(x: Lane) -> tuple[Lane, Lane]:
     return x, x
 
 
-def _inverse_left_jacobian(w: Sequence[Lane], ops: _LaneNumbers) -> list[list[Any]]:
+def _inverse_left_jacobian(w: Sequence[Lane], ops: LaneNumbers) -> list[list[Any]]:
     """1 − ½ w~ + κ w~ w~ = (1 − κ θ²) − ½ w~ + κ w w*."""
     s = w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
     k = cot_gap(s, ops)

@@ -10,7 +10,7 @@ import numpy as np
 from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.pipeline import can_run, compile_native
+from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
 from phipsi.backends.result_memory import empty
 
 
@@ -35,6 +35,21 @@ class NativeBackend(Backend):
         one = len(program.request.expressions) == 1 and not program.request.single
         direct = never if one or any(program.picks) else code.direct
         return Loaded(code.run, direct, code.quick, code)
+
+
+class KernelSource:
+    """A program as a part of other machine code, such as a run: without code of its own.
+
+    **Attributes:** `program`; `unit`, what its kernel is written from; `data`, the record that the
+    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
+    """
+
+    def __init__(self, program: SweepProgram) -> None:
+        self.program = program
+        self.unit, self.data = plan_native(program)
+        self.target, self._alive = self.unit.target, self.unit.pointers()
+        self.scratch_bytes = int(self.data[self.unit.words])
+        self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
 
 
 class NativeCode(MachineFunction):

@@ -33,6 +33,7 @@ _NEW = ".new-"  # what temporary names begin with
 _ABANDONED = 3600  # s after which no process is writing a file any more
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 LIMIT = 256 * 2**20  # about five thousand programs
+_room: dict[Path, float] = {}  # bytes that this process may still write before it looks again
 
 
 # ---- the folder ----------------------------------------------------------------------------------
@@ -203,15 +204,18 @@ def write(key: str, code: bytes) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _tidy(where, LIMIT)
+        _room[where] = _room.get(where, 0) - len(code)
+        if _room[where] <= 0:
+            _room[where] = (LIMIT - _tidy(where, LIMIT)) / 4  # other processes write too
     except OSError:
         return
 
 
-def _tidy(where: Path, limit: int) -> None:
+def _tidy(where: Path, limit: int) -> int:
     """Remove what killed processes left, and the files used longest ago if there are too many.
 
-    Then three quarters of the limit are left.
+    Then three quarters of the limit are left. Returns the bytes that are left; looking at every
+    file takes longer than writing one.
     """
     with os.scandir(where) as entries:
         listed = [(e.stat(follow_symlinks=False), e.name) for e in entries]
@@ -222,9 +226,10 @@ def _tidy(where: Path, limit: int) -> None:
     files = [(status, name) for status, name in listed if name.endswith(".bin")]
     total = sum(status.st_size for status, _ in files)
     if total <= limit:
-        return
+        return total
     for status, name in sorted(files, key=lambda f: f[0].st_mtime_ns):
         if total <= 0.75 * limit:
-            return
+            break
         (where / name).unlink(missing_ok=True)  # another process may have been faster
         total -= status.st_size
+    return total
