@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
+from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, no_direct
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
 from phipsi.backends.native.pipeline import can_run, compile_native
@@ -27,14 +27,14 @@ class NativeBackend(Backend):
         return can_run(program.by_column or program)
 
     def load(self, program: SweepProgram) -> Loaded:
-        """Compile a program, or read it from the disk cache."""
+        """The program in its tables and its data record; the code is compiled at the first call."""
         code = NativeCode(program.by_column or program)
         if program.by_column is not None:
             return Loaded(_ByColumn(program, code).run, code=code)
         # the builtin returns the result of one expression as it is, not in a tuple
         one = len(program.request.expressions) == 1 and not program.request.single
-        direct = never if one or any(program.picks) else code.direct
-        return Loaded(code.run, direct, code.quick, code)
+        plain = not one and not any(program.picks)
+        return Loaded(code.run, (lambda: code.direct) if plain else no_direct, code.quick, code)
 
 
 class NativeCode(MachineFunction):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -50,8 +51,13 @@ from phipsi.sweeps.request import Lowered, Result
 _LARGE = 1 << 20  # bytes of scratch of a group
 
 
-def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
-    """The passes: the unit that code is written from, the code, and the record it works on."""
+def compile_native(
+    program: SweepProgram,
+) -> tuple[Unit, Callable[[], MachineCode], np.ndarray]:
+    """The passes: the unit that code is written from, the code, and the record it works on.
+
+    The code is compiled when it is asked for.
+    """
     target = target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
@@ -68,10 +74,9 @@ def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray
     plan = planning.make_plan([s for p in phases for s in p.steps], pairs, outputs, widest)
     check("plan", plan, phases, widest)
     unit = Unit(program, target, tables, results, phases, plan)
-    code = machine_code(unit.key(), target, unit.emit)
     data = unit.record()
     check("record", data, unit.words, len(unit.shapes))
-    return unit, code, data
+    return unit, lambda: machine_code(unit.key(), target, unit.emit), data
 
 
 def can_run(program: SweepProgram) -> bool:
