@@ -2,7 +2,6 @@
 
 import phipsi as pp
 from phipsi.operators import H, K, phi, psi
-from phipsi.rewrite.identity import Identity
 
 tree = pp.examples.random_tree(seed=7, n=6)
 print(tree, [joint.kind for joint in tree.joints])
@@ -13,6 +12,6 @@ skipped = [p for p in proofs if p.holds is None]
 print(f"{len(proofs) - len(failed) - len(skipped)} hold, {len(failed)} fail")
 print(f"{len(skipped)} do not apply, for example: {skipped[0]}")
 
-mine = Identity("difference of propagations", phi - psi, phi @ K @ H @ psi)
+mine = pp.Identity(phi - psi, phi @ K @ H @ psi, name="difference of propagations")
 print(pp.prove(mine, tree))
 assert not failed and pp.prove(mine, tree)

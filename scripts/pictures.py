@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,37 @@ def thousand_arms() -> plt.Figure:
     axes.set(xlabel="t (s)", ylabel="joint1 (rad)", xlim=(0, run.t[0, -1]))
     axes.legend(frameon=False, loc="lower right")
     return figure
+
+
+def workbench(folder: Path) -> None:
+    """The workbench's page in chromium: an expression and a claim."""
+    from playwright.sync_api import sync_playwright
+
+    from phipsi.interfaces.workbench.server import Workbench
+
+    shots = {
+        "workbench": ("ℳ⁻¹ τ", "#cost svg"),
+        "workbench-claim": ("ψ K H φ = φ + ψ", "#verdict"),
+    }
+    with Workbench() as bench, sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_page(viewport={"width": 1180, "height": 700})
+        page.goto(bench.address)
+        for name, (text, shown) in shots.items():
+            page.fill("#text", text)
+            page.press("#text", "Enter")
+            page.wait_for_selector(shown)
+            page.wait_for_selector("#list li")
+            height = page.evaluate("document.getElementById('identities').offsetTop - 4")
+            page.screenshot(
+                path=folder / f"{name}.png",
+                full_page=True,
+                clip={"x": 0, "y": 0, "width": 1180, "height": height},
+            )
+            print(f"written: docs/pictures/{name}.png")
+        browser.close()
 
 
 def swing_up() -> plt.Figure:
@@ -96,6 +128,7 @@ def main() -> None:
     for name, draw in PICTURES.items():
         draw().savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"written: docs/pictures/{name}.svg")
+    workbench(FOLDER)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,10 @@ _TABLE = {
         "motion.equilibrium": "equilibrium",
         "motion.gradients": "rollout_gradient",
     },
-    ("Identities", "identities.md"): {"theorems": "identities prove"},
+    ("Identities", "identities.md"): {
+        "rewrite.identity": "Identity",
+        "theorems": "equal identities prove",
+    },
     ("Derivations", "derivations.md"): {"derivations.by_hand": "simplify"},
     ("Kinematics", "notation.md"): {
         "algorithms.kinematics.motions": (

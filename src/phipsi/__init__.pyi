@@ -86,13 +86,14 @@ from phipsi.motion.linearization import linearize
 from phipsi.motion.rollout import rollout
 from phipsi.motion.step_derivatives import step_derivatives
 from phipsi.operators import parse
+from phipsi.rewrite.identity import Identity
 from phipsi.simulation import topology
 from phipsi.simulation.contact_margins import contact_events
 from phipsi.simulation.episodes import Episodes
 from phipsi.simulation.events import Event
 from phipsi.simulation.run import simulate
 from phipsi.simulation.simulator import Simulator
-from phipsi.theorems import identities, prove
+from phipsi.theorems import equal, identities, prove
 from phipsi.trajectory.trajectory import Trajectory
 
 __version__: str
@@ -101,6 +102,7 @@ __all__ = [
     "Event",
     "GraphJoint",
     "Grasp",
+    "Identity",
     "Law",
     "Model",
     "ModelBuilder",
@@ -135,6 +137,7 @@ __all__ = [
     "dense",
     "diagonal_coriolis",
     "diff",
+    "equal",
     "equilibrium",
     "errors",
     "examples",

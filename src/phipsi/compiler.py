@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, cast
 
 from phipsi.backends.backend import Backend, SweepProgram, backend_of
@@ -16,6 +17,7 @@ from phipsi.model.model import Model
 from phipsi.model.points import ANY_POINTS, PointSet, checked_axes, point_set
 from phipsi.operators import as_expression
 from phipsi.operators.inputs import leaves_of
+from phipsi.rewrite.identity import Identity
 from phipsi.sweeps.explanation import Explanation, explain_steps
 from phipsi.sweeps.legality import check_steps
 from phipsi.sweeps.request import (
@@ -43,6 +45,7 @@ def compile(
     backend: str | Backend | None = None,
     reproducible: bool = False,
     same_operand: bool = False,
+    rules: Sequence[Identity | str] = (),
 ) -> Program:
     """Turn operator expressions, or text that `parse` reads, into a program for one model.
 
@@ -57,7 +60,9 @@ def compile(
     rows A on them, and the other operators are those of its tree. ``rewrite="as_written"`` keeps
     the form and only shares and fuses. `backend` is "native", "reference", or a `Backend` of your
     own. `same_operand` applies all operators of a tuple to one and
-    the same operand.
+    the same operand. `rules` are identities (`pp.Identity`), names or claims as text that are used
+    from left to right, here only, before the rules of the library; each is proved first, and
+    rejected if that fails.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import mass_matrix
@@ -68,6 +73,7 @@ def compile(
     >>> solve([0.0, 0.5], [1.0, 0.0]).shape
     (2,)
     """
+    mechanism = model
     model, points = forest_of(model, points, axes)
     if isinstance(cast(object, expr), Model) or not isinstance(cast(object, model), Model):
         raise InputError(
@@ -76,12 +82,13 @@ def compile(
         )
     runs_in = backend_of(backend or default_backend())
     where = point_set(model, points, axes)
-    request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand)
+    request = Request.make(expr, mode, blocks, columns, given, rewrite, where, same_operand, rules)
     tree = model
 
     def once() -> Program:
         with not_too_deep("compiled"):
-            return build(request, tree, runs_in, reproducible=reproducible)
+            proved = _proved_rules(request, mechanism)
+            return build(request, tree, runs_in, reproducible=reproducible, rules=proved)
 
     return tree.cached((compile, request, runs_in.key, reproducible), once)
 
@@ -148,8 +155,21 @@ def default_backend() -> str:
     return os.environ.get("PHIPSI_BACKEND", "native")
 
 
+def _proved_rules(request: Request, mechanism: Model | None) -> tuple[Identity, ...]:
+    """The rules of a request, proved; the proofs are a later layer, and loaded on use."""
+    if not request.rules:
+        return ()
+    proofs = import_module("phipsi.theorems.rule_proofs")
+    return proofs.proved_rules(request.rules, mechanism, request.given)
+
+
 def build(
-    request: Request, model: Model, backend: Backend, *, reproducible: bool = False
+    request: Request,
+    model: Model,
+    backend: Backend,
+    *,
+    reproducible: bool = False,
+    rules: tuple[Identity, ...] = (),
 ) -> Program:
     """The front half of the pipeline: every pass is a line.
 
@@ -157,7 +177,7 @@ def build(
     `sweeps/legality.py` says what is legal after each pass.
     """
     check_request(request, has_points=len(request.points) > 0)
-    rewriting = rewrite_request(request, armature=model.has_armature)
+    rewriting = rewrite_request(request, armature=model.has_armature, rules=rules)
     lowered = lower_request(request, rewriting.expressions, model, pairs=backend.pairs)
     steps = schedule(lowered.fields)
     check_steps("schedule", steps, lowered.fields)
@@ -166,7 +186,7 @@ def build(
     by_column = None
     if request.columns and not backend.columns:
         single = replace(request, columns=False)
-        by_column = build(single, model, backend, reproducible=reproducible).source
+        by_column = build(single, model, backend, reproducible=reproducible, rules=rules).source
     source = SweepProgram(request, lowered, steps, model, reproducible, by_column)
     return Program(source, rewriting, backend)
 
@@ -182,13 +202,15 @@ def explain(
     points: Sequence[Any] | PointSet | None = None,
     axes: str | None = None,
     given: Sequence[str] = (),
+    rules: Sequence[Identity | str] = (),
 ) -> Explanation:
     """How an expression is computed: the rewrites, the sweeps, the recursion per body, the cost.
 
     The expression may be text that `parse` reads.
     Without a model the recursion is that of any tree; with one, the flops are those of the model.
     ``mode="dense"`` explains the matrix instead of its product with a vector (needs a model).
-    `points`, `axes` and `given` are those of `compile`; without points, those of B and J are any.
+    `points`, `axes`, `given` and `rules` are those of `compile`; without points, those of B and J
+    are any.
 
     >>> import phipsi as pp
     >>> from phipsi.operators import phi, H, v
@@ -203,12 +225,19 @@ def explain(
     cost  O(N), about 115 flops per body with one-dof hinges
     """
     if model is not None:
-        model, points = forest_of(model, points, axes)
+        tree, at = forest_of(model, points, axes)
         names = {leaf.name for x in _tuple(expr) for leaf in leaves_of(x)}
-        if points is None and names & NEEDS_POINTS and model.n_bodies:
-            points = [model.body_names[-1]]
+        if at is None and names & NEEDS_POINTS and tree.n_bodies:
+            points = [tree.body_names[-1]]
         program = compile(
-            expr, model, mode=mode, rewrite=rewrite, points=points, axes=axes, given=given
+            expr,
+            model,
+            mode=mode,
+            rewrite=rewrite,
+            points=points,
+            axes=axes,
+            given=given,
+            rules=rules,
         )
         return program.explain(latex=latex)
     if mode != "apply":
@@ -216,10 +245,11 @@ def explain(
             "the explanation of a matrix needs a model: pp.explain(expr, model, mode=…)"
         )
     where = ANY_POINTS if axes is None else replace(ANY_POINTS, axes=checked_axes(axes))
-    request = Request.make(expr, mode, None, False, given, rewrite, where)
+    request = Request.make(expr, mode, None, False, given, rewrite, where, rules=rules)
     check_request(request, has_points=True, has_model=False)
     with not_too_deep("explained"):
-        rewriting = rewrite_request(request, armature=True)
+        proved = _proved_rules(request, None)
+        rewriting = rewrite_request(request, armature=True, rules=proved)
         lowered = lower_request(request, rewriting.expressions, None)
         steps = schedule(lowered.fields)
     return explain_steps(

@@ -298,8 +298,8 @@ def test_a_system_without_constraints_is_its_tree(call):
 @pytest.mark.parametrize("call", ALL)
 @pytest.mark.parametrize("wrong", [Q, [0.1, 0.2, 0.3], None], ids=["array", "list", "None"])
 def test_the_model_comes_first(call, wrong):
-    if call is OPERATORS["explain"] and wrong is None:
-        return  # the recursion of any tree
+    if call in (OPERATORS["explain"], OPERATORS["prove"]) and wrong is None:
+        return  # the recursion, or the proof, of any tree
     with pytest.raises(pp.PhipsiError, match="model|system"):
         call(wrong)
 

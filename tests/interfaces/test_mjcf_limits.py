@@ -12,8 +12,8 @@ from phipsi.interfaces.formats.document import parse_xml
 from phipsi.interfaces.formats.load import load
 from phipsi.interfaces.formats.mjcf import checked_files as mjcf_limits
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import compiled
+from phipsi.interfaces.formats.mjcf.mujoco_model import READERS
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
-from phipsi.interfaces.formats.mjcf.reader_process import READERS
 
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
 BODY = '<body name="a"><joint name="j"/><geom size="0.1"/></body>'

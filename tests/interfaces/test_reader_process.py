@@ -15,8 +15,7 @@ import pytest
 
 from phipsi.errors import FileError, ModelError
 from phipsi.interfaces.formats.load import load
-from phipsi.interfaces.formats.mjcf import reader_process
-from phipsi.interfaces.formats.mjcf.reader_process import READERS
+from phipsi.interfaces.formats.mjcf.mujoco_model import READERS
 
 SUPPORT = Path(__file__).parents[1] / "support"
 MACHINE = Path(__file__).parent / "data" / "machine.xml"
@@ -27,7 +26,7 @@ def bad_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A reader that has the fault that the name of the model asks for."""
     end()
     monkeypatch.syspath_prepend(str(SUPPORT))
-    monkeypatch.setattr(reader_process, "_MODULE", "bad_worker")
+    monkeypatch.setattr(READERS, "module", "bad_worker")
     yield
     end()
 
@@ -223,8 +222,7 @@ def program(code: str, *arguments: object) -> subprocess.Popen[str]:
     head = f"""
     import os, signal, sys, threading, time
     sys.path[:0] = {[p for p in sys.path if p] + [str(SUPPORT)]!r}
-    from phipsi.interfaces.formats.mjcf import reader_process
-    from phipsi.interfaces.formats.mjcf.reader_process import READERS
+    from phipsi.interfaces.formats.mjcf.mujoco_model import READERS
     from phipsi.interfaces.formats.load import load
     """
     source = textwrap.dedent(head) + textwrap.dedent(code)
@@ -252,7 +250,7 @@ def test_no_process_is_left(tmp_path: Path, how: str):
 def test_no_process_is_left_at_work(tmp_path: Path):
     """A reader that never comes back ends itself when its program is gone."""
     code = """
-    reader_process._MODULE = "bad_worker"
+    READERS.module = "bad_worker"
     load(sys.argv[1])
     print(READERS.process.pid, flush=True)
     load(sys.argv[2], max_seconds=0.5)
@@ -268,7 +266,7 @@ def test_no_process_is_left_at_work(tmp_path: Path):
 
 def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
     code = """
-    reader_process._MODULE = "bad_worker"
+    READERS.module = "bad_worker"
     load(sys.argv[1])
     first = READERS.process.pid
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -284,11 +282,11 @@ def test_ctrl_c_ends_a_load_and_the_next_one_works(tmp_path: Path):
 
 def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
     code = """
-    reader_process._MODULE = "bad_worker"
+    READERS.module = "bad_worker"
     load(sys.argv[1])
     def handle(*_):
         try: load(sys.argv[1])
-        except Exception as error: print("in the middle of reading another file" in str(error))
+        except Exception as error: print("in the middle of another request" in str(error))
     signal.signal(signal.SIGINT, handle)
     threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     try: load(sys.argv[2], max_seconds=0.6)
@@ -302,7 +300,7 @@ def test_a_load_inside_a_load_does_not_wait_for_itself(tmp_path: Path):
 def test_a_fork_starts_a_process_of_its_own(tmp_path: Path):
     """Also while another thread of the parent is in the middle of a load."""
     code = """
-    reader_process._MODULE = "bad_worker"
+    READERS.module = "bad_worker"
     load(sys.argv[1])
     first = READERS.process.pid
     child = os.fork()

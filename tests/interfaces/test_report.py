@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import shutil
 import warnings
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser_pages import until
 
 import phipsi as pp
 from phipsi.interfaces.report.report_page import picked
@@ -20,7 +20,6 @@ from phipsi.interfaces.report.shapes_and_colors import PIN, solids_of, tips
 from phipsi.spatial import quat_to_matrix
 
 DATA = Path(__file__).parent / "data"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -308,30 +307,6 @@ def test_wrong_arguments_are_refused(swing: pp.Trajectory, tmp_path: Path):
 
 
 # ---- in a browser -----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed: scripts/system_packages.sh installs it")
-    software = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with api.sync_playwright() as play:
-        one = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *software])
-        yield one
-        one.close()
-
-
-def until(tab: Any, condition: str) -> None:
-    """Waits for a condition, asked from outside: the page's policy forbids code made of text.
-
-    `wait_for_function` evaluates the text inside the page when the first look comes too early.
-    """
-    for _ in range(600):
-        if tab.evaluate(condition):
-            return
-        tab.wait_for_timeout(50)
-    raise AssertionError(f"30 s went by without {condition}")
 
 
 def test_it_runs_in_a_browser_and_asks_for_nothing(browser: Any, page: Path, tmp_path: Path):

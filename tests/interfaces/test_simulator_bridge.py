@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_systems import four_bar
 from random_models import model_from_parents
 
 import phipsi as pp
@@ -55,6 +56,28 @@ def test_pullbacks_equal_differences(integrator, batch):
         assert mine != pytest.approx(1.001 * slope, rel=1e-7, abs=1e-7)
     with pytest.raises(InputError, match="reverse-mode"):
         bridge.tangent(given, given)
+
+
+def test_closed_loops():
+    """Efforts that change nothing but along the loops; the neutral configuration is open."""
+    system = four_bar()
+    sim = pp.Simulator(system, [pp.forces.JointDamper(None, 0.4)], 1e-2)
+    bridge = SimulatorBridge(sim, 4, 2, ("q", "v"), ("joint_damper.damping",))
+    rng = np.random.default_rng(0)
+    q, v = system.project(system.assemble([1.0, -1.0, -1.5]), [1.0, 0.0, 0.0])
+    tau, d = rng.standard_normal((2, 4, 3))
+    damping = sim.parameters["joint_damper.damping"]
+    weights = [rng.standard_normal(s) for s in bridge.results]
+    pulled = bridge.pullback([q, v, tau, damping], weights)
+
+    def value(s):
+        found = bridge.value([q, v, tau + s * d, damping + s])
+        return sum(float(np.sum(w * x)) for w, x in zip(weights, found, strict=True))
+
+    h = 2e-2
+    slope = sum(c / h * (value(k * h) - value(-k * h)) for k, c in STENCIL.items())
+    assert float((pulled[2] * d).sum() + pulled[3].sum()) == pytest.approx(slope, rel=1e-9)
+    assert float((pulled[2] * d).sum()) != pytest.approx(slope, rel=1e-4)
 
 
 def test_gradients_by_quaternions_are_along_their_sphere():

@@ -2,14 +2,23 @@
 
 import numpy as np
 import pytest
+from circuits_by_hand import slope
 from numpy.testing import assert_allclose
 
 import phipsi as pp
+from phipsi.algorithms.forms import GRAVITY_FORCES
+from phipsi.backends.native.lane_function import graph_function
 from phipsi.circuits.wire_laws import circuit
 from phipsi.circuits.wiring import run_evaluation
 from phipsi.control import references
+from phipsi.control.constrained_solve import ConstrainedSolve
 from phipsi.control.controllers import ComputedTorque, OperationalSpace, PDGravity, Saturated
 from phipsi.errors import LawError
+from phipsi.laws.calls import call
+from phipsi.laws.law_derivatives import adjoints
+from phipsi.laws.law_operations import constant, given
+from phipsi.laws.law_values import evaluate
+from phipsi.motion.step_calls import ProgramCall
 
 ARM = pp.examples.seven_joint_arm()
 
@@ -66,8 +75,143 @@ def test_a_simulator_runs_them():
     assert_allclose(run.q[1, -1], exact.q[-1], rtol=1e-11, atol=1e-12)
 
 
-def test_loops_are_not_traced_yet():
+def test_too_few_drives_are_named():
     bar = pp.examples.planar_arm(3)
     control = ComputedTorque(bar, np.zeros(3), 25, 10, actuated=bar.joint_names[:2])
-    with pytest.raises(LawError, match="cannot be part of a compiled run"):
+    with pytest.raises(LawError, match=r"cannot drive this motion(?s:.)*for example 'joint3'"):
         circuit(bar, [control], 1e-3)
+
+
+# ---- loops and joints without a drive ------------------------------------------------------------
+
+
+def four_bar():
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    system = pp.System(pp.examples.planar_arm(3), [pin])
+    q = system.assemble([1.0, -1.0, -1.5])
+    return system, *system.project(q, [0.4, 0, 0]), system.assemble(q + [0.3, 0, 0])
+
+
+def five_bar():
+    """Two degrees of freedom; the rows of the pin out of the plane are redundant."""
+    pin = pp.constraints.Revolute((0, 0, 1), name="pin", a="tip", b=("world", (1.2, 0, 0)))
+    system = pp.System(pp.examples.planar_arm(4), [pin])
+    q = system.assemble([1.9, -0.9, -1.6, -1.0])
+    q, v = system.project(q, [0.4, 0.2, 0, -0.3])
+    return system, q, v, system.assemble(q + [0.2, 0, 0, 0.1])
+
+
+BARS = {"four": four_bar(), "five": five_bar()}
+ENDS, TOP = ["joint1", "joint4"], ("link2", (1, 0, 0))
+CLOSED = {
+    "one drive": ("four", lambda s, goal: ComputedTorque(s, goal, 30, 7, actuated=["joint1"])),
+    "all drives": ("four", lambda s, goal: ComputedTorque(s, goal, 30, 7)),
+    "springs": ("four", lambda s, goal: PDGravity(s, goal, 30, 7, actuated=["joint2"])),
+    "two drives": ("five", lambda s, goal: ComputedTorque(s, goal, 30, 7, actuated=ENDS)),
+    "springs at all": ("five", lambda s, goal: PDGravity(s, goal, 30, 7)),
+    "a point": ("five", lambda s, goal: OperationalSpace(
+        s, TOP, (0.5, 1.2, 0), 30, 7, components=(3, 4), actuated=ENDS)),
+    "a direction": ("five", lambda s, goal: OperationalSpace(
+        s, TOP, (0.5, 1.2, 0), 30, 7, components=(3,), null_space=PDGravity(s, goal, 3, 1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_controllers_of_loops_are_laws(name):
+    """The dense equations in graphs, against singular values in NumPy."""
+    which, make = CLOSED[name]
+    system, q, v, goal = BARS[which]
+    control = make(system, goal)
+    made = circuit(system, [control], 1e-3)
+    several = np.stack([v, 0 * v, -2 * v])
+    places = np.broadcast_to(q, several.shape)
+    state = {"t": 0.0, "q": places, "v": several, "tau": np.zeros(system.nv)}
+    found = made.values(state, run_evaluation(system))["efforts"]
+    wanted = control(0.0, places, several)
+    assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+    assert not np.allclose(found, control(0.0, places, 1.01 * several), rtol=1e-6)
+
+
+def test_a_simulator_runs_controllers_of_loops():
+    """One moves the mechanism, another one is computed beside it."""
+    system, q, v, goal = BARS["five"]
+    control, other = (CLOSED[name][1](system, goal) for name in ("a point", "two drives"))
+
+    @pp.law
+    def beside(t, q, v):
+        return {"u": other(t, q, v)}
+
+    sim = pp.Simulator(system, [control, beside], 1e-3, integrator="semi_implicit")
+    record = ("q", "v", "OperationalSpace.tau", "beside.u")
+    run = sim.rollout(sim.start(q, v), steps=40, record=record)
+    exact = pp.simulate(system, q, v, 0.04, controller=control, integrator="semi_implicit", dt=1e-3)
+    assert_allclose(run.q, exact.q, rtol=1e-10, atol=1e-11)
+    assert_allclose(run["OperationalSpace.tau"], exact.tau, rtol=1e-8, atol=1e-8)
+    assert_allclose(run["beside.u"], other(0.0, run.q, run.v), rtol=1e-8, atol=1e-8)
+    assert np.abs(run.q[-1] - q).max() > 1e-3
+
+
+# ---- the equations -------------------------------------------------------------------------------
+
+
+def equations(seed=0):
+    rng = np.random.default_rng(seed)
+    G = rng.standard_normal((3, 5, 6))
+    G[:, 1], G[:, 3] = 0.0, G[:, 0] + 2 * G[:, 2]
+    P = np.diag([1.0, 2.0, 0.0, 1.0, 0.0, 3.0])
+    c = rng.standard_normal((3, 6, 2))
+    return P, G, c, G @ rng.standard_normal((3, 6, 2)), np.array([1.0, 1.0, 0.3, 2.0, 1.0])
+
+
+def test_constrained_equations():
+    P, G, c, e, scales = equations()
+    x, f = ConstrainedSolve(6, 5, 2).arrays(P, G, c, e, scales)
+    assert_allclose(P @ x + np.swapaxes(G, -1, -2) @ f, c, atol=1e-12)
+    assert_allclose(G @ x, e, atol=1e-12)
+    wrong = ConstrainedSolve(6, 5, 2).arrays(P, G, c, 1.001 * e, scales)[0]
+    assert np.abs(wrong - x).max() > 1e-5
+    none = ConstrainedSolve(6, 5, 2).arrays(0 * P, G, c, e, scales)[0]
+    assert np.isnan(none).all()
+
+
+def test_machine_code_of_constrained_equations():
+    """All sizes of equations are one text of loops; lanes agree with arrays."""
+    P, G, c, e, scales = equations(3)
+    names = {"P": P, "G": G, "c": c, "e": e, "scales": scales}
+    shapes = {"q": (1,)} | {n: x.shape[-2:] if n != "scales" else (5,) for n, x in names.items()}
+    nodes = [given(n, s) for n, s in shapes.items()]
+    x, f = call(ConstrainedSolve(6, 5, 2), *nodes[1:])
+    # a program says for which processor the code is
+    weight = call(ProgramCall((GRAVITY_FORCES,), pp.examples.planar_arm(1)), nodes[0])[0]
+    found = graph_function(shapes, {"x": x, "f": f, "weight": weight})
+    wanted = ConstrainedSolve(6, 5, 2).arrays(*names.values())
+    for i in range(3):
+        args = [np.ascontiguousarray(a[i] if a.ndim == 3 else a) for a in names.values()]
+        one = found.fast(np.zeros(1), *args)
+        assert_allclose(one[0], wanted[0][i], rtol=1e-11, atol=1e-12)
+        assert_allclose(one[1], wanted[1][i], rtol=1e-11, atol=1e-12)
+
+
+def test_adjoint_of_constrained_equations():
+    P, G, c, e, scales = (x[0] if x.ndim == 3 else x for x in equations(5))
+    G = np.delete(G, [1, 3], axis=0)  # along redundant rows the solution jumps
+    e, scales = np.delete(e, [1, 3], axis=0), scales[[0, 2, 4]]
+    rng = np.random.default_rng(1)
+    callee, at = ConstrainedSolve(6, 3, 2), (P, G, c, e)
+    names = ("P", "G", "c", "e")
+    nodes = [given(n, x.shape) for n, x in zip(names, at, strict=True)]
+    x, f = call(callee, *nodes, constant(scales))
+    u, w = rng.standard_normal((6, 2)), rng.standard_normal((3, 2))
+    bars = adjoints([x, f], [constant(u), constant(w)], nodes)
+    found = evaluate(bars, dict(zip(names, at, strict=True)))
+    turn = [rng.standard_normal(y.shape) for y in at]
+    turn[0] = turn[0] + turn[0].T
+    wanted = sum(float(np.sum(a * b)) for a, b in zip(found, turn, strict=True))
+
+    def cost(h):
+        moved = [y + h * d for y, d in zip(at, turn, strict=True)]
+        y, g = callee.arrays(*moved, scales)
+        return np.sum(u * y) + np.sum(w * g)
+
+    assert_allclose(slope(cost, 1e-3), wanted, rtol=1e-9)
+    assert abs(wanted) > 0.1

@@ -196,7 +196,7 @@ def test_every_theorem_is_readable_and_has_a_source():
         assert theorem.kind == ("rule" if theorem.rule else "theorem")
         assert theorem.rule or "=" in theorem.statement or theorem.check, theorem.name
         assert theorem.source, theorem.name  # tests/docs/test_citations.py looks it up
-        assert (theorem.check is None) == (theorem.before is not None)
+        assert (theorem.check is None) == (theorem.lhs is not None)
         assert theorem.name in str(theorem) and theorem.source in str(theorem)
 
 
@@ -206,8 +206,8 @@ def test_what_the_compiler_uses_is_stated_once():
     marked = [theorem for theorem in THEOREMS if theorem.rule]
     assert len(marked) >= 20
     for theorem in marked:
-        assert theorem.before is rules[theorem.rule].before
-        assert theorem.after is rules[theorem.rule].after
+        assert theorem.lhs is rules[theorem.rule].lhs
+        assert theorem.rhs is rules[theorem.rule].rhs
         assert theorem.source == rules[theorem.rule].source
     stated = {x for rule in RULES for x in _differences(rule)}
     again = [t.name for t in THEOREMS if not t.rule and not stated.isdisjoint(_differences(t))]
@@ -217,9 +217,9 @@ def test_what_the_compiler_uses_is_stated_once():
 
 def _differences(identity: Identity) -> set[Expr]:
     """What an equation says is zero, with either sign and its adjoint."""
-    if identity.before is None or identity.after is None or identity.sweeps:
+    if identity.lhs is None or identity.rhs is None or identity.sweeps:
         return set()
-    difference = identity.before - identity.after
+    difference = identity.lhs - identity.rhs
     return {difference, -1 * difference, difference.T, -1 * difference.T}
 
 
@@ -266,7 +266,7 @@ def test_prove_answers_both_questions():
 
 
 def test_prove_refutes_what_is_false():
-    wrong = Identity("wrong", H @ phi, H @ psi)
+    wrong = Identity(H @ phi, H @ psi, name="wrong")
     proof = prove(wrong, MODELS["branching"])
     assert proof.holds is False and not proof
     assert proof.here is not None and proof.here.gap > 0.1
@@ -315,7 +315,7 @@ def test_a_claim_as_text_is_checked():
 
 
 def test_prove_refutes_a_zero_that_is_none():
-    wrong = Identity("no velocity", V, zero(V.takes, V.gives))
+    wrong = Identity(V, zero(V.takes, V.gives), name="no velocity")
     assert prove(wrong, MODELS["chain"]).holds is False
 
 
@@ -357,7 +357,7 @@ def test_an_unknown_name_suggests_close_ones():
 
 def test_an_identity_without_sides_or_check_is_refused():
     with pytest.raises(InputError, match="empty"):
-        prove(Identity("empty", None, None), MODELS["chain"])
+        Identity(None, None, name="empty")
 
 
 def test_prove_handles_models_without_freedom():

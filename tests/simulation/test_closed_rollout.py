@@ -416,8 +416,8 @@ def test_a_wrong_number_in_the_record_is_noticed(name, monkeypatch, numpy_steps)
     q0, v0 = states(system, q, 3)
     right = closure_calls.closure_record
 
-    def wrong(system):
-        record = right(system)
+    def wrong(system, given=()):
+        record = right(system, given)
         start = int(record[8]) // 8
         record[start : start + system.n_rows].view(np.float64)[:] += 1e-4
         return record

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from random_models import random_tree
 
 import phipsi as pp
-from phipsi.algorithms.forms import closed_form
 from phipsi.errors import InputError, SimulationError
 from phipsi.laws import law_operations as ops
 from phipsi.laws.calls import call
@@ -22,8 +21,8 @@ from phipsi.laws.law_derivatives import adjoints
 from phipsi.laws.law_values import evaluate
 from phipsi.laws.trace import as_node
 from phipsi.motion.chart import chart_of
+from phipsi.motion.closure_calls import AccelerationCall
 from phipsi.motion.graph_steps import step_of
-from phipsi.motion.step_calls import ProgramCall
 from phipsi.motion.step_graph import StepGraph
 from phipsi.motion.tableaux import METHODS
 
@@ -247,10 +246,10 @@ def test_rotors_of_closed_chains_have_weights_too():
     """A change of Jr acts as efforts, whatever the loops are."""
     system = four_bar()
     q, v = system.project(system.assemble([1.0, -0.8, -1.5]), [1.0, 0.0, 0.0])
-    callee = ProgramCall((closed_form(None, False, False)[0],), system, given=("Jr",))
-    sizes = callee.native.program.input_shapes
-    inputs = {name: ops.given(name, tuple(sizes[name])) for name in callee.inputs}
-    (vdot,) = call(callee, *inputs.values())
+    callee = AccelerationCall(system, given=("Jr",))
+    sizes = {"q": (3,), "v": (3,), "tau": (3,), "Jr": callee.given_shape("Jr")}
+    inputs = {name: ops.given(name, shape) for name, shape in sizes.items()}
+    vdot, _ = call(callee, *inputs.values())
     weights, own = np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])
     values = {"q": q, "v": v, "tau": own, "Jr": own[:, None, None]}
     found: Any = adjoints([vdot], [ops.constant(weights)], [inputs["Jr"]])

@@ -42,13 +42,13 @@ def twins(identity: Identity) -> Iterator[tuple[str, Identity]]:
         yield "factor", replace(identity, check=lambda state: _scaled(identity, state))
         yield "term", replace(identity, check=lambda state: _with_term(identity, state))
         return
-    assert identity.before is not None and identity.after is not None
-    side = "before" if identity.after.op is Op.ZERO else "after"
+    lhs, rhs = identity.sides
+    side = "lhs" if rhs.op is Op.ZERO else "rhs"
     x: Expr = getattr(identity, side)
     yield "sign", replace(identity, **{side: _last_term_times(x, -1)})
     yield "factor", replace(identity, **{side: _last_term_times(x, 1 + SMALL)})
-    yield "term", replace(identity, after=identity.after + SMALL * probe_for(identity.before))
-    for where, leaf in _starrable(identity) if identity.before.op is not Op.LOGDET else ():
+    yield "term", replace(identity, rhs=rhs + SMALL * probe_for(lhs))
+    for where, leaf in _starrable(identity) if lhs.op is not Op.LOGDET else ():
         check = partial(_starred, identity, side=where, leaf=leaf)
         yield f"star on {leaf.name} {where}", replace(identity, check=check)
 
@@ -93,16 +93,16 @@ def _with_term(identity: Identity, state: State) -> Claim:
 
 def _starred(identity: Identity, state: State, side: str, leaf: Expr) -> Claim:
     """One side with an operator starred wherever it stands."""
-    assert identity.before is not None and identity.after is not None
-    values = {"before": state.applied(identity.before), "after": state.applied(identity.after)}
+    lhs, rhs = identity.sides
+    values = {"lhs": state.applied(lhs), "rhs": state.applied(rhs)}
     wrong = state.with_value(leaf, state.dense(leaf).T)
     values[side] = wrong.applied(getattr(identity, side))
-    return Claim(values["before"], values["after"])
+    return Claim(values["lhs"], values["rhs"])
 
 
 def _starrable(identity: Identity) -> Iterator[tuple[str, Expr]]:
     """The sides with an operator on them that can be starred, and is not its own star."""
-    for side in ("after", "before"):
+    for side in ("rhs", "lhs"):
         leaves = {x.name: x for x in leaves_of(getattr(identity, side)) if not x.args}
         yield from ((side, leaves[name]) for name in _SQUARE if name in leaves)
 
@@ -121,8 +121,8 @@ def why_true(kind: str, identity: Identity, state: State) -> str:
 
 _TURNS_ALONG = "Υ is made from ψ = (I − E_ψ)⁻¹ and turns along; the equation holds for any E_ψ"
 KNOWN_TRUE = {
-    ("star on E_psi after", "Upsilon equation (tree)"): _TURNS_ALONG,
-    ("star on E_psi after", "Upsilon equation (serial)"): _TURNS_ALONG,
+    ("star on E_psi rhs", "Upsilon equation (tree)"): _TURNS_ALONG,
+    ("star on E_psi rhs", "Upsilon equation (serial)"): _TURNS_ALONG,
 }
 
 

@@ -77,7 +77,7 @@ from phipsi.operators import (
 )
 from phipsi.operators.catalogue import CATALOGUE, definition, family_of, with_arguments
 
-STYLES = ("greek", "ascii")
+STYLES = ("greek", "ascii", "latex")
 WHITEN, COLOUR = I - H @ psi @ K, I + H @ phi @ K
 FUNCTIONS = {"select", "total", "dHT", "dH", "dBT", "dB", "unit_rate",
              "unit_effort", "unit_inertia", "operand", "dA", "dAT"}  # fmt: skip

@@ -1,8 +1,12 @@
-"""Names of users in formulas."""
+"""LaTeX: names of users in formulas, and formulas of papers as expressions."""
+
+import random
 
 import pytest
+from expression_texts import EQUATIONS, by_space, fitting
 
-from phipsi.operators import unit_rate
+from phipsi.errors import ParseError, PhipsiError, SpaceError
+from phipsi.operators import parse, unit_rate
 from phipsi.operators.catalogue import hinge_variation
 
 
@@ -21,3 +25,113 @@ def test_names_of_users_are_escaped_in_latex(name: str, latex: str):
     assert x.text("latex") == rf"\operatorname{{unit_{{v}}}}_{{({latex}, 2)}}"
     assert latex in hinge_variation(x).text("latex")
     assert x.text() == f"unit_rate[{name}, 2]"
+    assert parse(x.text()) is x and parse(x.latex()) is x
+
+
+@pytest.mark.parametrize(
+    "name", ["a, b", "a]b[", 'say "x"', " a", "é ü", r"\left(", "x_{(1)}", ";"]
+)
+def test_odd_names_of_users_are_read_back(name: str):
+    x = unit_rate(name, 2) + unit_rate("other")
+    assert all(parse(x.text(style)) is x for style in ("greek", "ascii", "latex"))
+
+
+# ---- LaTeX to expressions ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("latex", "plain"),
+    [
+        (r"H\phi M\phi^{*}H^{*}", "H φ M φ* H*"),
+        (r"$H\,\varphi\, M \phi^*H^{\top}$", "H φ M φ* H*"),
+        (r"HP\bar{\pi}^\ast", "H P π̄*"),
+        (r"HP\bar\pi^*", "H P π̄*"),
+        (r"\tilde\phi + \widetilde{\psi}", "φ̃ + ψ̃"),
+        (
+            r"\left(I-H\psi K\right)^{\top}D^{-1}\bigl[I-H\psi K\bigr]",
+            "(I − H ψ K)* D⁻¹ (I − H ψ K)",
+        ),
+        (r"{D^{1/2}}^{*} v", "D½* v"),
+        (r"D^{-1/2}\tau", "D½⁻¹ τ"),
+        (r"\mathcal M^{-1}-\mathcal{M}^{-\top}", "0[efforts,rates]"),
+        (r"\mathcal{E}_\phi\mathcal E_{\psi}", "E_φ E_ψ"),
+        (r"\tfrac{1}{2}v^{*}\mathcal{M}v+\frac12 v^*Dv", "1/2 v* ℳ v + 1/2 v* D v"),
+        (r"\psi\langle H; \mathcal{E}_{\phi}; M; 0\rangle", "ψ{H; E_φ; M; 0}"),
+        (r"\Lambda_{P}^{-1} + \Lambda^{-1}_P", "2 Λ[P]⁻¹"),
+        (r"J_S\dot v + \dot B^{*}V", "J[S] v̇ + Ḃ* V"),
+        (r"\delta H^{*}\langle v\rangle\delta q + \dot{H}^{*}v", "dHT{v} dq + Ḣ* v"),
+        (r"\log\det\left(D\right) + \operatorname{logdet}(D)", "2 logdet(D)"),
+        (r"\operatorname{bd}(\Omega) - \Upsilon", "bd(Ω) − Υ"),
+        (r"I_{\text{efforts}} - HG", "I[efforts] − H G"),
+        (r"\mathrm{mass\_matrix}\,v", "ℳ v"),
+        (r"\Sigma_{(0, 0, 1)} M V", "total[0, 0, 1] M V"),
+        ("D^{-1} H φ b", "D⁻¹ H φ b"),
+        ("𝐻 𝜙 𝑀 𝜙ᵀ 𝐻′", "H φ M φ* H*"),
+        ("𝓜", "ℳ"),
+        ("inv(𝓜)' τ", "ℳ⁻¹ τ"),
+        ("½ v⊤ ℳ v + ¼ v* D v", "1/2 v* ℳ v + 1/4 v* D v"),
+        ("φ⁻ᵀ H* v", "φ⁻¹* H* v"),
+        ("φ^-T H* v", "φ⁻¹* H* v"),
+    ],
+)
+def test_reading_latex_and_text_of_papers(latex: str, plain: str):
+    assert parse(latex) is parse(plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "why"),
+    [
+        (r"H\phi\,\foo", 7, "not a letter or sign"),
+        (r"\bar{HP}", 0, "over one letter, not over 'HP'"),
+        (r"\mathcal{M}\phi", 0, "cannot compose"),
+        (r"H\phi^{2.5}", 5, "superscripts are"),
+        (r"\phi_{k+1,k}", 4, "a subscript is a name"),
+        (r"\frac{\tau}{D}", 0, r"X\^\{-1\}"),
+        (r"H\left(\phi", 11, "expected '\\)'"),
+        (r"H{\phi", 1, "never closed"),
+        (r"H\phi}", 5, "closes nothing"),
+        (r"\bar", 4, "a letter is missing"),
+        (r"H\phi ½2 M", 7, "two numbers"),
+        ("H φ'' M)", 7, "an operator, a number"),
+    ],
+)
+def test_errors_point_into_the_latex(text: str, column: int, why: str):
+    with pytest.raises((ParseError, SpaceError), match=why) as caught:
+        parse(text)
+    shown, caret = str(caught.value).splitlines()[-2:]
+    assert shown == "    " + text and caret == " " * (4 + column) + "^"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\bar" * 20_000,
+        r"\bar{" * 16_000 + "x" + "}" * 16_000,
+        "{" * 40_000 + "}" * 40_000,
+        r"H_{" * 20_000 + "x" + "}" * 20_000,
+        r"\frac{1}" * 12_000,
+        "\\" * 99_999,
+        r"\delta" * 16_000,
+        "unit_rate[" * 9_000,
+        'unit_rate["' * 9_000,
+        "\\",
+        "^{}_{}",
+        r"\mathcal{}",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_hostile_latex_ends_in_a_short_message(text: str):
+    with pytest.raises(PhipsiError) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_texts_are_read_back_from_latex(seed: int):
+    rng = random.Random(seed)
+    text = rng.choice(EQUATIONS) if seed % 3 else fitting(rng, rng.choice(list(by_space())), 5, 2)
+    try:
+        x = parse(text)
+    except PhipsiError:
+        return
+    assert parse(x.latex()) is x and parse(str(x)) is x

@@ -105,23 +105,18 @@ def never(*_: Any) -> None:
     """The fast ways of programs that have none."""
 
 
-def no_direct() -> Callable[..., Any]:
-    """Stands for the direct call of programs that have none."""
-    return never
-
-
 @dataclass(frozen=True)
 class Loaded:
     """A program that is ready to run.
 
     `run` takes any arguments that fit. The others are short cuts: they return None, and do nothing,
-    for arguments that are out of the ordinary. ``direct()(*args)`` is for one configuration in
-    plain arrays, ``quick(args, threads, out)`` for batches of real numbers; both return what the
-    user gets if nothing fails. `code` is the compiled program, if the backend has one.
+    for arguments that are out of the ordinary. ``direct(*args)`` is for one configuration in plain
+    arrays, ``quick(args, threads, out)`` for batches of real numbers; both return what the user
+    gets if nothing fails. `code` is the compiled program, if the backend has one.
     """
 
     run: Run
-    direct: Callable[[], Callable[..., Any]] = no_direct
+    direct: Callable[..., Any] = never
     quick: Callable[[tuple[Any, ...], Any, Any], Any] = never
     code: Any = None
 

@@ -172,7 +172,7 @@ class Program:
 
     def _first(self, *_: Any) -> None:
         """The first call: load the program, and let its short cuts take the next ones."""
-        self._direct, self._quick = self.loaded.direct(), self.loaded.quick
+        self._direct, self._quick = self.loaded.direct, self.loaded.quick
 
     @property
     def _reference(self) -> Loaded:

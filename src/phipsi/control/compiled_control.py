@@ -41,29 +41,45 @@ def computed_torque(model: Model) -> LaneFunction | NoCode:
         q, v, tracking = at["q"], at["v"], Tracking(model)
         e, e_rate, ff = tracking.errors(q, v, *reference)
         vdot = tracking.accelerations(q, v, ff + at["kd"] * e_rate + at["kp"] * e)
-        (efforts,) = _called(model, INVERSE_DYNAMICS, q, v, vdot)
+        (efforts,) = called(model, INVERSE_DYNAMICS, q, v, vdot)
         result = as_node(efforts + at["damping"] * v)
         return graph_function(shapes, {"tau": result})
 
     return model.cached(computed_torque, build)
 
 
+Response = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+"""q, v, τ₀, J (traced) → J Y J*, and the accelerations under τ₀; Y keeps constraints."""
+
+
 def operational_efforts(
-    model: Model, where: PointSet, rows: tuple[int, ...], at: Mapping[str, Any]
+    model: Model,
+    where: PointSet,
+    rows: tuple[int, ...],
+    at: Mapping[str, Any],
+    response: Response | None = None,
 ) -> tuple[Any, Any]:
     """Efforts of operational-space control of traced quantities, and whether they are in doubt.
 
     `at` has those of `operational_space` by name; without ``second``, τ₀ damps the null space.
+    `response` is that of a mechanism with constraints.
     """
     q, v, damped = at["q"], at["v"], at["damping"] * at["v"]
     if "second" not in at:
-        second = _called(model, INVERSE_DYNAMICS, q, v, -at["settings"][0] * v)[0] + damped
+        second = called(model, INVERSE_DYNAMICS, q, v, -at["settings"][0] * v)[0] + damped
     else:
         second = at["second"]
-    forms = (frame_pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
-    modes = ("apply", "apply", "dense", "apply")
-    state = _called(model, forms, q, v, second - damped, points=where, mode=modes)
-    X, velocity, admittance, drift = state
+    if response is None:
+        forms = (frame_pose, POINT_VELOCITIES, Lambda, POINT_ACCELERATIONS)
+        modes = ("apply", "apply", "dense", "apply")
+        state = called(model, forms, q, v, second - damped, points=where, mode=modes)
+        X, velocity, admittance, drift = state
+    else:
+        forms = (frame_pose, POINT_VELOCITIES, JACOBIAN_DOT_V, J)
+        modes = ("apply", "apply", "apply", "dense")
+        X, velocity, drift, jacobian = called(model, forms, q, v, points=where, mode=modes)
+        admittance, vdot = response(q, v, second - damped, jacobian)
+        drift = drift + np.stack([jacobian @ vdot])
     X, velocity, drift = X[0], velocity[0], drift[0]
     goal, wanted = at["goal"], [at["acceleration"][i] for i in rows]
     if min(rows) < 3:
@@ -82,7 +98,7 @@ def operational_efforts(
     chosen = [[admittance[i, j] for j in rows] for i in rows]
     force, doubtful = _solved(chosen, lacking, [i < 3 for i in rows], at["settings"][1])
     whole = [force[rows.index(i)] if i in rows else 0.0 for i in range(6)]
-    (push,) = _called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
+    (push,) = called(model, J.T, q, np.stack([np.stack(whole)]), points=where)
     return second + push, doubtful
 
 
@@ -98,7 +114,7 @@ def pd_gravity(model: Model) -> LaneFunction | NoCode:
         q, v, tracking = at["q"], at["v"], Tracking(model)
         e, e_rate, _ = tracking.errors(q, v, *(at[x] for x in ("q_ref", "v_ref", "vdot_ref")))
         pull = tracking.efforts(q, at["kp"] * e + at["kd"] * e_rate)
-        (weight,) = _called(model, GRAVITY_FORCES, q)
+        (weight,) = called(model, GRAVITY_FORCES, q)
         return graph_function(shapes, {"tau": as_node(weight + pull)})
 
     return model.cached(pd_gravity, build)
@@ -129,7 +145,7 @@ def operational_space(
     return model.cached(key, build)
 
 
-def _called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
+def called(model: Model, forms: Any, *args: Any, **options: Any) -> list[Any]:
     """Results of a program for traced arguments."""
     several = forms if isinstance(forms, tuple) else (forms,)
     found = call(ProgramCall(several, model, **options), *map(as_node, args))

@@ -186,11 +186,6 @@ class OperationalSpace:
 
     def _traced(self, t: Any, q: Any, v: Any) -> Any:
         """The efforts in a compiled run; not finite near singularities, so that it stops there."""
-        if not self._mechanism.is_tree:
-            raise InputError(
-                "operational-space control of a mechanism with loops, or with joints that have no "
-                "drive, cannot be part of a compiled run; use pp.simulate(…, controller=…)"
-            )
         goal, velocity, acceleration = self.reference(t)
         at = {"q": q, "v": v, "goal": goal, "velocity": velocity, "acceleration": acceleration}
         count, settings = len(self.rows), np.array((self.null_damping, self.singularity))
@@ -198,8 +193,11 @@ class OperationalSpace:
         at |= {"damping": self.damping, "settings": settings}
         if self.null_space is not None:
             at["second"] = self.null_space(t, q, v)
-        efforts, doubtful = operational_efforts(self.model, self._where, self.rows, at)
-        return efforts / (1 - doubtful)
+        mechanism = self._mechanism
+        efforts, doubtful = operational_efforts(
+            self.model, self._where, self.rows, at, mechanism.traced_response
+        )
+        return mechanism.efforts(q, efforts / (1 - doubtful))
 
     def _by_arrays(
         self, t: float, q: Array, v: Array, reference: Sequence[Array], tau_0: Array | None = None

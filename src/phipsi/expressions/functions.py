@@ -48,7 +48,7 @@ regress = Function(
 inertia_of = Function(
     "inertia_of", (PARAMETERS,), MOTIONS, FORCES, "inertia_of",
     "The memoryless operator M(π) of inertial parameters, in the order of `regress`; symmetric.",
-    r"\operatorname{M}",
+    r"\operatorname{M_{\pi}}",
     adjoint=lambda x: x,
     swap=regress,
     pull=lambda x, Z: (inertia_trace(Z),),

@@ -216,6 +216,10 @@ class Expr(Manipulable):
             self._keys[key] = render.render_inside(self, style)
         return self._keys[key]
 
+    def latex(self) -> str:
+        r"""The expression in LaTeX, which `parse` reads back: ``H \phi M \phi^{*} H^{*}``."""
+        return self.text("latex")
+
     def __str__(self) -> str:
         return self.text()
 

@@ -1,4 +1,4 @@
-"""Text to expression: Greek or ASCII, juxtaposition or @ for products, * for the adjoint."""
+"""Text to expression: Greek, ASCII or LaTeX; juxtaposition or @ for products, * for the adjoint."""
 
 from __future__ import annotations
 
@@ -9,23 +9,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import cache
 from typing import cast
 
 from phipsi.errors import LoweringError, ParseError, SpaceError
 from phipsi.expressions.coefficients import Number, times
 from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, Function, identity, product, total_of, zero
+from phipsi.expressions.latex import from_latex, is_latex, script_letter
+from phipsi.expressions.node import (
+    SELECTABLE,
+    Expr,
+    Function,
+    identity,
+    product,
+    total_of,
+    zero,
+)
+from phipsi.expressions.render import LATEX_CALLS
 from phipsi.expressions.spaces import SPACES, Space
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The names a text may use.
 
     `leaves` maps names and symbols to expressions, `functions` names such as bd to functions of
     expressions, `instance` builds a Riccati leaf from its name and the four operators in braces,
     `with_params` a leaf with something in brackets, such as ``total[0, 0, 1]`` or ``Λ[P]``.
-    `incomplete` says, for leaves that need braces or brackets, which are missing.
+    `incomplete` says, for leaves that need braces or brackets, which are missing, and
+    `foreign` what an unknown letter of the papers is called here. Names that are not words, such as
+    f(0), are found as they stand.
     """
 
     leaves: Mapping[str, Expr]
@@ -33,21 +46,39 @@ class Vocabulary:
     instance: Callable[[str, tuple[Expr, ...]], Expr]
     with_params: Callable[[str, str], Expr]
     incomplete: Mapping[str, str] = field(default_factory=dict[str, str])
+    foreign: Callable[[str], str] = field(default=lambda word: "")
 
 
 LONGEST = 100_000  # characters of a text
 _DIGITS = 400  # of a number; 309 are the most that a floating-point number needs
 _SHOWN = 60  # characters on each side of an error
+_VULGAR = {c: Fraction(unicodedata.numeric(c)).limit_denominator(10) for c in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 _NUMBER = re.compile(
     r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?(?:/[0-9]+(?:\.[0-9]+)?)?"
+    rf"|[{''.join(_VULGAR)}]"
 )
-_WORD = re.compile(r"[^\W\d][\w\u0300-\u036f½]*~?")
+_WORD = re.compile(r"[^\W\dᵀ](?:[^\Wᵀ]|[\u0300-\u036f½])*~?")
 _POSTFIX = re.compile(
-    r"\*|\.T\b|\.inv\b|\^\{\*\}|\^\*|\^T\b|"
-    r"\^(?P<power>-?[0-9]+)|\^\{(?P<braced>-?[0-9]+)\}|(?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
+    r"(?P<adjoint>\*|\.T\b|['′ᵀ⊤]|\^\{[*T']\}|\^[*'⊤]|\^T\b)|(?P<inverse>\.inv\b)"
+    r"|(?P<both>\^\{-[*T']\}|\^-[*⊤]|\^-T\b|⁻[*ᵀ])"
+    r"|\^(?P<power>-?[0-9]+)|\^\{(?P<braced>-?[0-9]+)\}|(?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)"
 )
+_INSIDE = re.compile(  # names in quotes may hold brackets; none is longer than this
+    r'((?:[^\]"]|"(?:[^"\\]|\\.){0,400}"){0,400})\]'
+)
+_NAMED = ("component", "point", "space")  # kinds of brackets that hold names and numbers of users
+_NOTHING = re.compile("(?!)")
+_SCRIPTS = re.compile(r"[\^'′ᵀ⊤/]")  # what only makes sense after an operator
 _LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _MINUS = "-−–"
+_FOLDED = str.maketrans({
+    **{c: unicodedata.normalize("NFKC", c) for c in map(chr, range(0x1D400, 0x1D7CC))},
+    **{chr(c): chr(c) for c in range(0x1D538, 0x1D552)},  # 𝕊 of MS is not its S
+    **{chr(0x1D4D0 + i): script_letter(chr(65 + i)) for i in range(26)},
+    **{chr(0x1D49C + i): script_letter(chr(65 + i)) for i in range(26)},
+    "ϕ": "φ", "𝜙": "φ", "𝝓": "φ", "ϵ": "ε", "ϑ": "θ", "ϖ": "π", "∗": "*", "⋆": "*",
+    "\u0305": "\u0304",
+})  # fmt: skip
 
 
 def parse_with(text: str, words: Vocabulary) -> Expr:
@@ -56,14 +87,14 @@ def parse_with(text: str, words: Vocabulary) -> Expr:
         raise ParseError(f"parse reads text such as 'H phi M', not {type(text).__name__}")
     if len(text) > LONGEST:
         raise ParseError(f"a text of {len(text):,} characters is too long; {LONGEST:,} are allowed")
-    reader = _Reader(unicodedata.normalize("NFD", text), words)
+    reader = _Reader(text, words)
     try:
         out = reader.sum()
     except RecursionError:
         raise ParseError("the expression is nested too deeply to be read") from None
     reader.skip()
     if reader.at < len(reader.text):
-        raise reader.error("this was not expected here")
+        raise reader.unexpected()
     return out
 
 
@@ -75,18 +106,83 @@ def visible(text: str) -> str:
     )
 
 
-class _Reader:
-    def __init__(self, text: str, words: Vocabulary) -> None:
-        self.text, self.words, self.at = text, words, 0
-        normal = unicodedata.normalize
-        self.leaves = {normal("NFD", name): x for name, x in words.leaves.items()}
+class _Names:
+    """The names of a vocabulary as they are looked up, with those that are printed in LaTeX.
+
+    `phrases` are names with a superscript of their own: D^{1/2}, and δH^{*} before braces.
+    """
+
+    def __init__(self, words: Vocabulary) -> None:
+        self.leaves = {letters(name): x for name, x in words.leaves.items()}
+        self.functions = dict(words.functions)
+        self.phrases = {n: x for n, x in self.leaves.items() if not _WORD.fullmatch(n)}
+        for x in [x for x in words.leaves.values() if x.op is Op.LEAF]:
+            name = letters(_without_latex(x.row.latex))
+            if _WORD.fullmatch(name):
+                self.leaves.setdefault(name, x)
+            else:
+                self.phrases.setdefault(name, x)
+        for name, f in words.functions.items():
+            own = f.latex if isinstance(f, Function) else LATEX_CALLS.get(name, "")
+            self.functions.setdefault(letters(_without_latex(own)) if own else name, f)
+        for phrase in [p for p in self.phrases if p.endswith("^{1/2}")]:
+            plain = phrase.removesuffix("^{1/2}")
+            for half in ("^1/2", "^½", "^{½}", "^{-1/2}", "^-1/2", "⁻½"):
+                self.phrases[plain + half] = self.phrases[phrase]
         self.longest = sorted(
             (n for n in self.leaves if not n.isascii() or len(n) == 1), key=len, reverse=True
         )
+        named = [n for n, x in self.leaves.items() if x.op is Op.LEAF and x.row.brackets in _NAMED]
+        self.brackets = re.compile(
+            rf"(?<!\w)(?:{'|'.join(map(re.escape, named)) or '(?!)'})\[{_INSIDE.pattern}"
+            rf"|(?<=\w)\[[\w, ]*\]"
+        )
+        self.known = self.leaves.keys() | self.functions.keys() | {"I"}
+
+
+_names = cache(_Names)
+
+
+def _without_latex(latex: str) -> str:
+    return from_latex(latex, (), _NOTHING, lambda why, _: ValueError(f"{latex}: {why}"))[0]
+
+
+def letters(text: str) -> str:
+    """Text with accents apart from letters, and letters that only fonts distinguish as one."""
+    return unicodedata.normalize("NFD", text).translate(_FOLDED)
+
+
+class _Reader:
+    def __init__(self, text: str, words: Vocabulary) -> None:
+        self.source = self.text = letters(text)
+        self.words, self.at = words, 0
+        self.names = _names(words)
+        self.leaves = self.names.leaves
+        self.places: list[int] | None = None
+        kept = self.names.brackets
+        if is_latex(kept.sub("", self.source)):
+            known = self.names.known
+            self.text, self.places = from_latex(self.source, known, kept, self._error_at)
+
+    def unexpected(self) -> ParseError:
+        """The error for a sign that does not fit at this place."""
+        c = self.peek()
+        if c and _SCRIPTS.match(c):
+            return self.error(
+                "this was not expected here; superscripts are * or T (adjoint), -1 (inverse), "
+                "-* or -T (both), and whole powers"
+            )
+        return self.error("this was not expected here; an operator, a number, + or − would fit")
+
+    def _error_at(self, why: str, place: int) -> ParseError:
+        self.places = None
+        return self.error(why, place)
 
     def error(self, why: str, at: int | None = None) -> ParseError:
         at = self.at if at is None else at
-        before, after = self.text[:at], self.text[at:]
+        if self.places is not None:
+            at = self.places[min(at, len(self.places) - 1)]
+        before, after = self.source[:at], self.source[at:]
         left = ("… " if len(before) > _SHOWN else "") + visible(before[-_SHOWN:])
         right = visible(after[:_SHOWN]) + (" …" if len(after) > _SHOWN else "")
         column = sum(1 for c in left if not unicodedata.combining(c))
@@ -166,10 +262,12 @@ class _Reader:
     def number(self, found: re.Match[str]) -> Number:
         """A number of bounded length: fractions and whole numbers are exact."""
         digits, exponent = found.group(), found["exponent"] or "0"
+        if self.text[found.end() : found.end() + 1] in (*".0123456789", *_VULGAR):
+            raise self.error("two numbers follow each other without a space", found.end())
+        if digits in _VULGAR:
+            return _VULGAR[digits]
         if len(digits) > _DIGITS or len(exponent) > 4 or abs(int(exponent)) > _DIGITS:
             raise self.error(f"numbers have at most {_DIGITS} digits, and lie between ±1e308")
-        if self.text[found.end() : found.end() + 1] in tuple(".0123456789"):
-            raise self.error("two numbers follow each other without a space", found.end())
         top, _, bottom = digits.partition("/")
         if not bottom:
             return int(top) if top.isdigit() else float(top)
@@ -196,7 +294,8 @@ class _Reader:
                 if power is not None:
                     out = out ** int(power.translate(_LOWERED))
                 else:
-                    out = out.inv if found.group() == ".inv" else out.T
+                    out = out.inv if found["inverse"] or found["both"] else out
+                    out = out if found["inverse"] else out.T
 
     def atom(self) -> Expr:
         c = self.peek()
@@ -213,26 +312,54 @@ class _Reader:
                 raise self.error("the zero operator names two spaces, 0[takes, gives]", start)
             return zero(*spaces)
         start = self.at
+        phrase = self._phrase()
+        if phrase:
+            self.at += len(phrase)
+            x = self.names.phrases[phrase]
+            out = self._decorated(x, start)
+            return out.inv if "-" in phrase or "⁻" in phrase else out
         found = _WORD.match(self.text, self.at)
         if not found:
-            raise self.error("this was not expected here")
+            raise self.unexpected()
         word = found.group()
-        if word in self.words.functions:
+        if word in self.names.functions:
             self.at = found.end()
             return self._call(word)
         if word == "I":
             self.at = found.end()
             nxt = self.text[self.at : self.at + 1]
             return identity(self._space(self.brackets())) if nxt == "[" else identity()
+        if word not in self.leaves:
+            selected = self._selected(word)
+            if selected is not None:
+                self.at += len(word)
+                return selected
         name = word if word in self.leaves else self._prefix(word)
         if name is None:
             raise self.error(self._unknown(word), start)
         self.at += len(name)
-        return self._decorated(name, start)
+        return self._decorated(self.leaves[name], start)
+
+    def _phrase(self) -> str:
+        """The longest name with a superscript of its own that stands here."""
+        fitting = [p for p in self.names.phrases if self.text.startswith(p, self.at)]
+        for phrase in sorted(fitting, key=len, reverse=True):
+            after = self.text[self.at + len(phrase) :][:1]
+            if not phrase.endswith("^{*}") or after in ("{", "["):
+                return phrase
+        return ""
+
+    def _selected(self, word: str) -> Expr | None:
+        """Λ_P for Λ[P], as the papers write the points on the bodies of a selection."""
+        name, _, selection = word.partition("_")
+        x = self.leaves.get(name)
+        if x is None or x.name not in SELECTABLE or selection not in ("P", "S"):
+            return None
+        return self.words.with_params(x.name, selection)
 
     def _call(self, word: str) -> Expr:
         """f(x) or f(x; y), with the place of a free direction as f[0](x; y)."""
-        function = self.words.functions[word]
+        function = self.names.functions[word]
         directions = isinstance(function, Function) and function.directions is not None
         bracket = self.text[self.at : self.at + 1] == "["
         place = {"hole": self._place()} if bracket and directions else {}
@@ -259,10 +386,10 @@ class _Reader:
             )
         return int(inside)
 
-    def _decorated(self, name: str, start: int) -> Expr:
+    def _decorated(self, known: Expr, start: int) -> Expr:
+        """A name with what stands in brackets or braces directly after it."""
         nxt = self.text[self.at : self.at + 1]
-        place = ""
-        known = self.leaves[name]
+        place, name = "", known.name
         kind = known.row.brackets if known.op is Op.LEAF else ""  # a word may stand for more
         if nxt == "[" and kind == "place":
             place = f"[{self._place()}]"
@@ -274,17 +401,19 @@ class _Reader:
                 self.at += 1
                 args.append(self.sum())
             self.take("}")
-            return self.words.instance(self.leaves[name].name + place, tuple(args))
+            if not name:
+                raise self.error("this name stands for an expression, which has no braces", start)
+            return self.words.instance(name + place, tuple(args))
         if nxt == "[" and kind not in ("", "place"):
             inside = self.brackets()
             try:
-                return self.words.with_params(self.leaves[name].name, inside)
+                return self.words.with_params(name, inside)
             except ParseError as wrong:
                 raise self.error(str(wrong), start) from None
-        bare = self.words.incomplete.get(self.leaves[name].name)
+        bare = self.words.incomplete.get(name)
         if bare or place:
             raise self.error(bare or f"{name}[…] has no braces with vectors", start)
-        return self.leaves[name]
+        return known
 
     def _prefix(self, word: str) -> str | None:
         """Split a run of letters such as HψK, which people write without spaces."""
@@ -292,14 +421,17 @@ class _Reader:
             return None
         if word[0] == "I" and len(word) > 1:
             return None
-        for name in self.longest:
+        for name in self.names.longest:
             if word.startswith(name) and not unicodedata.combining(word[len(name) :][:1] or "a"):
                 return name
         return None
 
     def _unknown(self, word: str) -> str:
         word = unicodedata.normalize("NFC", word[:_SHOWN])
-        known = [*self.leaves, *self.words.functions]
+        foreign = self.words.foreign(word)
+        if foreign:
+            return f"'{word}' is a letter of papers, not of the catalogue: {foreign}"
+        known = [*self.leaves, *self.names.functions]
         close = get_close_matches(word, known, n=2)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         if not close and len(word) > 1 and all(c in self.leaves for c in word):
@@ -308,12 +440,11 @@ class _Reader:
 
     def brackets(self) -> str:
         self.take("[")
-        end = self.text.find("]", self.at)
-        if end < 0:
-            raise self.error("the bracket is never closed")
-        inside = self.text[self.at : end]
-        self.at = end + 1
-        return inside
+        found = _INSIDE.match(self.text, self.at)
+        if not found:
+            raise self.error("the bracket is never closed, or holds more than 400 characters")
+        self.at = found.end()
+        return unicodedata.normalize("NFC", found[1])
 
     def _space(self, name: str) -> Space:
         found = SPACES.get(name.strip())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
 from phipsi.expressions.kinds import Node, Op
+from phipsi.expressions.latex import latex_name
 from phipsi.expressions.spaces import UNKNOWN
 
 _ADJOINT = {"greek": "*", "ascii": "*", "latex": "^{*}"}
@@ -13,7 +16,8 @@ _INVERSE = {"greek": "⁻¹", "ascii": "^-1", "latex": "^{-1}"}
 _INVERSE_ADJOINT = {"greek": "⁻¹*", "ascii": "^-1*", "latex": "^{-*}"}
 _LOOSE = (Op.SUM, Op.PRODUCT, Op.ADJOINT, Op.INVERSE)
 _MINUS = {"greek": "−", "ascii": "-", "latex": "-"}
-_LATEX_CALLS = {  # where it is not the name
+_NEEDS_QUOTES = re.compile(r'[\]\[,"]')
+LATEX_CALLS = {  # where it is not the name
     "as_matrix": r"\operatorname{matrix}",
     "logdet": r"\log\det",
 }
@@ -74,7 +78,7 @@ def _call(x: Node, style: str) -> str:
     latex = style == "latex"
     name: str = x.op.value if function is None else function.name
     if latex:
-        name = (function and function.latex) or _LATEX_CALLS.get(name, rf"\operatorname{{{name}}}")
+        name = (function and function.latex) or LATEX_CALLS.get(name, rf"\operatorname{{{name}}}")
     if hole is not None:
         name += f"_{{({hole})}}" if latex else f"[{hole}]"
     inner = "; ".join(render(y, style) for y in x.args)
@@ -86,7 +90,8 @@ def _leaf(x: Node, style: str) -> str:
     name = {"greek": row.symbol, "ascii": row.name, "latex": row.latex}[style]
     if x.params:
         latex = style == "latex"
-        inside = ", ".join(latex_name(str(p)) if latex else str(p) for p in x.params)
+        texts = [quoted(p) if isinstance(p, str) else str(p) for p in x.params]
+        inside = ", ".join(map(latex_name, texts) if latex else texts)
         name += f"_{{({inside})}}" if style == "latex" else f"[{inside}]"
     if x.args:
         inside = "; ".join(render_argument(y, style) for y in x.args)
@@ -94,21 +99,11 @@ def _leaf(x: Node, style: str) -> str:
     return name
 
 
-_LATEX_LETTERS = {
-    **{sign: rf"\{sign}" for sign in "_%&#${}"},
-    "\\": r"\backslash{}",
-    "^": r"\hat{\ }",
-    "~": r"{\sim}",
-    " ": r"\ ",
-    "-": r"\text{-}",
-}
-
-
-def latex_name(name: str) -> str:
-    r"""A name given by a user, upright in mathematics and escaped: \mathrm{left\_elbow}."""
-    if name.isdecimal():
+def quoted(name: str) -> str:
+    """A name given by a user: in quotes if it would not end where it does."""
+    if name == name.strip() and name and not _NEEDS_QUOTES.search(name):
         return name
-    return rf"\mathrm{{{''.join(_LATEX_LETTERS.get(c, c) for c in name)}}}"
+    return json.dumps(name, ensure_ascii=False)
 
 
 def render_argument(x: Node, style: str) -> str:
@@ -121,6 +116,8 @@ def _tight(x: Node, style: str, loose: Sequence[Op] = _LOOSE) -> str:
     text = _node(x, style)
     if x.op in loose:
         return rf"\left({text}\right)" if style == "latex" else f"({text})"
+    if style == "latex" and loose is _LOOSE and x.op is Op.LEAF and "^" in x.row.latex:
+        return text if x.args else f"{{{text}}}"  # TeX takes one superscript
     return text
 
 

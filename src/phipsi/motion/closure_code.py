@@ -15,6 +15,8 @@ Reasons: docs/decisions/0037.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -23,13 +25,8 @@ from phipsi.algorithms.constrained.assembly import ROUNDING
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.forms import BIAS_FORCES, ROW_DRIFT, VELOCITY_CHANGE, closed_form
 from phipsi.backends.failures import CONTRADICTION, DOUBTFUL
-from phipsi.backends.native.text.lane_arithmetic import (
-    DOUBLE,
-    I64,
-    Lane,
-    i64,
-    write_loop,
-)
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import DOUBLE, I64, Lane, i64, write_loop
 from phipsi.backends.program import Program
 from phipsi.compiler import compile
 from phipsi.motion.lane_loops import Part
@@ -43,7 +40,7 @@ NEAR = 1e-12
 """With a residual (rad, m) up to this, rates are projected before the last step, which is shorter
 than that."""
 
-SWEEPS = (closed_form(None, False, False)[0], VELOCITY_CHANGE, pose)
+SWEEPS = (closed_form(None, False, False), VELOCITY_CHANGE, pose)
 ELIMINATION = ((BIAS_FORCES - tau, ROW_DRIFT, mass_matrix, A @ J), (pose, mass_matrix, A @ J))
 _MODES = (("apply", "apply", "dense", "dense"), ("apply", "dense", "dense"))
 
@@ -53,17 +50,18 @@ _TABLES: tuple[str, ...] = ("ends", "terms", "coupled", "start", "rates", "floor
 _END, _TERM, _PAIR, _POSE, _ENTRIES = 13, 15, 3, 16, 13  # numbers of an item
 
 
-def closure_programs(system: System) -> list[Program]:
+def closure_programs(system: System, given: Sequence[str] = ()) -> list[Program]:
     """The programs of a step: for small systems those of the terms, for others the solutions."""
-    if elimination_of(system) is None:
-        return [compile(form, system, backend="native") for form in SWEEPS]
+    options: Any = {"backend": "native", "given": tuple(given)}
+    if elimination_of(system, given) is None:
+        return [compile(form, system, **options) for form in SWEEPS]
     pairs = zip(ELIMINATION, _MODES, strict=True)
-    return [compile(forms, system, mode=modes, backend="native") for forms, modes in pairs]
+    return [compile(forms, system, mode=modes, **options) for forms, modes in pairs]
 
 
-def closure_record(system: System) -> np.ndarray:
+def closure_record(system: System, given: Sequence[str] = ()) -> np.ndarray:
     """The rows as 8-byte words that the code reads."""
-    rows, elimination = system.rows, elimination_of(system)
+    rows, elimination = system.rows, elimination_of(system, given)
     t = rows.residual_table()
     count, terms, bodies = len(t.host), len(t.row), rows.model.n_bodies
     turned = t.rotation.reshape(count, 2, 9)
@@ -87,11 +85,11 @@ def _words(integers: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(integers, dtype=np.int64).view(np.float64)
 
 
-def closure_size(system: System) -> int:
+def closure_size(system: System, elimination: Elimination | None) -> int:
     """Numbers per lane that the projection needs."""
     rows, nv = system.n_rows, system.nv
-    own = 2 * rows + 2 * nv + _POSE * (system.n_bodies + 1) + _ENTRIES * len(system.rows.pairs)
-    if elimination_of(system) is None:
+    own = 3 * rows + 2 * nv + _POSE * (system.n_bodies + 1) + _ENTRIES * len(system.rows.pairs)
+    if elimination is None:
         return own + nv
     return own + nv * nv + rows * nv + nv + rows + 2
 
@@ -122,8 +120,8 @@ class Sweeps:
 
     def __init__(self, c: Closures) -> None:
         r = self.r = c.r
-        self._strict = r.program(0, [r.vdot])
-        self._later = r.program(0, [r.vdot], allowed=(DOUBTFUL,))
+        self._strict = r.program(0, [r.vdot, c.f])
+        self._later = r.program(0, [r.vdot, c.f], allowed=(DOUBTFUL,))
         self._rest = r.area(r.nv)
         write_loop(r.b, r.nv, lambda i: r.store(0.0, self._rest, i))
         places: Any = {"v": self._rest, "Udot": c.g}
@@ -160,19 +158,36 @@ class Eliminated:
         self.look = r.program(1, [c.poses, mass, motion])
         first, second = self._status
         matrices = [mass, motion, c.table("floors")]
-        self._moving = [*matrices, load, drift, r.vdot, first]
+        self._moving = [*matrices, load, drift, r.vdot, first, c.f]
         self._near = [*matrices, c.g, c.x, first, r.v, c.rates, c.y, second]
-        sides = ([RightSide(loaded=True)], [RightSide(), RightSide(by_rates=True)])
-        self._accelerations, self._corrections = (
-            write_solution(r.module, r.lanes, r.e.fused, system, side, name)
-            for side, name in zip(sides, ("accelerations", "corrections"), strict=True)
+        self._given = [*matrices, r.tau, c.g, c.x, first, c.f]
+        self._system = system
+
+    def _solver(self, name: str, *sides: RightSide) -> ir.Function:
+        r = self.r
+        return write_solution(
+            r.module, r.lanes, r.e.fused, self._system, sides, f"{name}_{r.number}"
         )
+
+    @cached_property
+    def _accelerations(self) -> ir.Function:
+        return self._solver("accelerations", RightSide(loaded=True, multipliers=True))
+
+    @cached_property
+    def _corrections(self) -> ir.Function:
+        return self._solver("corrections", RightSide(), RightSide(by_rates=True))
 
     def accelerate(self, stage: int) -> None:
         """The terms and their solution, in a stage."""
         self._terms()
         self.r.b.call(self._accelerations, self._moving)
         self.r.note_status(self._status[0], (DOUBTFUL,) if stage else ())
+
+    def solve(self) -> None:
+        """ℳ x + G* f = c, G x = u at q, with −c in `tau` and −u in `g`: into `x` and `f`."""
+        self.look()
+        self.r.b.call(self._accelerations, self._given)
+        self.r.note_status(self._status[0], (DOUBTFUL, CONTRADICTION))
 
     def correct(self, final: Any) -> None:
         """One elimination for both."""
@@ -188,7 +203,8 @@ class Eliminated:
 class Closures:
     """Writes the constrained accelerations and the projection of a step.
 
-    **Attributes:** `g`, residuals; `rates` of the rows; `x`, `y`, corrections of q and v; `poses`.
+    **Attributes:** `g`, residuals; `rates` of the rows; `f`, their multipliers; `x`, `y`,
+    corrections of q and v; `poses`.
     """
 
     def __init__(self, r: Any, system: Elimination | None) -> None:
@@ -197,7 +213,7 @@ class Closures:
         words = [r.b.load(r.b.at(record, 8 * i), typ=I64) for i in range(_AT + len(_TABLES))]
         self._n, self.n_rows = words[:_AT], words[_ROWS]
         self._at = dict(zip(_TABLES, (r.b.at(record, w) for w in words[_AT:]), strict=True))
-        self.g, self.rates = r.area(self.n_rows), r.area(self.n_rows)
+        self.g, self.rates, self.f = (r.area(self.n_rows) for _ in range(3))
         self.x, self.y = r.area(r.nv), r.area(r.nv)
         self.poses = r.area(r.b.mul(r.b.add(self._n[_BODIES], i64(1)), i64(_POSE)))
         self._entries = r.area(r.b.mul(self._n[_CLOSURES], i64(_ENTRIES)))
@@ -289,11 +305,12 @@ class Closures:
 
     # ---- projection -----------------------------------------------------------------------------
 
-    def project(self) -> None:
+    def project(self, watch: Callable[[Any, Any], None] | None = None) -> None:
         """The nearest state on the constraints.
 
         After a residual within the tolerance comes one step more. A lane that is done is left
-        alone, so that what it gets does not depend on its neighbours.
+        alone, so that what it gets does not depend on its neighbours. ``watch(i, still)`` writes
+        code before q takes its step in iteration i, except in the lanes that stand still.
         """
         r, b, e = self.r, self.b, self.e
         ones = e.integer(1)
@@ -302,7 +319,7 @@ class Closures:
         b.store(b.select(failed, ones, r.zero), self._done)
         b.store(r.zero, self._last)
 
-        def iterate(_: Any) -> None:
+        def iterate(i: Any) -> None:
             done = b.icmp_signed("==", b.load(self._done, typ=e.integers), ones)
             with b.if_then(b.not_(r.all(done))):
                 self._residual()
@@ -313,6 +330,8 @@ class Closures:
                 final = b.or_(last, e.compare("<=", error, NEAR))
                 final = b.and_(final, b.not_(done))
                 still = b.or_(b.or_(done, last), e.compare("<=", error, ROUNDING))
+                if watch is not None:
+                    watch(i, still)
                 self.solution.correct(final)
 
                 def move(x: Part) -> None:

@@ -123,6 +123,10 @@ class Iteration(Callee):
             x[~done] = np.nan
         return out
 
+    def prepare(self, host: Any) -> None:
+        """That of the calls inside."""
+        host.prepare(self.body)
+
     def write(self, code: Any, args: Sequence[Any]) -> Sequence[Any]:
         """A loop around the code of the graph."""
         from phipsi.motion.iteration_code import write_iteration

@@ -57,13 +57,19 @@ class Motion:
 
     All functions take batches on leading axes. With `free` (nv,), 0 marks joints whose motion is
     prescribed: their accelerations stand in `tau`, and a projection leaves them where they are, so
-    that the others close the loops. Tangent and adjoint are those of efforts.
+    that the others close the loops. Tangent and adjoint are those of efforts. ``inertia(q)``, if
+    there is one, is the mass matrix (n, nv, nv) that states are projected with.
 
     **Attributes:** `mechanism`, a model or a system; `tree`; `rows`, those of the system, None
     without any; `chart` of the tree; `moving`, the rates that are not prescribed, None for all.
     """
 
-    def __init__(self, mechanism: Model | System, free: Array | None = None) -> None:
+    def __init__(
+        self,
+        mechanism: Model | System,
+        free: Array | None = None,
+        inertia: Callable[[Array], Array] | None = None,
+    ) -> None:
         self.system = mechanism if isinstance(mechanism, System) and mechanism.n_rows else None
         self.tree = mechanism.model if isinstance(mechanism, System) else mechanism
         self.mechanism = self.tree if self.system is None else self.system
@@ -71,6 +77,7 @@ class Motion:
         self.chart = chart_of(self.tree)
         self.moving = None if free is None else np.flatnonzero(free)
         self._held = None if free is None else np.asarray(free) == 0
+        self._inertia = inertia
 
     def accelerations(self, q: Array, v: Array, tau: Array) -> Array:
         """vdot (..., nv) that keeps the constraints."""
@@ -121,7 +128,8 @@ class Motion:
     def metric(self, q: Array, rank: int | None = None) -> ConstraintMetric:
         """The rows at configurations (n, nq) in the mass metric of the joints that may move."""
         assert self.rows is not None
-        return ConstraintMetric(self.rows, q, RANK, rank, rates_used=self.moving)
+        inertia = None if self._inertia is None else self._inertia(q)
+        return ConstraintMetric(self.rows, q, RANK, rank, rates_used=self.moving, inertia=inertia)
 
     def _finite_metric(self, q: Array) -> ConstraintMetric:
         if not np.isfinite(q).all():

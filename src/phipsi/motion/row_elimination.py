@@ -23,12 +23,16 @@ from phipsi.algorithms.constrained.system import System
 from phipsi.backends import failures
 from phipsi.backends.native.text import llvm_text as ir
 from phipsi.backends.native.text.lane_arithmetic import DOUBLE, POINTER, Emitter, Lane
+from phipsi.compiler import compile
 from phipsi.errors import PhipsiError
+from phipsi.operators import mass_matrix
 
 MOST_PRODUCTS = 12000
 """Systems that need more products than this in one elimination are solved by sweeps."""
 _SAMPLES, _ZERO = 3, 1e-12
 _LARGEST = 200  # rates or rows beyond which patterns are not even looked for
+
+_INERTIAS = frozenset({"M", "Jr"})
 
 Pattern = tuple[tuple[int, ...], ...]
 
@@ -40,7 +44,8 @@ class Elimination:
 
     **Attributes:** `mass` (nv), for each rate those of smaller number that it is coupled with;
     `rows`, of all rows those that move at all; `motions`, for each of them its rates; `n_rows`, of
-    all rows; `floors` (n_rows,), below which a pivot is rounding error.
+    all rows; `floors` (n_rows,), below which a pivot is rounding error; `is_given`, whether
+    inertias are: `floors` are then followed by the diagonal of ℳ (nv,) that they hold for.
     """
 
     mass: Pattern
@@ -48,11 +53,12 @@ class Elimination:
     motions: Pattern
     n_rows: int
     floors: np.ndarray
+    is_given: bool = False
 
     @property
     def key(self) -> str:
         """A digest of what the code depends on."""
-        text = repr((self.mass, self.rows, self.motions, self.n_rows))
+        text = repr((self.mass, self.rows, self.motions, self.n_rows, self.is_given))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def products(self) -> int:
@@ -64,32 +70,44 @@ class Elimination:
         return int(inner + carried + pairs + len(self.rows) ** 3 / 6)
 
 
-def elimination_of(system: System) -> Elimination | None:
-    """The patterns of a system, or None if it is too large for code without loops."""
-    return system.cached((Elimination,), lambda: _elimination(system))
+def elimination_of(system: System, given: Sequence[str] = ()) -> Elimination | None:
+    """The patterns of a system, or None if it is too large for code without loops.
+
+    With inertias among the quantities that are `given`, those of any inertias.
+    """
+    is_given = bool(_INERTIAS.intersection(given))
+    return system.cached((Elimination, is_given), lambda: _elimination(system, is_given))
 
 
-def _elimination(system: System) -> Elimination | None:
-    rows = system.rows
+def _elimination(system: System, is_given: bool) -> Elimination | None:
+    rows, rng = system.rows, np.random.default_rng(0)
     if max(system.nv, rows.n_rows) > _LARGEST:
         return None
-    q = system.model.random_configuration(np.random.default_rng(0), (_SAMPLES,))
+    q = system.model.random_configuration(rng, (_SAMPLES,))
     try:
         at = ConstraintMetric(rows, q)
         _, _, _, G, M = rows.with_mass_matrix(q)
+        size = np.einsum("nii->ni", M)
+        if is_given:
+            half = rng.standard_normal((system.model.n_bodies, 6, 6))
+            program = compile(mass_matrix, system.model, mode="dense", given=("M",))
+            M = program(q, half @ half.swapaxes(-1, -2))
     except PhipsiError:  # the programs say why
         return None
     scale = np.sqrt(np.einsum("nii->ni", M))
     coupled = (np.abs(M) > _ZERO * scale[:, :, None] * scale[:, None, :]).any(axis=0)
     # G L⁻* in natural size is at most one: beside it, that of one rate alone is G / (size · scale)
-    moved = (np.abs(G) > _ZERO * at.size[..., None] * scale[:, None, :]).any(axis=0)
+    least = _ZERO * at.size[..., None] * np.sqrt(size)[:, None, :]
+    moved = (np.abs(G) > least).any(axis=0)
     alive = [i for i in range(rows.n_rows) if moved[i].any()]
+    floors = failures.ROW_FLOOR * np.square(at.size).mean(axis=0)
     found = Elimination(
         mass=tuple(tuple(int(j) for j in np.flatnonzero(coupled[i, :i])) for i in range(system.nv)),
         rows=tuple(alive),
         motions=tuple(tuple(int(k) for k in np.flatnonzero(moved[i])) for i in alive),
         n_rows=rows.n_rows,
-        floors=failures.ROW_FLOOR * np.square(at.size).mean(axis=0),
+        floors=np.concatenate([floors, size.mean(axis=0)]) if is_given else floors,
+        is_given=is_given,
     )
     return found if found.products() <= MOST_PRODUCTS else None
 
@@ -99,16 +117,17 @@ class RightSide:
     """One right-hand side: whether it has a load c, and whether e is given by rates.
 
     Given by rates, e = G v − wanted. The pointers of a call are −c, if there is one; then e, or v
-    and the wanted rates; then x and the status.
+    and the wanted rates; then x, the status, and f if `multipliers` are wanted.
     """
 
     loaded: bool = False
     by_rates: bool = False
+    multipliers: bool = False
 
     @property
     def pointers(self) -> int:
         """How many there are."""
-        return 3 + self.loaded + self.by_rates
+        return 3 + self.loaded + self.by_rates + self.multipliers
 
 
 def write_solution(
@@ -152,7 +171,7 @@ class _Solution:
         self._factor_mass(mass)
         self.Y = [self._carried(row) for row in self.G]
         self.scaled = [{k: x * self.recips[k] for k, x in y.items()} for y in self.Y]  # −D⁻¹ Y
-        self._factor_rows([self._number(floors, row) for row in system.rows])
+        self._factor_rows(self._floors(mass, floors))
 
     # ---- numbers
 
@@ -207,6 +226,22 @@ class _Solution:
 
     # ---- the rows
 
+    def _floors(self, mass: Any, place: Any) -> list[Lane]:
+        """Below which a pivot is rounding error: with given inertias, in proportion to 1/ℳ."""
+        e, rows = self.e, self.system.rows
+        floors = [self._number(place, row) for row in rows]
+        if not self.system.is_given:
+            return floors
+        own = [self._load(mass, k * (self.nv + 1)) for k in range(self.nv)]
+        known = [self._number(place, self.system.n_rows + k) for k in range(self.nv)]
+        ratios = [x / y for x, y in zip(known, own, strict=True)]
+        for p, rates in enumerate(self.system.motions):
+            largest = ratios[rates[0]]
+            for k in rates[1:]:
+                largest = e.intrinsic("maxnum", largest, ratios[k])
+            floors[p] = floors[p] * largest
+        return floors
+
     def _factor_rows(self, floors: list[Lane]) -> None:
         """−L, without its diagonal, and −D⁻¹ of −Y* D⁻¹ Y."""
         e, rows = self.e, range(len(self.Y))
@@ -254,6 +289,10 @@ class _Solution:
         status = b.select(e.compare("==", total, 0.0), status, e.integer(failures.NOT_FINITE))
         status = b.select(self.light, e.integer(failures.HINGE), status)
         b.store(status, given[1], align=8)
+        if side.multipliers:
+            known = dict(zip(self.system.rows, f, strict=True))
+            for row in range(self.system.n_rows):
+                self._store(known.get(row, 0.0), given[2], row)
 
     def _right(self, side: RightSide, given: list[Any]) -> list[Lane]:
         """e; what it is computed from is taken from what is given."""

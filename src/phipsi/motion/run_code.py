@@ -15,7 +15,7 @@ from typing import Any, final
 
 from phipsi.backends.failures import NOT_FINITE
 from phipsi.backends.native.kernel.law_code import Area, LawCode
-from phipsi.backends.native.native_backend import NativeCode
+from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.native.pipeline import sources_digest
 from phipsi.backends.native.targets.target import MachineCode, machine_code
 from phipsi.backends.native.text import llvm_text as ir
@@ -87,7 +87,7 @@ class Plan:
     the ``step`` of the run and the ``trajectory``.
     """
 
-    base: NativeCode
+    base: KernelSource
     states: Mapping[str, Node]
     inputs: Mapping[str, int]
     own: Mapping[str, int]
@@ -111,7 +111,7 @@ class Plan:
         ]
 
     @cached_property
-    def natives(self) -> list[NativeCode]:
+    def natives(self) -> list[KernelSource]:
         """The programs that are called, each once; the first has the tables of the model."""
         called = natives_of(in_order(self.nodes()))
         return [self.base, *(x for x in called if x is not self.base)]
@@ -181,7 +181,7 @@ class Run(LaneCode):
     """
 
     def __init__(
-        self, module: ir.Module, plan: Plan, natives: Sequence[NativeCode], lanes: int
+        self, module: ir.Module, plan: Plan, natives: Sequence[KernelSource], lanes: int
     ) -> None:
         target = natives[0].target
         self.module, self.plan, self.natives, self.lanes = module, plan, natives, lanes
@@ -206,8 +206,8 @@ class Run(LaneCode):
         self._failures = b.at(job, 8 * FAILURES)
         b.store(i64(0), self._failures)
         self.shared: dict[Any, Any] = {}  # between callees
-        callees = [x.data for x in in_order(plan.nodes()) if x.operation.name == "call"]
-        self.prepared = {x: x.prepare(self) for x in dict.fromkeys(callees)}
+        self.prepared: dict[Any, Any] = {}
+        self.prepare(plan.nodes())
         write_loop(b, self._job[COUNT], self._group, lanes)
         moved = b.mul(self._job[STEPS], self._job[DIRECTION])
         b.store(b.add(self._job[FIRST], moved), b.at(job, 8 * FIRST))
@@ -221,6 +221,13 @@ class Run(LaneCode):
         ir.IRBuilder(size.append_basic_block("entry")).ret(i64(self._used * lanes))
 
     # ---- memory
+
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Write what the calls in graphs need before the loops."""
+        callees = (x.data for x in in_order(nodes) if x.operation.name == "call")
+        for callee in dict.fromkeys(callees):
+            if callee not in self.prepared:
+                self.prepared[callee] = callee.prepare(self)
 
     def area(self, size: int) -> Any:
         """Working memory for so many numbers of every lane."""
@@ -472,7 +479,7 @@ class Run(LaneCode):
 
     def call_program(
         self,
-        native: NativeCode,
+        native: KernelSource,
         code: LawCode,
         args: Sequence[Any],
         allowed: Sequence[int] = (),
@@ -484,7 +491,7 @@ class Run(LaneCode):
         return results
 
     def caller(
-        self, native: NativeCode, places: Sequence[Any], allowed: Sequence[int] = ()
+        self, native: KernelSource, places: Sequence[Any], allowed: Sequence[int] = ()
     ) -> Callable[[], None]:
         """Code that calls a kernel with inputs and results in these places.
 

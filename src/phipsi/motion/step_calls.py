@@ -8,14 +8,15 @@ are lifted by w = T (T*T)⁻¹ g, T = ∂(q ∘ exp z)/∂z at z = 0, and lowere
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
+from phipsi.backends.native.native_backend import KernelSource
 from phipsi.backends.program import Program
 from phipsi.calculus.differentiation import gradient
 from phipsi.compiler import compile
@@ -43,9 +44,16 @@ _INVERSES = (
     FORWARD_DYNAMICS,
     loaded(forward, external=True),
     RATES_OF_MOMENTA,
-    *(closed_form(None, external, False)[0] for external in (False, True)),
 )
-"""Forms ℳ⁻¹ (tau − …), with and without loops, whose derivatives by a given Jr are known too."""
+"""Forms ℳ⁻¹ (tau − …), whose derivatives by a given Jr are known too."""
+
+
+def kernel_source(program: Program) -> KernelSource | None:
+    """The same object for the same program; None for one without machine code."""
+    if program.backend != "native":
+        return None
+    source, key = program.source.by_column or program.source, (KernelSource, program.request)
+    return source.model.cached((*key, source.reproducible), lambda: KernelSource(source))
 
 
 @final
@@ -62,7 +70,7 @@ class ProgramCall(Callee):
         self.allowed, self.name = allowed, ", ".join(map(str, forms))
         if allowed:
             self.name += f" (allowed: {allowed})"
-        native = self._program("native").native
+        native = kernel_source(self._program("native"))
         if native is None:
             raise InputError(
                 f"there is no machine code for {self.name} of {model!r}, so that it cannot be part "
@@ -109,32 +117,13 @@ class ProgramCall(Callee):
                 "a vector. Let the law read a vector, such as the product with one"
             )
         names = [x for x in self.inputs if x in _DIFFERENTIABLE]
-        by = ["inertia" if x == "M" else x for x in names]
-        gradients = tuple(gradient(form, x) for x in by)
         options = {name: x for name, x in self.options.items() if name != "mode"}
-        products = ProgramCall(gradients, self.model, **options, same_operand=True)
-        place = {**given, "x": weight}
-        found = call(products, *(place[x] for x in products.inputs))
-        out = dict(zip(names, found, strict=True))
+        out = products(form, self.model, names, given, weight, **options)
         if "q" in out:
             out["q"] = lifted(self.model, given["q"], out["q"])
-        if "M" in out:
-            out["M"] = _of_inertias(out["M"], self.model.n_bodies)
         if "Jr" in given and form in _INVERSES:
-            out["Jr"] = self._by_rotors(given["Jr"].shape, out["tau"], result)
+            out["Jr"] = of_rotors(self.model, given["Jr"].shape, out["tau"], result)
         return out
-
-    def _by_rotors(self, shape: Shape, by_tau: Node, rates: Node) -> Node:
-        """The weights of Jr: a change of it acts on y as the efforts −δJr y."""
-        rows, columns, places = [], [], []
-        for k, at in enumerate(self.model.v_slices):
-            for i in range(at.start, at.stop):
-                for j in range(at.start, at.stop):
-                    rows.append(i)
-                    columns.append(j)
-                    places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
-        product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
-        return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
     def _turned(self, given: dict[str, Node], poses: Node, weight: Node) -> Node:
         """The gradient of poses X (n, 4, 4) along the rates: H φ f with the moments and forces.
@@ -156,6 +145,40 @@ class ProgramCall(Callee):
         program = ProgramCall((H @ phi,), self.model)
         place = {"q": given["q"], "x": forces}
         return call(program, *(place[x] for x in program.inputs))[0]
+
+
+def products(
+    form: Expr,
+    model: Model,
+    names: Sequence[str],
+    inputs: Mapping[str, Node],
+    weight: Node,
+    **options: Any,
+) -> dict[str, Node]:
+    """The derivative of weight · form by inputs, by their names; that of q along the rates.
+
+    `inputs` are those of the form; `options` those of `compile`.
+    """
+    gradients = tuple(gradient(form, "inertia" if x == "M" else x) for x in names)
+    callee = ProgramCall(gradients, model, **options, same_operand=True)
+    place = {**inputs, "x": weight}
+    out = dict(zip(names, call(callee, *(place[x] for x in callee.inputs)), strict=True))
+    if "M" in out:
+        out["M"] = _of_inertias(out["M"], model.n_bodies)
+    return out
+
+
+def of_rotors(model: Model, shape: Shape, by_tau: Node, rates: Node) -> Node:
+    """The weights of Jr: a change of it acts on rates y as the efforts −δJr y."""
+    rows, columns, places = [], [], []
+    for k, at in enumerate(model.v_slices):
+        for i in range(at.start, at.stop):
+            for j in range(at.start, at.stop):
+                rows.append(i)
+                columns.append(j)
+                places.append((k * shape[1] + i - at.start) * shape[2] + j - at.start)
+    product = ops.apply("mul", ops.pick(by_tau, rows), ops.pick(rates, columns))
+    return ops.scatter(ops.apply("neg", product), np.array(places), shape)
 
 
 # M = [J, m ĉ; −m ĉ, m 1] in the order of `inertial_parameters`: which of the ten stands at every

@@ -9,7 +9,7 @@ import numpy as np
 
 from phipsi.algorithms.constrained.system import System
 from phipsi.algorithms.dynamics.hybrid import HYBRID_ACCELERATIONS
-from phipsi.algorithms.forms import FORWARD_DYNAMICS, closed_form, forward, loaded
+from phipsi.algorithms.forms import FORWARD_DYNAMICS, forward, loaded
 from phipsi.backends.failures import DOUBTFUL
 from phipsi.compiler import compile
 from phipsi.errors import InputError
@@ -26,6 +26,7 @@ from phipsi.operators import H, Jr, phi
 
 INERTIA = "inertia"
 """The name of the inertial parameters (n, 10) of `inertial_parameters`, given by trajectories."""
+_OF_SYSTEMS = ("M", "Jr", "gravity")  # that trajectories of systems may have their own of
 _MOST_TANGENTS = 16
 STEP = ops.given("h", ())
 """The length of a step, s."""
@@ -78,27 +79,28 @@ class StepGraph:
         if self._system is None:
             form = loaded(forward, external=True) if external else FORWARD_DYNAMICS
             form = HYBRID_ACCELERATIONS if prescribed else form
-            self._dynamics = self._later = ProgramCall((form,), model, given=self._given)
+            self._dynamics: Any = ProgramCall((form,), model, given=self._given)
         else:
-            if given:
+            unfit = [x for x in self._given if x not in _OF_SYSTEMS]
+            if unfit:
                 raise InputError(
-                    f"given={given!r} is for trees: the projection onto the constraints of a "
-                    "system works with the numbers of its model"
+                    f"given={unfit!r}: the loops of a system are closed with the lengths of its "
+                    f"model. Its trajectories may have their own {INERTIA!r}, "
+                    + ", ".join(map(repr, _OF_SYSTEMS))
                 )
-            form = closed_form(None, external, False)[0]
-            self._dynamics = ProgramCall((form,), self._system, given=self._given)
-            # between the steps loops are open by the error of a stage; see closure_code.py
-            self._later = ProgramCall((form,), self._system, given=self._given, allowed=(DOUBTFUL,))
+            self._dynamics = self._closed_dynamics(0)
 
     @property
     def native(self) -> Any:
-        """The machine code of forward dynamics."""
-        return self._dynamics.native
+        """The machine code of forward dynamics, or of a part of it."""
+        return self._dynamics.natives[0]
 
     @property
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the quantities named in `given`."""
-        shapes = {INERTIA: (self.model.n_bodies, 10), **self._dynamics.native.program.input_shapes}
+        shapes: dict[str, tuple[int, ...]] = {INERTIA: (self.model.n_bodies, 10)}
+        for native in self._dynamics.natives:
+            shapes |= native.program.input_shapes
         return {x: tuple(shapes[x]) for x in self._named}
 
     def values(self, place: Place, nodes: Sequence[Node]) -> list[Node]:
@@ -121,7 +123,8 @@ class StepGraph:
             return ProgramCall(one.forms, self.model, **options)
         assert self._system is not None
         # inside a step loops are open by the error of a stage; dynamics judge their own doubts
-        return ProgramCall(one.forms, self._system, allowed=(DOUBTFUL,), **options)
+        options |= {"given": self._given, "allowed": (DOUBTFUL,)}
+        return ProgramCall(one.forms, self._system, **options)
 
     def _called(self, callee: ProgramCall, inputs: Mapping[str, Node]) -> tuple[Node, ...]:
         shapes = callee.native.program.input_shapes
@@ -147,23 +150,34 @@ class StepGraph:
         self, place: Place, forces: Forces, inertia: Node | None = None, stage: int = 0
     ) -> Node:
         """(ℳ + diag(inertia))⁻¹ (efforts − …) (nv,), O(N) with `inertia` as without."""
-        if self._system is not None and inertia is None:
-            return self._closed_accelerations(place, forces, stage)
-        dynamics = self._later if stage else self._dynamics
-        return self._evaluated(dynamics, place, forces, inertia)[0]
+        if self._system is None:
+            return self._evaluated(self._dynamics, place, forces, inertia)[0]
+        efforts = forces.efforts
+        if forces.loads is not None:  # they act as efforts H φ f_ext
+            program, inputs = ProgramCall((H @ phi,), self.model), {"x": forces.loads}
+            (carried,) = self._called(program, {"q": place.q, **inputs})
+            efforts = ops.apply("add", efforts, carried)
+        more = {} if inertia is None else {"Jr": inertia}
+        callee = self._closed_dynamics(stage, tuple(more))
+        known = self._given_nodes(callee, inertia)
+        return call(callee, place.q, place.v, efforts, *known)[0]
 
-    def _closed_accelerations(self, place: Place, forces: Forces, stage: int) -> Node:
-        """Accelerations that keep the constraints; forces on bodies act as efforts H φ f_ext."""
+    def _closed_dynamics(self, stage: int, more: tuple[str, ...] = ()) -> Any:
+        """Accelerations that keep the constraints, with more quantities that are given."""
         from phipsi.motion.closure_calls import AccelerationCall
 
         assert self._system is not None
-        efforts = forces.efforts
-        if forces.loads is not None:
-            carried = self._called(
-                ProgramCall((H @ phi,), self.model), {"q": place.q, "x": forces.loads}
-            )
-            efforts = ops.apply("add", efforts, carried[0])
-        return call(AccelerationCall(self._system, stage), place.q, place.v, efforts)[0]
+        return AccelerationCall(self._system, stage, tuple(dict.fromkeys((*self._given, *more))))
+
+    def _given_nodes(self, callee: Any, inertia: Node | None = None) -> list[Node]:
+        """The quantities that are given, for a call about the constraints."""
+        known: dict[str, Node] = {}
+        if INERTIA in self._named:
+            n = self.model.n_bodies
+            known["M"] = inertias(ops.given(INERTIA, (n, 10)), n)
+        if inertia is not None:
+            known["Jr"] = self._rotors(inertia, callee.given_shape("Jr"))
+        return [known.get(x) or ops.given(x, callee.given_shape(x)) for x in callee.given]
 
     def evaluated(
         self, forms: Sequence[Expr], place: Place, forces: Forces, inertia: Node | None = None
@@ -181,15 +195,13 @@ class StepGraph:
         if inertia is not None:
             if "Jr" not in self._given:
                 names = (*self._given, "Jr")
-                program = ProgramCall(
-                    program.forms, program.model, given=names, allowed=program.allowed
-                )
-            inputs["Jr"] = self._rotors(inertia, program)
+                program = ProgramCall(program.forms, program.model, given=names)
+            inputs["Jr"] = self._rotors(inertia, program.native.program.input_shapes["Jr"])
         return self._called(program, inputs)
 
-    def _rotors(self, inertia: Node, program: ProgramCall) -> Node:
+    def _rotors(self, inertia: Node, shape: tuple[int, ...]) -> Node:
         """The blocks of Jr, (n, r, r), with more on their diagonals."""
-        shape = tuple(program.native.program.input_shapes["Jr"])
+        shape = tuple(shape)
         places = [
             k * shape[1] ** 2 + i * (shape[1] + 1)
             for k, at in enumerate(self.model.v_slices)
@@ -265,5 +277,6 @@ class StepGraph:
             return place
         from phipsi.motion.closure_calls import ProjectionCall
 
-        q, v = call(ProjectionCall(self._system), place.q, place.v)
+        callee = ProjectionCall(self._system, self._given)
+        q, v = call(callee, place.q, place.v, *self._given_nodes(callee))
         return place._replace(q=q, v=v)

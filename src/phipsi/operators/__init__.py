@@ -9,7 +9,9 @@ Why H maps forces to efforts: docs/decisions/0003.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from phipsi.errors import ParseError, SpaceError
@@ -26,7 +28,7 @@ from phipsi.expressions.functions import (
     vee,
     vee_force,
 )
-from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, leaf, logdet
+from phipsi.expressions.node import Expr, as_matrix, block_diagonal, identity, inverse, leaf, logdet
 from phipsi.expressions.parse import Vocabulary, parse_with, visible
 from phipsi.expressions.spaces import SPACES, UNKNOWN
 from phipsi.operators.catalogue import (
@@ -37,6 +39,7 @@ from phipsi.operators.catalogue import (
     unit_vector,
     with_arguments,
 )
+from phipsi.operators.papers import explain_letter, paper_named, paper_vocabulary
 
 
 def _leaves(names: str) -> Iterator[Expr]:
@@ -45,8 +48,8 @@ def _leaves(names: str) -> Iterator[Expr]:
 
 
 I = identity()  # noqa: E741  (the papers' name)
-H, E_phi, phi, phi_tilde, M, Jr, shift, R, angular, to_com = _leaves(
-    "H E_phi phi phi_tilde M Jr shift R angular to_com"
+H, E_phi, phi, phi_tilde, M, Jr, shift, Lam_phi, R, angular, to_com = _leaves(
+    "H E_phi phi phi_tilde M Jr shift Lam_phi R angular to_com"
 )
 A, A_grasp, B, J, Lambda = _leaves("A A_grasp B J Lambda")
 Adot, Bdot, Hdot = _leaves("Adot Bdot Hdot")
@@ -127,9 +130,27 @@ def _instance(name: str, args: tuple[Expr, ...]) -> Expr:
     return Riccati(args[0], args[1], args[2], armature).leaf(name)
 
 
+_PARTS = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
+
+
+def _split(inside: str) -> list[str]:
+    """The parts between commas that are not in quotes."""
+    return _PARTS.findall(inside) if '"' in inside else inside.split(",")
+
+
+def _unquoted(name: str) -> str:
+    """A name in brackets; in quotes it may hold commas and brackets."""
+    if len(name) < 2 or name[0] != '"' or name[-1] != '"':
+        return name
+    try:
+        return json.loads(name)
+    except ValueError:
+        raise ParseError(f"{visible(name[:60])} is not a name in quotes") from None
+
+
 def _with_params(name: str, inside: str) -> Expr:
     """Λ[P] and the like, unit_rate[joint, i] or total[x, y, z]."""
-    parts = [part.strip() for part in inside.split(",")]
+    parts = [_unquoted(part.strip()) for part in _split(inside)]
     if CATALOGUE[name].brackets == "selection":
         return catalogue_leaf(name)[inside.strip()]
     word = visible(inside[:60])
@@ -178,23 +199,35 @@ VOCABULARY = Vocabulary(
         **{row.symbol: catalogue_leaf(row.name) for row in CATALOGUE.values()},
         **{alias: catalogue_leaf(name) for alias, name in _ALIASES.items()},
     },
-    functions={"bd": bd, "logdet": logdet, "as_matrix": as_matrix, **FUNCTIONS},
+    functions={"bd": bd, "inv": inverse, "logdet": logdet, "as_matrix": as_matrix, **FUNCTIONS},
     instance=_instance,
     with_params=_with_params,
     incomplete=_INCOMPLETE,
+    foreign=lambda word: explain_letter(word, VOCABULARY),
 )
 
 
-def parse(text: str) -> Expr:
-    """Read an expression as the papers print it, in Greek or ASCII.
+def parse(text: str, paper: str = "") -> Expr:
+    r"""Read an expression as the papers print it, in Greek, ASCII or LaTeX.
 
     A product is juxtaposition or ``@``; ``*`` after an operator is its adjoint, ``⁻¹`` or ``^-1``
-    its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections.
+    its inverse; ``τ`` is the joint effort and ``π``, ``π̄`` are the papers' projections. LaTeX is
+    what `Expr.latex` writes, and what papers have: ``\mathcal{M}^{-1}``, ``\bar\pi``.
 
     >>> import phipsi as pp
     >>> print(pp.parse("(I - H psi K)* D^-1 (I - H psi K)"))
     (I − K* ψ* H*) D⁻¹ (I − H ψ K)
+    >>> pp.parse(r"H\phi M\phi^{*}H^{*}") is pp.parse("H φ M φᵀ Hᵀ")
+    True
+
+    With the short name of a `paper` ("SOA", "MM", "MC", "88-11", "88-11 II", "MS"; see
+    docs/theory/sources.md) its letters are read as the paper means them:
+
+    >>> print(pp.parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL) T", paper="88-11"))
+    (I − G* Λ_φ* shift* ψ* H*) D⁻¹ (I − H ψ shift Λ_φ G) τ
     """
+    if paper:
+        return parse_with(text, paper_vocabulary(paper_named(paper), VOCABULARY))
     return parse_with(text, VOCABULARY)
 
 
@@ -205,11 +238,12 @@ def as_expression(x: Expr | str) -> Expr:
 
 __all__ = [
     "A", "A_grasp", "Adot", "B", "Bdot", "D", "D_half", "E_phi", "E_psi", "G", "H", "Hdot", "I",
-    "J", "Jr", "K", "Lambda", "M", "Omega", "P", "R", "Riccati", "U", "Udot", "Upsilon", "V", "a",
-    "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "cross", "cross_force", "dA",
-    "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "dinertia", "dq", "dtau", "dv", "dvdot", "f0",
-    "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace", "logdet",
-    "mass_matrix", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose", "prescribed",
-    "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "shift", "tau", "to_com", "total",
-    "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v", "vdot", "vee", "vee_force",
+    "J", "Jr", "K", "Lam_phi", "Lambda", "M", "Omega", "P", "R", "Riccati", "U", "Udot", "Upsilon",
+    "V", "a", "a_paper", "angular", "as_matrix", "b", "b_paper", "bd", "c_J", "cross",
+    "cross_force", "dA", "dAT", "dB", "dBT", "dH", "dHT", "dH_trace", "dinertia", "dq", "dtau",
+    "dv", "dvdot", "f0", "f_ext", "frame_pose", "gravity", "half", "inertia_of", "inertia_trace",
+    "logdet", "mass_matrix", "moved", "operand", "outer", "parse", "phi", "phi_tilde", "pose",
+    "prescribed", "proj", "proj_bar", "psi", "psi_tilde", "regress", "s_gauge", "shift", "tau",
+    "to_com", "total", "unit_effort", "unit_inertia", "unit_rate", "unprescribed", "v", "vdot",
+    "vee", "vee_force",
 ]  # fmt: skip

@@ -190,6 +190,10 @@ row("Jr", "Jr", r"J_r", _RE, MEMORYLESS, "", "rotor inertia reflected to the joi
 row("shift", "shift", r"\mathcal{S}", _FF, STRICTLY_CAUSAL, "q",
     "relabels: block of k becomes block of its parent (in body axes: rotated)", "88-11 App. A",
     step=True, differential=lambda x, d: -(x @ cross(catalogue_leaf("angular") @ d.relative).T))
+row("Lam_phi", "Λ_φ", r"\Lambda_{\phi}", _FF, MEMORYLESS, "q",
+    "blocks φ(parent(k), k) without the rotation, so that E_φ = shift Λ_φ", "88-11 App. A",
+    differential=lambda x, d: cross(catalogue_leaf("angular") @ d.relative).T @ x
+    - x @ cross(d.relative).T)
 row("B", "B", "B", (POINT_FORCES, FORCES), MEMORYLESS, "q", "point forces → body forces",
     "SOA eq. 0.16",
     brackets="selection", definition=lambda x: B @ _chosen(x).T if x.params else None,

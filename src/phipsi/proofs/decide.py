@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -74,28 +74,22 @@ def sides(identity: Identity, state: State) -> tuple[Array, Array]:
     if identity.check is not None:
         claim = identity.check(state)
         return claim.lhs, claim.rhs
-    before, after = _both(identity)
+    lhs, rhs = identity.sides
     terms = determinants(identity)
     if terms is not None and state.kind is not Digits:
         return _products(terms, state)
-    right = state.applied(after)
+    right = state.applied(rhs)
     if not identity.sweeps:
-        return state.applied(before), right
-    left = [state.swept(before, identity.sweeps, how) for how in ("as_written", "full")]
+        return state.applied(lhs), right
+    left = [state.swept(lhs, identity.sweeps, how) for how in ("as_written", "full")]
     return np.concatenate(left), np.concatenate([right, right])
-
-
-def _both(identity: Identity) -> tuple[Expr, Expr]:
-    if identity.before is None or identity.after is None:
-        raise InputError(f"identity {identity.name!r} has neither two sides nor a check")
-    return identity.before, identity.after
 
 
 def determinants(identity: Identity) -> list[tuple[int, Expr]] | None:
     """The whole powers of determinants whose product is one, if it is about log det only."""
-    if identity.before is None or identity.after is None:
+    if identity.lhs is None or identity.rhs is None:
         return None
-    difference = identity.before - identity.after
+    difference = identity.lhs - identity.rhs
     terms = difference.terms if difference.op is Op.SUM else ((1, difference),)
     if difference.op is Op.ZERO or not all(x.op is Op.LOGDET for _, x in terms):
         return None
@@ -141,7 +135,7 @@ def modular(
         state = states(i)
         i += 1
         try:
-            same = equal(*sides(identity, state.fresh()))
+            same = equal_sides(identity, state.fresh())
         except np.linalg.LinAlgError:
             singular += 1
             if singular >= _SINGULAR:
@@ -165,7 +159,12 @@ def _degree(identity: Identity, model: Model, state: State) -> int:
     if identity.check is not None:
         return degrees.of_check(identity.rigid)
     terms = determinants(identity)
-    return degrees.of_claim(*_both(identity)) if terms is None else degrees.of_determinants(terms)
+    return degrees.of_claim(*identity.sides) if terms is None else degrees.of_determinants(terms)
+
+
+def equal_sides(identity: Identity, state: State) -> bool:
+    """Whether both sides are the same in one state, modulo its prime."""
+    return equal(*sides(identity, state))
 
 
 def equal(lhs: Any, rhs: Any) -> bool:
@@ -211,18 +210,22 @@ def in_digits(
     seed: int,
     *,
     own: bool = True,
-    q: Array | None = None,
-    v: Array | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Compare the sides in fifty digits, in the given or a random state."""
     with long_decimals():
-        try:
-            lhs, rhs = sides(identity, digits_state(model, seed, own=own, q=q, v=v))
-        except TypeError as error:  # NotRational, or a number that is not a decimal
-            raise InputError(
-                f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
-            ) from error
-        holds, gap = agree(lhs, rhs)
+        return compared(identity, digits_state(model, seed, own=own, given=given))
+
+
+def compared(identity: Identity, state: State) -> Verdict:
+    """Compare the sides in one state in fifty digits; use it within `long_decimals`."""
+    try:
+        lhs, rhs = sides(identity, state)
+    except TypeError as error:  # NotRational, or a number that is not a decimal
+        raise InputError(
+            f"identity {identity.name!r} cannot be evaluated in long decimals: {error}"
+        ) from error
+    holds, gap = agree(lhs, rhs)
     return Verdict(holds, "50 digits", 0.0, 1, gap)
 
 
@@ -231,14 +234,13 @@ def digits_state(
     seed: int,
     *,
     own: bool = True,
-    q: Array | None = None,
-    v: Array | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> State:
     """A state in long decimals; use it within `long_decimals`."""
-    if q is None and v is None:
+    if not given:
         return _random_digits(model, seed, own).fresh()
     tree, closures = parts(model)
-    return State(Mechanism(tree, Digits), (seed, 0, 2), closures, q, v)
+    return State(Mechanism(tree, Digits), (seed, 0, 2), closures, given)
 
 
 @lru_cache(maxsize=4)

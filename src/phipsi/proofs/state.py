@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -24,6 +24,7 @@ from phipsi.model import Model
 from phipsi.model.closures import ClosureSet
 from phipsi.model.points import PointSet
 from phipsi.operators import parse
+from phipsi.operators.inputs import DIRECTIONS, INPUT_ORDER
 from phipsi.proofs.digits import STEP, Digits
 from phipsi.proofs.mechanism import Draw, Mechanism
 
@@ -42,7 +43,7 @@ any_motion = leaf(
 )
 
 POINTS = 3
-_ARGUMENTS = ("q", "v", "vdot", "tau", "f_ext", "f0", "free", "Udot")
+_ARGUMENTS = INPUT_ORDER
 _INVERSE_DYNAMICS = parse("mass_matrix vdot + H phi (M phi* (a + gravity) + b + B f0)")
 
 
@@ -60,8 +61,9 @@ def drawing(kind: Any, rng: np.random.Generator) -> Draw:
 class State:
     """One mechanism in one state; everything that is not given is random.
 
-    Given vdot and f0 the efforts tau are those of the equations of motion. The forces f_ext are
-    random too, and not in these equations.
+    `given` has values of inputs by name, and perhaps points; `hosts` are the bodies that points are
+    drawn on. The efforts tau are those of the equations of motion for vdot and f0, unless they are
+    given. The forces f_ext are random too, and not in these equations.
     """
 
     def __init__(
@@ -69,8 +71,8 @@ class State:
         mechanism: Mechanism,
         seed: tuple[int, ...],
         closures: ClosureSet | None = None,
-        q: Array | None = None,
-        v: Array | None = None,
+        given: Mapping[str, Any] | None = None,
+        hosts: Sequence[int] | None = None,
     ) -> None:
         self.model, self._plain = cast(Model, mechanism), mechanism.plain
         self.kind, self._seed = mechanism.kind, seed
@@ -78,23 +80,31 @@ class State:
         self.rng = rng
         self.random = draw = drawing(self.kind, rng)
         n, nv = mechanism.n_bodies, mechanism.nv
-        self.q = draw(mechanism.nq) if q is None else self.kind.of(q)
-        self.v = draw(nv) if v is None else self.kind.of(v)
-        self.vdot = draw(nv)
-        hosts = [int(k) for k in rng.integers(n, size=POINTS)] if n else []
-        if closures is None:
-            self.points = self._points([(mechanism.body_names[k], draw(3)) for k in hosts])
-        else:
+        known = {name: self.kind.of(x) for name, x in (given or {}).items() if name in _ARGUMENTS}
+
+        def value(name: str, *shape: int) -> Array:
+            return known[name] if name in known else draw(*shape)
+
+        self.q, self.v, self.vdot = value("q", mechanism.nq), value("v", nv), value("vdot", nv)
+        if closures is not None:
             self.points = mechanism.frames(closures)
-        self.f0, self.f_ext = draw(len(self.points), 6), draw(n, 6)
-        self.Udot = draw(0 if closures is None else closures.n_rows)
-        self.free = self.kind.of(rng.integers(2, size=nv).astype(float))
+        elif given and "points" in given:
+            self.points = self._points(given["points"])
+        else:
+            at = rng.integers(n, size=POINTS) if n and hosts is None else hosts or []
+            self.points = self._points([(mechanism.body_names[int(k)], draw(3)) for k in at])
+        self.f0, self.f_ext = value("f0", len(self.points), 6), value("f_ext", n, 6)
+        self.Udot = value("Udot", 0 if closures is None else closures.n_rows)
+        self.free = known.get("free", self.kind.of(rng.integers(2, size=nv).astype(float)))
         self._free = {any_motion: draw(n, 6)}
+        self.dq, self.dv, self.dvdot, self.dtau = (value(name, nv) for name in DIRECTIONS)
+        self.dinertia = value("dinertia", n, 10)
+        self.any_efforts = draw(nv)
         self.tau = self.kind.of(np.zeros(nv))
         self._values: Evaluation | None = None
         self._columns: dict[int, Array] = {}
         self.memo: dict[Any, Any] = {}
-        self.tau = self.dense(_INVERSE_DYNAMICS)
+        self.tau = known["tau"] if "tau" in known else self.dense(_INVERSE_DYNAMICS)
         self._values = None
         self._evaluation({})
 

@@ -18,14 +18,15 @@ P, D, G, K, psi, E_psi, proj, proj_bar = (
     _f.P, _f.D, _f.G, _f.K, _f.psi, _f.E_psi, _f.proj, _f.proj_bar,
 )  # fmt: skip
 phi_tilde, psi_tilde, R = catalogue_leaf("phi_tilde"), _f.psi_tilde, catalogue_leaf("R")
+shift, Lam_phi = catalogue_leaf("shift"), catalogue_leaf("Lam_phi")
 I, IF = identity(EFFORTS), identity(FORCES)  # noqa: E741
 mass_matrix = H @ phi @ M @ phi.T @ H.T + Jr
 colour, whiten = I + H @ phi @ K, I - H @ psi @ K
 
 
-def rule(name: str, before: Expr, after: Expr, source: str, condition: str = "") -> Identity:
+def rule(name: str, lhs: Expr, rhs: Expr, source: str, condition: str = "") -> Identity:
     """One rewrite rule."""
-    return Identity(name, before, after, condition, source, "rule")
+    return Identity(lhs, rhs, condition, name=name, source=source, kind="rule")
 
 
 # fmt: off
@@ -57,6 +58,7 @@ PRODUCTS = [
     rule("ψ̃ from the right",           psi @ E_psi,             psi_tilde,                       "SOA eq. .46"),
     rule("ψ̃ from the left",            E_psi @ psi,             psi_tilde,                       "SOA eq. .46"),
     rule("gain of E_φ",                E_phi @ G,               K,                               "SOA eq. 0.26"),
+    rule("join the shift and its weight", shift @ Lam_phi,      E_phi,                           "derived from 88-11 App. A"),
     rule("step of π̄",                  E_phi @ proj_bar,        E_psi,                           "SOA eq. 0.27"),
 ]
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from phipsi.expressions.node import Expr
+from phipsi.errors import InputError, SpaceError, did_you_mean
+from phipsi.expressions.check import advice, shown, signature
+from phipsi.expressions.node import Expr, zero
+from phipsi.expressions.spaces import UNKNOWN
 from phipsi.model import Model
+from phipsi.operators import parse
 
 
 class Claim(NamedTuple):
@@ -19,20 +25,35 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """An equation: before = after, where the condition holds.
+    """An equation of the algebra: lhs = rhs, where the condition holds.
 
-    `kind` is "rule" (the rewriter uses it, from left to right) or "theorem" (it is stated and
-    proved, not used); a theorem that is also a rule has the name of that `rule`. With `sweeps`, the
-    left side is the result of its compiled program: applied to a vector ("apply") or as a matrix
-    ("dense"). Equations that are not between operators (single blocks, physics) have a
-    `check` of a `proofs.State` instead of two sides, and their text in `statement`. `rigid` says
-    that a check divides by no hinge inertia, so that its degree is small.
+    **Arguments:** `lhs` and `rhs`, expressions or text that `parse` reads, between the same spaces;
+    decimals in text are exact, and a lone I or 0 is the one between the spaces of the other side.
+    `condition`, the mechanisms it is about: "" for all, or a list such as ``"Jr = 0, serial"`` of
+    the conditions in `CONDITIONS`. `name`, by default the equation itself; `source`, where it comes
+    from.
+
+    >>> import phipsi as pp
+    >>> gain = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
+    >>> print(gain)
+    gain:  H G = I[efforts]   if Jr = 0   [SOA]
+    >>> pp.prove(gain).holds
+    True
+
+    The others are for the tables of the library. `kind` is "rule" (the rewriter uses it, from left
+    to right) or "theorem" (it is stated and proved, not used); a theorem that is also a rule has
+    the name of that `rule`. With `sweeps`, the left side is the result of its compiled program:
+    applied to a vector ("apply") or as a matrix ("dense"). Equations that are not between operators
+    (single blocks, physics) have a `check` of a `proofs.State` instead of two sides, and their text
+    in `statement`. `rigid` says that a check divides by no hinge inertia, so that its degree is
+    small.
     """
 
-    name: str
-    before: Expr | None
-    after: Expr | None
+    lhs: Expr | None
+    rhs: Expr | None
     condition: str = ""
+    _: KW_ONLY
+    name: str = ""
     source: str = ""
     kind: str = "theorem"
     check: Callable[[Any], Claim] | None = None
@@ -42,10 +63,107 @@ class Identity:
     sweeps: str = ""
     rule: str = ""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            lhs: Expr | str | None,
+            rhs: Expr | str | None,
+            condition: str = "",
+            *,
+            name: str = "",
+            source: str = "",
+            kind: str = "theorem",
+            check: Callable[[Any], Claim] | None = None,
+            note: str = "",
+            statement: str = "",
+            rigid: bool = False,
+            sweeps: str = "",
+            rule: str = "",
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        given = (self.lhs, self.rhs)
+        if self.check is None:
+            lhs, rhs = _two_sides(*given, self.name)
+            object.__setattr__(self, "lhs", lhs)
+            object.__setattr__(self, "rhs", rhs)
+            if not self.name:
+                object.__setattr__(self, "name", f"{lhs} = {rhs}")
+        object.__setattr__(self, "condition", _checked_condition(self.condition))
+
     def __str__(self) -> str:
-        sides = self.statement or f"{self.before} = {self.after}"
+        sides = self.statement or f"{self.lhs} = {self.rhs}"
+        name = "" if self.name == sides else f"{self.name}:  "
         condition = f"   if {self.condition}" if self.condition else ""
-        return f"{self.name}:  {sides}{condition}   [{self.source}]"
+        return f"{name}{sides}{condition}" + (f"   [{self.source}]" if self.source else "")
+
+    before = property(lambda self: self.lhs)
+    after = property(lambda self: self.rhs)
+
+    @property
+    def sides(self) -> tuple[Expr, Expr]:
+        """Both sides; an error for a check, which has none."""
+        if self.lhs is None or self.rhs is None:
+            raise InputError(f"identity {self.name!r} is a check and has no two sides")
+        return self.lhs, self.rhs
+
+
+def claim(text: str) -> Identity:
+    """The identity that a text with one equals sign states.
+
+    >>> print(claim("H φ − H ψ = H φ K H ψ"))
+    H φ − H ψ = H φ K H ψ
+    """
+    sides = text.split("=")
+    if len(sides) != 2:
+        raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1} in {text!r}")
+    return Identity(sides[0], sides[1], name=text, statement=text)
+
+
+def _two_sides(lhs: Any, rhs: Any, name: str) -> tuple[Expr, Expr]:
+    both: list[Expr] = []
+    for side in (lhs, rhs):
+        x = parse(_with_fractions(side.strip())) if isinstance(side, str) else side
+        if not isinstance(x, Expr):
+            what = "nothing" if x is None else f"{x!r}{advice(x)}"
+            raise InputError(
+                f"a side of the identity {name!r} is {what}. Both sides are expressions or text:\n"
+                f'    pp.Identity("phi - psi", "psi K H phi")'
+            )
+        both.append(x)
+    left, right = _same_spaces(both[0], both[1]), _same_spaces(both[1], both[0])
+    if (left.takes, left.gives) != (right.takes, right.gives):
+        raise SpaceError(
+            f"the two sides of an identity are between the same spaces, but here they are\n"
+            f"    {shown(left)} : {signature(left)}\n    {shown(right)} : {signature(right)}"
+        )
+    return left, right
+
+
+def _same_spaces(x: Expr, other: Expr) -> Expr:
+    """An I or 0 without spaces is the one between the spaces of the other side."""
+    if x.takes is not UNKNOWN or other.takes is UNKNOWN:
+        return x
+    return x + zero(other.takes, other.gives)
+
+
+_DECIMAL = re.compile(  # not in a name, and no exponent of an operator
+    r"(?<![\w.^])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d{1,3})?(?![\w.])"
+)
+
+
+def _with_fractions(text: str) -> str:
+    """Decimals as fractions, outside of brackets: 0.1 is a tenth, and 1 + 1e-18 is not 1."""
+    parts = re.split(r"(\[[^\]]*\])", text)
+    return "".join(
+        part if part.startswith("[") else _DECIMAL.sub(_as_fraction, part) for part in parts
+    )
+
+
+def _as_fraction(match: re.Match[str]) -> str:
+    exact = Fraction(match.group())
+    return f"{exact.numerator}/{exact.denominator}"
 
 
 @dataclass(frozen=True)
@@ -88,29 +206,47 @@ def _free_root(model: Model) -> str:
     return "no body is attached to the world by a free joint"
 
 
-def _revolute(model: Model) -> str:
-    return _only(model, ("revolute",))
+def _one_root(model: Model) -> str:
+    roots = len(model.tree.roots)
+    return f"there are {roots} bodies on the world" if roots > 1 else ""
 
 
-def _one_dof(model: Model) -> str:
-    return _only(model, ("revolute", "prismatic", "helical"))
+def _no_loops(model: Model) -> str:
+    return f"there are {model.n_rows} constraint rows" if model.n_rows else ""
 
 
-def _only(model: Model, kinds: tuple[str, ...]) -> str:
-    for name, joint in zip(model.joint_names, model.joints, strict=True):
-        if joint.kind not in kinds:
-            return f"joint {name!r} is {joint.kind}"
-    return ""
+def _only(*kinds: str) -> Callable[[Model], str]:
+    def why(model: Model) -> str:
+        for name, joint in zip(model.joint_names, model.joints, strict=True):
+            if joint.kind not in kinds:
+                return f"joint {name!r} is {joint.kind}"
+        return ""
+
+    return why
 
 
 CONDITIONS: dict[str, Callable[[Model], str]] = {
     "Jr = 0": _no_armature,
     "serial": _serial,
+    "one root": _one_root,
     "free root": _free_root,
-    "revolute": _revolute,
-    "one dof": _one_dof,
+    "one dof": _only("revolute", "prismatic", "helical"),
+    "revolute": _only("revolute"),
+    "prismatic": _only("prismatic"),
+    "no loops": _no_loops,
 }
 """Condition → why a model does not meet it ("" if it does)."""
+
+
+def _checked_condition(condition: str) -> str:
+    parts = [part.strip() for part in condition.split(",")] if condition.strip() else []
+    for part in parts:
+        if part not in CONDITIONS:
+            raise InputError(
+                f"{part!r} is not a known condition. {did_you_mean(part, CONDITIONS)} The known "
+                f"ones are {', '.join(CONDITIONS)}; several are separated by commas."
+            )
+    return ", ".join(parts)
 
 
 def unmet(condition: str, model: Model) -> str:

@@ -46,8 +46,7 @@ def families_of(x: Expr) -> tuple[Riccati, ...]:
 @lru_cache(maxsize=2**14)
 def instances(rule: Identity, family: Riccati) -> tuple[Instance, ...]:
     """The rule and its adjoint for one family."""
-    assert rule.before is not None and rule.after is not None
-    before, after = _for_family(rule.before, family), _for_family(rule.after, family)
+    before, after = (_for_family(side, family) for side in rule.sides)
     if before is None or after is None:
         return ()
     out = [Instance(rule, before, after)]
@@ -66,7 +65,7 @@ def _for_family(x: Expr, f: Riccati) -> Expr | None:
     args = [_for_family(y, f) for y in x.args]
     if None in args:
         return None
-    return rebuild(x, [y for y in args if y is not None]) if x.op in _REWRITTEN else x
+    return rebuild(x, [y for y in args if y is not None]) if x.op in REWRITTEN else x
 
 
 def _leaf_for_family(x: Expr, f: Riccati) -> Expr | None:
@@ -80,12 +79,12 @@ def _leaf_for_family(x: Expr, f: Riccati) -> Expr | None:
     return f.leaf(x.name) if x.row.riccati and not x.args else None
 
 
-_REWRITTEN = (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.ADJOINT, Op.BD, Op.LOGDET, Op.AS_MATRIX)
+REWRITTEN = (Op.SUM, Op.PRODUCT, Op.INVERSE, Op.ADJOINT, Op.BD, Op.LOGDET, Op.AS_MATRIX)
 
 
 def rebuild_inside(x: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """x with its parts changed, if it is of a kind that the rules look into."""
-    return rebuild(x, [change(y) for y in x.args]) if x.op in _REWRITTEN else x
+    return rebuild(x, [change(y) for y in x.args]) if x.op in REWRITTEN else x
 
 
 # ---- products ------------------------------------------------------------------------------------

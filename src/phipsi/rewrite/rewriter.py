@@ -8,7 +8,7 @@ inverses, transition operators or factors, each group has fewer of them afterwar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -30,6 +30,7 @@ from phipsi.expressions.structure import is_memoryless
 from phipsi.operators.catalogue import CATALOGUE, Jr, Riccati, definition, family_of
 from phipsi.rewrite.collect import collect, count_products, count_recursions, split_sign
 from phipsi.rewrite.expansion import products_of
+from phipsi.rewrite.given_rules import apply_rules, rule_instances
 from phipsi.rewrite.identities import (
     ACCELERATIONS,
     COMPOSITE,
@@ -50,6 +51,7 @@ from phipsi.rewrite.matrices import (
     strip_marks,
 )
 from phipsi.rewrite.patterns import (
+    Instance,
     distribute,
     families_of,
     find_across_sums,
@@ -89,20 +91,48 @@ class Rewriting:
 
 
 def rewrite(
-    expressions: Sequence[Expr], modes: Sequence[str], given: Iterable[str], *, armature: bool
+    expressions: Sequence[Expr],
+    modes: Sequence[str],
+    given: Iterable[str],
+    *,
+    armature: bool,
+    rules: tuple[Identity, ...] = (),
 ) -> Rewriting:
     """Rewrite expressions that are applied or written out as matrices, each by its mode."""
     known = frozenset(given)
     pairs = zip(expressions, modes, strict=True)
-    found = [rewrite_one(x, known, armature=armature, apply=mode == "apply") for x, mode in pairs]
+    found = [
+        rewrite_one(x, known, armature=armature, apply=mode == "apply", rules=rules)
+        for x, mode in pairs
+    ]
+    return _together(found)
+
+
+def rewrite_by_rules(expressions: Sequence[Expr], rules: tuple[Identity, ...]) -> Rewriting:
+    """The expressions as they are written, changed by the user's rules only."""
+    found: list[Rewriting] = []
+    for x in expressions:
+        rewriter = Rewriter(True, frozenset(), True, rules)
+        found.append(Rewriting((rewriter.use_rules(x, lambda y: y),), tuple(rewriter.steps)))
+    return _together(found)
+
+
+def _together(found: Sequence[Rewriting]) -> Rewriting:
     steps = dict.fromkeys(step for one in found for step in one.steps)
     return Rewriting(tuple(x for one in found for x in one.expressions), tuple(steps))
 
 
 @lru_cache(maxsize=512)
-def rewrite_one(x: Expr, given: frozenset[str], *, armature: bool, apply: bool) -> Rewriting:
+def rewrite_one(
+    x: Expr,
+    given: frozenset[str],
+    *,
+    armature: bool,
+    apply: bool,
+    rules: tuple[Identity, ...] = (),
+) -> Rewriting:
     """One expression rewritten: the same for all models, so that the next one need not wait."""
-    rewriter = Rewriter(armature, given, apply)
+    rewriter = Rewriter(armature, given, apply, rules)
     return Rewriting((rewriter.run(x),), tuple(rewriter.steps))
 
 
@@ -112,12 +142,13 @@ class Rewriter:
 
     `armature` says whether joints of the model have rotor inertia. A `given` quantity is an input
     that is independent of the model: a given Jr need not be zero, and the family without rotors
-    differs from the default one as soon as a member of the latter is given.
+    differs from the default one as soon as a member of the latter is given. `rules` are the user's.
     """
 
     armature: bool
     given: frozenset[str]
     apply: bool
+    rules: tuple[Identity, ...] = ()
     steps: list[RewriteStep] = field(default_factory=list[RewriteStep])
     _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
     _meant: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
@@ -139,9 +170,41 @@ class Rewriter:
 
     def simplify(self, x: Expr) -> Expr:
         """x with definitions written out and all rules applied; also for parts of leaves."""
-        x = self._expand(x)
-        x = self._drop_armature(x)
-        return self._settle(x)
+        if self.rules:
+            return self._simplify_with_rules(x)
+        return self._settle(self._meaning(x))
+
+    def _meaning(self, x: Expr) -> Expr:
+        return self._drop_armature(self._expand(x))
+
+    def _simplify_with_rules(self, x: Expr) -> Expr:
+        """The user's rules first, as typed and then written out; after them those of the library.
+
+        What the library makes of an expression may match again. The first form that comes back is
+        the result: a rule and its opposite in the library do not go on for ever.
+        """
+        x = self._meaning(self.use_rules(x, lambda y: y))
+        seen: set[Expr] = set()
+        while x not in seen:
+            seen.add(x)
+            x = self._settle(self.use_rules(x, self._quiet_meaning))
+            self._spend(1)
+        return x
+
+    def use_rules(self, x: Expr, form: Callable[[Expr], Expr]) -> Expr:
+        """x with the user's rules applied; `form` brings their sides into the form of x."""
+
+        def record(i: Instance) -> None:
+            self._record(i.rule.name, i.before, i.after, i.rule.source)
+
+        return apply_rules(x, rule_instances(self.rules, form), record, self.rules)
+
+    def _quiet_meaning(self, x: Expr) -> Expr:
+        """The meaning of a side of a rule, which is not a step of the rewriting."""
+        count = len(self.steps)
+        y = self._meaning(x)
+        del self.steps[count:]
+        return y
 
     def _drop_armature(self, x: Expr) -> Expr:
         return x if self.armature else _without_armature(x)
@@ -163,7 +226,7 @@ class Rewriter:
         y, splits = found
         for s in splits:
             rule = COMPOSITE
-            name = rule.name if s.before is rule.before else s.name
+            name = rule.name if s.before is rule.lhs else s.name
             self._record(name, s.before, s.after, rule.source)
         return y
 

@@ -59,7 +59,8 @@ class Simulator:
     `integrator`: "rk4" (order 4), "semi_implicit" (order 1, a quarter of the cost),
     "implicit_damping" (the same, and stable with dampers of any strength at joints); `given`,
     quantities of the algebra that every trajectory may have its own of, as `compile` takes them,
-    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body;
+    such as "M" or "gravity", or "inertia" for the ten `inertial_parameters` of every body; of a
+    `System` these and "Jr";
     `episodes`, when trajectories end and start again.
     **Attributes:** `model`, `dt`, `integrator`; `parameters`, of the laws, by name with their
     values; `recordable`, the names of what `rollout` can record.
@@ -134,6 +135,10 @@ class Simulator:
         """Names of quantities that `rollout` can record."""
         ends = [name for name in self._states if name.startswith("episode.")]
         return ("q", "v", "t", "tau", "vdot", *self._circuit.records, *ends)
+
+    def shape_of(self, name: str) -> Shape:
+        """The shape of a quantity that `rollout` can record."""
+        return self._record(name).shape
 
     def _record(self, name: str) -> Node:
         graph, start = self._graph, self._graph.start

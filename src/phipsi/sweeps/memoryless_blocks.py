@@ -456,11 +456,18 @@ def _prescribed(low: Blocks, x: Expr) -> Field:
     return low.builder.add([(1, eye), (-1, mask)])
 
 
+def _shift_weight(low: Blocks, x: Expr) -> Field:
+    """φ(parent(k), k) behind the rotation of the shift."""
+    b, step = low.builder, low.hinge_transform()
+    return b.mul(b.transpose(b.apply("rotation", step)), step)
+
+
 _LEAVES: dict[str, Callable[[Blocks, Expr], Field]] = {
     "H": lambda low, x: low.builder.transpose(low.hinge_axes()),
     "Hdot": _hinge_rate,
     "dB": lambda low, x: low.builder.shift("scatter", low.swing_block(x)),
     "Jr": _armature,
+    "Lam_phi": _shift_weight,
     "unprescribed": _unprescribed,
     "prescribed": _prescribed,
     **dict.fromkeys(("P", "D", "G", "D_half"), lambda low, x: low.riccati(family_of(x))[x.name]),

@@ -367,7 +367,7 @@ Operation(
 )  # fmt: skip
 Operation(
     "inertia_of", "M(π)", body=bodies.inertia_of, rows="6", cols="6", kind=Kind.INERTIA,
-    linear=(0,), **_call("inertia_of", r"\operatorname{M}"),
+    linear=(0,), **_call("inertia_of", r"\operatorname{M_{\pi}}"),
 )  # fmt: skip
 Operation(
     "inertia_trace", "tr(M(π) X) by π", body=bodies.inertia_trace, rows="10", cols="1", linear=(0,),

@@ -16,8 +16,9 @@ from phipsi.model.points import PointSet
 from phipsi.operators import as_expression
 from phipsi.operators.catalogue import CATALOGUE
 from phipsi.operators.inputs import INPUT_ORDER, check_pairs, inputs_of, leaves_of, operands_of
+from phipsi.rewrite.identity import Identity
 from phipsi.rewrite.matrices import matrix_product, strip_marks
-from phipsi.rewrite.rewriter import Rewriting, rewrite
+from phipsi.rewrite.rewriter import Rewriting, rewrite, rewrite_by_rules
 from phipsi.sweeps.ir import Field, Type
 from phipsi.sweeps.lower import DOMAINS, Lowering, Options
 from phipsi.sweeps.matrix_results import columns_matrix, lower_matrix, whole_matrix
@@ -46,6 +47,7 @@ class Request:
     rewrite: str
     points: PointSet
     same_operand: bool = False
+    rules: tuple[Identity | str, ...] = ()
 
     @staticmethod
     def make(
@@ -57,6 +59,7 @@ class Request:
         rewrite: str,
         points: PointSet,
         same_operand: bool = False,
+        rules: Sequence[Identity | str] = (),
     ) -> Request:
         """Collect the arguments; single expressions and modes become tuples, text is read."""
         single = isinstance(expr, Expr | str)
@@ -74,7 +77,16 @@ class Request:
         pairs = None if blocks is None else tuple(_pair(block) for block in blocks)
         names = _strings("given", given)
         return Request(
-            expressions, single, modes, pairs, columns, names, rewrite, points, same_operand
+            expressions,
+            single,
+            modes,
+            pairs,
+            columns,
+            names,
+            rewrite,
+            points,
+            same_operand,
+            _rules(rules),
         )
 
 
@@ -86,6 +98,18 @@ def _strings(option: str, value: str | Sequence[str]) -> tuple[str, ...]:
     ):
         raise InputError(f"{option}={value!r} must be a name or a sequence of names")
     return tuple(names)
+
+
+def _rules(rules: Sequence[Identity | str]) -> tuple[Identity | str, ...]:
+    if isinstance(rules, str) or not isinstance(cast(object, rules), Sequence):
+        raise InputError(f"rules= takes a list of identities: rules=[{rules!r}]")
+    for rule in rules:
+        if not isinstance(cast(object, rule), Identity | str):
+            raise InputError(
+                f"rules= takes identities, their names or claims as text, not "
+                f'{type(rule).__name__}:  rules=[pp.Identity("H G", "I", "Jr = 0")]'
+            )
+    return tuple(rules)
 
 
 def _pair(block: Any) -> tuple[Any, Any]:
@@ -236,11 +260,15 @@ def _check_poses(x: Expr) -> None:
         )
 
 
-def rewrite_request(request: Request, *, armature: bool) -> Rewriting:
-    """Every expression in its cheapest form; "as_written" leaves them alone."""
+def rewrite_request(
+    request: Request, *, armature: bool, rules: tuple[Identity, ...] = ()
+) -> Rewriting:
+    """Every expression in its cheapest form; "as_written" applies no rules but the user's."""
     if request.rewrite == "as_written":
-        return Rewriting(request.expressions)
-    return rewrite(request.expressions, request.modes, request.given, armature=armature)
+        return rewrite_by_rules(request.expressions, rules)
+    return rewrite(
+        request.expressions, request.modes, request.given, armature=armature, rules=rules
+    )
 
 
 def lower_request(

@@ -24,7 +24,7 @@ _RECONSTRUCTED = "88-11 A.1 (reconstructed)"
 PROPAGATION: list[Identity] = [
     used("sum the series of E_φ", "phi definition"),
     used("sum the series of E_ψ", "psi definition"),
-    t("E_phi splits",    "E_phi",               "S Lam_phi",          "derived from 88-11 App. A"),
+    used("join the shift and its weight", "E_phi splits"),
     t("E_psi splits",    "E_psi",               "S Lam_psi",          "derived"),
     t("K splits",        "E_phi G",             "S L",                "SOA eq. 0.26; 88-11"),
     t("E_psi def",       "E_phi proj_bar",      "E_phi - K H",        "MC eq. 10"),

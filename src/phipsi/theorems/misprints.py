@@ -47,8 +47,8 @@ def _wrong_step(case: State) -> Claim:
     return Claim(inertial(case, H) @ f + case.model.armature * case.vdot, case.tau)
 
 
-def _as_printed(name: str, before: str, after: str, source: str) -> Identity:
-    return theorem(f"{name} (as printed)", before, after, source)
+def _as_printed(name: str, lhs: str, rhs: str, source: str) -> Identity:
+    return theorem(f"{name} (as printed)", lhs, rhs, source)
 
 
 # fmt: off

@@ -1,11 +1,11 @@
-"""`prove`: an identity on a mechanism, in general and with the mechanism's own numbers."""
+"""`prove` and `equal`: does an identity hold on all kinds of mechanisms, or on one?"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -18,40 +18,49 @@ from phipsi.errors import (
     PhipsiError,
     SingularHingeError,
     SingularMatrixError,
-    SpaceError,
-    did_you_mean,
 )
-from phipsi.expressions.check import signature
-from phipsi.expressions.kinds import Op
-from phipsi.expressions.node import Expr, zero
-from phipsi.expressions.node import identity as identity_of
-from phipsi.expressions.spaces import UNKNOWN
+from phipsi.expressions.node import SELECTABLE, Expr
 from phipsi.model import Model
 from phipsi.model.mechanisms import of_mechanisms
 from phipsi.model.points import ANY_POINTS
 from phipsi.operators import parse
 from phipsi.operators.inputs import leaves_of
-from phipsi.proofs.decide import GOAL, Verdict, bits_of, in_digits, modular, modular_state, parts
+from phipsi.proofs.counterexample import Counterexample, find_counterexample
+from phipsi.proofs.decide import (
+    GOAL,
+    Verdict,
+    bits_of,
+    compared,
+    equal_sides,
+    in_digits,
+    modular,
+    modular_state,
+    parts,
+)
+from phipsi.proofs.digits import long_decimals
 from phipsi.proofs.exact_array import NotRational
-from phipsi.rewrite.identities import RULES
-from phipsi.rewrite.identity import Identity, unmet
+from phipsi.proofs.samples import Sample, samples, samples_with_rows
+from phipsi.proofs.state import State
+from phipsi.rewrite.identity import CONDITIONS, Identity, claim, unmet
+from phipsi.theorems.book_index import all_identities, identity_named
 
 Array = NDArray[Any]
 
-_POSE, _HINGE_INERTIA = parse("pose"), parse("D")
-_DECIMAL = re.compile(  # not in a name, and no exponent of an operator
-    r"(?<![\w.^])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d{1,3})?(?![\w.])"
-)
+_POSE, _HINGE_INERTIA, _TAU = parse("pose"), parse("D"), parse("tau")
+_IN_DIGITS = 5  # mechanisms, where square roots are taken
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The outcome of `prove`.
+    """The outcome of `prove` or `equal`; true if the identity holds.
 
-    `in_general` says whether the identity holds on this tree whatever its numbers are, `here`
-    whether it holds for this model: with its own numbers, in every state, or in the state that was
-    given. `holds` is that of `here`; it is None if the mechanism does not meet the identity's
-    condition. `reason` says all of it in words.
+    `reason` says all of it in words. With a model, `in_general` says whether the identity holds on
+    this tree whatever its numbers are, `here` whether it holds for this model: with its own
+    numbers, in every state, or in the state that was given. `holds` is that of `here`; it is None
+    if the mechanism does not meet the identity's condition. Without a model, `in_general` is about
+    all `mechanisms` that were tried, and `holds` is that of it. If it fails, `counterexample` has a
+    mechanism with numbers, without a model the smallest one found, and `holds_if` is a condition
+    under which it holds, if one of the known ones is enough.
     """
 
     identity: Identity
@@ -59,6 +68,10 @@ class Proof:
     reason: str
     in_general: Verdict | None = None
     here: Verdict | None = None
+    mechanisms: int = 1
+    holds_if: str = ""
+    _witness: Sample | None = field(default=None, repr=False, compare=False)
+    _any_efforts: bool = field(default=False, repr=False, compare=False)
 
     def __bool__(self) -> bool:
         return self.holds is True
@@ -67,72 +80,67 @@ class Proof:
         word = {True: "holds", False: "fails", None: "does not apply"}[self.holds]
         return f"{self.identity.name} {word}: {self.reason}"
 
-
-def identities() -> list[Identity]:
-    """All identities the library knows: the rewriter's rules, then the papers' other theorems.
-
-    >>> len(identities()) > 250
-    True
-    """
-    return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
-
-
-def _book() -> tuple[Identity, ...]:
-    from phipsi.theorems.book import THEOREMS  # some 300 expressions to read: only on use
-
-    return THEOREMS
-
-
-def identity_named(name: str) -> Identity:
-    """The identity with this name, or an error with close matches."""
-    known = {identity.name: identity for identity in (*_book(), *RULES)}
-    if name not in known:
-        raise InputError(
-            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
-            f'two sides:  pp.prove("phi - psi = psi K H phi", model)'
-        )
-    return known[name]
+    @cached_property
+    def counterexample(self) -> Counterexample | None:
+        """A mechanism in a state in which the sides differ; None if it holds, or for a check."""
+        if self._witness is None:
+            return None
+        return find_counterexample(self.identity, self._witness, 0, self._any_efforts)
 
 
 @of_mechanisms
 def prove(
     identity: Identity | str,
-    model: Model,
+    model: Model | None = None,
     q: ArrayLike | None = None,
     v: ArrayLike | None = None,
     *,
     seed: int = 0,
 ) -> Proof:
-    """Decide whether an identity holds on a mechanism.
+    """Decide whether an identity holds, on all kinds of mechanisms or on one.
 
     **Arguments:** `identity`, its name, or a claim as text, ``"H φ K H ψ = H φ − H ψ"``, whose
     decimals are exact; `model`, or a system for claims about its rows A; `q` (nq,) and `v` (nv,),
     if it is to be decided in this state only. Everything that is not given is random, from the
-    seed, and loops are open.
-    **Returns:** a `Proof`, true if the identity holds for this model. It answers two questions:
-    does it hold on this tree with any numbers, and with this model's own; both without a tolerance,
-    modulo random primes, and wrong with a probability below 1e-14. Angles that are given and square
+    seed, and loops are open; tau is the effort of the equations of motion.
+    **Returns:** a `Proof`, true if the identity holds. Without a model it was tried on chains,
+    trees, forests and free bases of all joint types, with rotors and without, small ones first. If
+    it fails on one, the proof has the counterexample and a condition that would save it. With a
+    model it answers two questions: does it hold on this tree with any numbers, and with this
+    model's own. All without a tolerance, modulo random primes, and wrong on a mechanism with a
+    probability below 1e-14. Angles that are given and square
     roots are not rational: there the sides are compared in fifty digits, and the answer says so. A
     mechanism with a hinge that has nothing to move is a `SingularHingeError` for the identities
     that invert its inertia. **Cost:** O(N³).
 
     >>> import phipsi as pp
-    >>> arm = pp.examples.seven_joint_arm()
-    >>> bool(pp.prove("H φ K H ψ = H φ − H ψ", arm))
+    >>> bool(pp.prove("H φ K H ψ = H φ − H ψ"))
     True
+    >>> pp.prove("H G = I").holds_if
+    'Jr = 0'
+    >>> arm = pp.examples.seven_joint_arm()
     >>> bool(pp.prove("H φ K H ψ = H φ − H ψ + 1e-18 H φ", arm))
     False
     """
     if isinstance(identity, str):
-        identity = _found(identity)
+        identity = stated(identity)
+    if not isinstance(cast(object, identity), Identity):
+        raise InputError(
+            f"prove needs an identity, its name, or a claim as text, not "
+            f'{type(identity).__name__}:  pp.prove("phi - psi = psi K H phi")'
+        )
+    if model is None:
+        if q is not None or v is not None:
+            raise InputError("a state is one of a model: pp.prove(identity, model, q, v)")
+        return _everywhere(identity, seed)
     if not isinstance(cast(object, model), Model):
         raise InputError(
             f"prove needs an identity, then a model: pp.prove(identity, model), not "
             f"{type(model).__name__}"
         )
+    why = unmet(identity.condition, model)
     if not _about_rows(identity):
         model = parts(model)[0]
-    why = unmet(identity.condition, parts(model)[0])
     if why:
         return Proof(identity, None, why)
     given = None if q is None and v is None else _state_given(parts(model)[0], q, v)
@@ -140,6 +148,181 @@ def prove(
         return _decided(identity, model, seed, given)
     except np.linalg.LinAlgError as error:
         raise _singular(identity, model, seed) from error
+
+
+def equal(x: Expr | str, y: Expr | str, condition: str = "") -> Proof:
+    """Whether two expressions are equal on every mechanism, exactly.
+
+    The inputs are any: unlike in `prove`, tau need not be the effort that belongs to vdot.
+
+    **Arguments:** `x` and `y`, expressions or text, between the same spaces; `condition`, as that
+    of an `Identity`. **Returns:** a `Proof`, true if they are equal; it has the reason.
+    **Cost:** of an expression of a few factors, some milliseconds on each of 28 small mechanisms.
+
+    >>> import phipsi as pp
+    >>> bool(pp.equal("mass_matrix^-1", "(I - H psi K)* D^-1 (I - H psi K)"))
+    True
+    >>> bool(pp.equal("H G", "I")), bool(pp.equal("H G", "I", "Jr = 0"))
+    (False, True)
+    """
+    return _everywhere(Identity(x, y, condition), 0, any_efforts=True, save=False)
+
+
+def prove_for_any_efforts(identity: Identity) -> Proof:
+    """A proof without a model for which tau is any vector, as it is in a program."""
+    return _everywhere(identity, 0, any_efforts=True)
+
+
+# ---- without a model -----------------------------------------------------------------------------
+
+
+def _everywhere(
+    identity: Identity, seed: int, *, any_efforts: bool = False, save: bool = True
+) -> Proof:
+    """Decide an identity on all kinds of mechanisms that meet its condition."""
+    tried = _Tried(identity, seed, any_efforts)
+    failed = tried.first_failure()
+    if failed is None:
+        return Proof(identity, True, tried.words(), tried.verdict(), mechanisms=tried.count)
+    saved = tried.saved_by() if save else ""
+    if saved:
+        reason = (
+            f"in general; it holds if {saved}"
+            if not identity.condition
+            else (f"with {identity.condition} alone; it holds if {saved} too")
+        )
+    else:
+        reason = "in general" if not identity.condition else f"with {identity.condition}"
+    reason = f"{reason} (counterexample with {failed})"
+    verdict = Verdict(False, tried.method, 0.0, 1)
+    return Proof(
+        identity,
+        False,
+        reason,
+        verdict,
+        mechanisms=tried.count,
+        holds_if=saved,
+        _witness=failed,
+        _any_efforts=any_efforts,
+    )
+
+
+class _Tried:
+    """An identity on the sample mechanisms."""
+
+    def __init__(self, identity: Identity, seed: int, any_efforts: bool) -> None:
+        self._identity, self._seed = identity, seed
+        sides = [] if identity.check is not None else identity.sides
+        leaves = {leaf for side in sides for leaf in leaves_of(side)}
+        self._free_tau = any_efforts and _TAU in leaves
+        pool = samples_with_rows() if _about_rows(identity) else samples(seed, identity.condition)
+        self._pool = [one for one in pool if not one.unmet(identity.condition)]
+        if any(leaf.params and leaf.name in ("select", *SELECTABLE) for leaf in leaves):
+            raise InputError(
+                f"{identity.name!r} is about selected bodies, which are those of a system: "
+                "pp.prove(identity, system)"
+            )
+        self.method, self.count, self._points, self._chance = "exact", 0, 0, 0.0
+        self._largest = 0
+
+    def first_failure(self) -> Sample | None:
+        """The smallest mechanism on which the identity fails, if it does on one of them."""
+        try:
+            return self._search(self._pool, self._exactly)
+        except NotRational:
+            self.method, self.count = "50 digits", 0
+            few = self._pool[:: max(1, len(self._pool) // _IN_DIGITS)]
+            return self._search(few, self._in_digits)
+
+    def _search(self, pool: list[Sample], decide: Any) -> Sample | None:
+        for one in pool:
+            try:
+                holds = decide(one)
+            except np.linalg.LinAlgError:  # singular on this mechanism: it says nothing about it
+                continue
+            self.count += 1
+            self._largest = max(self._largest, one.model.n_bodies)
+            if not holds:
+                return one
+        if not self.count:
+            raise SingularMatrixError(
+                f"identity {self._identity.name!r} inverts a matrix that is singular on all "
+                f"{len(self._pool)} mechanisms that were tried. Prove it on a model of your own: "
+                f"pp.prove(identity, model)"
+            )
+        return None
+
+    def _exactly(self, one: Sample) -> bool:
+        found = modular(self._identity, one.model, lambda i: self._state(one, i), 0, GOAL)
+        self._points += found.points
+        self._chance = max(self._chance, found.chance)
+        return found.holds
+
+    def _in_digits(self, one: Sample) -> bool:
+        with long_decimals():
+            return compared(self._identity, self._with_efforts(one.digits_state(self._seed))).holds
+
+    def _state(self, one: Sample, i: int) -> State:
+        return self._with_efforts(one.state(self._seed, i))
+
+    def _with_efforts(self, state: State) -> State:
+        if not self._free_tau:
+            return state
+        return state.with_value(_TAU, state.any_efforts.reshape(-1, 1))
+
+    def verdict(self) -> Verdict:
+        """The verdict on all mechanisms."""
+        return Verdict(True, self.method, self._chance, self._points)
+
+    def words(self) -> str:
+        """On what the identity was proved."""
+        which = f" with {self._identity.condition}" if self._identity.condition else " of all kinds"
+        return f"on {self.count} mechanisms{which}, up to {self._largest} bodies ({self.verdict()})"
+
+    # ---- a condition that saves it --------------------------------------------------------------
+
+    def saved_by(self) -> str:
+        """The first condition, or pair of them, under which the identity holds."""
+        if self.method != "exact":
+            return ""
+        holds = {one: found for one in self._pool if (found := self._once(one)) is not None}
+        for names in _combinations():
+            condition = ", ".join(names)
+            meeting = [one for one in holds if not one.unmet(condition)]
+            telling = [one for one in meeting if one.model.n_bodies > 1]
+            if (
+                len(telling) < _TELLING
+                or len(meeting) == len(holds)
+                or not all(holds[one] for one in meeting)
+            ):
+                continue
+            both = ", ".join(filter(None, [self._identity.condition, condition]))
+            again = _Tried(replace(self._identity, condition=both), self._seed, self._free_tau)
+            if again.first_failure() is None:
+                return condition
+        return ""
+
+    def _once(self, one: Sample) -> bool | None:
+        """Whether the sides agree at one point; None where something is singular."""
+        try:
+            return equal_sides(self._identity, self._state(one, 0).fresh())
+        except (np.linalg.LinAlgError, NotRational):
+            return None
+
+
+_TELLING = 2  # mechanisms with several bodies that a condition has to be seen on
+
+
+def _combinations() -> Iterator[tuple[str, ...]]:
+    """Conditions one by one, then in pairs of which neither implies the other."""
+    yield from ((name,) for name in CONDITIONS)
+    yield from (pair for pair in combinations(CONDITIONS, 2) if pair not in _IMPLIED)
+
+
+_IMPLIED = {("serial", "one root"), ("one dof", "revolute"), ("one dof", "prismatic")}
+
+
+# ---- on a model ----------------------------------------------------------------------------------
 
 
 def _decided(
@@ -150,7 +333,7 @@ def _decided(
 ) -> Proof:
     general, here = _in_general(identity, model, seed), None
     if given is not None:
-        here = in_digits(identity, model, seed, q=given.get("q"), v=given.get("v"))
+        here = in_digits(identity, model, seed, given=given)
         return Proof(identity, here.holds, _words(general, here, "in this state"), general, here)
     if general.method != "exact":
         here = in_digits(identity, model, seed)
@@ -163,7 +346,8 @@ def _decided(
         elif not here.holds:
             here = replace(here, gap=_gap(identity, model, seed))
     reason = _words(general, here, "with this model's own numbers")
-    return Proof(identity, here.holds, reason, general, here)
+    witness = None if here.holds else Sample.of(model)
+    return Proof(identity, here.holds, reason, general, here, _witness=witness)
 
 
 def _with_own_numbers(identity: Identity, model: Model, seed: int, enough: float) -> Verdict:
@@ -197,8 +381,9 @@ def _words(general: Verdict, here: Verdict, where: str) -> str:
 
 def _gap(identity: Identity, model: Model, seed: int) -> float:
     """How far the two sides are apart in one random state, in floating point; for the reader."""
-    if identity.before is None or identity.after is None:
+    if identity.check is not None:
         return float("nan")
+    lhs, rhs = identity.sides
     rng, (tree, closures) = np.random.default_rng(seed), parts(model)
     n, nv = tree.n_bodies, tree.nv
     hosts = rng.integers(n, size=3) if n else []
@@ -210,7 +395,7 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
     inputs |= {"q": tree.random_configuration(rng), "free": np.ones(nv)}
     inputs |= {"points": points} if closures is None else {"Udot": rng.normal(size=closures.n_rows)}
     try:
-        gap = np.abs(dense(identity.before - identity.after, model, **inputs))
+        gap = np.abs(dense(lhs - rhs, model, **inputs))
     except (PhipsiError, np.linalg.LinAlgError):
         return float("nan")
     return float(gap.max(initial=0.0))
@@ -219,43 +404,16 @@ def _gap(identity: Identity, model: Model, seed: int) -> float:
 # ---- claims and states ---------------------------------------------------------------------------
 
 
-def _found(text: str) -> Identity:
+def stated(text: str) -> Identity:
     """An identity by its name, or a claim as text."""
-    if "=" not in text or any(text == identity.name for identity in (*RULES, *_book())):
+    if "=" not in text:
         return identity_named(text)
-    sides = text.split("=")
-    if len(sides) != 2:
-        raise InputError(f"a claim has one equals sign, and there are {len(sides) - 1} in {text!r}")
-    before, after = (parse(_with_fractions(side.strip())) for side in sides)
-    before, after = _same_spaces(before, after), _same_spaces(after, before)
-    if (before.takes, before.gives) != (after.takes, after.gives):
-        raise SpaceError(
-            f"the two sides of a claim are between the same spaces, but here they are\n"
-            f"    {before} : {signature(before)}\n    {after} : {signature(after)}"
-        )
-    return Identity(text, before, after, statement=text, source="given as text")
-
-
-def _same_spaces(x: Expr, other: Expr) -> Expr:
-    """A lone I or 0 is the one between the spaces of the other side."""
-    if x.takes is not UNKNOWN or other.takes is UNKNOWN:
-        return x
-    if x is identity_of():
-        return identity_of(other.takes)
-    return zero(other.takes, other.gives) if x.op is Op.ZERO else x
-
-
-def _with_fractions(text: str) -> str:
-    """Decimals as fractions, outside of brackets: 0.1 is a tenth, and 1 + 1e-18 is not 1."""
-    parts = re.split(r"(\[[^\]]*\])", text)
-    return "".join(
-        part if part.startswith("[") else _DECIMAL.sub(_as_fraction, part) for part in parts
-    )
-
-
-def _as_fraction(match: re.Match[str]) -> str:
-    exact = Fraction(match.group())
-    return f"{exact.numerator}/{exact.denominator}"
+    try:
+        return claim(text)
+    except PhipsiError:
+        if any(text == identity.name for identity in all_identities()):  # "0 <= P"
+            return identity_named(text)
+        raise
 
 
 def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict[str, Array]:
@@ -272,7 +430,7 @@ def _state_given(model: Model, q: ArrayLike | None, v: ArrayLike | None) -> dict
 
 def _about_rows(identity: Identity) -> bool:
     """Whether a claim is about constraint rows; all others are about the tree."""
-    sides = [x for x in (identity.before, identity.after) if x is not None]
+    sides = [x for x in (identity.lhs, identity.rhs) if x is not None]
     leaves = [leaf for side in sides for leaf in leaves_of(side)]
     spaces = [space for x in leaves for space in (x.takes, x.gives) if space is not None]
     return any(x.index == "row" for x in spaces) or any(x.name == "select" for x in leaves)

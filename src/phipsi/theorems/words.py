@@ -15,29 +15,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from phipsi.expressions.node import Expr, identity, leaf, zero
+from phipsi.expressions.node import Expr
 from phipsi.expressions.parse import Vocabulary, parse_with
-from phipsi.expressions.row import Row
-from phipsi.expressions.spaces import FORCES, UNKNOWN
-from phipsi.expressions.structure import MEMORYLESS
 from phipsi.operators import VOCABULARY, parse
 from phipsi.proofs.state import any_motion
 from phipsi.rewrite.identities import RULES
 from phipsi.rewrite.identity import Claim, Identity
-
-Lam_phi = leaf(
-    Row(
-        name="Lam_phi",
-        symbol="Λ_φ",
-        latex=r"\Lambda_{\phi}",
-        takes=FORCES,
-        gives=FORCES,
-        structure=MEMORYLESS,
-        needs=("q",),
-        meaning="diagonal of the φ(parent(k), k): E_φ = S Λ_φ",
-        source="88-11 App. A",
-    )
-)
 
 # fmt: off
 _WORDS = {  # a word may use those above it
@@ -71,7 +54,7 @@ _CONVENTIONS = {
 @cache
 def vocabulary(convention: str = "") -> Vocabulary:
     """The words of the tables; convention "MM" or "88-11" adds Phi, Psi and the gain."""
-    words: dict[str, Expr] = {"S": parse("shift"), "Lam_phi": Lam_phi, "x": any_motion}
+    words: dict[str, Expr] = {"S": parse("shift"), "x": any_motion}
     for name, text in (_WORDS | _CONVENTIONS[convention]).items():
         words[name] = parse_with(text, _with(words))
     return _with(words)
@@ -90,31 +73,33 @@ def word(text: str, convention: str = "") -> Expr:
 
 def theorem(
     name: str,
-    before: str,
-    after: str,
+    lhs: str,
+    rhs: str,
     source: str,
     condition: str = "",
     note: str = "",
     convention: str = "",
 ) -> Identity:
     """An operator equation, both sides as the papers print them (ASCII, `mass_matrix` for ℳ)."""
-    left, right = word(before, convention), word(after, convention)
-    if right.takes is UNKNOWN:  # a lone I or 0 is the one between the spaces of the other side
-        right = identity(left.takes) if right is identity() else zero(left.takes, left.gives)
-    if (left.takes, left.gives) != (right.takes, right.gives):
-        raise TypeError(f"{name}: {before} and {after} are between different spaces")
-    statement = f"{before} = {after}"
-    return Identity(name, left, right, condition, source, note=note, statement=statement)
+    return Identity(
+        word(lhs, convention),
+        word(rhs, convention),
+        condition,
+        name=name,
+        source=source,
+        note=note,
+        statement=f"{lhs} = {rhs}",
+    )
 
 
 def sweep(
-    name: str, before: str, after: str, source: str, mode: str = "apply", condition: str = ""
+    name: str, lhs: str, rhs: str, source: str, mode: str = "apply", condition: str = ""
 ) -> Identity:
     """A recursion: the sweeps that are compiled from the left side give the right side.
 
     An operator is applied to a random vector, or written out as a matrix (mode "dense").
     """
-    stated = theorem(name, before, after, source, condition)
+    stated = theorem(name, lhs, rhs, source, condition)
     return replace(stated, sweeps=mode, statement=f"sweeps of {stated.statement}")
 
 
@@ -134,5 +119,12 @@ def checked(
 ) -> Identity:
     """An equation that is not between operators, with the function that checks it."""
     return Identity(
-        name, None, None, condition, source, check=check, statement=statement, rigid=rigid
+        None,
+        None,
+        condition,
+        name=name,
+        source=source,
+        check=check,
+        statement=statement,
+        rigid=rigid,
     )

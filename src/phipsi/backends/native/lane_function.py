@@ -206,7 +206,7 @@ class LaneFunction(MachineFunction):
             place += -(-native.scratch_bytes // _LINE) * _LINE
         data[words] = place + _LINE
         super().__init__(
-            lambda: code, data, target, tuple(inputs), shapes, words,
+            code, data, target, tuple(inputs), shapes, words,
             single=len(results) == 1, has_direct=has_direct, also=tuple(natives),
         )  # fmt: skip
 

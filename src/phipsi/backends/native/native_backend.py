@@ -7,10 +7,10 @@ from typing import Any, final
 
 import numpy as np
 
-from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, no_direct
+from phipsi.backends.backend import Array, Arrays, Backend, Loaded, SweepProgram, never
 from phipsi.backends.failures import NO_MEMORY
 from phipsi.backends.native.calls.machine_function import MachineFunction
-from phipsi.backends.native.pipeline import can_run, compile_native
+from phipsi.backends.native.pipeline import can_run, compile_native, plan_native
 from phipsi.backends.result_memory import empty
 
 
@@ -27,14 +27,29 @@ class NativeBackend(Backend):
         return can_run(program.by_column or program)
 
     def load(self, program: SweepProgram) -> Loaded:
-        """The program in its tables and its data record; the code is compiled at the first call."""
+        """Compile a program, or read it from the disk cache."""
         code = NativeCode(program.by_column or program)
         if program.by_column is not None:
             return Loaded(_ByColumn(program, code).run, code=code)
         # the builtin returns the result of one expression as it is, not in a tuple
         one = len(program.request.expressions) == 1 and not program.request.single
-        plain = not one and not any(program.picks)
-        return Loaded(code.run, (lambda: code.direct) if plain else no_direct, code.quick, code)
+        direct = never if one or any(program.picks) else code.direct
+        return Loaded(code.run, direct, code.quick, code)
+
+
+class KernelSource:
+    """A program as a part of other machine code, such as a run: without code of its own.
+
+    **Attributes:** `program`; `unit`, what its kernel is written from; `data`, the record that the
+    kernel works on; `scratch_bytes` of memory that it needs; `target`; `output_shapes`.
+    """
+
+    def __init__(self, program: SweepProgram) -> None:
+        self.program = program
+        self.unit, self.data = plan_native(program)
+        self.target, self._alive = self.unit.target, self.unit.pointers()
+        self.scratch_bytes = int(self.data[self.unit.words])
+        self.output_shapes = self.unit.shapes[len(program.inputs) : -1]
 
 
 class NativeCode(MachineFunction):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -51,13 +50,14 @@ from phipsi.sweeps.request import Lowered, Result
 _LARGE = 1 << 20  # bytes of scratch of a group
 
 
-def compile_native(
-    program: SweepProgram,
-) -> tuple[Unit, Callable[[], MachineCode], np.ndarray]:
-    """The passes: the unit that code is written from, the code, and the record it works on.
+def compile_native(program: SweepProgram) -> tuple[Unit, MachineCode, np.ndarray]:
+    """The unit that code is written from, the code, and the record it works on."""
+    unit, data = plan_native(program)
+    return unit, machine_code(unit.key(), unit.target, unit.emit), data
 
-    The code is compiled when it is asked for.
-    """
+
+def plan_native(program: SweepProgram) -> tuple[Unit, np.ndarray]:
+    """The passes: the unit that code is written from, and the record it works on."""
     target = target_for(reproducible=program.reproducible)
     tables = model_tables(program.model, program.points)
     lowered, widest = program.lowered, max((c.nv for c in tables.codes), default=0)
@@ -76,7 +76,7 @@ def compile_native(
     unit = Unit(program, target, tables, results, phases, plan)
     data = unit.record()
     check("record", data, unit.words, len(unit.shapes))
-    return unit, lambda: machine_code(unit.key(), target, unit.emit), data
+    return unit, data
 
 
 def can_run(program: SweepProgram) -> bool:

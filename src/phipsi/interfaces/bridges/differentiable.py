@@ -274,8 +274,7 @@ class SimulatorBridge(Bridge):
         shapes = [np.shape(known[name]) for name in parameters]  # type: ignore[arg-type]
         self.core = ((model.nq,), (model.nv,), (steps, model.nv), *shapes)
         self._maps = CoordinateMaps(model)
-        once = simulator.rollout(simulator.start(), steps=0, record=record)
-        self.results = tuple((steps // every + 1, *once[name].shape[1:]) for name in record)
+        self.results = tuple((steps // every + 1, *simulator.shape_of(name)) for name in record)
 
     def _start(self, inputs: Sequence[Array]) -> tuple[SimulatorState, Array]:
         q0, v0, tau, *values = inputs

@@ -1,4 +1,4 @@
-"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `bench` and `demo`.
+"""The command line: `phipsi info`, `check`, `simulate`, `explain`, `workbench`, `bench`, `demo`.
 
 Heavy imports are inside the functions, so that help is quick.
 """
@@ -234,6 +234,55 @@ def explain(
 
 
 @command
+def workbench(
+    expression: str = "",
+    /,
+    *,
+    model: Path | None = None,
+    port: int = 0,
+    seconds: float = 20.0,
+    open: bool = True,
+    reading: Reading = READING,
+) -> int:
+    """Serve a page on which expressions are typed, explained, proved and derived.
+
+    It shows the spaces, every rewrite, the recursion, the blocks, the cost, the code and the value
+    of what you type, in Greek, ASCII or LaTeX:
+
+        phipsi workbench "J mass_matrix⁻¹ J*"
+
+        phipsi workbench --model arm.urdf --no-open
+
+    The page is for this machine only: its address holds a token, and Ctrl-C ends it.
+
+    Parameters
+    ----------
+    expression
+        What the page begins with.
+    model
+        A robot file, offered beside the robots that ship with phipsi.
+    port
+        The port to listen on; 0 takes any that is free.
+    seconds
+        The longest that one answer may take.
+    open
+        Open the page in the browser.
+    """
+    from phipsi.interfaces.workbench.server import Workbench
+
+    robot = None if model is None else reading.load(model)
+    with Workbench(robot, expression=expression, port=port, seconds=seconds) as bench:
+        say(f"{bench.address}\nCtrl-C ends the workbench.")
+        sys.stdout.flush()
+        if open:
+            import webbrowser
+
+            webbrowser.open(bench.address)
+        bench.wait()
+    return 0
+
+
+@command
 def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     """Load an arm, explain its dynamics, simulate it, check it, and write a report.
 
@@ -255,7 +304,7 @@ def demo(*, out: Path = Path("phipsi-demo"), open: bool = False) -> int:
     return run(out, open_report=open)
 
 
-for one in (info, check, simulate, explain, bench, demo):
+for one in (info, check, simulate, explain, workbench, bench, demo):
     app.command(one)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,26 +27,20 @@ _SHORT = 1 << 20  # bytes of scratch of one configuration, up to which a call ma
 class MachineFunction:
     """Machine code of a function of arrays, and the ways to call it.
 
-    `compiled` returns the code and is asked at the first call: a run may need nothing but the
-    kernel, in its own code. `names` are those of the inputs; `shapes`, of one element of all
-    arguments, the last of which is the status; `words`, where the data record holds the size of
-    scratch memory; `single`, whether there is one result; `also`, objects that the code needs to
-    live.
+    `names` are those of the inputs; `shapes`, of one element of all arguments, the last of which is
+    the status; `words`, where the data record holds the size of scratch memory; `single`, whether
+    there is one result; `also`, objects that the code needs to live.
 
     **Attributes:** `ufunc`, the gufunc, whose last output is an integer status per configuration;
     `direct`, the builtin for one configuration in plain arrays, which returns None for anything
-    else; `code`; `data`, the record that the code works on.
+    else; `data`, the record that the code works on.
     """
 
-    code: MachineCode
-    ufunc: Any
-    direct: Callable[..., Any]
-    _loop: int
     _pick: Callable[[list[Any]], list[Any]] | None = None  # chooses blocks of the results
 
     def __init__(
         self,
-        compiled: Callable[[], MachineCode],
+        code: MachineCode,
         data: np.ndarray,
         target: Target,
         names: Sequence[str],
@@ -58,16 +51,15 @@ class MachineFunction:
         has_direct: bool,
         also: object,
     ) -> None:
-        self.data, self.target, self.words = data, target, words
+        self.code, self.data, self.target, self.words = code, data, target, words
         self.names, self.shapes, self._single = tuple(names), shapes, single
         self.scratch_bytes = int(data[words])  # of a thread
-        count = len(names)
-        self._compiled, self._lock, self._owned = (
-            compiled,
-            Lock(),
-            (data, also, Scratch(data, words)),
-        )
-        self._has_direct = has_direct and self.scratch_bytes < _SHORT * target.lanes
+        owned = (code, data, also, Scratch(data, words))
+        count, self._loop = len(names), code.address("phipsi_loop")
+        self.ufunc = make_gufunc(self._loop, data.ctypes.data, shapes, count, owned)
+        self.direct: Callable[..., Any] = never
+        if has_direct and self.scratch_bytes < _SHORT * target.lanes:
+            self.direct = make_direct(code.address("phipsi_direct"), data, owned)
         self.input_shapes, self.output_shapes = shapes[:count], shapes[count:-1]
         self._tasks: dict[tuple[Any, ...], np.ndarray] = {}  # of batches that threads ran
         self._count, self._ranks = count, [len(s) for s in self.input_shapes]
@@ -75,25 +67,6 @@ class MachineFunction:
         widest = max((math.prod(s) for s in self.output_shapes), default=1) or 1
         narrowest = min((math.prod(s) for s in self.input_shapes), default=1) or 1
         self._many = max(narrowest * LEAST // (8 * widest), 2)
-
-    def __getattr__(self, name: str) -> Any:
-        """The code and the ways to call it, once they are needed."""
-        if name not in ("code", "ufunc", "direct", "_loop"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        with self._lock:
-            if name not in self.__dict__:
-                self._load()
-        return self.__dict__[name]
-
-    def _load(self) -> None:
-        """Compile the code, or read it from the disk cache."""
-        code, data = self._compiled(), self.data
-        owned = (code, *self._owned)
-        self.code, self._loop = code, code.address("phipsi_loop")
-        self.ufunc = make_gufunc(self._loop, data.ctypes.data, self.shapes, self._count, owned)
-        self.direct = never
-        if self._has_direct:
-            self.direct = make_direct(code.address("phipsi_direct"), data, owned)
 
     def quick(self, args: tuple[Any, ...], threads: Any, out: Any) -> Any:
         """One call of the gufunc; None if anything is out of the ordinary, or fails."""

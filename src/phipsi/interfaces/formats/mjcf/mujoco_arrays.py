@@ -5,7 +5,6 @@ Imported by the process that runs MuJoCo's reader, so it imports little itself.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -124,12 +123,3 @@ def unpacked(listed: Any, blobs: list[bytes]) -> Arrays:
     if set(out) != {*FIELDS, *MADE}:
         raise ValueError("arrays are missing")
     return out
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in use now; 0 where the system does not say."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0

@@ -9,8 +9,9 @@ from phipsi.interfaces.formats.load_options import Options
 from phipsi.interfaces.formats.mjcf.checked_files import MjcfFiles, complaint
 from phipsi.interfaces.formats.mjcf.mujoco_arrays import NAMED, Arrays, compiled, unpacked
 from phipsi.interfaces.formats.mjcf.mujoco_text import text_for_mujoco
-from phipsi.interfaces.formats.mjcf.reader_process import READERS, Ended, NotStarted, TooSlow
+from phipsi.interfaces.limited_process import Ended, LimitedProcess, NotStarted, TooSlow
 
+READERS = LimitedProcess("phipsi.interfaces.formats.mjcf.worker")
 _HERE = "If you trust the file, read it in this process:\n    pp.load({file!r}, isolate=False)"
 
 

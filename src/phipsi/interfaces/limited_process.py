@@ -1,29 +1,35 @@
-"""A process that reads files with somebody else's code, kept for later files.
+"""A process that answers requests with limits of time and memory, kept for later requests.
 
-A fault in that code ends the process and not the user's; so does too much time or memory. Questions
-and answers are plain data: a line of JSON and bytes, nothing that is executed on arrival.
+A fault in its code ends that process and not the user's; so does too much time or memory. Requests
+and answers are plain data: JSON and bytes, nothing that is executed on arrival. MJCF files are read
+in one, and the workbench evaluates expressions in one. `serve` is the side of the process itself.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, final
 
-HELLO = "phipsi reads MJCF"
-_MODULE = "phipsi.interfaces.formats.mjcf.worker"
+HELLO = "phipsi answers"
 _START_SECONDS = 60.0
 _LAST_SECONDS = 5.0
 _LONGEST_HEAD = 200_000_000
 _LONGEST_BLOB = 2_000_000_000
 _PIECE = 1 << 20
+_MOST = 500_000_000  # bytes in use after a request, above which a fresh process takes over
+_GRACE = 2.0  # seconds; the user's side ends the process before, if it still can
+
+Message = tuple[dict[str, Any], list[bytes]]
 
 
 @final
@@ -54,7 +60,7 @@ def send(stream: IO[bytes], head: dict[str, Any], blobs: Sequence[bytes] = ()) -
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+def receive(stream: IO[bytes]) -> Message:
     """Read a message; EOFError if the other side is gone, ValueError if it is not a message."""
     (length,) = struct.unpack("<Q", _exactly(stream, 8))
     if length > _LONGEST_HEAD:
@@ -82,24 +88,26 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 @final
-class Readers:
-    """The one process of this program; started when it is needed, and again if it ended."""
+class LimitedProcess:
+    """A process that runs a module with `serve`; started when needed, and again if it ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
+        self.module = module
+        atexit.register(self.end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
         self.lock = threading.Lock()
         self.holder = 0  # the thread that has the lock
         self.process: subprocess.Popen[bytes] | None = None
 
-    def ask(
-        self, request: dict[str, Any], blobs: Sequence[bytes], seconds: float
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def ask(self, request: dict[str, Any], blobs: Sequence[bytes], seconds: float) -> Message:
         """The answer to a request; one of the exceptions above if there is none in time.
 
-        A process that ends, but read other files before, may have been harmed by one of those: the
+        A process that ends, but answered others before, may have been harmed by one of those: the
         request is then made again to a fresh one.
         """
         if self.holder == threading.get_ident():  # a signal handler, which would wait for itself
-            raise NotStarted("this thread is in the middle of reading another file")
+            raise NotStarted("this thread is in the middle of another request")
         with self.lock:
             try:
                 self.holder = threading.get_ident()
@@ -124,7 +132,7 @@ class Readers:
         if self.process is not None and self.process.poll() is not None:
             self._end()
         if self.process is None:
-            self.process = _started()
+            self.process = _started(self.module)
             hello = self._exchange(self.process, None, (), _START_SECONDS, NotStarted)[0]
             if hello.get("hello") != HELLO:
                 raise NotStarted(f"{sys.executable} answered something else")
@@ -137,7 +145,7 @@ class Readers:
         blobs: Sequence[bytes],
         seconds: float,
         failure: type[Exception] = Ended,
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    ) -> Message:
         assert process.stdin is not None and process.stdout is not None
         is_over = threading.Event()
 
@@ -191,7 +199,7 @@ class Readers:
             process.wait()
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _started(module: str) -> subprocess.Popen[bytes]:
     if getattr(sys, "frozen", False) or not sys.executable:
         raise NotStarted("this program is frozen, and there is no Python beside it")
     environment = dict(os.environ)
@@ -205,7 +213,7 @@ def _started() -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", _MODULE],
+            [sys.executable, "-P", "-m", module],
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -245,7 +253,109 @@ def _close(pipe: IO[bytes] | None) -> None:
         pass
 
 
-READERS = Readers()
-atexit.register(READERS.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=READERS.forget)
+# ---- the side of the process --------------------------------------------------------------------
+
+
+def serve(
+    answer: Callable[[dict[str, Any], list[bytes]], Message],
+    prepare: Callable[[], object],
+    *,
+    writes_files: bool,
+) -> None:
+    """Answer requests from the standard input until the other side is gone.
+
+    Every request has "seconds" and "memory" (bytes), its limits; beyond them the process ends, so
+    that nothing is left of it when the program that started it is gone. It leaves no core behind,
+    and creates no file unless `writes_files`.
+    """
+    requests, answers = _streams()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started us
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    prepare()
+    _leave_no_traces(writes_files)
+    send(answers, {"hello": HELLO})
+    while True:
+        try:
+            request, blobs = receive(requests)
+        except EOFError:
+            return
+        with _limited(request["seconds"], request["memory"]):
+            head: dict[str, Any]
+            out: list[bytes]
+            try:
+                head, out = answer(request, blobs)
+            except MemoryError as error:
+                head, out = {"failure": "memory", "message": str(error)}, []
+        head["is_last"] = resident_bytes() > _MOST or head.get("failure") == "memory"
+        send(answers, head, out)
+
+
+def _streams() -> tuple[IO[bytes], IO[bytes]]:
+    """Our two pipes; what C++ code prints goes nowhere."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    return requests, answers
+
+
+def _leave_no_traces(writes_files: bool) -> None:
+    """Stand in a folder that is gone, in which foreign code cannot create its log."""
+    with contextlib.suppress(OSError):  # where nothing can be written anyway
+        folder = tempfile.mkdtemp()
+        os.chdir(folder)
+        try:
+            os.rmdir(folder)
+        except OSError:  # Windows keeps it while we are in it
+            os.chdir(tempfile.gettempdir())
+            os.rmdir(folder)
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if not writes_files:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+@contextlib.contextmanager
+def _limited(seconds: float, memory: int) -> Iterator[None]:
+    """Time and memory for one request, where the system can limit them."""
+    has_alarm = hasattr(signal, "setitimer")
+    if has_alarm:
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)  # whose signal ends us
+    with _address_space(memory):
+        yield
+    if has_alarm:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
+def _address_space(memory: int) -> Iterator[None]:
+    try:
+        import resource
+
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        hard = before[1]
+        wanted = used + memory if hard == resource.RLIM_INFINITY else min(used + memory, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in use now; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

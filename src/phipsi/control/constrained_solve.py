@@ -1,0 +1,314 @@
+"""Dense equations with constraint rows, in the graphs of laws: P x + G* f = c, G x = e.
+
+P is symmetric, and positive definite along the motions that keep the rows; elsewhere it may be
+zero, as it is for joints without a drive. So with rows in natural size and a weight w,
+
+    B = P + w G* G = L L*,   Y = L⁻¹ G*,   (Y* Y) g = Y* L⁻¹ c − e
+    x = L⁻* (L⁻¹ c − Y g),   f = g + w e
+
+B is positive definite, and G x = e makes the added term that of a known force. A row that depends
+on those before it is dropped by the criterion of programs (`failures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, cast, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phipsi.backends.failures import ROW_FLOOR, ROW_TOLERANCE
+from phipsi.backends.native.kernel.law_code import Area, LawCode
+from phipsi.backends.native.pipeline import sources_digest
+from phipsi.backends.native.text import llvm_text as ir
+from phipsi.backends.native.text.lane_arithmetic import (
+    POINTER,
+    Emitter,
+    Lane,
+    fold_loop,
+    i64,
+    write_loop,
+)
+from phipsi.laws import law_operations as ops
+from phipsi.laws.calls import Callee, call
+from phipsi.laws.graph import Node
+from phipsi.laws.trace import Traced, as_node
+
+Array = NDArray[Any]
+
+_SINGULAR = 1e-13  # of a pivot of B, of its own entry: there P x does not determine the motion
+
+
+@final
+class ConstrainedSolve(Callee):
+    """P (n, n), G (m, n), c (n, k), e (m, k), scales (m,) → x (n, k), f (m, k).
+
+    `scales` are one over the natural sizes of the rows. Where P does not determine the motion, the
+    results are not numbers. f is zero on rows that are dropped, up to w e.
+    """
+
+    def __init__(self, n: int, m: int, k: int) -> None:
+        self.sizes = n, m, k
+        self.shapes = (n, k), (m, k)
+        # code in the cache belongs to this text of the formulas
+        self.name = f"constrained solve {n} {m} {k} {sources_digest('control')}"
+        self.key = self.sizes
+
+    def pull(
+        self, args: tuple[Node, ...], results: tuple[Node, ...], weights: Sequence[Node | None]
+    ) -> Sequence[Node | None]:
+        """The same equations with the weights on the right: the matrix is symmetric."""
+        P, G, _, _, scales = args
+        zeros = [ops.constant(np.zeros(shape)) for shape in self.shapes]
+        bars = [z if w is None else w for z, w in zip(zeros, weights, strict=True)]
+        by_c, by_e = call(self, P, G, *bars, scales)
+        x, f, y, g = (cast(Any, Traced(node)) for node in (*results, by_c, by_e))
+        return [as_node(-(y @ x.T)), as_node(-(g @ x.T) - f @ y.T), by_c, by_e, None]
+
+    # ---- arrays -------------------------------------------------------------------------------
+
+    def arrays(self, *args: Array) -> Sequence[Array]:
+        """The formulas above."""
+        n, m, _ = self.sizes
+        batch = np.broadcast_shapes(
+            *(x.shape[: x.ndim - r] for x, r in zip(args, (2, 2, 2, 2, 1), strict=True))
+        )
+        P, G, c, e = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in args[:4])
+        scales = np.broadcast_to(args[4], (*batch, m))
+        rows = scales[..., None] * G
+        traces = np.einsum("...ii->...", P), np.square(rows).sum(axis=(-1, -2))
+        w = np.where(traces[1] > 0, traces[0] / np.where(traces[1] > 0, traces[1], 1.0), 0.0)
+        B = P + w[..., None, None] * (np.swapaxes(rows, -1, -2) @ rows)
+        L, back = _cholesky(B, lambda i, pivot: pivot > _SINGULAR * B[..., i, i], np.nan)
+        Y = _forward(L, back, np.swapaxes(rows, -1, -2))
+        z = _forward(L, back, c)
+        S = np.swapaxes(Y, -1, -2) @ Y
+
+        def counts(i: int, pivot: Array) -> Array:
+            return (pivot > ROW_TOLERANCE * S[..., i, i]) & (w * pivot > ROW_FLOOR)
+
+        T, gains = _cholesky(S, counts, 0.0)
+        wanted = scales[..., None] * e
+        p = _forward(T, gains, np.swapaxes(Y, -1, -2) @ z - wanted)
+        g = _backward(T, gains, p)
+        x = _backward(L, back, z - Y @ g)
+        return x, scales[..., None] * (g + w[..., None, None] * wanted)
+
+    # ---- machine code -------------------------------------------------------------------------
+
+    def write(self, code: LawCode, args: Sequence[Any]) -> Sequence[Area]:
+        """One call of a function, which all calls of this size share."""
+        n, m, k = self.sizes
+        function = self._function(code.module, code.e)
+        results = [code.area(n * k), code.area(m * k)]
+        work = code.area(sum(self._work))
+        areas = [*map(code.stored, args), *results, work]
+        code.e.builder.call(function, [x.base for x in areas])
+        return results
+
+    @property
+    def _work(self) -> Sequence[int]:
+        """Numbers per lane of the matrices that it works with."""
+        n, m, k = self.sizes
+        return m * n, n * n, n * m, m * m, n, n, m, m, n * k, m * k
+
+    def _function(self, module: ir.Module, of: Emitter) -> ir.Function:
+        """The formulas above in loops: the code does not grow with the mechanism."""
+        n, m, k = self.sizes
+        name = f"phipsi_constrained_solve_{n}_{m}_{k}_{of.lanes}"
+        if name in module.globals:
+            return module.globals[name]
+        function = ir.Function(module, ir.FunctionType(ir.VOID, [POINTER] * 8), name)
+        function.linkage = "internal"
+        e = Emitter(of.lanes, fused=of.fused)
+        e.builder = b = ir.IRBuilder(function.append_basic_block("entry"))
+        P, G, c, wanted, scales, x, f, work = map(Area, function.args)
+        starts = [0, *accumulate(self._work)]
+        rows, L, Y, T, back, own, gains, owns, z, g = (
+            Area(b.at(work.base, 8 * e.lanes * start)) for start in starts[:-1]
+        )
+        code = LawCode(module, e, {}, lambda _: None)
+        at = _Loops(code)
+
+        def scaled(r: Any, i: Any) -> None:
+            at.put(at(G, r, i, n) * code.entry(scales, r), rows, r, i, n)
+
+        at.each(m, lambda r: at.each(n, lambda i: scaled(r, i)))
+        mass = at.total(n, lambda i: at(P, i, i, n))
+        size = at.total(m * n, lambda i: code.entry(rows, i) * code.entry(rows, i))
+        some = e.compare(">", size, 0.0)
+        w = e.select(some, mass / e.select(some, size, 1.0), 0.0)
+
+        def augmented(i: Any, j: Any) -> None:
+            added = at.total(m, lambda r: at(rows, r, i, n) * at(rows, r, j, n))
+            at.put(added.times_plus(w, at(P, i, j, n)), L, i, j, n)
+
+        at.each(n, lambda i: at.each(at.next(i), lambda j: augmented(i, j)))
+
+        def determined(i: Any, pivot: Lane) -> Any:
+            return e.compare(">", pivot, code.entry(own, i) * _SINGULAR)
+
+        at.cholesky(L, n, own, back, determined, float("nan"))
+        at.forward(L, back, n, m, lambda i, r: at(rows, r, i, n), Y)
+        at.forward(L, back, n, k, lambda i, q: at(c, i, q, k), z)
+
+        def gram(a: Any, d: Any) -> None:
+            at.put(at.total(n, lambda i: at(Y, i, a, m) * at(Y, i, d, m)), T, a, d, m)
+
+        at.each(m, lambda a: at.each(at.next(a), lambda d: gram(a, d)))
+
+        def counts(a: Any, pivot: Lane) -> Any:
+            larger = e.compare(">", pivot, code.entry(owns, a) * ROW_TOLERANCE)
+            return b.and_(larger, e.compare(">", pivot * w, ROW_FLOOR))
+
+        at.cholesky(T, m, owns, gains, counts, 0.0)
+
+        def lacking(a: Any, q: Any) -> Lane:
+            moved = at.total(n, lambda i: at(Y, i, a, m) * at(z, i, q, k))
+            return moved - at(wanted, a, q, k) * code.entry(scales, a)
+
+        at.forward(T, gains, m, k, lacking, g)
+        at.backward(T, gains, m, k, lambda a, q: at(g, a, q, k), g)
+
+        def rest(i: Any, q: Any) -> Lane:
+            return at(z, i, q, k) - at.total(m, lambda a: at(Y, i, a, m) * at(g, a, q, k))
+
+        at.backward(L, back, n, k, rest, x)
+
+        def force(a: Any, q: Any) -> None:
+            s = code.entry(scales, a)
+            at.put(s * (at(g, a, q, k) + w * (s * at(wanted, a, q, k))), f, a, q, k)
+
+        at.each(m, lambda a: at.each(k, lambda q: force(a, q)))
+        b.ret_void()
+        return function
+
+
+@final
+class _Loops:
+    """Matrices in memory, lane by lane; numbers of rows and columns are ints or of the code."""
+
+    def __init__(self, code: LawCode) -> None:
+        self.code, self.e, self.b = code, code.e, code.e.builder
+
+    def next(self, i: Any) -> Any:
+        """i + 1."""
+        return self.b.add(i, i64(1))
+
+    def _place(self, i: Any, j: Any, columns: int) -> Any:
+        return self.b.add(self.b.mul(i, i64(columns)), j)
+
+    def __call__(self, area: Area, i: Any, j: Any, columns: int) -> Lane:
+        return self.code.entry(area, self._place(i, j, columns))
+
+    def put(self, x: Lane, area: Area, i: Any, j: Any, columns: int) -> None:
+        """Store entry (i, j)."""
+        self.code.put(x, area, self._place(i, j, columns))
+
+    def each(self, count: Any, body: Callable[[Any], None]) -> None:
+        """For i in range(count)."""
+        write_loop(self.b, i64(count) if isinstance(count, int) else count, body)
+
+    def total(self, count: Any, term: Callable[[Any], Lane]) -> Lane:
+        """Σ term(i) for i in range(count)."""
+        e, start = self.e, [self.e.constant(0.0).value]
+
+        def more(i: Any, sums: list[Any]) -> list[Any]:
+            return [(Lane(e, sums[0]) + term(i)).value]
+
+        number = i64(count) if isinstance(count, int) else count
+        return Lane(e, fold_loop(self.b, number, 1, start, more)[0])
+
+    def cholesky(
+        self,
+        A: Area,
+        n: int,
+        own: Area,
+        gains: Area,
+        counts: Callable[[Any, Lane], Any],
+        otherwise: float,
+    ) -> None:
+        """A = L L* in the place of A, below the diagonal; `gains` are 1/L_ii.
+
+        Where a pivot does not count, the gain is `otherwise`; `own` keeps the diagonal of A.
+        """
+        code, e = self.code, self.e
+
+        def row(i: Any) -> None:
+            code.put(self(A, i, i, n), own, i)
+
+            def entry(j: Any) -> None:
+                known = self.total(j, lambda t: self(A, i, t, n) * self(A, j, t, n))
+                self.put((self(A, i, j, n) - known) * code.entry(gains, j), A, i, j, n)
+
+            self.each(i, entry)
+            known = self.total(i, lambda t: self(A, i, t, n) * self(A, i, t, n))
+            pivot = self(A, i, i, n) - known
+            good = counts(i, pivot)
+            gain = 1.0 / e.intrinsic("sqrt", e.select(good, pivot, 1.0))
+            code.put(e.select(good, gain, otherwise), gains, i)
+
+        self.each(n, row)
+
+    def forward(
+        self, L: Area, gains: Area, n: int, k: int, right: Callable[[Any, Any], Lane], out: Area
+    ) -> None:
+        """L⁻¹ of a matrix (n, k)."""
+
+        def entry(i: Any, q: Any) -> None:
+            known = self.total(i, lambda t: self(L, i, t, n) * self(out, t, q, k))
+            self.put((right(i, q) - known) * self.code.entry(gains, i), out, i, q, k)
+
+        self.each(n, lambda i: self.each(k, lambda q: entry(i, q)))
+
+    def backward(
+        self, L: Area, gains: Area, n: int, k: int, right: Callable[[Any, Any], Lane], out: Area
+    ) -> None:
+        """L⁻* of a matrix (n, k)."""
+        b = self.b
+
+        def entry(done: Any, q: Any) -> None:
+            i = b.sub(i64(n - 1), done)
+
+            def term(u: Any) -> Lane:
+                t = b.add(self.next(i), u)
+                return self(L, t, i, n) * self(out, t, q, k)
+
+            known = self.total(done, term)
+            self.put((right(i, q) - known) * self.code.entry(gains, i), out, i, q, k)
+
+        self.each(n, lambda done: self.each(k, lambda q: entry(done, q)))
+
+
+def _cholesky(
+    A: Array, counts: Callable[[int, Array], Array], otherwise: float
+) -> tuple[Array, Array]:
+    """L (..., n, n) below the diagonal, and 1/L_ii (..., n): `otherwise` where not counted."""
+    n = A.shape[-1]
+    L, gains = np.zeros(A.shape), np.zeros(A.shape[:-1])
+    for i in range(n):
+        for j in range(i):
+            known = np.einsum("...t,...t->...", L[..., i, :j], L[..., j, :j])
+            L[..., i, j] = (A[..., i, j] - known) * gains[..., j]
+        pivot = A[..., i, i] - np.square(L[..., i, :i]).sum(axis=-1)
+        good = counts(i, pivot)
+        gains[..., i] = np.where(good, 1 / np.sqrt(np.where(good, pivot, 1.0)), otherwise)
+    return L, gains
+
+
+def _forward(L: Array, gains: Array, right: Array) -> Array:
+    out = np.zeros(right.shape)
+    for i in range(right.shape[-2]):
+        known = np.einsum("...t,...tk->...k", L[..., i, :i], out[..., :i, :])
+        out[..., i, :] = (right[..., i, :] - known) * gains[..., i, None]
+    return out
+
+
+def _backward(L: Array, gains: Array, right: Array) -> Array:
+    out = np.zeros(right.shape)
+    for i in reversed(range(right.shape[-2])):
+        known = np.einsum("...t,...tk->...k", L[..., i + 1 :, i], out[..., i + 1 :, :])
+        out[..., i, :] = (right[..., i, :] - known) * gains[..., i, None]
+    return out

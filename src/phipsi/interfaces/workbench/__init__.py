@@ -1,0 +1,1 @@
+"""The workbench: a page on which operator expressions are typed, explained, proved and derived."""

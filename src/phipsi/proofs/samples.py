@@ -1,0 +1,244 @@
+"""Mechanisms on which an identity is proved if no model is given: all kinds, small ones first.
+
+Only the tree, the joint types and the places of rotors and points matter to a proof, which draws
+all numbers. The numbers here are short ones, for counterexamples that can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+
+from phipsi import constraints
+from phipsi.model import Model, ModelBuilder
+from phipsi.model.closures import ClosureSet, closure_set
+from phipsi.model.inertia import SpatialInertia
+from phipsi.model.joint import Joint
+from phipsi.model.joints import (
+    Composite,
+    Cylindrical,
+    Free,
+    Helical,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Translation,
+    Universal,
+)
+from phipsi.model.pose import Pose
+from phipsi.proofs.digits import Digits
+from phipsi.proofs.mechanism import Mechanism
+from phipsi.proofs.residues import field, random_prime
+from phipsi.proofs.state import State, drawing
+from phipsi.rewrite.identity import unmet
+
+Axis = tuple[float, float, float]
+
+_AXES: list[Axis] = [(0, 0, 1), (0, 1, 0), (0.6, 0, 0.8), (1, 0, 0)]
+_OFFSETS = [(0.5, 0, 0.25), (0, 0.5, 0.25), (0.25, -0.5, 0), (-0.5, 0.25, 0.5)]
+_CENTRES = [(0.25, 0.5, -0.25), (0.5, -0.25, 0), (0, 0.25, 0.5)]
+_MOMENTS = [(0.25, 0.5, 0.375), (0.5, 0.25, 0.5), (0.375, 0.5, 0.25)]
+_ROTORS = [0.5, 0.25, 0.75]
+_JOINTS = {
+    "revolute": Revolute,
+    "prismatic": Prismatic,
+    "helical": lambda axis: Helical(axis, 0.25),
+    "cylindrical": Cylindrical,
+    "universal": lambda axis: Universal(axis, (0, 0.8, 0.6)),
+    "planar": lambda axis: Planar((0.8, 0, -0.6), (0, 1, 0)),
+    "spherical": lambda axis: Spherical(),
+    "translation": lambda axis: Translation(),
+    "free": lambda axis: Free(),
+    "composite": lambda axis: Composite([Revolute(axis), Prismatic((0.6, 0.8, 0))]),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A mechanism, the loop closures on it, and the bodies that its points are on.
+
+    Without `hosts` three points are on random bodies. `constraints` are those of `closures`.
+    """
+
+    model: Model
+    closures: ClosureSet | None = None
+    hosts: tuple[int, ...] | None = None
+    constraints: tuple[constraints.Constraint, ...] = ()
+
+    @lru_cache(maxsize=512)  # noqa: B019  (samples are few, and live as long as the process)
+    def state(self, seed: int, i: int) -> State:
+        """The i-th random point of the mechanism, modulo a random prime."""
+        rng = np.random.default_rng((seed, i, 7))
+        kind = field(random_prime(rng), seed)
+        mechanism = Mechanism(self.model, kind, drawing(kind, rng))
+        return State(mechanism, (seed, i, 7), self.closures, hosts=self.hosts)
+
+    def digits_state(self, seed: int) -> State:
+        """A random state in long decimals; use it within `long_decimals`."""
+        draw = drawing(Digits, np.random.default_rng((seed, 0, 8)))
+        mechanism = Mechanism(self.model, Digits, draw)
+        return State(mechanism, (seed, 0, 8), self.closures, hosts=self.hosts)
+
+    def unmet(self, condition: str) -> str:
+        """Why the mechanism does not meet a condition; "" if it does."""
+        if self.closures is not None and "no loops" in condition:
+            return "it has loops"
+        return unmet(condition, self.model)
+
+    @staticmethod
+    def of(model: Model) -> Sample:
+        """A model, or a system with its constraints."""
+        if not model.n_rows:
+            return Sample(model.model)
+        return Sample(model.model, model.closures, constraints=tuple(model.constraints))
+
+    def __str__(self) -> str:
+        return describe(self.model)
+
+
+def describe(model: Model) -> str:
+    """The bodies and joints of a mechanism in words.
+
+    >>> import phipsi as pp
+    >>> print(describe(pp.examples.planar_arm(2)))
+    2 bodies: link1 on the world (revolute), link2 on link1 (revolute)
+    """
+    parts: list[str] = []
+    for k, p in enumerate(model.parent):
+        where = "the world" if p < 0 else model.body_names[p]
+        rotor = " with rotor" if model.armature[model.v_slices[k]].any() else ""
+        parts.append(f"{model.body_names[k]} on {where} ({model.joints[k].kind}{rotor})")
+    count = f"{model.n_bodies} {'body' if model.n_bodies == 1 else 'bodies'}"
+    return f"{count}: {', '.join(parts)}" if parts else count
+
+
+def built(parents: Sequence[int], joints: Sequence[str], rotors: Sequence[int] = ()) -> Model:
+    """A model with short numbers; `rotors` are the bodies whose joints have one."""
+    builder = ModelBuilder(gravity=(1, 2, -10))
+    for k, (p, kind) in enumerate(zip(parents, joints, strict=True)):
+        joint: Joint = _JOINTS[kind](_AXES[k % 4])
+        builder.add_body(
+            f"b{k}",
+            parent="world" if p < 0 else f"b{p}",
+            joint=joint,
+            placement=Pose(translation=_OFFSETS[k % 4]),
+            inertia=SpatialInertia(1.0 + k % 3, _CENTRES[k % 3], _MOMENTS[k % 3]),
+            joint_name=f"j{k}",
+            armature=_ROTORS[k % 3] if k in rotors else 0.0,
+        )
+    return builder.build()
+
+
+_CHAIN2, _CHAIN3, _FORK = (-1, 0), (-1, 0, 1), (-1, 0, 0)
+_FIXED: list[tuple[tuple[int, ...], str, tuple[int, ...]]] = [
+    # parents       joints                                    rotors on bodies
+    ((-1,),         "revolute",                               ()),
+    ((-1,),         "revolute",                               (0,)),
+    ((-1,),         "prismatic",                              ()),
+    ((-1,),         "spherical",                              ()),
+    ((-1,),         "free",                                   ()),
+    (_CHAIN2,       "revolute revolute",                      ()),
+    (_CHAIN2,       "revolute revolute",                      (0, 1)),
+    (_CHAIN2,       "prismatic prismatic",                    ()),
+    (_CHAIN2,       "revolute prismatic",                     ()),
+    (_CHAIN2,       "helical universal",                      (1,)),
+    (_CHAIN2,       "free revolute",                          ()),
+    ((-1, -1),      "revolute revolute",                      ()),
+    (_CHAIN3,       "revolute revolute revolute",             ()),
+    (_CHAIN3,       "revolute helical prismatic",             (1,)),
+    (_FORK,         "revolute revolute revolute",             ()),
+    (_FORK,         "prismatic prismatic prismatic",          (0, 2)),
+    (_FORK,         "free revolute spherical",                (1,)),
+    (_CHAIN3,       "planar cylindrical translation",         ()),
+    ((-1, 0, -1, 2), "universal composite free prismatic",    (0, 3)),
+    ((-1, 0, 1, 2), "revolute revolute revolute revolute",    (2,)),
+    ((-1, 0, 0, 1, 1), "revolute prismatic helical revolute revolute", (0, 1, 2, 3, 4)),
+    ((-1, 0, 0, 1, 1, 2), "free planar universal spherical cylindrical composite", ()),
+]  # fmt: skip
+_RANDOM = 3  # further trees, of three to six bodies
+
+
+@cache
+def samples(seed: int = 0, condition: str = "") -> tuple[Sample, ...]:
+    """Chains, trees, forests and free bases of all joint types, with rotors and without.
+
+    With a condition, those of them that meet it, and larger ones that were drawn to meet it.
+    """
+    if condition:
+        found = [one for one in samples(seed) if not one.unmet(condition)]
+        return (*found, *_meeting(condition, seed))
+    fixed = [Sample(built(p, joints.split(), rotors)) for p, joints, rotors in _FIXED]
+    apart = [  # so few points, on bodies so free, that they move independently
+        Sample(built((-1, 0), ["free", "spherical"]), hosts=(1,)),
+        Sample(built((-1, 0, 1), ["spherical", "prismatic", "spherical"], (1,)), hosts=(2,)),
+        Sample(built((-1, 0, 0), ["free", "free", "free"]), hosts=(0, 1, 2)),
+    ]
+    found = [*fixed, *apart, *_random(seed)]
+    return tuple(sorted(found, key=lambda one: one.model.n_bodies))
+
+
+def _random(seed: int) -> Iterator[Sample]:
+    rng = np.random.default_rng((seed, 11))
+    for _ in range(_RANDOM):
+        n = int(rng.integers(3, 7))
+        parents = [int(rng.integers(-1, k)) for k in range(n)]
+        joints = [str(kind) for kind in rng.choice(list(_JOINTS), n)]
+        yield Sample(built(parents, joints, [k for k in range(n) if rng.random() < 0.4]))
+
+
+def _meeting(condition: str, seed: int) -> Iterator[Sample]:
+    """A tree of four bodies and one of five, four of them in a row, that meet a condition."""
+    rng = np.random.default_rng((seed, 12))
+    parts = condition.split(", ")
+    kinds = next((kinds for name, kinds in _KINDS.items() if name in parts), list(_JOINTS))
+    for parents in ((-1, 0, 1, 2), (-1, 0, 1, 2, 1), (-1, 0, 1, 2, -1)):
+        joints = [str(kind) for kind in rng.choice(kinds, len(parents))]
+        joints[0] = "free" if "free root" in parts else joints[0]
+        rotors = () if "Jr = 0" in parts else (0, 2)
+        one = Sample(built(parents, joints, rotors))
+        if not one.unmet(condition):
+            yield one
+
+
+_KINDS = {
+    "revolute": ["revolute"],
+    "prismatic": ["prismatic"],
+    "one dof": ["revolute", "prismatic", "helical"],
+}
+
+
+@cache
+def samples_with_rows() -> tuple[Sample, ...]:
+    """Mechanisms with loops, whose constraint rows are independent."""
+    chain = built((-1, 0, 1), ["revolute", "revolute", "revolute"])
+    rotors = built((-1, 0, 1), ["revolute", "prismatic", "revolute"], (0, 1, 2))
+    arms = built((-1, 0, 1, 0, 3), ["free", "revolute", "revolute", "revolute", "revolute"])
+    geared = built((-1, 0, 1, 0), ["free", "revolute", "universal", "prismatic"], (1, 3))
+    wrist = built((-1, 0, 1), ["spherical", "prismatic", "spherical"])
+    grasp = built((-1, 0, -1), ["universal", "cylindrical", "free"])
+    hand, other = ("b2", (0.5, 0.25, 0)), ("b4", (0, 0.5, 0.25))
+    world = ("world", (1, 0.5, 0.25))
+    return (
+        _closed(chain, constraints.PointOnLine((0, 0.6, 0.8), name="line", a=hand, b=world)),
+        _closed(
+            rotors, constraints.Coupling(name="gear", joints=["j0", "j2"], coefficients=(2, 1))
+        ),
+        _closed(wrist, constraints.Revolute((0, 0, 1), name="pin", a=hand, b=world)),
+        _closed(
+            grasp,
+            constraints.Planar((0, 0, 1), name="face", a=("b1", (0.25, 0, 0.5)), b=hand),
+            constraints.Universal((1, 0, 0), (0, 1, 0), name="cross", a="b2", b=world),
+        ),
+        _closed(geared, constraints.Spherical(name="ball", a=hand, b=("b3", (0, 0.5, 0.25)))),
+        _closed(arms, constraints.Spherical(name="ball", a=hand, b=other)),
+        _closed(arms, constraints.Weld(name="weld", a=hand, b=other)),
+    )
+
+
+def _closed(model: Model, *joined: constraints.Constraint) -> Sample:
+    closures = closure_set([one.closure(model) for one in joined])
+    return Sample(model, closures, constraints=joined)

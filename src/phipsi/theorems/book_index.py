@@ -1,0 +1,226 @@
+"""The index of the book: identities by name, by number in a paper, by operator, by pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple, cast
+
+from phipsi.errors import InputError, PhipsiError, did_you_mean
+from phipsi.expressions.kinds import Op
+from phipsi.expressions.node import Expr, adjoint
+from phipsi.operators.inputs import leaves_of
+from phipsi.rewrite.identities import RULES
+from phipsi.rewrite.identity import Identity
+from phipsi.rewrite.patterns import find_in_product, replace_in_sum
+from phipsi.theorems.words import word
+
+_PAPERS = ("88-11", "SOA", "MM", "MC", "MS")
+_KINDS = {"lemma": "lemma", "lemmas": "lemma", "eq.": "", "eq": "", "eqs.": "", "equation": ""}
+_SHORTEST_WORD = 3
+_ANY = ("*", "…", "...", "_")
+_NUMBER = re.compile(r"(?:[a-z]\.?)?\d*\.?\d+[a-z]?")
+
+
+def identities(query: str = "") -> list[Identity]:
+    """The identities that the library knows: all of them, or those that a query finds.
+
+    Without a query: the rewriter's rules, then the papers' other theorems. A **query** is a name or
+    a part of it (``"Lemma 0.4"``), a paper and a number of it (``"SOA 0.28"``, ``"88-11 a.35"``), a
+    paper (``"MS"``), an operator (``"psi"``), or a pattern: a part of a product or sum, in which a
+    star that stands alone is any factors (``"H psi * H*"``); it is found in its adjoint too. The
+    first of these readings that finds something counts. An `InputError` has close matches.
+
+    >>> import phipsi as pp
+    >>> len(pp.identities()) > 250
+    True
+    >>> for identity in pp.identities("SOA 0.28"):
+    ...     print(identity)
+    Lemma 0.1 / Lemma 1:  mass_matrix = (I + H phi K) D (I + H phi K)*   [SOA eq. 0.28; MC eq. 11]
+    """
+    if not isinstance(cast(object, query), str):
+        raise InputError(f"identities are found by text, not {type(query).__name__}")
+    if not query.strip():
+        return [*RULES, *(theorem for theorem in _book() if not theorem.rule)]
+    for reading in (_by_name, _by_source, _by_pattern, _by_words):
+        found = list(reading(query))
+        if found:
+            return list({x.rule or x.name: x for x in reversed(found)}.values())[::-1]
+    known = {part: None for x in all_identities() for part in (x.name, *x.source.split("; "))}
+    raise InputError(
+        f"there is no identity {query!r}. {did_you_mean(query, known)} You can ask for a name, a "
+        f"number of a paper ('SOA 0.28'), an operator ('psi') or a pattern ('H psi * H*')."
+    )
+
+
+def identity_named(name: str) -> Identity:
+    """The identity with this name, or an error with close matches."""
+    known = {identity.name: identity for identity in all_identities()}
+    if name not in known:
+        raise InputError(
+            f"there is no identity {name!r}. {did_you_mean(name, known)} A claim of your own has "
+            f'two sides:  pp.prove("phi - psi = psi K H phi")'
+        )
+    return known[name]
+
+
+def all_identities() -> tuple[Identity, ...]:
+    """The papers' theorems, then the rewriter's rules; a rule that is a theorem is in both."""
+    return (*_book(), *RULES)
+
+
+def _book() -> tuple[Identity, ...]:
+    from phipsi.theorems.book import THEOREMS  # some 300 expressions to read: only on use
+
+    return THEOREMS
+
+
+# ---- names and words -----------------------------------------------------------------------------
+
+
+def _by_name(query: str) -> Iterator[Identity]:
+    wanted = _plain(query)
+    return (x for x in all_identities() if wanted in map(_plain, (x.name, *x.name.split(" / "))))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s()]+|\beq\.", "", text).casefold()
+
+
+def _by_words(query: str) -> Iterator[Identity]:
+    words = query.casefold().split()
+    if any(len(word) < _SHORTEST_WORD for word in words):
+        return  # letters are in every text
+    for x in all_identities():
+        text = f"{x.name} {x.source} {x.note}".casefold()
+        if all(word in text for word in words):
+            yield x
+
+
+# ---- sources -------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """A place in a paper: which one, "lemma" or "", and its numbers."""
+
+    paper: str
+    kind: str
+    numbers: frozenset[str]
+
+
+def _by_source(query: str) -> Iterator[Identity]:
+    wanted = _place(query)
+    if wanted is None:
+        return iter(())
+    return (x for x in all_identities() if any(_within(wanted, at) for at in _places(x.source)))
+
+
+def _within(wanted: Place, at: Place) -> bool:
+    return (
+        wanted.paper in ("", at.paper)
+        and wanted.kind in ("", at.kind)
+        and wanted.numbers <= at.numbers
+    )
+
+
+@cache
+def _places(source: str) -> tuple[Place, ...]:
+    found = (_place(part, strict=False) for part in source.split("; "))
+    return tuple(place for place in found if place is not None)
+
+
+def _place(text: str, strict: bool = True) -> Place | None:
+    """A place as it is written; None for text that is not about a paper or a number."""
+    paper, kind, numbers = "", "", set[str]()
+    for token in text.replace(",", " ").split():
+        lower = token.casefold().strip("()")
+        named = next((p for p in _PAPERS if p.casefold() == lower), "")
+        if named and not paper:
+            paper = named
+        elif lower in _KINDS:
+            kind = kind or _KINDS[lower]
+        elif _NUMBER.fullmatch(lower) or "-" in lower and any(c.isdigit() for c in lower):
+            numbers |= _range(lower)
+        elif strict:
+            return None
+    return Place(paper, kind, frozenset(numbers)) if paper or numbers else None
+
+
+def _range(text: str) -> set[str]:
+    """The numbers of "0.28", "30-33" or "a.44-a.45", with ".41" as "0.41"."""
+    first, _, last = text.partition("-")
+    ends = [re.fullmatch(r"(.*?)(\d+)", _full(x)) for x in (first, last or first)]
+    if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:
+        return {_full(x) for x in (first, last) if x}
+    return {f"{ends[0][1]}{n}" for n in range(int(ends[0][2]), int(ends[1][2]) + 1)}
+
+
+def _full(number: str) -> str:
+    return f"0{number}" if number.startswith(".") else number
+
+
+# ---- operators and patterns ----------------------------------------------------------------------
+
+
+def _by_pattern(query: str) -> Iterator[Identity]:
+    try:
+        matches = _matcher(query)
+    except PhipsiError:
+        return iter(())
+    return (x for x in all_identities() if x.lhs is not None and any(map(matches, x.sides)))
+
+
+def _matcher(query: str) -> Callable[[Expr], bool]:
+    """A test whether an expression contains the pattern, or its adjoint."""
+    parts = [" ".join(part) for part in _split(query.split())]
+    pieces = [word(part) for part in parts]
+    if len(pieces) == 1 and pieces[0].op is Op.LEAF and parts == [query.strip()]:
+        return lambda x: pieces[0] in leaves_of(x)
+    if len(pieces) == 1 and pieces[0].op is Op.SUM:
+        sums = (pieces[0], adjoint(pieces[0]))
+        return lambda x: any(_has_sum(y, one) for y in _nodes(x) for one in sums)
+    factors = [piece.factors for piece in pieces]
+    mirrored = [tuple(adjoint(y) for y in reversed(piece)) for piece in reversed(factors)]
+    return lambda x: any(
+        _in_order(y.factors, one) for y in _nodes(x) for one in (factors, mirrored)
+    )
+
+
+def _split(tokens: Sequence[str]) -> list[list[str]]:
+    """The tokens between those that stand for any factors."""
+    out: list[list[str]] = [[]]
+    for token in tokens:
+        if token in _ANY:
+            out.append([])
+        else:
+            out[-1].append(token)
+    return [part for part in out if part]
+
+
+def _nodes(x: Expr) -> Iterator[Expr]:
+    """An expression and all its parts."""
+    stack, seen = [x], set[Expr]()
+    while stack:
+        y = stack.pop()
+        if y not in seen:
+            seen.add(y)
+            yield y
+            stack += y.args
+
+
+def _in_order(factors: tuple[Expr, ...], pieces: Sequence[tuple[Expr, ...]]) -> bool:
+    """Whether the pieces stand in a product one after the other, with anything between them."""
+    at = 0
+    for piece in pieces:
+        found = find_in_product(factors[at:], piece)
+        if found < 0:
+            return False
+        at += found + len(piece)
+    return bool(pieces)
+
+
+def _has_sum(x: Expr, wanted: Expr) -> bool:
+    return x is wanted or (
+        x.op is Op.SUM and replace_in_sum(x, wanted, wanted.terms[0][1]) is not None
+    )

@@ -1,0 +1,234 @@
+"""Identities of users: stated, proved without a model, refuted with a counterexample."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+
+import phipsi as pp
+from phipsi.errors import InputError, SingularMatrixError, SpaceError
+from phipsi.operators import H, I, K, phi, psi
+from phipsi.proofs.samples import samples, samples_with_rows
+from phipsi.rewrite.identity import CONDITIONS
+
+# ---- stated --------------------------------------------------------------------------------------
+
+
+def test_sides_are_expressions_or_text():
+    one = pp.Identity(phi - psi, "psi K H phi")
+    assert one.sides == (phi - psi, psi @ K @ H @ phi)
+    assert one.name == "φ − ψ = ψ K H φ" and str(one) == one.name
+    named = pp.Identity("H G", "I", "Jr = 0", name="gain", source="SOA")
+    assert str(named) == "gain:  H G = I[efforts]   if Jr = 0   [SOA]"
+    assert named.rhs is pp.parse("I[efforts]")
+
+
+def test_sides_between_different_spaces_are_rejected():
+    with pytest.raises(SpaceError, match="same spaces") as error:
+        pp.Identity("H phi", "phi")
+    assert "body forces → joint efforts" in str(error.value)
+    with pytest.raises(InputError, match="a side of the identity"):
+        pp.Identity("H phi", 3)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_unknown_condition_is_rejected_with_the_known_ones():
+    with pytest.raises(InputError, match="'serail' is not a known condition") as error:
+        pp.Identity("H G", "I", "Jr = 0, serail")
+    assert "'serial'" in str(error.value) and all(name in str(error.value) for name in CONDITIONS)
+    assert pp.Identity("H G", "I", "Jr = 0,serial").condition == "Jr = 0, serial"
+
+
+@pytest.mark.parametrize(
+    ("condition", "meeting", "violating"),
+    [
+        ("prismatic", "P", "R"),
+        ("one root", "R", "RR"),
+        ("no loops", "R", "loop"),
+    ],
+)
+def test_conditions(condition, meeting, violating):
+    arm = pp.examples.planar_arm(2)
+    pin = pp.constraints.Spherical(name="pin", a="tip", b=("world", (1.5, 0, 0)))
+    slider = pp.ModelBuilder()
+    slider.add_body("a", joint=pp.joints.Prismatic(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
+    twins = pp.ModelBuilder()
+    for name in "ab":
+        twins.add_body(name, joint=pp.joints.Revolute(), inertia=pp.SpatialInertia(1, (0, 0, 0), 1))
+    models = {"P": slider.build(), "R": arm, "RR": twins.build(), "loop": pp.System(arm, [pin])}
+    claim = pp.Identity("M", "M", condition)
+    assert pp.prove(claim, models[meeting])
+    assert pp.prove(claim, models[violating]).holds is None
+
+
+# ---- proved --------------------------------------------------------------------------------------
+
+
+def test_the_samples_are_of_all_kinds():
+    models = [one.model for one in samples(0)]
+    sizes = [model.n_bodies for model in models]
+    assert sizes == sorted(sizes) and sizes[0] == 1
+    kinds = {joint.kind.split("(")[0] for model in models for joint in model.joints}
+    assert kinds == {name.lower() for name in pp.joints.__all__} - {"fixed", "joint"}
+    for condition in CONDITIONS:
+        meeting = [one for one in samples(0) if not one.unmet(condition)]
+        assert len([one for one in meeting if one.model.n_bodies > 1]) >= 2, condition
+        assert len(meeting) < len(models) or condition == "no loops", condition
+    assert any(model.armature.any() and not model.armature.all() for model in models)
+    assert {len(one.model.tree.roots) for one in samples(0)} >= {1, 2}
+    assert all(0 < one.closures.n_rows <= one.model.nv for one in samples_with_rows())
+    assert [str(x) for x in samples(1)] != [str(x) for x in samples(0)]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "H φ K H ψ = H φ − H ψ",
+        "ℳ⁻¹ = (I − H ψ K)* D⁻¹ (I − H ψ K)",
+        "logdet(ℳ) = logdet(D)",
+        "ℳ vdot + H φ (M φ* (a + gravity) + b + B f0) = tau",
+        "(J ℳ⁻¹ J*)^-1 J ℳ⁻¹ J* = I",
+        "A B* φ* H* ℳ⁻¹ H φ B A* = A B* Ω B A*",
+        "(A J ℳ⁻¹ J* A*)^-1 A J ℳ⁻¹ J* A* = I",
+        "D_half D_half* = D",
+    ],
+)
+def test_proved_without_a_model(claim):
+    proof = pp.prove(claim)
+    assert proof and proof.counterexample is None and not proof.holds_if
+    assert proof.in_general is not None and proof.in_general.chance < 1e-14
+    assert proof.mechanisms >= 2 and f"on {proof.mechanisms} mechanisms" in proof.reason
+    assert pp.prove(f"{claim} + 1e-15 ({claim.split('=')[0]})").holds is False
+
+
+def test_a_condition_restricts_the_mechanisms():
+    proof = pp.prove(pp.Identity("H G", "I", "Jr = 0"))
+    assert proof and "with Jr = 0" in proof.reason
+    assert proof.mechanisms < pp.prove("M = M").mechanisms
+
+
+def test_equal_takes_inputs_as_they_come():
+    """tau and vdot are inputs that need not belong together."""
+    motion = "ℳ vdot + H φ (M φ* (a + gravity) + b + B f0)"
+    assert pp.prove(f"{motion} = tau") and not pp.equal(motion, "tau")
+    assert pp.equal(f"{motion} - tau", f"H φ M φ* H* vdot + Jr vdot + {motion[9:]} - tau")
+    assert pp.equal(phi - psi, psi @ K @ H @ phi) and not pp.equal(phi, psi)
+    assert pp.equal("H G", "I", "Jr = 0") and pp.equal(H @ phi @ I, H @ phi)
+
+
+def test_what_cannot_be_proved_without_a_model():
+    with pytest.raises(InputError, match="a state is one of a model"):
+        pp.prove("M = M", q=[1.0])
+    with pytest.raises(InputError, match="needs an identity"):
+        pp.prove(pp.examples.planar_arm(2))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="selected bodies"):
+        pp.prove("A[P] J v = A[P] J v")
+    with pytest.raises(SingularMatrixError, match="singular on all"):
+        pp.prove("E_phi^-1 E_phi = I")
+
+
+# ---- refuted -------------------------------------------------------------------------------------
+
+FALSE = {
+    "H G = I": ("Jr = 0", 1),
+    "Omega = Upsilon + psi~* Upsilon + Upsilon psi~": ("serial", 3),
+    "Hdot = 0": ("one dof", 2),
+    "H phi M H* = H M H*": ("", 2),
+    "mass_matrix = D": ("", 2),
+    "phi = psi + psi K H psi": ("", 3),
+    "J v = 2 J v": ("", 1),
+    "A J v = 0": ("", 3),
+    "f0 = 0": ("", 1),
+    "psi* H* D^-1 H psi M H* = H*": ("", 1),
+    "M = M + 1e-18 M": ("", 1),
+    "v* tau = v* mass_matrix vdot": ("", 1),
+}
+
+
+@pytest.mark.parametrize("claim", FALSE)
+def test_refuted_with_the_smallest_mechanism_and_a_condition(claim):
+    """The program of the counterexample shows both numbers, by the dense oracle."""
+    condition, bodies = FALSE[claim]
+    proof = pp.prove(claim)
+    assert proof.holds is False and not proof
+    assert proof.holds_if == condition
+    assert (f"holds if {condition}" in proof.reason) == bool(condition)
+    if condition:
+        assert pp.prove(pp.Identity(*proof.identity.sides, condition))
+    found = proof.counterexample
+    assert found is not None and found.model.n_bodies == bodies
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(found.code, {})
+    if "1e-18" in claim:
+        assert "differ by 1e-18" in printed.getvalue()
+        return
+    lhs, rhs = map(float, printed.getvalue().split())
+    np.testing.assert_allclose([lhs, rhs], [float(found.lhs), float(found.rhs)], atol=1e-12)
+    assert abs(lhs - rhs) > 1e-6
+    assert str(found).count("builder.add_body") == bodies and found.entry in str(found)
+
+
+def test_a_model_of_ones_own_is_its_counterexample():
+    arm = pp.examples.seven_joint_arm(armature=0.5)
+    found = pp.prove("H G = I", arm).counterexample
+    assert found is not None and found.model is arm and found.entry.startswith("row joint ")
+    assert pp.prove("H G = I", pp.examples.seven_joint_arm()).counterexample is None
+
+
+def test_a_condition_may_not_be_enough():
+    proof = pp.prove(pp.Identity("H G", "2 I", "Jr = 0"))
+    assert proof.holds is False and not proof.holds_if and "with Jr = 0" in proof.reason
+    other = pp.prove(pp.Identity("H G", "I", "serial"))
+    assert other.holds_if == "Jr = 0" and "it holds if Jr = 0 too" in other.reason
+
+
+# ---- found ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SOA 0.28", {"Lemma 0.1 / Lemma 1"}),
+        ("SOA eq. 0.28", {"Lemma 0.1 / Lemma 1"}),
+        ("SOA 0.41", {"Upsilon equation (tree)", "Upsilon equation (serial)"}),
+        ("SOA .41", {"Upsilon equation (tree)", "Upsilon equation (serial)"}),
+        ("MM 31", {"R equation", "composite-body recursion"}),  # printed as MM eq. 30-33
+        ("88-11 a.35", {"Lemma 0.4 / Lemma 4"}),
+        ("ms lemma 2.3", {"Lemma 2.3"}),
+        ("Lemma 0.4", {"Lemma 0.4 / Lemma 4"}),
+        ("lemma 4", {"Lemma 0.4 / Lemma 4"}),
+        ("whiten φ", {"whiten φ"}),
+        ("H psi * H*", {"Lemma .7d", "Lemma .7d with rotors"}),
+        ("H ψ M", {"Lemma .7d", "Lemma .7d with rotors"}),
+        ("kinetic energy", {"kinetic energy"}),
+    ],
+)
+def test_identities_are_found(query, names):
+    assert {x.name for x in pp.identities(query)} >= names
+    assert len(pp.identities(query)) <= len(names) + 4
+
+
+def test_identities_of_an_operator_or_a_paper():
+    from phipsi.operators.inputs import leaves_of
+
+    found = pp.identities("psi")
+    assert len(found) > 100
+    assert all(psi in {y for x in one.sides for y in leaves_of(x)} for one in found)
+    paper = pp.identities("MS")
+    assert len(paper) > 20 and all("MS" in one.source for one in paper)
+    both = pp.identities("phi - psi")
+    assert {"(a.18)", "(a.28)"} <= {one.name for one in both}
+    assert pp.identities("K* psi* H*") == pp.identities("H psi K")  # its adjoint is found too
+
+
+def test_what_is_not_found_has_close_matches():
+    with pytest.raises(InputError, match="Did you mean .*SOA eq. 0.2"):
+        pp.identities("SOA 0.29")
+    with pytest.raises(InputError, match="Lemma 0.4"):
+        pp.identities("Lemma 0.44 / Lemma 4")
+    with pytest.raises(InputError, match="a pattern"):
+        pp.identities("H psi*")
+    with pytest.raises(InputError, match="by text"):
+        pp.identities(3)  # pyright: ignore[reportArgumentType]
+    assert len(pp.identities(" ")) == len(pp.identities())

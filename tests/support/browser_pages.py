@@ -1,0 +1,15 @@
+"""Pages in a real browser, for the tests of everything that is looked at."""
+
+from typing import Any
+
+
+def until(tab: Any, condition: str) -> None:
+    """Waits for a condition, asked from outside: the page's policy forbids code made of text.
+
+    `wait_for_function` evaluates the text inside the page when the first look comes too early.
+    """
+    for _ in range(600):
+        if tab.evaluate(condition):
+            return
+        tab.wait_for_timeout(50)
+    raise AssertionError(f"30 s went by without {condition}")

@@ -1,0 +1,75 @@
+"""The letters of the papers: read as each paper means them, explained where unknown."""
+
+import pytest
+
+import phipsi as pp
+from phipsi.errors import InputError, ParseError
+from phipsi.operators import parse
+from phipsi.operators.papers import LETTERS, NOT_OPERATORS, explain_letter, paper_named
+
+
+@pytest.mark.parametrize("paper", LETTERS)
+def test_every_letter_is_read_and_printed_in_letters_of_the_catalogue(paper: str):
+    for letter in LETTERS[paper]:
+        x = parse(letter, paper=paper)
+        assert parse(str(x)) is x and parse(x.latex()) is x
+
+
+@pytest.mark.parametrize(
+    ("paper", "text", "here"),
+    [
+        ("SOA", r"\bar\tau P\bar\tau^* + τ P", "π̄ P π̄* + π P"),
+        ("SOA", r"\mathcal{M}\dot\beta + C", "ℳ v̇ + H φ (M φ* (a_paper + gravity) + b_paper)"),
+        ("MM", r"(\mathcal{I} - \Psi GH)\Phi", "(I − ψ E_φ G H) (φ − I)"),
+        ("MM", r"H\phi B f(0)", "H φ B f0"),
+        ("MM", "T' - T + \\hat{T}", "0[one,efforts]"),
+        ("MC", r"\Omega(0) - \Lambda^{-1}", "0[point_forces,point_motions]"),
+        ("88-11", r"\Phi L - \phi S L", "0[efforts,forces]"),
+        ("88-11", "Psi L H phi", "ψ shift Λ_φ G H φ"),
+        ("88-11 II", "A", "A_grasp"),
+        ("MS", r"\mathbb{S}\Delta_\phi", "shift Λ_φ"),
+        ("JPL 88-11 Part II", "A", "A_grasp"),
+    ],
+)
+def test_letters_mean_what_the_paper_says(paper: str, text: str, here: str):
+    assert parse(text, paper=paper) is parse(here)
+
+
+def test_one_letter_two_meanings():
+    assert parse("Φ", paper="MM") is not parse("Φ", paper="88-11")
+    assert parse("Λ", paper="MC") is parse("Λ⁻¹") and parse("Λ", paper="SOA") is parse("Λ")
+    assert parse("ζ", paper="MM") is not parse("ζ", paper="88-11")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("τ̄ P", "in SOA it is proj_bar, printed π̄"),
+        (r"H\Phi", "in MM it is φ − I, in 88-11 and 88-11 II it is φ shift"),
+        ("L", r'in 88-11 and 88-11 II it is Λ_φ G; pp.parse\(text, paper="88-11"\)'),
+        ("T", "in SOA, MM, MC, 88-11, 88-11 II and MS it is tau, printed τ"),
+        (r"\dot\theta", "it is v"),
+        ("θ", "coordinates, called q here"),
+        (r"\mathcal{Q}", "cross_force"),
+    ],
+)
+def test_unknown_letters_are_answered_with_their_name_here(text: str, said: str):
+    with pytest.raises(ParseError, match=said):
+        parse(text)
+    assert explain_letter("no such letter", pp.operators.VOCABULARY) == ""
+
+
+def test_papers_have_names():
+    assert paper_named("jpl 88-11".upper()) == "88-11" and paper_named("soa") == "SOA"
+    with pytest.raises(InputError, match="SOA, MM, MC, 88-11, 88-11 II, MS"):
+        parse("H", paper="SOB")
+    assert all(explain_letter(x, pp.operators.VOCABULARY) for x in NOT_OPERATORS)
+
+
+def test_the_gain_of_88_11_compiles_to_the_same_program():
+    arm = pp.examples.planar_arm(3)
+    theirs = parse("(I − HΨL)ᵀ D⁻¹ (I − HΨL)", paper="88-11")
+    ours = parse("(I − H ψ K)* D⁻¹ (I − H ψ K)")
+    q, tau = [0.1, 0.2, 0.3], [1.0, 2.0, 3.0]
+    programs = [pp.compile(x, arm, backend="reference") for x in (theirs, ours)]
+    assert (programs[0](q, tau) == programs[1](q, tau)).all()
